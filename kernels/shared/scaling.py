@@ -45,10 +45,12 @@ UNIT = 2.0**-53  # rounding of one number, relative
 LINE_ROUNDING = 4 * UNIT  # of a target and of the sum that meets it, relative, which cells must not hang on
 # Rounding all targets moves no cell by more than 1e-5 of itself where all positive cells are this part of the total: no
 # more than what is rounded flows through one. Nor by more than twice that where one column has this part of every row:
-# with its factor kept, a row changes by no more than the rest of it does, and a column by no more than rows do.
+# with its factor kept, a row changes by no more than the rest of it does, and a column by no more than rows do. Where
+# the smallest column is grounded it takes the rounding of the total: there it is this part times the total over it.
 DOUBT = 1e5 * LINE_ROUNDING
 MOST_ERROR = 1e-4  # of a cell that is said to be right, relative
 FINE_WIDTH = 1e-6  # of the last step where cells are looked at
+MOST_STALLS = 8  # steps that do not shrink, after which no more are taken there
 REFINED = 512  # rows or columns on the shorter side up to which they are
 
 CLOSE = 0.1  # width of a step after which the next one should be much smaller

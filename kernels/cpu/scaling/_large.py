@@ -118,7 +118,7 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
         first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
     problem = Rows(M, u, v, num_threads)
     x, y, n_iter, status = _solve(p, problem, first_x, first_y, order)
-    if status > MAX_ITER:
+    if status not in (OK, MAX_ITER, UNDETERMINED):
         return _failed(status, n_iter=n_iter)
     row, col = np.empty_like(x), np.empty_like(y)
     row_powers, col_powers = powers or (np.zeros(len(x), np.int64), np.zeros(len(y), np.int64))
@@ -133,6 +133,8 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
     fits = max(residual, worst) <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
     judged = status == OK and not p.plain and not p.bi
     if judged and not (fits and _large_passes.is_certain(problem.matrix, x, y, problem.total)):
+        status = UNDETERMINED
+    if status == UNDETERMINED:
         return _Answer(row, col, residual, n_iter, UNDETERMINED, 0.0, worst)  # to be looked at more closely
     return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0, worst)
 
@@ -252,7 +254,7 @@ def _newton(p, problem, x, y, n_iter, order, warm):
                 hidden = problem.hidden(x, y, p.last_width)
             worn = stalled or residual <= NOISE  # conjugate gradients can do no more
             if dense or residual <= hidden >= ROUNDING or (worn and C > RESCUE):
-                status = OK
+                status = OK if rho <= p.last_width or p.bi else UNDETERMINED
                 break
             dense = worn
         if n_iter >= p.max_iter:

@@ -178,7 +178,10 @@ def is_certain(matrix, x, y, mass):
     hub = 0.0
     for j in range(M.shape[1]):
         hub = max(hub, share[j])
-    return DOUBT <= hub
+    least = np.inf
+    for j in range(M.shape[1]):
+        least = min(least, matrix.v[j])
+    return DOUBT * mass <= hub * least
 
 
 @jit(inner=True)

@@ -18,6 +18,7 @@ from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
     LINE_ROUNDING,
     MOST_ERROR,
+    MOST_STALLS,
     NEWTON_STEPS,
     NORMAL,
     REFINED,
@@ -102,7 +103,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
         _take_cells(cells[at], C, flip, Rs, Cs, row_of, row_power, col_of, col_power, M)
         paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, u, x, y, row_of, row_power, Rs, spare, gap)
         fits = residual[b] <= bound and line_error[b] <= bound
-        width, before, steps = np.inf, np.inf, 0
+        width, before, steps, stalls = np.inf, np.inf, 0, 0
         fits = fits and status[b] == UNDETERMINED
         most = NEWTON_STEPS if max_iter >= NEWTON_STEPS else max_iter - n_iter[b]
         while True:
@@ -116,7 +117,8 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
                 low, high = min(low, d[j]), max(high, d[j])
             before, width = width, high - low
             there = worst <= target and width <= FINE_WIDTH
-            if not width < np.inf or there or has_stalled(width, before) or steps >= most:
+            stalls += has_stalled(width, before)
+            if not width < np.inf or there or stalls > MOST_STALLS or steps >= most:
                 break
             if steps == 0 and fits and width <= 0.1 * MOST_ERROR:
                 break  # it is right as it is
@@ -152,7 +154,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             if out.shape[0] > 0:
                 out[b] = np.nan
         elif fits:
-            moved = _bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
+            moved = width if width > MOST_ERROR else _bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
             status[b] = OK if moved <= MOST_ERROR else UNDETERMINED
         else:
             status[b] = MAX_ITER

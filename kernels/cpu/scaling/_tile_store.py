@@ -74,7 +74,7 @@ def _multiply(S, k, n, mean):
 
 
 @jit(inner=True, borrows=True)
-def judge(t, bound, closer):
+def judge(t, bound, last_width, closer):
     """Let nothing be OK that was not measured to be; with `closer` it is UNDETERMINED, to be looked at more closely.
 
     So is then what has cells so small that the rounding of targets may move them.
@@ -85,7 +85,7 @@ def judge(t, bound, closer):
     status = where(lost, float(RANGE), status)
     doubtful = ~((residual <= bound) & (load(S, line.LINE_ERROR) <= bound))
     if closer:
-        doubtful = doubtful | ~_certain(t, status == float(OK))
+        doubtful = doubtful | ~(load(S, line.RHO) <= last_width) | ~_certain(t, status == float(OK))
     instead = float(UNDETERMINED) if closer else float(MAX_ITER)
     store(S, line.STATUS, where((status == float(OK)) & doubtful, instead, status))
 
@@ -94,7 +94,11 @@ def judge(t, bound, closer):
 def _certain(t, wanted):
     """Return the lanes of which no cell hangs on the rounding of targets, as far as a look at a column tells."""
     S, R, C = t.S, t.R, t.C
-    hub = splat(0.0)
+    hub, most = splat(0.0), splat(0.0)
+    for j in range(C):
+        inverse = load(S, t.col_inverse + j)
+        most = where(inverse > most, inverse, most)
+    wide = DOUBT * load(S, line.TOTAL) * most  # over the smallest column
     for j in range(C):
         share = splat(np.inf)
         for i in range(R):
@@ -102,13 +106,13 @@ def _certain(t, wanted):
             part = where(load(S, t.u + i) > 0.0, cell * load(S, t.inverse + i), np.inf)
             share = where(part < share, part, share)
         hub = where(share > hub, share, hub)
-        if not some(wanted & ~(hub >= DOUBT)):  # mostly the first column tells
+        if not some(wanted & ~(hub >= wide)):  # mostly the first column tells
             return wanted
     low = splat(np.inf)
     for k in range(t.P, t.P + R * C):
         cell = load(S, k)
         low = where((cell > 0.0) & (cell < low), cell, low)
-    return (hub >= DOUBT) | (DOUBT * load(S, line.TOTAL) <= low)
+    return (hub >= wide) | (DOUBT * load(S, line.TOTAL) <= low)
 
 
 @PARTS.part(GAUGE, lambda: (example(), False, False), returns=None)

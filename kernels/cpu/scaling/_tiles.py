@@ -83,7 +83,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, None, parts, not rules.bi)
+        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
         if needs != 0:
             return first, needs
         first += LANES
@@ -115,7 +115,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, None, parts, not rules.bi)
+        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
         if needs != 0:
             return first, needs
         first += LANES
@@ -145,7 +145,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, rules.tol, parts, False)
+        needs = _leave(t, out, first, end, (bound, rules.last_width), size, rules.tol, parts, False)
         if needs != 0:
             return first, needs
         first += LANES
@@ -203,7 +203,7 @@ def _start(t, given, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _leave(t, out, first, end, bound, size, tol, parts, closer):
+def _leave(t, out, first, end, goals, size, tol, parts, closer):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
     `tol` is None, but for plain sweeps, of which only the sums count. With `closer` what is in doubt is marked.
@@ -227,7 +227,8 @@ def _leave(t, out, first, end, bound, size, tol, parts, closer):
     if tol is not None:
         scale_cells(t)
     measure(t, size)
-    judge(t, bound, closer)
+    bound, last_width = goals
+    judge(t, bound, last_width, closer)
     if tol is not None:
         status = load(S, line.STATUS)
         fits = (load(S, line.RESIDUAL) <= tol) & (load(S, line.LINE_ERROR) <= tol)

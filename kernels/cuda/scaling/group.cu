@@ -518,9 +518,11 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
   return rho;
 }
 
-// Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
+// Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough, be it
+// that steps have stopped shrinking if that is what `stalls` allows.
 template <int K>
-__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience) {
+__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience,
+                                       bool stalls) {
   constexpr int N = Lanes<K>::EVEN;
   double W[N], F[N], source, gap, rho = CM_INF, before = CM_INF;
   const double root = t.u > 0.0 ? 1.0 / sqrt(t.u) : 0.0;
@@ -532,7 +534,7 @@ __device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals,
     // stopped shrinking at the level of rounding.
     const bool met = goals.met(residual, fits, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
     if (busy && (!(residual < CM_INF) || met || t.done >= patience)) {
-      t.easy = met;
+      t.easy = met && (stalls || rho <= last_width);
       busy = false;
     }
     if (!warp_any(busy)) return;
@@ -585,12 +587,14 @@ __device__ __forceinline__ double measure(Lanes<K>& g, const Line& t, double* wo
 // Whether no cell hangs on the rounding of targets, as far as a look at the columns tells: one has part of every row.
 template <int K>
 __device__ __forceinline__ bool certain(Lanes<K>& g, const Line& t) {
-  const Pair* all = g.show(t.u > 0.0 ? t.x / t.u : -1.0, 0.0);
-  double share = CM_INF;
+  const Pair* all = g.show(t.u > 0.0 ? t.x / t.u : -1.0, t.v > 0.0 ? t.v : CM_INF);
+  double share = CM_INF, least = CM_INF;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
-  for (int k = 0; k < K; ++k)
+  for (int k = 0; k < K; ++k) {
+    least = fmin(least, all[k].b);
     if (all[k].a >= 0.0) share = fmin(share, all[k].a * g.cell(k, g.l) * t.y);
-  return g.any(share >= CM_DOUBT);
+  }
+  return g.any(share * least >= CM_DOUBT * t.total);
 }
 
 template <int K>
@@ -659,7 +663,7 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
       lift(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
-      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))));
+      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
       put_back(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       gauge(g, t);

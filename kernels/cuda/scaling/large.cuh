@@ -234,7 +234,7 @@ __device__ __forceinline__ double centre(const Tile<W>& t) {
   return high - low;
 }
 
-// Newton's method from the factors of the sweeps; returns a status.
+// Newton's method from the factors of the sweeps; returns a status: UNDETERMINED where steps have only stopped shrinking.
 template <int W>
 __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                             i64* done) {
@@ -258,7 +258,8 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     if (goals.met(residual, columns_fit(t, goals), width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
       const bool worn = stalled || residual <= CM_NOISE;  // conjugate gradients can do no more
-      if (dense || (residual <= hidden && hidden >= CM_ROUNDING) || (worn && t.C > rescue)) return CM_CONVERGED;
+      if (dense || (residual <= hidden && hidden >= CM_ROUNDING) || (worn && t.C > rescue))
+        return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
       dense = worn;
     }
     if (*done >= max_iter) return CM_MAX_ITER;

@@ -261,7 +261,7 @@ __device__ __forceinline__ bool start(Tile<W>& t, i64* done) {
   return paired;
 }
 
-// Newton's method by elimination alone; returns a status.
+// Newton's method by elimination alone; returns a status: UNDETERMINED where steps have only stopped shrinking.
 template <int W>
 __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, i64* done) {
   const bool paired = start(t, done);
@@ -272,7 +272,7 @@ __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double las
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
     if (goals.met(residual, columns_fit(t, goals), width <= last_width, width < CM_CLOSE && width >= CM_STANDING * before))
-      return CM_CONVERGED;
+      return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
     if (*done >= max_iter) return CM_MAX_ITER;
     ++*done;
     eliminate(t, paired);

@@ -4,7 +4,7 @@
 // Whether no cell hangs on the rounding of targets, as far as a look at the smallest ones tells.
 template <int W>
 __device__ __forceinline__ bool certain(const Tile<W>& t) {
-  double low = CM_INF, hub = 0.0;
+  double low = CM_INF, hub = 0.0, least = CM_INF;
   for (int j = t.rank(); j < t.C; j += W) {
     double share = CM_INF;
     for (int i = 0; i < t.R; ++i) {
@@ -13,9 +13,14 @@ __device__ __forceinline__ bool certain(const Tile<W>& t) {
       if (cell > 0.0) low = fmin(low, cell);
       share = fmin(share, cell / t.u(i));
     }
-    if (t.v(j) > 0.0) hub = fmax(hub, share);
+    if (!(t.v(j) > 0.0)) continue;
+    hub = fmax(hub, share);
+    least = fmin(least, t.v(j));
   }
-  return team_max<W>(hub) >= CM_DOUBT || CM_DOUBT * t.total <= team_min<W>(low);
+  hub = team_max<W>(hub);
+  least = team_min<W>(least);
+  low = team_min<W>(low);
+  return hub * least >= CM_DOUBT * t.total || CM_DOUBT * t.total <= low;
 }
 
 // What the columns miss: relative to the total, and the worst of one relative to itself.
@@ -39,8 +44,8 @@ __device__ __forceinline__ Missed missed_by_columns(const Tile<W>& t) {
 // Whether a status can stay as the solver left it; the rows are exact.
 template <int W>
 __device__ __forceinline__ bool is_done(const Tile<W>& t, const Goals& goals, int status, i64 max_iter) {
-  if (t.C > CM_REFINED) return true;
-  if (status == CM_RANGE) return false;
+  if (t.C > CM_REFINED || (status > CM_MAX_ITER && status != CM_RANGE && status != CM_UNDETERMINED)) return true;
+  if (status == CM_RANGE || status == CM_UNDETERMINED) return false;
   const Missed missed = missed_by_columns(t);
   if (status == CM_MAX_ITER) return max_iter < CM_NEWTON_STEPS || !(missed.residual <= goals.bound);
   return missed.residual <= goals.bound && missed.worst <= goals.bound && certain(t);
@@ -146,6 +151,7 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
   if (!paired) sort_columns(t);
   const i64 most = max_iter >= CM_NEWTON_STEPS ? CM_NEWTON_STEPS : max_iter - *done;
   double width = CM_INF, before = CM_INF;
+  int stalls = 0;
   for (i64 step = 0;; ++step) {
     row_pass(t, paired);
     double worst = 0.0, low = 0.0, high = 0.0;
@@ -165,11 +171,13 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
     before = width;
     width = high - low;
     const bool there = worst <= goals.target && width <= CM_FINE_WIDTH;
-    if (there || (width < CM_CLOSE && width >= CM_STANDING * before) || step >= most) break;
+    stalls += width < CM_CLOSE && width >= CM_STANDING * before;
+    if (there || stalls > CM_MOST_STALLS || step >= most) break;
     if (step == 0 && status == CM_CONVERGED && worst <= goals.bound && width <= 0.1 * CM_MOST_ERROR) break;
     const double length = safe_length(width), middle = 0.5 * (low + high);
     each<W>(t.C, [&](int j) { t.y(j) *= exp(length * (t.d(j) - middle)); });
     ++*done;
   }
+  if (!(width <= CM_MOST_ERROR)) return CM_UNDETERMINED;
   return bound_errors(t, paired) <= CM_MOST_ERROR ? CM_CONVERGED : CM_UNDETERMINED;
 }

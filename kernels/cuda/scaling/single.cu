@@ -285,8 +285,9 @@ struct Single {
     for (int pass = 0; pass < START_PASSES; ++pass) paired_pass();
   }
 
-  // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
-  __device__ __forceinline__ void newton(const Goals& goals, double last_width, int patience) {
+  // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough, be it
+  // that steps have stopped shrinking if that is what `stalls` allows.
+  __device__ __forceinline__ void newton(const Goals& goals, double last_width, int patience, bool stalls) {
     double rho = CM_INF, before = CM_INF, share[K];
     const double whole = 1.0 / total;
 #pragma unroll
@@ -300,7 +301,7 @@ struct Single {
       residual *= whole;
       const bool met = goals.met(residual, fits, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
       if (!(residual < CM_INF) || met || done >= patience) {
-        easy = met;
+        easy = met && (stalls || rho <= last_width);
         return;
       }
       eliminate(W, F, q);
@@ -422,11 +423,16 @@ struct Single {
   // Whether no cell hangs on the rounding of targets, as far as a look at the columns tells: one has part of every row.
   __device__ __forceinline__ bool certain() const {
     bool found = false;
+    double least = CM_INF;
+#pragma unroll
+    for (int j = 0; j < K; ++j)
+      if (v[j] > 0.0) least = fmin(least, v[j]);
+    const double part = CM_DOUBT * total / least;
 #pragma unroll
     for (int j = 0; j < K; ++j) {
       bool all = true;
 #pragma unroll
-      for (int i = 0; i < K; ++i) all &= u[i] == 0.0 || m[i][j] >= CM_DOUBT * u[i];
+      for (int i = 0; i < K; ++i) all &= u[i] == 0.0 || m[i][j] >= part * u[i];
       found |= all && v[j] > 0.0;
     }
     return found;
@@ -487,7 +493,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
       t.lift();
       t.begin(t.flip ? by_col : by_row, t.flip ? by_row : by_col);
       t.start(dominant);
-      t.newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))));
+      t.newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
       t.put_back();
 #pragma unroll
       for (int k = 0; k < K; ++k)

@@ -363,6 +363,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         status = newton(t, goals, last_width, max_iter, &done);
       }
       // What no targets were given for has columns of one size: nothing small hides there.
+      if (status == CM_UNDETERMINED && (bi || t.C > CM_REFINED)) status = CM_CONVERGED;
       if (!bi && !plain && status != LEFT && !is_done(t, goals, status, max_iter)) {
         if constexpr (EASY)
           status = LEFT;
