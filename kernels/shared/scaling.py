@@ -50,6 +50,7 @@ LINE_ROUNDING = 4 * UNIT  # of a target and of the sum that meets it, relative, 
 DOUBT = 1e5 * LINE_ROUNDING
 MOST_ERROR = 1e-4  # of a cell that is said to be right, relative
 FINE_WIDTH = 1e-6  # of the last step where cells are looked at
+LOST_LINE = 0.5  # relative error of a line from which on such factors are of no use to start from
 MOST_STALLS = 8  # steps that do not shrink, after which no more are taken there
 REFINED = 512  # rows or columns on the shorter side up to which they are
 

@@ -17,6 +17,7 @@ from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
     LINE_ROUNDING,
+    LOST_LINE,
     MOST_ERROR,
     MOST_STALLS,
     NEWTON_STEPS,
@@ -39,7 +40,7 @@ def refine(p):
     it grounds has a small target, rounding the totals leaves no factors for it.
     """
     status = p.status
-    if not status.any():
+    if p.bi or p.plain or not status.any():
         return
     target, _, bound = p.goals
     marked = (status == UNDETERMINED) | (status == RANGE)
@@ -98,7 +99,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             Rs = _take_lines(rows, out_row[b], 1.0, row_of, u, x, row_power)
             Cs = _take_lines(cols, out_col[b], ratio, col_of, v, y, col_power)
         _sort_columns(v, y, col_of, col_power, Cs)
-        if status[b] == RANGE:
+        if status[b] == RANGE or not line_error[b] <= LOST_LINE:
             _begin_anew(cells[at], C, flip, Rs, Cs, row_of, row_power, x, col_of, col_power, y)
         _take_cells(cells[at], C, flip, Rs, Cs, row_of, row_power, col_of, col_power, M)
         paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, u, x, y, row_of, row_power, Rs, spare, gap)
@@ -110,8 +111,8 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             worst = _scale_rows(M, u, v, x, y, Rs, Cs, P, gap, paired)
             for j in range(Cs):
                 q[j] = v[j] - u[j] if paired else gap[j]
-            _factorize(P, u, Rs, Cs, paired, W, F, r)
-            _solve(W, F, r, Cs, paired, q, d)
+            factorize(P, u, Rs, Cs, paired, W, F, r)
+            solve(W, F, r, Cs, paired, q, d)
             low, high = 0.0, 0.0
             for j in range(Cs):
                 low, high = min(low, d[j]), max(high, d[j])
@@ -154,7 +155,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             if out.shape[0] > 0:
                 out[b] = np.nan
         elif fits:
-            moved = width if width > MOST_ERROR else _bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
+            moved = width if width > MOST_ERROR else bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
             status[b] = OK if moved <= MOST_ERROR else UNDETERMINED
         else:
             status[b] = MAX_ITER
@@ -313,7 +314,7 @@ def _scale_rows(M, u, v, x, y, n, k, P, gap, paired):
 
 
 @jit(inner=True, borrows=True)
-def _factorize(P, u, n, k, paired, W, F, r):
+def factorize(P, u, n, k, paired, W, F, r):
     """Eliminate the Laplacian of the columns from the last one up (Grassmann, Taksar and Heyman), with its flows.
 
     Leaves weights below the diagonal, the shares of the pivots above it, and flows as they are at their elimination.
@@ -343,7 +344,7 @@ def _factorize(P, u, n, k, paired, W, F, r):
 
 
 @jit(inner=True, borrows=True)
-def _solve(W, F, r, k, flows, q, d):
+def solve(W, F, r, k, flows, q, d):
     """Solve L d = q, or q and the flows, with the first column of every block grounded; changes `q`."""
     d[0] = 0.0
     for p in range(k - 1, 0, -1):
@@ -379,7 +380,7 @@ def _measure(P, u, v, n, k):
 
 
 @jit(inner=True, borrows=True)
-def _bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
+def bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
     """Return how far, relative, rounding targets and their sums may move a cell: the sum over all of them.
 
     Between paired lines only the differences of their targets are rounded.
@@ -393,7 +394,7 @@ def _bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
             q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
         if row < 0:
             q[source] = LINE_ROUNDING * (abs(v[source] - u[source]) if paired else v[source])
-        _solve(W, F, r, k, False, q, d)
+        solve(W, F, r, k, False, q, d)
         for i in range(n):
             mean = 0.0
             for j in range(k):

@@ -134,7 +134,8 @@ __device__ __forceinline__ double bound_errors(const Tile<W>& t, bool paired) {
 // Scale further where that is needed; returns a status.
 template <int W>
 __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status, i64 max_iter, i64* done) {
-  if (status == CM_RANGE) {  // the column that was grounded has a small target: begin anew
+  // Where the column that is grounded has a small target, the rounding of the totals drives factors apart: begin anew.
+  if (status == CM_RANGE || !(missed_by_columns(t).worst <= CM_LOST_LINE)) {
     each<W>(t.C, [&](int j) { t.y(j) = t.v(j) > 0.0 ? 1.0 : 0.0; });
 #pragma unroll 1
     for (int sweep = 0; sweep < 3; ++sweep) plain_sweep(t);
