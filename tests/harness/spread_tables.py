@@ -71,6 +71,11 @@ FAMILIES = {
 }
 
 
+def is_quick(family):
+    """Whether exact arithmetic takes a moment: a table of two lines has one unknown."""
+    return family.startswith(("2 x", "5 x 2"))
+
+
 def exact(M, u, v):
     """Return the scaled table as Decimals, and the targets that it has."""
     with localcontext(prec=DIGITS):
