@@ -120,12 +120,12 @@ def _plain_rows(t):
 def _still_moving(t, limits):
     """Stop the lanes that are done or lost; return whether any goes on."""
     S = t.S
-    target, still, last_width, max_iter = limits
+    target, still, last_width, max_iter, share = limits
     active = load(S, line.ACTIVE) != 0.0
     residual, worst = load(S, line.RESIDUAL), load(S, line.LINE_ERROR)
     rho, n_iter = load(S, line.RHO), load(S, line.N_ITER)
     stalled = has_stalled(rho, load(S, line.RHO_BEFORE))
-    ended = has_ended(residual, worst, rho, stalled, target, still, last_width)
+    ended = has_ended(residual, share * worst, rho, stalled, target, still, last_width)
     lost = active & ~(residual < np.inf)
     active = active & ~lost & ~ended
     late = active & (n_iter >= float(max_iter))

@@ -9,7 +9,7 @@ from typing import Any
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import ADMIT, BEGIN, GAUGE, LANES, LOOPS, PAIR, Tile
+from cmfast.kernels.cpu.scaling._tile import ADMIT, BEGIN, GAUGE, LANES, LOOPS, PAIR, Tile, spell_out
 from cmfast.kernels.cpu.scaling._tile_load import begin, find_zeros, is_regular, places, take_cells, take_targets
 from cmfast.kernels.cpu.scaling._tile_newton import newton, newton_by_rows
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
@@ -23,6 +23,7 @@ from cmfast.kernels.cpu.scaling._tile_start import (
 from cmfast.kernels.cpu.scaling._tile_store import (
     blank_lost,
     divide_by_mean,
+    even_out,
     find_gauge,
     judge,
     measure,
@@ -37,6 +38,8 @@ from cmfast.kernels.cpu.scaling._tile_store import (
 from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
 from cmfast.kernels.status import MAX_ITER, OK
+
+EVEN = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
 
 # A problem in three, so that each stage is handed only what it needs: the compiler writes out every field at each call.
 GIVEN, RULES, OUT = (Problem._fields.index(name) for name in ("cells", "amount", "out"))
@@ -69,7 +72,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter)
+    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
@@ -101,7 +104,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter)
+    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))
@@ -228,6 +231,10 @@ def _leave(t, out, first, end, goals, size, tol, parts, closer):
         scale_cells(t)
     measure(t, size)
     bound, last_width = goals
+    if not closer and tol is None and some((load(S, line.LINE_ERROR) > bound) & (load(S, line.STATUS) == float(OK))):
+        spell_out(t, size is not None)
+        even_out(t, bound)
+        measure(t, size)
     judge(t, bound, last_width, closer)
     if tol is not None:
         status = load(S, line.STATUS)
