@@ -39,6 +39,7 @@ ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
 NOISE = 4e-15  # residual that rounding leaves
 
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
+LINE_NOISE = 1e-13  # tolerance of a line below which its rounding counts
 FLOOR_LINES = 32  # of the longer side up to which it is; what sums round grows with their length
 
 UNIT = 2.0**-53  # rounding of one number, relative
@@ -72,6 +73,14 @@ def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
     """
     half = 0.5 * rounding(R, C)
     return tol - min(half, 0.5 * tol), half, max(tol, 2.0 * half)
+
+
+def line_bound(bound: Any) -> Any:
+    """Return the largest relative error of a row or column that is CONVERGED, where `bound` is that of the residual.
+
+    They differ where only rounding is left: what sums round averages out in the residual, and not in the worst of them.
+    """
+    return bound if bound >= LINE_NOISE else 2.0 * bound
 
 
 def has_stalled(width: Any, before: Any) -> Any:

@@ -105,7 +105,7 @@ def wrong_scaling(M, result, u, v):
     """
     missed = worst_line(result.matrix, u, v)
     again = result.row_scale[..., :, None] * M * result.col_scale[..., None, :]
-    apart = (abs(P - again) > 1e-12 * abs(P) + 1e-300).any((-1, -2))
+    apart = (abs(result.matrix - again) > 1e-12 * abs(again) + 1e-300).any((-1, -2))
     return ~(missed <= TOL * (1 + 1e-6)) | apart
 
 

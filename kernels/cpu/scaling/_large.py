@@ -30,6 +30,7 @@ from cmfast.kernels.shared.scaling import (
     WIDE,
     has_ended,
     has_stalled,
+    line_bound,
     pseudo_bayes,
 )
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
@@ -130,7 +131,8 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
     if not residual < np.inf:
         return _failed(RANGE, n_iter=n_iter)
     # What was stopped fits by its sums alone; that is enough for sweeps.
-    fits = max(residual, worst) <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
+    bound = p.goals[2] if status in (OK, UNDETERMINED) else p.tol if p.plain else -np.inf
+    fits = residual <= bound and worst <= line_bound(bound)
     judged = status == OK and not p.plain and not p.bi
     if judged and not (fits and _large_passes.is_certain(problem.matrix, x, y, problem.total)):
         status = UNDETERMINED

@@ -117,7 +117,7 @@ def judge_plainly(matrix, last, x, y, sums, state, goal):
     residual /= goal.total
     if not residual < np.inf or (k > 0 and residual <= goal.target and worst <= goal.target) or k >= goal.max_iter:
         return k, residual, True
-    if residual <= goal.still and residual >= before:
+    if residual <= goal.still and worst <= 2.0 * goal.still and residual >= before:
         return k, residual, True
     add_blocks(sums)
     for j in range(y.shape[0]):

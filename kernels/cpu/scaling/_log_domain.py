@@ -17,6 +17,7 @@ from cmfast.kernels.shared.scaling import (
     REFINED,
     SAFE_WIDTH,
     has_stalled,
+    line_bound,
     rules,
 )
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
@@ -46,7 +47,7 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
     worst = float(max((gaps[0] / s).max(), (gaps[1] / t).max()))
     if not max(residual, worst) < np.inf:
         status = RANGE
-    elif status == OK and not max(residual, worst) <= limits[2]:
+    elif status == OK and not (residual <= limits[2] and worst <= line_bound(limits[2])):
         status = MAX_ITER
     elif status == OK and newton and not moved <= MOST_ERROR:
         status = UNDETERMINED

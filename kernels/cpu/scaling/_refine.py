@@ -31,6 +31,7 @@ from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 MOMENT = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
 
 has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
+line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
 
 def refine(p):
@@ -51,7 +52,7 @@ def refine(p):
         return
     if min(p.R, p.C) > REFINED:
         places = places[status[places] == UNDETERMINED]
-        fits = (p.residual[places] <= bound) & (p.line_error[places] <= bound)
+        fits = (p.residual[places] <= bound) & (p.line_error[places] <= rules.line_bound(bound))
         p.status[places] = np.where(fits, OK, MAX_ITER)
         return
     lines = p.row_sums.values, p.row_sums.step, p.col_sums.values, p.col_sums.step
@@ -103,7 +104,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             _begin_anew(cells[at], C, flip, Rs, Cs, row_of, row_power, x, col_of, col_power, y)
         _take_cells(cells[at], C, flip, Rs, Cs, row_of, row_power, col_of, col_power, M)
         paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, u, x, y, row_of, row_power, Rs, spare, gap)
-        fits = residual[b] <= bound and line_error[b] <= bound
+        fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
         width, before, steps, stalls = np.inf, np.inf, 0, 0
         fits = fits and status[b] == UNDETERMINED
         most = NEWTON_STEPS if max_iter >= NEWTON_STEPS else max_iter - n_iter[b]
@@ -132,7 +133,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             n_iter[b] += steps
             missed, line_error[b] = _measure(P, u, v, Rs, Cs)
             residual[b] = missed / U
-            fits = residual[b] <= bound and line_error[b] <= bound
+            fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
             mean = _mean_power(y, col_power, Cs) if flip else _mean_power(x, row_power, Rs)
             out_row[b], out_col[b] = 0.0, 0.0
             if flip:

@@ -68,9 +68,9 @@ def _measure(t, target, still):
     residual = residual / load(S, line.TOTAL)
     active = load(S, line.ACTIVE) != 0.0
     lost = active & ~(residual < np.inf)
-    # In exact arithmetic it never grows.
     fits = (residual <= target) & (worst <= target)
-    ended = fits | ((residual <= still) & (residual >= load(S, line.RESIDUAL)))
+    # In exact arithmetic it never grows; small rows may still shrink what they miss where it does.
+    ended = fits | ((residual <= still) & (worst <= 2.0 * still) & (residual >= load(S, line.RESIDUAL)))
     store(S, line.RESIDUAL, residual)
     store(S, line.STATUS, where(lost, float(RANGE), load(S, line.STATUS)))
     store(S, line.ACTIVE, where(active & ~lost & ~ended, 1.0, splat(0.0)))

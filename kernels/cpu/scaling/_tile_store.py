@@ -20,8 +20,11 @@ from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import GAUGE, LANES, PARTS, add_up, example, spell_out, written_out
 from cmfast.kernels.cpu.scaling._tile_range import undo_powers
+from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import DOUBT
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
+
+line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
 TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two
 
@@ -83,7 +86,7 @@ def judge(t, bound, last_width, closer):
     status, residual = load(S, line.STATUS), load(S, line.RESIDUAL)
     lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, line.GOOD) != 0.0))
     status = where(lost, float(RANGE), status)
-    doubtful = ~((residual <= bound) & (load(S, line.LINE_ERROR) <= bound))
+    doubtful = ~((residual <= bound) & (load(S, line.LINE_ERROR) <= line_bound(bound)))
     if closer:
         doubtful = doubtful | ~(load(S, line.RHO) <= last_width) | ~_certain(t, status == float(OK))
     instead = float(UNDETERMINED) if closer else float(MAX_ITER)

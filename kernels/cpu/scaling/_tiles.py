@@ -26,6 +26,7 @@ from cmfast.kernels.cpu.scaling._tile_store import (
     even_out,
     find_gauge,
     judge,
+    line_bound,
     measure,
     scale_cells,
     scatter,
@@ -238,7 +239,7 @@ def _leave(t, out, first, end, goals, size, tol, parts, closer):
     judge(t, bound, last_width, closer)
     if tol is not None:
         status = load(S, line.STATUS)
-        fits = (load(S, line.RESIDUAL) <= tol) & (load(S, line.LINE_ERROR) <= tol)
+        fits = (load(S, line.RESIDUAL) <= tol) & (load(S, line.LINE_ERROR) <= line_bound(tol))
         fits = (status == float(MAX_ITER)) & fits
         store(S, line.STATUS, where(fits, float(OK), status))
     if some(load(S, line.FAR) != 0.0):

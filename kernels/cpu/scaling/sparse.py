@@ -10,7 +10,7 @@ from cmfast.kernels.cpu.balancing._packing import pack
 from cmfast.kernels.cpu.balancing._pixels import Passes
 from cmfast.kernels.cpu.scaling._rules import check_targets
 from cmfast.kernels.shared import balancing_newton
-from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals
+from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals, line_bound
 from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
 
@@ -102,7 +102,9 @@ def ipf_sparse(
     status = found.status
     if not residual < np.inf:
         return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(RANGE), np.float64(np.nan), *proof
-    if status in (OK, LIMIT_ONLY, UNDETERMINED) and max(residual, worst) > max(tol, goals(tol, R, C)[2]):
+    if status in (OK, LIMIT_ONLY, UNDETERMINED) and not (
+        residual <= (bound := max(tol, goals(tol, R, C)[2])) and worst <= line_bound(bound)
+    ):
         status = MAX_ITER
     out[:] = 0.0
     out[found.cells.at] = scaled

@@ -669,7 +669,7 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
       gauge(g, t);
       double worst;
       const double residual = measure(g, t, &worst);
-      t.easy &= residual <= bound && worst <= bound && t.done <= max_iter;
+      t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter;
       if (!bi) t.easy &= certain(g, t);
       store_cells(g, t, out_floats, out_doubles, b * R * C, R, C);
       if (t.easy && g.mine) {

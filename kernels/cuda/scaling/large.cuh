@@ -10,21 +10,21 @@ __device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i6
   double before = CM_INF, residual;
   for (i64 k = 0;; ++k) {
     double missed = 0.0;
-    bool bad = false;
+    double worst = 0.0;
     over_rows(
         t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
         [&](int i, double sum) {
           const double u = t.u(i), x = t.x(i);
           missed += fabs(x * sum - u);
-          bad |= !goals.fits(x * sum - u, u);
+          if (u > 0.0) worst = fmax(worst, fabs(x * sum - u) / u);
           t.last(i) = x;
           t.x(i) = u > 0.0 ? u / sum : 0.0;
         });
     residual = team_sum<W>(missed) / t.total;
-    const bool fits = !team_any<W>(bad);
+    worst = team_max<W>(worst);
     *done = k;
-    if (!(residual < CM_INF) || (k > 0 && residual <= goals.target && fits) || k >= max_iter) break;
-    if (residual <= goals.still && residual >= before) break;
+    if (!(residual < CM_INF) || (k > 0 && fmax(residual, worst) <= goals.target) || k >= max_iter) break;
+    if (residual <= goals.still && worst <= 2.0 * goals.still && residual >= before) break;
     before = k > 0 ? residual : CM_INF;
     over_columns(
         t, [&](int i, int j) { return t.M(i, j) * t.x(i); },

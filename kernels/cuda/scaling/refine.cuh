@@ -48,7 +48,7 @@ __device__ __forceinline__ bool is_done(const Tile<W>& t, const Goals& goals, in
   if (status == CM_RANGE || status == CM_UNDETERMINED) return false;
   const Missed missed = missed_by_columns(t);
   if (status == CM_MAX_ITER) return max_iter < CM_NEWTON_STEPS || !(missed.residual <= goals.bound);
-  return missed.residual <= goals.bound && missed.worst <= goals.bound && certain(t);
+  return missed.residual <= goals.bound && missed.worst <= Goals::line_bound(goals.bound) && certain(t);
 }
 
 // Whether row and column targets have the same sum to twice the digits.
@@ -174,7 +174,7 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
     const bool there = worst <= goals.target && width <= CM_FINE_WIDTH;
     stalls += width < CM_CLOSE && width >= CM_STANDING * before;
     if (there || stalls > CM_MOST_STALLS || step >= most) break;
-    if (step == 0 && status == CM_CONVERGED && worst <= goals.bound && width <= 0.1 * CM_MOST_ERROR) break;
+    if (step == 0 && status == CM_CONVERGED && worst <= Goals::line_bound(goals.bound) && width <= 0.1 * CM_MOST_ERROR) break;
     const double length = safe_length(width), middle = 0.5 * (low + high);
     each<W>(t.C, [&](int j) { t.y(j) *= exp(length * (t.d(j) - middle)); });
     ++*done;

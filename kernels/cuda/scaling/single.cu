@@ -500,7 +500,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
         if (!(t.v[k] > 0.0)) t.y[k] = 0.0;
       t.gauge();
       residual = t.scale(&worst);
-      t.easy &= residual <= bound && worst <= bound && t.done <= max_iter && (bi || t.certain());
+      t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter && (bi || t.certain());
     }
     if (out_floats || out_doubles) {
 #pragma unroll

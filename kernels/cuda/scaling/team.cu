@@ -380,12 +380,12 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     }
     if (status <= CM_MAX_ITER || status == CM_UNDETERMINED) {
       residual = finish(t, flip, &worst);
-      const double missed = fmax(residual, worst);
+      const auto fits = [&](double most) { return residual <= most && worst <= Goals::line_bound(most); };
       if (!(residual < CM_INF))
         status = CM_RANGE;
       else if (plain)  // only the sums count in sweeps
-        status = missed <= (status == CM_CONVERGED ? goals.bound : tol) ? CM_CONVERGED : CM_MAX_ITER;
-      else if (!(missed <= goals.bound))
+        status = fits(status == CM_CONVERGED ? goals.bound : tol) ? CM_CONVERGED : CM_MAX_ITER;
+      else if (!fits(goals.bound))
         status = CM_MAX_ITER;
     }
     const bool failed = status > CM_MAX_ITER && status != CM_UNDETERMINED, without = failed || limit;
