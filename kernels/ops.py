@@ -70,7 +70,9 @@ OPS: dict[str, Op] = {
         gradient="scaling_gradient",
     ),
     # A matrix by rows: where they begin, columns, cells.
-    "ipf_sparse": Op("scaling.sparse", "(r),(p),(p),(R),(C),(R),(C)->(p),(R),(C),(),(),(),(),(R),(C)", rtol=(1e-6, 1e-11)),
+    "ipf_sparse": Op(
+        "scaling.sparse", "(r),(p),(p),(R),(C),(R),(C)->(p),(R),(C),(),(),(),(),(R),(C)", rtol=(1e-6, 1e-11)
+    ),
     "ipf_of_logits": Op(
         "scaling.logits",
         "(R,C),(R),(C)->(R,C),(R),(C),(),(),(),(),()",

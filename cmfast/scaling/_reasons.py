@@ -46,7 +46,9 @@ def unscaled(
     if status is Status.RANGE:
         return "scale factors leave the float64 range"
     if status is Status.UNDETERMINED:
-        return "rows and columns have the wanted sums, but rounding these once may move a cell by more than 1e-4 of itself"
+        return (
+            "rows and columns have the wanted sums, but rounding these once may move a cell by more than 1e-4 of itself"
+        )
     with np.errstate(all="ignore"):
         A = smoothed(M, options["smoothing"])
     if options["empty"] == "drop" and arrays[1] is None:

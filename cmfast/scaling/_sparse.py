@@ -42,9 +42,7 @@ def solve(
     found = dispatch.call("ipf_sparse", *arrays, n_columns=C, **rules, num_threads=num_threads, progress=report)
     out, x, y, residual, n_iter, status, line_error, rows, columns = found
     scaled = type(cells)((out, cells.indices, cells.indptr), shape=(R, C)) if matrix else None
-    result: ScalingResult[Any, Any] = ScalingResult(
-        scaled, x, y, residual, n_iter, status, np.float64(0.0), line_error
-    )
+    result: ScalingResult[Any, Any] = ScalingResult(scaled, x, y, residual, n_iter, status, np.float64(0.0), line_error)
 
     def describe(index: tuple[int, ...]) -> str:
         del index

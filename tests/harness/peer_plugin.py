@@ -172,11 +172,12 @@ def patch_pot():
 
 def sinkhorn_log(
     a, b, M, reg, numItermax=1000, stopThr=1e-9, verbose=False, log=False, warn=True, warmstart=None, **options
-):  # fmt: skip  # noqa: N803, PLR0913  # theirs
+):  # fmt: skip  # theirs
     """Do what POT's function does by ``cmfast.ipf`` of logarithms; where it begins does not matter."""
-    import cmfast
     from ot.backend import get_backend
     from ot.utils import list_to_array
+
+    import cmfast
 
     del verbose, warmstart, options
     a, b, M = list_to_array(a, b, M)

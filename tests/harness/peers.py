@@ -62,7 +62,9 @@ def is_no_worse(peer, root, files, *options):
         short = [name for name, state in after["outcomes"].items() if state != "passed"]
         only = folder / "only.json"
         only.write_text(json.dumps(short), encoding="utf-8")
-        plain = ran(folder, root, peer, files, f"--only={only}", *options)[0] if short else {"outcomes": {}, "reasons": {}}
+        plain = (
+            ran(folder, root, peer, files, f"--only={only}", *options)[0] if short else {"outcomes": {}, "reasons": {}}
+        )
         before = plain["outcomes"]
     lost = [name for name in short if before.get(name) == "passed"]
     for file in files:

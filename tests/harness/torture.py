@@ -207,7 +207,7 @@ def page(rows, spread):
     tables, lines, cells = (sum(row[k] for row in spread) for k in (1, -2, -1))
     undetermined = sum(row[2]["UNDETERMINED"] for row in spread)
     total, wrong = sum(row[1] for row in rows), sum(row[5] for row in rows)
-    return f"""# A million hard matrices
+    return f"""# {total:,} hard matrices
 
 Written by `python tests/harness/torture.py {total}`; continuous integration runs
 a part of it (`tests/scaling/test_torture.py`). Sizes
@@ -221,10 +221,10 @@ precision, misses its own target by more than the tolerance: {wrong} of {total:,
 
 ## Tables of widely spread cells and margins
 
-Compared with exact arithmetic ({spread_tables.DIGITS} digits and more) of the very targets that were given: of {tables:,} tables, {lines} that
-are CONVERGED have a row or column off by more than `tol` of its target, and {cells} a cell off by more than
-{spread_tables.MOST_ERROR:g} of itself. UNDETERMINED, which {undetermined:,} are, says that rounding the targets alone may move a cell by that
-much. Where lines are scaled at random, their targets are the margins of the scaled table, rounded; free margins have
+Compared with exact arithmetic ({spread_tables.DIGITS} digits and more) of the very targets that were given. Of
+{tables:,} tables, {lines} that are CONVERGED have a row or column off by more than `tol` of its target, and {cells}
+a cell off by more than {spread_tables.MOST_ERROR:g} of itself. UNDETERMINED, which {undetermined:,} are, says that
+rounding the targets alone may move a cell by that much. Where lines are scaled at random, their targets are the margins of the scaled table, rounded; free margins have
 nothing to do with the cells.
 
 | family | tables | statuses | worst line | worst cell | wrong lines | wrong cells |

@@ -19,7 +19,7 @@ CONVERGED, MAX_ITER, TOTALS, INVALID, ZERO_LINE, RANGE = 0, 1, 4, 5, 6, 7  # wha
 
 
 def scale(M, row_sums=None, col_sums=None, *, smoothing=None, empty="nan", tol=1e-9, max_iter=None, solver="auto", **_):
-    """Return matrix, row_scale, col_scale, residual, n_iter, status, smoothing and line_error as ``ipf`` promises them."""
+    """Return what ``ipf`` promises: matrix, factors, residual, n_iter, status, smoothing and line_error."""
     M = np.asarray(M)
     given = [np.asarray(a) for a in (row_sums, col_sums) if a is not None]
     R, C = M.shape[-2:]

@@ -106,7 +106,7 @@ def plain_sweeps(matrix, last, x, y, sums, state, goal, most):
 
 @jit(inline=True)
 def judge_plainly(matrix, last, x, y, sums, state, goal):
-    """Look at what the rows missed, with the factors that they had last; take the column step unless this is the end."""
+    """Look at what the rows missed, whose factors were `last`; take the column step unless this is the end."""
     k, before = state
     worst = 0.0
     for i in range(x.shape[0]):

@@ -60,7 +60,7 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
 def _iterate(A, s, t, limits, most, newton):
     """Return logarithms of factors, scaled cells, passes, a status, and how far off a cell may be."""
     target, still, _ = limits
-    n, k = A.shape
+    k = A.shape[1]
     W, F, r, d = np.zeros((k, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k)
     y, before, width, stalls, passes = np.zeros(k), np.inf, np.inf, 0, 0
     while True:

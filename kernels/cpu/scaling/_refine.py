@@ -90,7 +90,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
         rows, cols = row_sums[b * row_step], col_sums[b * col_step]
         flip = _count_used(rows) < _count_used(cols)  # Newton's unknowns belong on the shorter side
         U, V = _add_targets(rows), _add_targets(cols)
-        if not (U < np.inf and V < np.inf):
+        if not (np.inf > U and np.inf > V):
             continue
         ratio = U / V if U != V else 1.0
         if flip:

@@ -215,8 +215,8 @@ def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
             continue
         limit = OK
         if not there.all():  # which of them no cell outlives, their sizes do not say
-            lines = (None, None) if targets[0] is None else (u, v)
-            zeros = ipf(there, *lines, None, None, empty=empty, num_threads=num_threads)
+            rows, cols = (None, None) if targets[0] is None else (u, v)
+            zeros = ipf(there, rows, cols, None, None, empty=empty, num_threads=num_threads)
             if zeros[5] not in (OK, LIMIT_ONLY, UNDETERMINED):
                 status[index] = zeros[5]
                 continue

@@ -94,7 +94,16 @@ def ipf_sparse(
         for marks, k, one in zip(proof, kept, found.proof, strict=True):
             marks[k] = one
         if found.status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
-            return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(found.status), np.float64(np.nan), *proof
+            return (
+                out,
+                x,
+                y,
+                np.float64(np.nan),
+                np.int64(found.n_iter),
+                np.int8(found.status),
+                np.float64(np.nan),
+                *proof,
+            )
         middle = np.exp(np.log(found.x).mean()) if len(found.x) else 1.0
         inner_x, inner_y = found.x / middle, found.y * middle
         scaled = inner_x[found.cells.rows] * found.cells.values * inner_y[found.cells.columns]

@@ -53,7 +53,7 @@ def test_little_regularisation_is_close_to_none():
 
 
 def test_weights_that_are_not_given_are_uniform():
-    M, u = cloud(30)
+    M, _ = cloud(30)
     G = ot.bregman.sinkhorn_log([], [], M, 1.0, stopThr=1e-11)
     np.testing.assert_allclose(G, ot.bregman.sinkhorn_log(np.full(30, 1 / 30), np.full(30, 1 / 30), M, 1.0), atol=1e-9)
 
