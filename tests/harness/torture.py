@@ -224,8 +224,8 @@ precision, misses its own target by more than the tolerance: {wrong} of {total:,
 Compared with exact arithmetic ({spread_tables.DIGITS} digits and more) of the very targets that were given. Of
 {tables:,} tables, {lines} that are CONVERGED have a row or column off by more than `tol` of its target, and {cells}
 a cell off by more than {spread_tables.MOST_ERROR:g} of itself. UNDETERMINED, which {undetermined:,} are, says that
-rounding the targets alone may move a cell by that much. Where lines are scaled at random, their targets are the margins of the scaled table, rounded; free margins have
-nothing to do with the cells.
+rounding the targets alone may move a cell by that much. Where lines are scaled at random, their targets are the margins
+of the scaled table, rounded; free margins have nothing to do with the cells.
 
 | family | tables | statuses | worst line | worst cell | wrong lines | wrong cells |
 |---|---|---|---|---|---|---|

@@ -65,8 +65,9 @@ def refine(p):
         some = places[first : first + step]
         cells = p.cells[some * p.m_step] + max(p.amount, 0.0)
         if p.amount < 0.0:
-            for k, one in enumerate(cells):
-                cells[k] = pseudo_bayes(one.reshape(p.R, p.C), float(one.max()))[0].reshape(-1)
+            with np.errstate(all="ignore"):  # of cells at the ends of float64
+                for k, one in enumerate(cells):
+                    cells[k] = pseudo_bayes(one.reshape(p.R, p.C), float(one.max()))[0].reshape(-1)
         _refine(cells, lines, p.out, factors, numbers, limits, some)
 
 
