@@ -57,23 +57,25 @@ OPS: dict[str, Op] = {
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
     "ipf": Op(
         "scaling.launch",
-        "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()",
+        "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),(),()",
         BOTH,
         rtol=(1e-6, 1e-11),
         gradient="scaling_gradient",
     ),
     "ras": Op(
         "scaling.launch",
-        "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()",
+        "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),(),()",
         BOTH,
         rtol=(1e-6, 1e-11),
         gradient="scaling_gradient",
     ),
     # A matrix by rows: where they begin, columns, cells.
-    "ipf_sparse": Op("scaling.sparse", "(r),(p),(p),(R),(C),(R),(C)->(p),(R),(C),(),(),(),(R),(C)", rtol=(1e-6, 1e-11)),
+    "ipf_sparse": Op(
+        "scaling.sparse", "(r),(p),(p),(R),(C),(R),(C)->(p),(R),(C),(),(),(),(),(R),(C)", rtol=(1e-6, 1e-11)
+    ),
     "ipf_of_logits": Op(
         "scaling.logits",
-        "(R,C),(R),(C)->(R,C),(R),(C),(),(),(),()",
+        "(R,C),(R),(C)->(R,C),(R),(C),(),(),(),(),()",
         rtol=(1e-6, 1e-11),
         gradient="scaling_gradient",
     ),

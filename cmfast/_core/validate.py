@@ -308,6 +308,14 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
+def tolerance(value: Any) -> float:
+    """Return the option ``tol=``, a relative error of sums, as a float; it must be above zero and below one."""
+    number = positive("tol", value)
+    if number >= 1:
+        refuse("tol", "below 1", f"{value}; it is the largest relative error of a sum, as 1e-9")
+    return number
+
+
 def path(name: str, value: object) -> None:
     """Check that `value` is the name of a file or folder."""
     if not isinstance(value, str | os.PathLike):

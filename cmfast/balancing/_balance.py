@@ -131,7 +131,7 @@ def balance(
     num_threads = validate.num_threads(num_threads)
     if symmetric is not False:
         validate.choice("symmetric", symmetric, ("upper",), "False, of pixels on both sides of the diagonal, or ")
-    tol = validate.positive("tol", tol)
+    tol = validate.tolerance(tol)
     if max_iter is not None:
         max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
     options: dict[str, Any] = {

@@ -28,7 +28,7 @@ def of_tables(
     return {
         "importance": importances(importance, n_margins),
         "smoothing": None if smoothing is None else validate.positive("smoothing", smoothing),
-        "tol": validate.positive("tol", tol),
+        "tol": validate.tolerance(tol),
         "max_iter": passes(max_iter),
         "num_threads": validate.num_threads(num_threads),
         "progress": reporter(progress, "tables"),

@@ -171,7 +171,7 @@ def rake(
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     validate.choice("method", method, RAKINGS)
-    tol = validate.positive("tol", tol)
+    tol = validate.tolerance(tol)
     max_iter = passes(max_iter)
     long = None
     if _tidy.are_by_name(design, targets, ARGUMENTS):

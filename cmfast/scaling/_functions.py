@@ -126,16 +126,18 @@ def ipf(
         Without targets, what becomes of a class that is never true and never predicted: no answer for the matrix
         (ZERO_LINE), or zeros for the class while the rest is scaled.
     tol : float
-        Absolute bound of `ScalingResult.residual`. The epsilon of the paper is ``tol`` times the total of the targets.
+        Bound of the relative error of every row sum and every column sum, below 1, and of `ScalingResult.residual`. The
+        epsilon of the paper is ``tol`` times the total of the targets, which small rows and columns are not seen in.
         Nothing is demanded of what rounding leaves: less than 2e-15 means that, and of more than 32 lines on the longer
         side a matrix that no longer moves is CONVERGED within 2e-15 times that side over 32.
     max_iter : int, optional
         Most passes over the matrix; default: 200 where these are Newton steps alone (up to 64 classes), else 10,000.
         With Newton's method the sweeps it starts from (five at most) and a step under way are finished in any case.
+        From 200 on, a matrix that small rows, columns or cells are in doubt of may take as many as 200 steps more.
     solver : {"auto", "newton", "sinkhorn"}
-        ``"sinkhorn"`` is algorithm 1 of the paper and nothing else. ``"newton"`` converges in a few steps where that
-        takes thousands of sweeps; ``"auto"`` picks per matrix. These two also demand that the last step was small,
-        so that small cells are right and not only the sums.
+        ``"sinkhorn"`` is algorithm 1 of the paper and nothing else; it ends where every row and column fits.
+        ``"newton"`` converges in a few steps where that takes thousands of sweeps; ``"auto"`` picks per matrix. These
+        two also demand that the last step was small, so that small cells are right and not only the sums.
     start : ScalingResult or (row_scale, col_scale), optional
         Factors to start from, for instance those of a similar matrix; ignored where one is not positive and finite.
     logits : bool
@@ -173,15 +175,17 @@ def ipf(
     different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64.
     INFEASIBLE: zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for
     which only the limit of the iteration exists; `matrix` is that limit, the factors are NaN (see
-    :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means measured again on what is returned.
+    :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means that every row and every column has its
+    target to a relative `tol`, however small it is, measured again on what is returned. UNDETERMINED, of matrices with
+    targets, keeps one whose rows and columns have their targets, while rounding these once may move a cell by more than
+    1e-4 of itself.
     Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
     threads and any neighbours in the batch.
 
-    Of sparse matrices alone, UNDETERMINED keeps a matrix that has the sums, but rounding these once may move a cell by
-    more than 1e-4 of itself.
-
     Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
-    default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision).
+    default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision); those of
+    matrices with targets to 1e-4, of at most 512 lines on the shorter side: a bound of what rounding the targets may do
+    decides, wherever small cells leave any doubt.
 
     References
     ----------
@@ -395,7 +399,7 @@ def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -
     return {
         "smoothing": checked_smoothing(smoothing),
         "empty": empty,
-        "tol": validate.positive("tol", tol),
+        "tol": validate.tolerance(tol),
         "max_iter": None
         if max_iter is None
         else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),

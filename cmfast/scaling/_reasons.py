@@ -45,6 +45,10 @@ def unscaled(
         return _unequal_totals(u, v)
     if status is Status.RANGE:
         return "scale factors leave the float64 range"
+    if status is Status.UNDETERMINED:
+        return (
+            "rows and columns have the wanted sums, but rounding these once may move a cell by more than 1e-4 of itself"
+        )
     with np.errstate(all="ignore"):
         A = smoothed(M, options["smoothing"])
     if options["empty"] == "drop" and arrays[1] is None:
@@ -54,8 +58,10 @@ def unscaled(
         return _empty_line(A, u, v, ones=arrays[1] is None, smooth=options["smoothing"] is None)
     if status is Status.MAX_ITER:
         y = _element(result.col_scale, batch, 1, index)
-        residual, n_iter = _element(result.residual, batch, 0, index), _element(result.n_iter, batch, 0, index)
-        return _not_converged(A, u, v, y, residual=float(residual), n_iter=int(n_iter), options=options)
+        numbers = result.residual, result.line_error, result.n_iter
+        residual, line_error, n_iter = (_element(a, batch, 0, index).item() for a in numbers)
+        missed = {"residual": residual, "line_error": line_error}
+        return _not_converged(A, u, v, y, **missed, n_iter=n_iter, options=options)
     allowed = support(A, u, v)
     dead = np.argwhere(allowed.dead_cells)  # not the zeros of the result: small cells of float32 are zeros, too
     if status is Status.LIMIT_ONLY and result.matrix is not None and len(dead):
@@ -130,11 +136,16 @@ def _not_converged(
     y: np.ndarray,
     *,
     residual: float,
+    line_error: float,
     n_iter: int,
     options: dict[str, Any],
 ) -> str:
     tol = options["tol"]
-    fits = f"residual {residual:.1e}, wanted {tol:.1e}" if residual > tol else "the sums fit, but cells still change"
+    fits = "the sums fit, but cells still change"
+    if residual > tol:
+        fits = f"residual {residual:.1e}, wanted {tol:.1e}"
+    elif line_error > tol:
+        fits = f"a row or column is off by {line_error:.1e} of its target, wanted {tol:.1e}"
     text = f"not converged after {n_iter} passes: {fits}"
     ratio, left = _sweeps_left(A[np.ix_(u > 0, v > 0)], u[u > 0], v[v > 0], y[v > 0], tol)
     if ratio < 1:

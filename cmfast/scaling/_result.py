@@ -7,7 +7,7 @@ from cmfast._core.annotations import ArrayT, MatrixT
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "rows and columns have the wanted sums, measured again on what is returned",
+    Status.CONVERGED: "every row and column has the wanted sum, measured again on what is returned",
     Status.MAX_ITER: "not converged; this is the last iterate, give a larger max_iter=",
     Status.LIMIT_ONLY: "no scaling exists; this is the exact limit, with some positive cells at zero and no factors",
     Status.INFEASIBLE: "no matrix with these zeros has these sums; cmfast.support says which rows want too much",
@@ -39,6 +39,9 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         Codes of :class:`cmfast.Status`.
     smoothing : array of float64, shape (...)
         What was added to the cells: the number given, the weight k of the pseudo-Bayes prior, or 0.
+    line_error : array of float64, shape (...)
+        The largest relative error of a row sum or column sum: ``abs(sum - target) / target``, measured as `residual`
+        is. Rows and columns with small targets are not seen in `residual`; of CONVERGED this is at most `tol`.
     """
 
     matrix: MatrixT
@@ -48,6 +51,7 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     n_iter: ArrayT
     status: ArrayT
     smoothing: ArrayT
+    line_error: ArrayT
 
     def _parts(self) -> dict[str, str]:
         R, C = (dispatch.shape_of(line)[-1] for line in (self.row_scale, self.col_scale))
@@ -56,6 +60,7 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
             "of": f"{R} x {C}" + (f", a batch of {batch}" if batch else ""),
             "status": reading.statuses(self.status),
             "residual": reading.most(self.residual),
+            "line error": reading.most(self.line_error),
             "passes": reading.most(self.n_iter, ","),
         }
 
@@ -82,6 +87,6 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         >>> import cmfast
         >>> result = cmfast.ipf([[1.0, 2.0], [3.0, 4.0]])
         >>> result.explain()
-        'CONVERGED: rows and columns have the wanted sums, measured again on what is returned'
+        'CONVERGED: every row and column has the wanted sum, measured again on what is returned'
         """
         return reading.explained(self.status, index, MEANING, "no matrices")

@@ -40,9 +40,9 @@ def solve(
     arrays = cells.indptr.astype(np.int64), cells.indices, cells.data, u, v, start_row, start_col
     report = reporter(progress, "matrices")
     found = dispatch.call("ipf_sparse", *arrays, n_columns=C, **rules, num_threads=num_threads, progress=report)
-    out, x, y, residual, n_iter, status, rows, columns = found
+    out, x, y, residual, n_iter, status, line_error, rows, columns = found
     scaled = type(cells)((out, cells.indices, cells.indptr), shape=(R, C)) if matrix else None
-    result: ScalingResult[Any, Any] = ScalingResult(scaled, x, y, residual, n_iter, status, np.float64(0.0))
+    result: ScalingResult[Any, Any] = ScalingResult(scaled, x, y, residual, n_iter, status, np.float64(0.0), line_error)
 
     def describe(index: tuple[int, ...]) -> str:
         del index

@@ -39,7 +39,21 @@ ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
 NOISE = 4e-15  # residual that rounding leaves
 
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
+LINE_NOISE = 1e-13  # tolerance of a line below which its rounding counts
 FLOOR_LINES = 32  # of the longer side up to which it is; what sums round grows with their length
+
+UNIT = 2.0**-53  # rounding of one number, relative
+LINE_ROUNDING = 4 * UNIT  # of a target and of the sum that meets it, relative, which cells must not hang on
+# Rounding all targets moves no cell by more than 1e-5 of itself where all positive cells are this part of the total: no
+# more than what is rounded flows through one. Nor by more than twice that where one column has this part of every row:
+# with its factor kept, a row changes by no more than the rest of it does, and a column by no more than rows do. Where
+# the smallest column is grounded it takes the rounding of the total: there it is this part times the total over it.
+DOUBT = 1e5 * LINE_ROUNDING
+MOST_ERROR = 1e-4  # of a cell that is said to be right, relative
+FINE_WIDTH = 1e-6  # of the last step where cells are looked at
+LOST_LINE = 0.5  # relative error of a line from which on such factors are of no use to start from
+MOST_STALLS = 8  # steps that do not shrink, after which no more are taken there
+REFINED = 512  # rows or columns on the shorter side up to which they are
 
 CLOSE = 0.1  # width of a step after which the next one should be much smaller
 STANDING = 0.5  # of the width of the one before, at least, where it is not: only rounding is left
@@ -61,18 +75,28 @@ def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
     return tol - min(half, 0.5 * tol), half, max(tol, 2.0 * half)
 
 
+def line_bound(bound: Any) -> Any:
+    """Return the largest relative error of a row or column that is CONVERGED, where `bound` is that of the residual.
+
+    They differ where only rounding is left: what sums round averages out in the residual, and not in the worst of them.
+    """
+    return bound if bound >= LINE_NOISE else 2.0 * bound
+
+
 def has_stalled(width: Any, before: Any) -> Any:
     """Return whether Newton's steps have stopped shrinking, of a number or of vectors: only rounding is left."""
     return (width < CLOSE) & (width >= STANDING * before)
 
 
-def has_ended(residual: Any, width: Any, stalled: Any, target: float, still: float, last: float) -> Any:
+def has_ended(residual: Any, worst: Any, width: Any, stalled: Any, target: float, still: float, last: float) -> Any:
     """Return whether Newton's method has converged, of a number or of vectors.
 
-    The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
-    stopped shrinking.
+    `residual` is relative to the total of the targets, so rows and columns with small targets are not seen in it:
+    `worst`, the largest relative error of one of them, must fit as well. Both alone would let cells smaller than the
+    tolerance be wrong: the last step must be small too, or have stopped shrinking.
     """
-    return ((residual <= target) & ((width <= last) | stalled)) | ((residual <= still) & stalled)
+    fits = (residual <= target) & (worst <= target)
+    return (fits & ((width <= last) | stalled)) | ((residual <= still) & stalled)
 
 
 def last_width(tol: float) -> float:
@@ -139,6 +163,7 @@ class Problem(NamedTuple):
     n_iter: Any
     status: Any
     smoothing: Any
+    line_error: Any
 
     @property
     def is_large(self) -> bool:
@@ -163,7 +188,7 @@ class Problem(NamedTuple):
 
 
 LINES_OF_PROBLEM = ("row_sums", "col_sums", "start_row", "start_col")
-RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing")
+RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing", "line_error")
 
 
 def _part_of_lines(lines: Lines, part: slice) -> Lines:

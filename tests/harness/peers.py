@@ -2,8 +2,9 @@
 
 So what does not pass with ours is run once more without.
 
-``python tests/harness/peers.py``: scikit-learn's, out of the installed package. ``python tests/harness/peers.py
-CHECKOUT``: torchmetrics', out of a checkout, which is tested itself and not the installed package; or some files of it.
+``python tests/harness/peers.py``: scikit-learn's, out of the installed package, and what POT's states of scaling in
+logarithms, which its package leaves out (``pot/``). ``python tests/harness/peers.py CHECKOUT``: torchmetrics', out of a
+checkout, which is tested itself and not the installed package; or some files of it; or POT's own, out of a checkout.
 """
 
 import json
@@ -29,6 +30,7 @@ TORCHMETRICS = [
         "stat_scores",
     )
 ]
+POT, POTS_OWN = ["check_sinkhorn_log.py"], ["test_bregman.py"]
 SKLEARN = [f"sklearn/metrics/tests/test_{name}.py" for name in ("classification", "ranking", "common")]
 
 
@@ -52,15 +54,17 @@ def ran(folder, root, peer, files, *options):
     return json.loads(out.read_text(encoding="utf-8")), done.stdout
 
 
-def is_no_worse(peer, root, files):
+def is_no_worse(peer, root, files, *options):
     """Run the files with ours, and without what does not pass; say what became of them, and whether nothing is lost."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        after, said = ran(folder, root, peer, files, "--with-cmfast")
+        after, said = ran(folder, root, peer, files, "--with-cmfast", *options)
         short = [name for name, state in after["outcomes"].items() if state != "passed"]
         only = folder / "only.json"
         only.write_text(json.dumps(short), encoding="utf-8")
-        plain = ran(folder, root, peer, files, f"--only={only}")[0] if short else {"outcomes": {}, "reasons": {}}
+        plain = (
+            ran(folder, root, peer, files, f"--only={only}", *options)[0] if short else {"outcomes": {}, "reasons": {}}
+        )
         before = plain["outcomes"]
     lost = [name for name in short if before.get(name) == "passed"]
     for file in files:
@@ -91,12 +95,15 @@ def main():
     """Run what was asked for."""
     import sklearn
 
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 1 and (Path(sys.argv[1]) / "ot" / "bregman").is_dir():
+        good = is_no_worse("pot", Path(sys.argv[1]).resolve() / "test", POTS_OWN, "-k", "sinkhorn_log")
+    elif len(sys.argv) > 1:
         checkout, *names = sys.argv[1:]
         files = [file for file in TORCHMETRICS if not names or any(name in file for name in names)]
         good = is_no_worse("torchmetrics", Path(checkout).resolve() / "tests", files)
     else:
         good = is_no_worse("sklearn", Path(sklearn.__file__).parents[1], SKLEARN)
+        good = is_no_worse("pot", HARNESS / "pot", POT) and good
     sys.exit(not good)
 
 

@@ -19,7 +19,7 @@ CONVERGED, MAX_ITER, TOTALS, INVALID, ZERO_LINE, RANGE = 0, 1, 4, 5, 6, 7  # wha
 
 
 def scale(M, row_sums=None, col_sums=None, *, smoothing=None, empty="nan", tol=1e-9, max_iter=None, solver="auto", **_):
-    """Return matrix, row_scale, col_scale, residual, n_iter, status and smoothing as ``ipf`` promises them."""
+    """Return what ``ipf`` promises: matrix, factors, residual, n_iter, status, smoothing and line_error."""
     M = np.asarray(M)
     given = [np.asarray(a) for a in (row_sums, col_sums) if a is not None]
     R, C = M.shape[-2:]
@@ -31,6 +31,7 @@ def scale(M, row_sums=None, col_sums=None, *, smoothing=None, empty="nan", tol=1
     matrix = np.full((*batch, R, C), np.nan)
     row, col = np.full((*batch, R), np.nan), np.full((*batch, C), np.nan)
     residual, n_iter = (np.full((2, *batch), np.nan), np.zeros((2, *batch), np.int64))
+    worst = np.full((2, *batch), np.nan)
     status, smooth = np.zeros(batch, np.int8), np.zeros(batch)
     limit = max_iter or (10_000 if solver == "sinkhorn" else 200)
     for index in np.ndindex(batch):
@@ -41,22 +42,23 @@ def scale(M, row_sums=None, col_sums=None, *, smoothing=None, empty="nan", tol=1
                 continue
             A, r, c = one[2:]
             if solver == "sinkhorn":
-                x, y, k, gap = _algorithm_1(A, r, c, tol, limit)
-                status[index] = CONVERGED if gap <= tol else MAX_ITER
+                x, y, k, gap, line = _algorithm_1(A, r, c, tol, limit)
+                status[index] = CONVERGED if max(gap, line) <= tol else MAX_ITER
                 residual[:, *index] = max(0.0, gap - 2e-15), gap + 2e-15
+                worst[:, *index] = max(0.0, line - 2e-15), line + 2e-15
                 n_iter[:, *index] = k, k
             else:
                 x, y = _limit(A, r, c)
-                residual[:, *index] = 0.0, max(tol, 2e-15)
+                residual[:, *index] = worst[:, *index] = 0.0, max(tol, 2e-15)
                 n_iter[:, *index] = 1 if A and A[0] else 0, limit
             row[index], col[index] = _gauge(x, y)
             if np.isinf(row[index]).any() or np.isinf(col[index]).any():
                 status[index] = RANGE
-                row[index] = col[index] = residual[:, *index] = np.nan
+                row[index] = col[index] = residual[:, *index] = worst[:, *index] = np.nan
                 continue
             matrix[index] = [[float(x[i] * A[i][j] * y[j]) for j in range(C)] for i in range(R)]
     matrix = matrix.astype(np.float32 if f32 else np.float64)
-    return matrix, row, col, Within(*residual), Within(*n_iter), status, smooth
+    return matrix, row, col, Within(*residual), Within(*n_iter), status, smooth, Within(*worst)
 
 
 def _one(M, u, v, smoothing, empty, ones):
@@ -102,7 +104,10 @@ def _smooth(A, smoothing):
 
 
 def _algorithm_1(A, u, v, tol, most):
-    """Erbani et al., appendix B, to the letter; return the factors, the number of sweeps and the residual."""
+    """Erbani et al., appendix B, to the letter; return factors, number of sweeps, residual and worst line.
+
+    It stops where every line fits, which the paper's criterion, relative to the total, does not see of small ones.
+    """
     R, C = len(u), len(v)
     Q = [line[:] for line in A]
     total = sum(u) or Decimal(1)
@@ -117,15 +122,20 @@ def _algorithm_1(A, u, v, tol, most):
             for line in Q:
                 line[j] *= factor
             y[j] *= factor
-        gap = _gap(Q, u, v) / total
-        if gap <= tol or sweep == most:
-            return x, y, sweep, float(gap)
+        gap, worst = _gap(Q, u, v) / total, _worst(Q, u, v)
+        if max(gap, worst) <= tol or sweep == most:
+            return x, y, sweep, float(gap), float(worst)
     raise AssertionError  # most is at least one
 
 
 def _gap(P, u, v):
     rows = sum(abs(sum(line) - t) for line, t in zip(P, u, strict=True))
     return rows + sum(abs(sum(line) - t) for line, t in zip(zip(*P, strict=True), v, strict=True))
+
+
+def _worst(P, u, v):
+    sums = [sum(line) for line in P] + [sum(line) for line in zip(*P, strict=True)]
+    return max((abs(s - t) / t for s, t in zip(sums, [*u, *v], strict=True) if t), default=Decimal(0))
 
 
 def _limit(A, u, v, close=CLOSE):
@@ -319,7 +329,7 @@ def scale_logits(L, row_sums=None, col_sums=None, **options):
     L = np.asarray(L)
     given = [np.asarray(a) for a in (row_sums, col_sums) if a is not None]
     cells = np.where(np.isneginf(L), 0.0, np.where(np.isfinite(L), 1.0, np.nan))  # their zeros, and what is bad
-    matrix, row, col, residual, n_iter, status, smoothing = scale(cells, row_sums, col_sums, **options)
+    matrix, row, col, residual, n_iter, status, smoothing, _ = scale(cells, row_sums, col_sums, **options)
     R, C = L.shape[-2:]
     u, v = given if given else (np.ones(R), np.ones(C))
     L, u, v = (np.broadcast_to(a, status.shape + a.shape[a.ndim - n :]) for a, n in ((L, 2), (u, 1), (v, 1)))
@@ -330,7 +340,7 @@ def scale_logits(L, row_sums=None, col_sums=None, **options):
     at_most = np.where(status == CONVERGED, max(options.get("tol", 1e-9), 2e-15), np.nan)
     residual, n_iter = Within(np.where(status == CONVERGED, 0.0, np.nan), at_most), Within(n_iter.low, 50 * n_iter.high)
     f32 = all(a.dtype == np.float32 for a in (L, *given))
-    return matrix.astype(np.float32 if f32 else np.float64), row, col, residual, n_iter, status, smoothing
+    return matrix.astype(np.float32 if f32 else np.float64), row, col, residual, n_iter, status, smoothing, residual
 
 
 def _limit_of_logits(L, u, v):
@@ -358,7 +368,7 @@ def scale_sparse(first, column, values, row_sums=None, col_sums=None, *, C, **op
     M = np.zeros((len(first) - 1, C), values.dtype)
     at = np.repeat(np.arange(len(M)), np.diff(first)), column
     M[at] = values
-    matrix, *_, status, _ = scale(M, row_sums, col_sums, **options)
+    matrix, *_, status, _, _ = scale(M, row_sums, col_sums, **options)
     return matrix[at], status
 
 

@@ -337,9 +337,18 @@ def test_no_number_of_passes_is_too_large(n, solver):
 def test_the_result_has_names():
     result = cmfast.ipf([[2.0, 1.0], [1.0, 2.0]], smoothing=0.5)
     assert isinstance(result, ScalingResult)
-    assert result._fields == ("matrix", "row_scale", "col_scale", "residual", "n_iter", "status", "smoothing")
+    assert result._fields == (
+        "matrix",
+        "row_scale",
+        "col_scale",
+        "residual",
+        "n_iter",
+        "status",
+        "smoothing",
+        "line_error",
+    )
     assert result.smoothing == 0.5
-    assert [np.asarray(part).dtype for part in result] == [*(np.float64,) * 4, np.int64, np.int8, np.float64]
+    assert [np.asarray(part).dtype for part in result] == [*(np.float64,) * 4, np.int64, np.int8, *(np.float64,) * 2]
 
 
 def test_float32_rounds_the_matrix_and_nothing_else():

@@ -171,7 +171,10 @@ def test_passes_over_any_number_of_rows_and_columns(R, C):
     matrix = _large_passes.Matrix(M, u, v)
     for rows in (4, 8):
         blocks = -(-R // rows)
-        sums, out = _large_passes.Sums(np.empty((blocks, C)), np.empty(blocks), rows), np.empty((R, C))
+        sums, out = (
+            _large_passes.Sums(np.empty((blocks, C)), np.empty(blocks), rows, np.empty(blocks)),
+            np.empty((R, C)),
+        )
         _large_passes.measure(matrix, x, y, sums, out, 0, blocks)
         np.testing.assert_allclose(out, cells, rtol=1e-14)
         np.testing.assert_allclose(sums.cols.sum(0), cells.sum(0), rtol=1e-13)

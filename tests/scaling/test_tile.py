@@ -55,7 +55,7 @@ def test_far_cells_around_lines_without_target(span):
 
 
 def assert_scaled(M, result, u, v, tol):
-    P, x, y, residual, _, status, _ = result
+    P, x, y, residual, _, status, *_ = result
     assert (status == Status.CONVERGED).all(), np.bincount(status)
     total = u.sum(-1)
     again = (abs(P.sum(-1) - u).sum(-1) + abs(P.sum(-2) - v).sum(-1)) / total
@@ -109,7 +109,7 @@ def test_sinkhorn_is_the_algorithm_of_the_paper(shape):
     M, u, v = rng.uniform(size=shape) ** 4, rng.uniform(1, 2, shape[0]), rng.uniform(1, 2, shape[1])
     v *= u.sum() / v.sum()
     for k in range(1, 21):
-        P, _, _, residual, n_iter, status, _ = ipf(M, u, v, solver="sinkhorn", max_iter=k, tol=1e-14)
+        P, _, _, residual, n_iter, status, *_ = ipf(M, u, v, solver="sinkhorn", max_iter=k, tol=1e-14)
         want = algorithm_1(M, u, v, k)
         np.testing.assert_allclose(P, want, rtol=1e-12)
         assert (status, n_iter) == (Status.MAX_ITER, k)
@@ -119,12 +119,12 @@ def test_sinkhorn_is_the_algorithm_of_the_paper(shape):
 
 def test_sinkhorn_stops_after_the_first_sweep_that_is_good_enough():
     M = confusion(40, 6, 0.6, 0.5)
-    P, _, _, residual, n_iter, status, _ = ipf(M, solver="sinkhorn", tol=1e-7)
+    P, _, _, residual, n_iter, status, *_ = ipf(M, solver="sinkhorn", tol=1e-7)
     assert (status == Status.CONVERGED).all()
     for m, p, r, k in zip(M, P, residual, n_iter, strict=True):
         np.testing.assert_allclose(p, algorithm_1(m, np.ones(6), np.ones(6), k), rtol=1e-12)
         before = algorithm_1(m, np.ones(6), np.ones(6), k - 1)
-        assert r <= 1e-7 < abs(before.sum(1) - 1).sum() / 6
+        assert r <= 1e-7 < abs(before.sum(1) - 1).max()
 
 
 @pytest.mark.parametrize("solver", ["auto", "newton", "sinkhorn"])
@@ -193,7 +193,7 @@ def test_dropped_classes(solver):
     hole[2] = hole[:, 2] = 0
     keep = np.array([0, 1, 3, 4])
     assert ipf(hole, solver=solver)[5] == Status.ZERO_LINE
-    P, x, y, _, _, status, _ = ipf(hole, solver=solver, empty="drop")
+    P, x, y, _, _, status, *_ = ipf(hole, solver=solver, empty="drop")
     want = ipf(M[np.ix_(keep, keep)], solver=solver)
     assert status == Status.CONVERGED
     np.testing.assert_allclose(P[np.ix_(keep, keep)], want[0], rtol=1e-7)
@@ -209,7 +209,7 @@ def test_dropped_classes(solver):
 def test_a_target_of_zero_drops_its_line(solver):
     M = confusion(1, 4, 0.7, 0.5)[0]
     u, v = np.array([1.0, 0.0, 2.0, 3.0]), np.array([2.0, 2.5, 1.5, 0.0])
-    P, x, y, residual, _, status, _ = ipf(M, u, v, solver=solver)
+    P, x, y, residual, _, status, *_ = ipf(M, u, v, solver=solver)
     assert status == Status.CONVERGED
     assert residual <= 1e-9
     assert (P[1] == 0).all()
@@ -230,7 +230,7 @@ def test_powers_of_two_change_nothing_but_the_factors(solver):
 
 def test_extreme_entries():
     M = np.array([[1e300, 1e-300], [1.0, 1e-10]])
-    P, x, y, residual, _, status, _ = ipf(M)
+    P, x, y, residual, _, status, *_ = ipf(M)
     assert status == Status.CONVERGED
     assert residual <= 1e-9
     np.testing.assert_allclose(P, [[1, 1e-295], [1e-295, 1]], rtol=1e-6)
@@ -255,7 +255,7 @@ def imbalance(P):
 def test_any_range_of_entries_converges_down_to_the_smallest_cell(span, C):
     rng = np.random.default_rng(span + C)
     M = 10.0 ** rng.uniform(-span, span, (60, C, C))
-    P, *_, status, _ = ipf(M)
+    P, _, _, _, _, status, *_ = ipf(M)
     assert (status == Status.CONVERGED).all()
     np.testing.assert_allclose(P.sum(-1), 1, atol=1e-9)
     np.testing.assert_allclose(P.sum(-2), 1, atol=1e-9)
@@ -265,7 +265,7 @@ def test_any_range_of_entries_converges_down_to_the_smallest_cell(span, C):
 
 def test_cells_beyond_the_range_of_the_factors_end_as_range():
     rng = np.random.default_rng(0)
-    P, _, _, residual, _, status, _ = ipf(10.0 ** rng.uniform(-300, 300, (300, 3, 3)))
+    P, _, _, residual, _, status, *_ = ipf(10.0 ** rng.uniform(-300, 300, (300, 3, 3)))
     good = status == Status.CONVERGED
     assert 200 < good.sum() < 300
     assert (status[~good] == Status.RANGE).all()
@@ -287,7 +287,7 @@ def test_zero_patterns_without_scaling_are_never_called_converged():
     infeasible = np.array([[1.0, 1, 1], [1, 0, 0], [1, 0, 0]])
     for M in (support_only, infeasible):
         for solver in ("auto", "newton", "sinkhorn"):
-            P, _, _, residual, _, status, _ = ipf(M, solver=solver, max_iter=100)
+            P, _, _, residual, _, status, *_ = ipf(M, solver=solver, max_iter=100)
             assert status != Status.CONVERGED
             if status == Status.MAX_ITER:
                 assert np.isfinite(P).all()
@@ -298,7 +298,7 @@ def test_total_support_with_zeros_converges():
     blocks = np.kron(np.eye(3), np.ones((2, 2))) * np.arange(1, 37).reshape(6, 6)
     chain = hessenberg(12)
     for M in (blocks, chain, tridiagonal(9, 0.0)):
-        P, _, _, residual, _, status, _ = ipf(M, tol=1e-12)
+        P, _, _, residual, _, status, *_ = ipf(M, tol=1e-12)
         assert status == Status.CONVERGED
         assert residual <= 1e-12
         assert ((P == 0) == (M == 0)).all()
@@ -342,7 +342,7 @@ def test_warm_start(solver):
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
 def test_types(dtype):
     M = np.array([[5, 1], [2, 7]]).astype(dtype)
-    P, x, y, residual, _, _, _ = ipf(M)
+    P, x, y, residual, *_ = ipf(M)
     want = ipf(M.astype(float))
     assert P.dtype == (np.float32 if dtype == np.float32 else np.float64)
     assert x.dtype == y.dtype == residual.dtype == np.float64
@@ -352,7 +352,7 @@ def test_types(dtype):
 
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 4, 4), (0, 0), (3, 0, 0)])
 def test_nothing_at_all(shape):
-    P, x, _, residual, _, status, _ = ipf(np.zeros(shape))
+    P, x, _, residual, _, status, *_ = ipf(np.zeros(shape))
     assert P.shape == shape
     assert x.shape == shape[:-1]
     assert status.shape == residual.shape == shape[:-2]
@@ -362,7 +362,7 @@ def test_nothing_at_all(shape):
 def test_targets_broadcast_over_the_batch():
     M = confusion(6, 3, 0.7, 0.5).reshape(2, 3, 3, 3)
     u = np.array([[[1.0, 2, 3]], [[3.0, 2, 1]]])
-    P, _, _, _, _, status, _ = ipf(M, u, np.full(3, 2.0))
+    P, _, _, _, _, status, *_ = ipf(M, u, np.full(3, 2.0))
     assert (status == Status.CONVERGED).all()
     np.testing.assert_allclose(P.sum(-1), np.broadcast_to(u, (2, 3, 3)), rtol=1e-8)
     one = ipf(M[0, 0], u, np.full(3, 2.0))[0]

@@ -52,7 +52,7 @@ def sources(matrix, x, y, G, lines, sums, more, start, stop):
     """
     M, _, _ = matrix
     (u, tops), (lacks, squares, least) = lines, more
-    cols, _, rows = sums
+    cols, _, rows, _ = sums
     R, C = M.shape
     own, found = _own_lanes(C), np.empty((2, WIDTH))
     for block in range(start, stop):
@@ -99,7 +99,7 @@ def _places(i, end):
 def share_out(matrix, w, factors, sums, start, stop):
     """Make the column sums of diag(factors) M, times what each row has of `w`: two multiplications for a cell."""
     M, _, _ = matrix
-    cols, _, rows = sums
+    cols, _, rows, _ = sums
     R, C = M.shape
     own = _own_lanes(C)
     for block in range(start, stop):
@@ -130,7 +130,7 @@ def spread(matrix, x, y, z, lines, sums, start, stop):
     """Make the column sums of diag(x) M times what `z` differs from the mean of the row by, counted from its top."""
     M, _, _ = matrix
     u, tops = lines
-    cols, _, rows = sums
+    cols, _, rows, _ = sums
     R, C = M.shape
     own = _own_lanes(C)
     for block in range(start, stop):

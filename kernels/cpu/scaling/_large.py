@@ -30,9 +30,10 @@ from cmfast.kernels.shared.scaling import (
     WIDE,
     has_ended,
     has_stalled,
+    line_bound,
     pseudo_bayes,
 )
-from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, ZERO_LINE
+from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
 
 class _Lost(Exception):  # noqa: N818 (an answer, not an error)
@@ -49,9 +50,9 @@ def scale(p, num_threads, quick):
         scaled = p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
         with np.errstate(all="ignore"):  # what goes wrong ends as a status
             answer = _scale_one(p, given, targets, starts, scaled, num_threads)
-        p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b] = answer
-        if answer.status > MAX_ITER:
-            p.out_row[b], p.out_col[b], p.residual[b] = np.nan, np.nan, np.nan
+        p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b], p.line_error[b] = answer
+        if answer.status not in (OK, MAX_ITER, UNDETERMINED):
+            p.out_row[b], p.out_col[b], p.residual[b], p.line_error[b] = np.nan, np.nan, np.nan, np.nan
             scaled[:] = np.nan
 
 
@@ -67,6 +68,7 @@ class _Answer(NamedTuple):
     n_iter: int
     status: int
     smoothing: float
+    line_error: float
 
 
 def _scale_one(p, M, targets, starts, out, num_threads):
@@ -93,7 +95,7 @@ def _scale_one(p, M, targets, starts, out, num_threads):
     part = read_only(np.ascontiguousarray(M[np.ix_(*keep)]))
     out[:] = 0.0
     if part.size == 0:
-        return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount)
+        return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount, 0.0)
     low, high, *_ = _large_passes.survey(part)
     small = np.empty_like(part) if len(out) else np.empty((0, part.shape[1]))
     starts = [a if a is None else a[k] for a, k in zip(starts, keep, strict=True)]
@@ -117,23 +119,30 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
         first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
     problem = Rows(M, u, v, num_threads)
     x, y, n_iter, status = _solve(p, problem, first_x, first_y, order)
-    if status > MAX_ITER:
+    if status not in (OK, MAX_ITER, UNDETERMINED):
         return _failed(status, n_iter=n_iter)
     row, col = np.empty_like(x), np.empty_like(y)
     row_powers, col_powers = powers or (np.zeros(len(x), np.int64), np.zeros(len(y), np.int64))
     if not _large_passes.gauge(x, y, row_powers, col_powers, row, col):
         return _failed(RANGE, n_iter=n_iter)
     problem.run(_large_passes.measure, x, y, problem.sums, out)
-    residual = _large_passes.missed(problem.matrix, problem.sums) / problem.total
+    missed, worst = _large_passes.missed(problem.matrix, problem.sums)
+    residual = missed / problem.total
     if not residual < np.inf:
         return _failed(RANGE, n_iter=n_iter)
     # What was stopped fits by its sums alone; that is enough for sweeps.
-    fits = residual <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
-    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0)
+    bound = p.goals[2] if status in (OK, UNDETERMINED) else p.tol if p.plain else -np.inf
+    fits = residual <= bound and worst <= line_bound(bound)
+    judged = status == OK and not p.plain and not p.bi
+    if judged and not (fits and _large_passes.is_certain(problem.matrix, x, y, problem.total)):
+        status = UNDETERMINED
+    if status == UNDETERMINED:
+        return _Answer(row, col, residual, n_iter, UNDETERMINED, 0.0, worst)  # to be looked at more closely
+    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0, worst)
 
 
 def _failed(status, amount=0.0, n_iter=0):
-    return _Answer(np.nan, np.nan, np.nan, n_iter, status, amount)
+    return _Answer(np.nan, np.nan, np.nan, n_iter, status, amount, np.nan)
 
 
 def _bring_near(M, low, high, plain):
@@ -227,7 +236,8 @@ def _newton(p, problem, x, y, n_iter, order, warm):
     while True:
         sums = problem.column_sums(_large_passes.row_pass, x, y, off, problem.sums, paired)
         g = (v - u) + (off - sums) if paired else v - sums
-        residual = abs(g).sum() / problem.total
+        missed = abs(g)
+        residual, worst = missed.sum() / problem.total, (missed / v).max()
         if not residual < np.inf:
             raise _Lost
         if trial is not None:
@@ -241,12 +251,12 @@ def _newton(p, problem, x, y, n_iter, order, warm):
                 continue
             trial = None
         stalled = has_stalled(rho, rho_before)
-        if has_ended(residual, rho, stalled, target, still, p.last_width):
+        if has_ended(residual, worst, rho, stalled, target, still, p.last_width):
             if hidden is None:
                 hidden = problem.hidden(x, y, p.last_width)
             worn = stalled or residual <= NOISE  # conjugate gradients can do no more
             if dense or residual <= hidden >= ROUNDING or (worn and C > RESCUE):
-                status = OK
+                status = OK if rho <= p.last_width or p.bi else UNDETERMINED
                 break
             dense = worn
         if n_iter >= p.max_iter:

@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._large_passes import Matrix, gauge, hidden, measure, missed, survey
 from cmfast.kernels.cpu.scaling._large_rows import MOMENT, Rows, read_only
 from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, START, Goal, quick_sweeps
-from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, RESULTS_OF_PROBLEM, ROUNDING, SPAN, WIDE
+from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, RESULTS_OF_PROBLEM, ROUNDING, SPAN, WIDE, line_bound
 from cmfast.kernels.status import MAX_ITER, OK
 
 ENOUGH = 1 << 20  # cells, from which on it pays to compile this
@@ -30,14 +30,14 @@ def scale_many(p):
     rows = Rows(smoothed, ones, ones, 1)
     goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
-    rest = p.m_step, smoothed, read_only(smoothed), p.amount, p.goals[2], p.last_width
+    rest = p.m_step, smoothed, read_only(smoothed), p.amount, p.goals[2], line_bound(p.goals[2]), p.last_width
     return _scale_many(p.cells, ones, rows.sums, goal, START, rest, results, p.n)
 
 
 @jit()
 def _scale_many(cells, ones, sums, goal, start, rest, results, end):
-    m_step, smoothed, frozen, amount, bound, last_width = rest
-    out, out_row, out_col, residual, n_iter, status, smoothing = results
+    m_step, smoothed, frozen, amount, bound, at_most, last_width = rest
+    out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
     C = ones.shape[0]
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
     x, y, step = np.empty(C), np.empty(C), np.empty(C)
@@ -61,11 +61,12 @@ def _scale_many(cells, ones, sums, goal, start, rest, results, end):
         if out.shape[0] > 0:
             scaled = out[b].reshape(C, C)
         measure(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
-        found = missed(matrix, sums) / goal.total
+        found, worst = missed(matrix, sums)
+        found /= goal.total
         if not found < np.inf:
             return b
-        residual[b], n_iter[b], smoothing[b] = found, passes, amount
-        status[b] = OK if found <= bound else MAX_ITER
+        residual[b], n_iter[b], smoothing[b], line_error[b] = found, passes, amount, worst
+        status[b] = OK if found <= bound and worst <= at_most else MAX_ITER
     return end
 
 

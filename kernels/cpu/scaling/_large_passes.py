@@ -11,6 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, load_row, splat, store_row, total, where
+from cmfast.kernels.shared.scaling import DOUBT
 
 LINE = 8  # numbers in a cache line
 SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
@@ -30,6 +31,7 @@ class Sums(NamedTuple):
     cols: Any  # (blocks, C)
     missed: Any  # by its rows, (blocks,)
     rows: int  # of a block
+    worst: Any  # relative error of one of its rows, (blocks,)
 
 
 @jit()
@@ -74,13 +76,13 @@ def dot(a, b):
 def measure(matrix, x, y, sums, out, start, stop):
     """Write diag(x) M diag(y), unless `out` has no rows; leave what the rows miss, and the column sums."""
     M, u, _ = matrix
-    cols, missed_rows, rows = sums
+    cols, missed_rows, rows, worst_rows = sums
     R, C = M.shape
     write, whole = out.shape[0] > 0, C // WIDTH * WIDTH
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
-        missed = 0.0
+        missed, worst = 0.0, 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             found = splat(0.0)
             for j in range(0, whole, WIDTH):
@@ -97,7 +99,8 @@ def measure(matrix, x, y, sums, out, start, stop):
                 if write:
                     out[i, j] = cell
             missed += abs(row - u[i])
-        missed_rows[block] = missed
+            worst = max(worst, abs(row - u[i]) / u[i])
+        missed_rows[block], worst_rows[block] = missed, worst
 
 
 @jit(inline=True)
@@ -137,14 +140,17 @@ def gauge(x, y, row, col, out_row, out_col):
 
 @jit()
 def missed(matrix, sums):
-    """Return what rows and columns missed when they were measured."""
+    """Return what rows and columns missed when they were measured, and the largest relative error of one."""
     add_blocks(sums)
-    found = 0.0
+    found, worst = 0.0, 0.0
     for block in range(sums.missed.shape[0]):
         found += sums.missed[block]
+        worst = max(worst, sums.worst[block])
     for j in range(matrix.v.shape[0]):
-        found += abs(sums.cols[0, j] - matrix.v[j])
-    return found
+        gap = abs(sums.cols[0, j] - matrix.v[j])
+        found += gap
+        worst = max(worst, gap / matrix.v[j])
+    return found, worst
 
 
 @jit()
@@ -155,6 +161,27 @@ def hidden(M, x, y, last_width, mass):
     """
     low, zero = _smallest(M, x, y)
     return last_width * low * (1 if zero else max(1, min(M.shape) - 1)) / mass
+
+
+@jit()
+def is_certain(matrix, x, y, mass):
+    """Whether no cell hangs on the rounding of targets, as far as a look at the smallest ones tells."""
+    M, u, _ = matrix
+    low, _ = _smallest(M, x, y)
+    if DOUBT * mass <= low:
+        return True
+    share = np.full(M.shape[1], np.inf)
+    for i in range(M.shape[0]):
+        part = x[i] / u[i]
+        for j in range(M.shape[1]):
+            share[j] = min(share[j], part * M[i, j] * y[j])
+    hub = 0.0
+    for j in range(M.shape[1]):
+        hub = max(hub, share[j])
+    least = np.inf
+    for j in range(M.shape[1]):
+        least = min(least, matrix.v[j])
+    return DOUBT * mass <= hub * least
 
 
 @jit(inner=True)
@@ -244,7 +271,7 @@ def paired_sweep(matrix, x, y):
 def row_pass(matrix, x, y, off, sums, paired, start, stop):
     """Set x = u / (M y) and leave the sums of scaled cells, without the paired ones; those of rows are `off`."""
     M, u, _ = matrix
-    cols, _, rows = sums
+    cols, _, rows, _ = sums
     R = M.shape[0]
     for block in range(start, stop):
         cols[block] = 0.0
@@ -270,7 +297,7 @@ def _add_cells(out, m, y, x):
 def diagonal(matrix, x, y, sums, paired, start, stop):
     """Sum over i of p_ij (u_i - p_ij) / u_i, the diagonal of L; what the largest cell of a row lacks is added up."""
     M, u, _ = matrix
-    cols, _, rows = sums
+    cols, _, rows, _ = sums
     R = M.shape[0]
     for block in range(start, stop):
         cols[block] = 0.0
@@ -305,7 +332,7 @@ def _add_lacks(out, m, y, x, u):
 def product(matrix, x, y, z, sums, paired, start, stop):
     """Column sums of L z: differences of z only, so that a shift of all of it costs no digits."""
     M, u, _ = matrix
-    cols, _, rows = sums
+    cols, _, rows, _ = sums
     R, C = M.shape
     yz = np.empty(C)
     for j in range(C):

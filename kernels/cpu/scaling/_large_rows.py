@@ -23,7 +23,7 @@ class Rows:
         self.matrix, self.total = Matrix(read_only(M), u, v), u.sum()
         rows = -(-max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1) // ROWS) * ROWS
         self.blocks = -(-R // rows)
-        self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows)
+        self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows, np.empty(self.blocks))
         self.seconds = M.size * SECONDS_PER_CELL
         self.num_threads = num_threads
 
@@ -65,7 +65,7 @@ class Rows:
             else:
                 last[:] = x
                 self.run(_large_sweeps.sweep, x, y, self.sums)
-                *state, ended = _large_sweeps.judge_plainly(self.matrix, y, self.sums, tuple(state), goal)
+                *state, ended = _large_sweeps.judge_plainly(self.matrix, last, x, y, self.sums, tuple(state), goal)
         return state
 
     def quick_sweeps(self, x, y, step, pace, goal):

@@ -32,7 +32,7 @@ class Goal(NamedTuple):
 def sweep(matrix, x, y, sums, start, stop):
     """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
     M, u, _ = matrix
-    cols, missed_rows, rows = sums
+    cols, missed_rows, rows, _ = sums
     R, C = M.shape
     for block in range(start, stop):
         for j in range(C):
@@ -98,23 +98,26 @@ def plain_sweeps(matrix, last, x, y, sums, state, goal, most):
         for i in range(x.shape[0]):
             last[i] = x[i]
         sweep(matrix, x, y, sums, 0, sums.missed.shape[0])
-        k, before, ended = judge_plainly(matrix, y, sums, (k, before), goal)
+        k, before, ended = judge_plainly(matrix, last, x, y, sums, (k, before), goal)
         if ended:
             return k, before, True
     return k, before, False
 
 
 @jit(inline=True)
-def judge_plainly(matrix, y, sums, state, goal):
-    """Look at what the rows missed; take the column step unless this is the end."""
+def judge_plainly(matrix, last, x, y, sums, state, goal):
+    """Look at what the rows missed, whose factors were `last`; take the column step unless this is the end."""
     k, before = state
+    worst = 0.0
+    for i in range(x.shape[0]):
+        worst = max(worst, abs(last[i] / x[i] - 1.0))
     residual = 0.0
     for block in range(sums.missed.shape[0]):
         residual += sums.missed[block]
     residual /= goal.total
-    if not residual < np.inf or (k > 0 and residual <= goal.target) or k >= goal.max_iter:
+    if not residual < np.inf or (k > 0 and residual <= goal.target and worst <= goal.target) or k >= goal.max_iter:
         return k, residual, True
-    if residual <= goal.still and residual >= before:
+    if residual <= goal.still and worst <= 2.0 * goal.still and residual >= before:
         return k, residual, True
     add_blocks(sums)
     for j in range(y.shape[0]):
@@ -137,7 +140,7 @@ class Pace(NamedTuple):
     since: int  # passes since it was changed
 
 
-GOING_ON, CLOSE, SLOW, OVER, LOST = range(5)  # states; close: the residual is what was asked for
+GOING_ON, CLOSE, SLOW, OVER, LOST = range(5)  # states; close: residual and columns are what was asked for
 START = Pace(GOING_ON, 0, np.inf, np.inf, np.inf, 0.0, -1)
 
 
@@ -170,10 +173,13 @@ def judge(matrix, y, sums, pace, goal):
     """Return the pace after a pass: by what the columns miss, whose sums are left in the first block."""
     v, cols = matrix.v, sums.cols
     add_blocks(sums)
-    residual = 0.0
+    residual, worst = 0.0, 0.0
     for j in range(y.shape[0]):
-        residual += abs(y[j] * cols[0, j] - v[j])
+        gap = abs(y[j] * cols[0, j] - v[j])
+        residual += gap
+        worst = gap / v[j] if gap > worst * v[j] else worst  # few divisions
     residual /= goal.total
+    left = residual if residual > goal.target else worst
     k, momentum, since = pace.k + 1, pace.momentum, pace.since + 1
     if since >= SETTLED_PASSES:
         shrink = np.sqrt(residual / pace.before)
@@ -182,11 +188,11 @@ def judge(matrix, y, sums, pace, goal):
     state = GOING_ON
     if not residual < np.inf:
         state = LOST
-    elif residual <= goal.target:
+    elif left <= goal.target:
         state = CLOSE
     elif k >= goal.max_iter:
         state = OVER
-    elif not momentum < 1.0 or np.log(goal.target / residual) < goal.patience * np.log(momentum):
+    elif not momentum < 1.0 or np.log(goal.target / left) < goal.patience * np.log(momentum):
         state = SLOW  # so many passes are left even at best
     return Pace(state, k, residual, pace.residual, pace.before, momentum, since)
 

@@ -23,4 +23,5 @@ N_ITER = 19  # passes
 STATUS = 20  # of ``status``
 STEP = 21  # how much of a step is taken
 SPELT = 22  # whether everything is written that a regular tile need not say
-COUNT = 23
+LINE_ERROR = 23  # largest relative error of a column on the way; in the end, of a row or column
+COUNT = 24

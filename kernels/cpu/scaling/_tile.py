@@ -47,7 +47,8 @@ def _sizes(R, C, newton):
         "v": C,  # column targets
         "x": R,  # row factors
         "y": C,  # column factors
-        "inverse": R,  # 1 / u
+        "inverse": R,  # 1 / u, 0 of lines that are dropped
+        "col_inverse": C,  # 1 / v, likewise
         "off": R,  # row sums of scaled cells, without the paired one
         "col": C,  # column sums, likewise
         "gap": C,  # what columns lack
@@ -114,7 +115,7 @@ def _unit_tile(C):
     """Return what is known of a tile of matrices whose rows and columns are to sum to one, all paired, no lane warm."""
     places, _ = _places(C, C, newton=True)
     at: Any = Tile._make((None, C, C, False, *places))
-    known = {k + i: 1.0 for k in (at.u, at.v, at.inverse) for i in range(C)}
+    known = {k + i: 1.0 for k in (at.u, at.v, at.inverse, at.col_inverse) for i in range(C)}
     known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.FAR: 0.0, line.TOTAL: float(C)}
     return Known(lambda lines: at._replace(S=lines), known)
 
@@ -179,3 +180,4 @@ def spell_out(t, straight):
             store(S, t.u + k, splat(1.0))
             store(S, t.v + k, splat(1.0))
             store(S, t.inverse + k, splat(1.0))
+            store(S, t.col_inverse + k, splat(1.0))

@@ -98,7 +98,7 @@ def begin(t):
     S = t.S
     for k in (line.WARM, line.FAR, line.MOVED, line.SPELT, line.N_ITER):
         store(S, k, splat(0.0))
-    for k in (line.RHO, line.RHO_BEFORE, line.RESIDUAL):
+    for k in (line.RHO, line.RHO_BEFORE, line.RESIDUAL, line.LINE_ERROR):
         store(S, k, splat(np.inf))
     store(S, line.STATUS, splat(float(OK)))
     store(S, line.ACTIVE, splat(1.0))
@@ -131,11 +131,14 @@ def _lines_are_positive(t):
 
 @jit(inner=True, borrows=True)
 def invert_targets(t):
-    """Note the reciprocals of the row targets."""
+    """Note the reciprocals of the targets."""
     S = t.S
     for i in range(t.R):
         u = load(S, t.u + i)
         store(S, t.inverse + i, where(u > 0.0, 1.0 / where(u > NORMAL, u, NORMAL), 0.0))
+    for j in range(t.C):
+        v = load(S, t.v + j)
+        store(S, t.col_inverse + j, where(v > 0.0, 1.0 / where(v > NORMAL, v, NORMAL), 0.0))
 
 
 @jit(inner=True, borrows=True)

@@ -48,10 +48,10 @@ def newton_by_rows(t, limits, passes):
     return passes
 
 
-@written_out("x", "P", line.RESIDUAL)
+@written_out("x", "P", line.RESIDUAL, line.LINE_ERROR)
 @jit(inner=True, borrows=True)
 def square_rows(t):
-    """Make the rows exact; leave cells, what columns lack and the residual."""
+    """Make the rows exact; leave cells, what columns lack, the residual and the largest relative error of a column."""
     S, C = t.S, t.C
     together = load(S, line.PAIRED) != 0.0
     for j in range(C):
@@ -72,15 +72,19 @@ def square_rows(t):
             store(S, P + j, cell)
             store(S, t.gap + j, load(S, t.gap + j) + cell)
         store(S, P + i, x * b)
-    residual = splat(0.0)
+    residual, worst = splat(0.0), splat(0.0)
     for j in range(C):
         v = load(S, t.v + j)
         col = load(S, t.gap + j)
         balance = (v - load(S, t.u + j)) + (load(S, t.off + j) - col)
         gap = where(together, balance, v - (col + load(S, t.P + j * C + j)))
         store(S, t.gap + j, gap)
-        residual = residual + absolute(gap)
+        missed = absolute(gap)
+        residual = residual + missed
+        missed = missed * load(S, t.col_inverse + j)
+        worst = where(missed > worst, missed, worst)
     store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
+    store(S, line.LINE_ERROR, worst)
 
 
 @jit(inner=True, borrows=True)
@@ -100,22 +104,28 @@ def _plain_rows(t):
             cell = x * load(S, P + j)
             store(S, P + j, cell)
             store(S, t.col + j, load(S, t.col + j) + cell)
-    residual = splat(0.0)
+    residual, worst = splat(0.0), splat(0.0)
     for j in range(C):
         gap = load(S, t.v + j) - load(S, t.col + j)
         store(S, t.gap + j, gap)
-        residual = residual + absolute(gap)
+        missed = absolute(gap)
+        residual = residual + missed
+        missed = missed * load(S, t.col_inverse + j)
+        worst = where(missed > worst, missed, worst)
     store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
+    store(S, line.LINE_ERROR, worst)
 
 
 @jit(inner=True, borrows=True)
 def _still_moving(t, limits):
     """Stop the lanes that are done or lost; return whether any goes on."""
     S = t.S
-    target, still, last_width, max_iter = limits
+    target, still, last_width, max_iter, share = limits
     active = load(S, line.ACTIVE) != 0.0
-    residual, rho, n_iter = load(S, line.RESIDUAL), load(S, line.RHO), load(S, line.N_ITER)
-    ended = has_ended(residual, rho, has_stalled(rho, load(S, line.RHO_BEFORE)), target, still, last_width)
+    residual, worst = load(S, line.RESIDUAL), load(S, line.LINE_ERROR)
+    rho, n_iter = load(S, line.RHO), load(S, line.N_ITER)
+    stalled = has_stalled(rho, load(S, line.RHO_BEFORE))
+    ended = has_ended(residual, share * worst, rho, stalled, target, still, last_width)
     lost = active & ~(residual < np.inf)
     active = active & ~lost & ~ended
     late = active & (n_iter >= float(max_iter))

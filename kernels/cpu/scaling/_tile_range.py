@@ -125,7 +125,7 @@ def permute(t, w):
     for i in range(t.R):
         _permute_line(t, w, t.M + i * t.C)
         _permute_line(t, w, t.P + i * t.C)
-    for k in (t.v, t.y, t.col_power):
+    for k in (t.v, t.col_inverse, t.y, t.col_power):
         _permute_line(t, w, k)
 
 

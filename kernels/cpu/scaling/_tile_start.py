@@ -98,7 +98,7 @@ def _permute_together(t):
     for i in range(t.R):
         _permute_lines(t, t.M + i * t.C)
         _permute_lines(t, t.P + i * t.C)
-    for k in (t.v, t.y, t.col_power):
+    for k in (t.v, t.col_inverse, t.y, t.col_power):
         _permute_lines(t, k)
 
 

@@ -20,7 +20,11 @@ from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import GAUGE, LANES, PARTS, add_up, example, spell_out, written_out
 from cmfast.kernels.cpu.scaling._tile_range import undo_powers
-from cmfast.kernels.status import MAX_ITER, OK, RANGE
+from cmfast.kernels.shared import scaling as rules
+from cmfast.kernels.shared.scaling import DOUBT
+from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
+
+line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
 TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two
 
@@ -73,13 +77,64 @@ def _multiply(S, k, n, mean):
 
 
 @jit(inner=True, borrows=True)
-def judge(t, bound):
-    """Let nothing be OK that was not measured to be."""
+def judge(t, bound, last_width, closer):
+    """Let nothing be OK that was not measured to be; with `closer` it is UNDETERMINED, to be looked at more closely.
+
+    So is then what has cells so small that the rounding of targets may move them.
+    """
     S = t.S
     status, residual = load(S, line.STATUS), load(S, line.RESIDUAL)
     lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, line.GOOD) != 0.0))
     status = where(lost, float(RANGE), status)
-    store(S, line.STATUS, where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status))
+    doubtful = ~((residual <= bound) & (load(S, line.LINE_ERROR) <= line_bound(bound)))
+    if closer:
+        doubtful = doubtful | ~(load(S, line.RHO) <= last_width) | ~_certain(t, status == float(OK))
+    instead = float(UNDETERMINED) if closer else float(MAX_ITER)
+    store(S, line.STATUS, where((status == float(OK)) & doubtful, instead, status))
+
+
+@jit(inner=True, borrows=True)
+def even_out(t, bound):
+    """Let the rows, which are exact, take half of what columns miss that are off by more than the bound.
+
+    No row is off by more than that then, since each is a mean of columns: half a step of Sinkhorn and Knopp.
+    """
+    S, R, C = t.S, t.R, t.C
+    wanted = (load(S, line.LINE_ERROR) > bound) & (load(S, line.STATUS) == float(OK))
+    for j in range(C):
+        total = splat(0.0)
+        for i in range(R):
+            total = total + load(S, t.P + i * C + j)
+        change = 0.5 * (load(S, t.v + j) - total) * load(S, t.col_inverse + j)
+        factor = where(wanted, 1.0 + change, 1.0)
+        store(S, t.y + j, load(S, t.y + j) * factor)
+        for i in range(R):
+            store(S, t.P + i * C + j, load(S, t.P + i * C + j) * factor)
+
+
+@jit(inner=True, borrows=True)
+def _certain(t, wanted):
+    """Return the lanes of which no cell hangs on the rounding of targets, as far as a look at a column tells."""
+    S, R, C = t.S, t.R, t.C
+    hub, most = splat(0.0), splat(0.0)
+    for j in range(C):
+        inverse = load(S, t.col_inverse + j)
+        most = where(inverse > most, inverse, most)
+    wide = DOUBT * load(S, line.TOTAL) * most  # over the smallest column
+    for j in range(C):
+        share = splat(np.inf)
+        for i in range(R):
+            cell = load(S, t.P + i * C + j)
+            part = where(load(S, t.u + i) > 0.0, cell * load(S, t.inverse + i), np.inf)
+            share = where(part < share, part, share)
+        hub = where(share > hub, share, hub)
+        if not some(wanted & ~(hub >= wide)):  # mostly the first column tells
+            return wanted
+    low = splat(np.inf)
+    for k in range(t.P, t.P + R * C):
+        cell = load(S, k)
+        low = where((cell > 0.0) & (cell < low), cell, low)
+    return (hub >= wide) | (DOUBT * load(S, line.TOTAL) <= low)
 
 
 @PARTS.part(GAUGE, lambda: (example(), False, False), returns=None)
@@ -135,22 +190,29 @@ def scale_cells(t):
             store(S, t.P + i * C + j, x * (load(S, t.M + i * C + j) * load(S, t.y + j)))
 
 
-@written_out(line.RESIDUAL)
+@written_out(line.RESIDUAL, line.LINE_ERROR)
 @jit(inner=True, borrows=True)
 def measure(t):
-    """Measure how far the sums of the scaled cells are from the targets."""
+    """Measure how far the sums of the scaled cells are from the targets: all of them, and the worst."""
     S, R, C = t.S, t.R, t.C
-    residual = splat(0.0)
+    residual, worst = splat(0.0), splat(0.0)
     for j in range(C):
         store(S, t.col + j, splat(0.0))
     for i in range(R):
         P = t.P + i * C
-        residual = residual + absolute(add_up(S, P, C) - load(S, t.u + i))
+        missed = absolute(add_up(S, P, C) - load(S, t.u + i))
+        residual = residual + missed
+        missed = missed * load(S, t.inverse + i)
+        worst = where(missed > worst, missed, worst)
         for j in range(C):
             store(S, t.col + j, load(S, t.col + j) + load(S, P + j))
     for j in range(C):
-        residual = residual + absolute(load(S, t.col + j) - load(S, t.v + j))
+        missed = absolute(load(S, t.col + j) - load(S, t.v + j))
+        residual = residual + missed
+        missed = missed * load(S, t.col_inverse + j)
+        worst = where(missed > worst, missed, worst)
     store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
+    store(S, line.LINE_ERROR, worst)
 
 
 @jit(inner=True, borrows=True)
@@ -167,7 +229,8 @@ def _positive(S, factors, targets, n):
 def blank_lost(t):
     """Put NaN where there is no answer."""
     S = t.S
-    lost = load(S, line.STATUS) > float(MAX_ITER)
+    status = load(S, line.STATUS)
+    lost = (status > float(MAX_ITER)) & ~(status == float(UNDETERMINED))
     if some(lost):
         for k in range(t.P, t.P + t.R * t.C):
             store(S, k, where(lost, np.nan, load(S, k)))
@@ -175,7 +238,8 @@ def blank_lost(t):
             store(S, k, where(lost, np.nan, load(S, k)))
         for k in range(t.y, t.y + t.C):
             store(S, k, where(lost, np.nan, load(S, k)))
-        store(S, line.RESIDUAL, where(lost, np.nan, load(S, line.RESIDUAL)))
+        for k in (line.RESIDUAL, line.LINE_ERROR):
+            store(S, k, where(lost, np.nan, load(S, k)))
 
 
 @jit(inner=True, borrows=True)
@@ -226,17 +290,18 @@ def _write(S, k, m, out, first):
 
 
 @jit(inner=True, borrows=True)
-def write_numbers(t, residual, n_iter, status, smoothing, first):
+def write_numbers(t, residual, n_iter, status, smoothing, line_error, first):
     """Write what is one number for each matrix of a whole tile."""
     S = t.S
     store_numbers(residual, first, load(S, line.RESIDUAL))
     store_numbers(n_iter, first, load(S, line.N_ITER))
     store_numbers(status, first, load(S, line.STATUS))
     store_numbers(smoothing, first, load(S, line.AMOUNT))
+    store_numbers(line_error, first, load(S, line.LINE_ERROR))
 
 
 @jit(inner=True, borrows=True)
-def scatter_numbers(t, residual, n_iter, status, smoothing, first, last):
+def scatter_numbers(t, residual, n_iter, status, smoothing, line_error, first, last):
     """Write what is one number for each of the elements `first` to `last`."""
     S = t.S
     for w in range(min(last + 1 - first, LANES)):
@@ -245,3 +310,4 @@ def scatter_numbers(t, residual, n_iter, status, smoothing, first, last):
         n_iter[b] = np.int64(S[line.N_ITER, w])
         status[b] = np.int8(S[line.STATUS, w])
         smoothing[b] = S[line.AMOUNT, w]
+        line_error[b] = S[line.LINE_ERROR, w]

@@ -9,7 +9,7 @@ from typing import Any
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import ADMIT, BEGIN, GAUGE, LANES, LOOPS, PAIR, Tile
+from cmfast.kernels.cpu.scaling._tile import ADMIT, BEGIN, GAUGE, LANES, LOOPS, PAIR, Tile, spell_out
 from cmfast.kernels.cpu.scaling._tile_load import begin, find_zeros, is_regular, places, take_cells, take_targets
 from cmfast.kernels.cpu.scaling._tile_newton import newton, newton_by_rows
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
@@ -23,8 +23,10 @@ from cmfast.kernels.cpu.scaling._tile_start import (
 from cmfast.kernels.cpu.scaling._tile_store import (
     blank_lost,
     divide_by_mean,
+    even_out,
     find_gauge,
     judge,
+    line_bound,
     measure,
     scale_cells,
     scatter,
@@ -37,6 +39,8 @@ from cmfast.kernels.cpu.scaling._tile_store import (
 from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
 from cmfast.kernels.status import MAX_ITER, OK
+
+EVEN = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
 
 # A problem in three, so that each stage is handed only what it needs: the compiler writes out every field at each call.
 GIVEN, RULES, OUT = (Problem._fields.index(name) for name in ("cells", "amount", "out"))
@@ -69,7 +73,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter)
+    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
@@ -83,7 +87,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, None, parts)
+        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
         if needs != 0:
             return first, needs
         first += LANES
@@ -101,7 +105,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter)
+    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))
@@ -115,7 +119,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, None, parts)
+        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
         if needs != 0:
             return first, needs
         first += LANES
@@ -145,7 +149,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, rules.tol, parts)
+        needs = _leave(t, out, first, end, (bound, rules.last_width), size, rules.tol, parts, False)
         if needs != 0:
             return first, needs
         first += LANES
@@ -203,10 +207,10 @@ def _start(t, given, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _leave(t, out, first, end, bound, size, tol, parts):
+def _leave(t, out, first, end, goals, size, tol, parts, closer):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
-    `tol` is None, but for plain sweeps, of which only the sums count.
+    `tol` is None, but for plain sweeps, of which only the sums count. With `closer` what is in doubt is marked.
     """
     S = t.S
     unusual = S[line.SPELT, 0] != 0.0
@@ -227,10 +231,16 @@ def _leave(t, out, first, end, bound, size, tol, parts):
     if tol is not None:
         scale_cells(t)
     measure(t, size)
-    judge(t, bound)
+    bound, last_width = goals
+    if not closer and tol is None and some((load(S, line.LINE_ERROR) > bound) & (load(S, line.STATUS) == float(OK))):
+        spell_out(t, size is not None)
+        even_out(t, bound)
+        measure(t, size)
+    judge(t, bound, last_width, closer)
     if tol is not None:
         status = load(S, line.STATUS)
-        fits = (status == float(MAX_ITER)) & (load(S, line.RESIDUAL) <= tol)
+        fits = (load(S, line.RESIDUAL) <= tol) & (load(S, line.LINE_ERROR) <= line_bound(tol))
+        fits = (status == float(MAX_ITER)) & fits
         store(S, line.STATUS, where(fits, float(OK), status))
     if some(load(S, line.FAR) != 0.0):
         find_gauge(parts, t, size is not None, True)
@@ -243,9 +253,9 @@ def _leave(t, out, first, end, bound, size, tol, parts):
             write_cells(t, size, out.out, first)
         write_factors(t, size, out.out_row, out.out_col, first)
     if whole:
-        write_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, first)
+        write_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, out.line_error, first)
     else:
-        scatter_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, first, end - 1)
+        scatter_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, out.line_error, first, end - 1)
     return 0
 
 

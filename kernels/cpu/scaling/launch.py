@@ -11,6 +11,7 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._large_many import may_be_quick
 from cmfast.kernels.cpu.scaling._large_rows import read_only
+from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT, PARTS, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import in_tuples, scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
@@ -63,7 +64,7 @@ def _rooms(R, C, smoothing, empty, tol, max_iter, solver):
 
     def new_room():
         given, out, row, col = np.empty((1, R * C)), np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
-        numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
+        numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1), np.empty(1)
         problem = in_tuples((R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers))
         tile, size = take_tile(R, C, flip=False, newton=True), (0,) * C if C in STRAIGHT else None
         views = out.reshape(R, C), row[0], col[0]
@@ -91,13 +92,14 @@ def _scale_one(
         room = free.pop()
     except IndexError:
         room = new_room()
-    given, cells, problem, tile, size, zeros_matter, out, row, col, (residual, n_iter, status, amount) = room
+    given, cells, problem, tile, size, zeros_matter, out, row, col, numbers = room
     given[:] = M
     found = None
     if not (zeros_matter and has_zero(cells)):
         place, needs = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
         if place == 1 and not needs:
-            found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0]
+            residual, n_iter, status, amount, line_error = numbers
+            found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
     if R * C <= MOST_KEPT and not free:
         free.append(room)
     return found
@@ -129,6 +131,7 @@ def _launch(
         np.empty(n),
         np.empty(n, np.int64),
         np.empty(n, np.int8),
+        np.empty(n),
         np.empty(n),
     )
     problem = Problem._make(fields)  # by place: names take a matrix's time
@@ -165,6 +168,7 @@ def _one_by_one(problem, num_threads):
         for first in range(start, stop, at_once):
             with _prepared(problem.part(first, min(first + at_once, stop))) as (part, _):
                 _large.scale(part, num_threads, quick)
+                refine(part)
 
     return work
 
@@ -178,6 +182,7 @@ def _by_tiles(problem):
     direct = problem.cells.dtype == problem.out.dtype == np.float64
     at_once = LANES * max(1, CHUNK // max(1, R * C * LANES))
     whole = in_tuples(_flipped(problem) if flip else problem)
+    judged = newton and not problem.bi  # else nothing is marked as doubtful
 
     def work(_, start, stop):
         tile = take_tile(R, C, flip=flip, newton=newton)
@@ -185,11 +190,15 @@ def _by_tiles(problem):
             end = min(first + at_once, stop)
             if direct and not _has_zero(problem, first, end):
                 _run(kernel, whole, tile, first, end, size)
+                if judged and problem.status[first:end].any():
+                    refine(problem.part(first, end))
                 continue
             with _prepared(problem.part(first, end)) as (part, dropped):
                 given = in_tuples(_flipped(part) if flip else part)
                 alone = dropped and part.n <= LANES  # straight-line code would be compiled to find that out
                 _run(kernel, given, tile, 0, end - first, None if alone else size)
+                if judged:
+                    refine(part)
         give_tile(tile, newton=newton)
 
     return work

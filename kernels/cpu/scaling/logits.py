@@ -16,8 +16,9 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, load_row, new_lines, store, store_row
 from cmfast.kernels.cpu._core.vector_functions import exp, log
+from cmfast.kernels.cpu.scaling._log_domain import scale_in_logs
 from cmfast.kernels.cpu.scaling.launch import ipf
-from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK
+from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SPREAD = 300.0  # between logarithms of cells that one problem takes
 LEAST = 1.000001 * math.exp(-SPREAD)  # cells up to it were not in range
@@ -150,6 +151,8 @@ def ipf_of_logits(L, row_sums, col_sums, /, *, num_threads=None, progress=None, 
             line = given.reshape(*L.shape[:-2], given.shape[1])
             shaped[place] = np.array(np.broadcast_to(line, shaped[place].shape), order="C")
         _add(out[1:3], shaped[1:3])
+    if (np.asarray(shaped[5]) == RANGE).any():
+        shaped = _without_range(L, targets, [np.array(a) for a in shaped], num_threads=num_threads, **options)
     matrix, row, col, *numbers = shaped
     n = math.prod(row.shape[:-1])  # -1 would not do where there are no cells
     _gauge(row.reshape(n, R), col.reshape(n, C))
@@ -161,8 +164,8 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
     n, R, C = len(cells), sums.row.shape[1], sums.col.shape[1]
     options["num_threads"] = num_threads
     out = (np.full((n, R, C), np.nan), *(np.full((n, k), np.nan) for k in (R, C)))
-    numbers = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int8), np.zeros(n)
-    residual, n_iter, status, _ = numbers
+    numbers = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int8), np.zeros(n), np.full(n, np.nan)
+    residual, n_iter, status, _, line_error = numbers
     limits, going = np.zeros(n, np.bool_), np.ones(n, np.bool_)
     for number in range(sums.halvings.max(), -1, -1):
         pool.checkpoint()
@@ -183,10 +186,11 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
                 a[dead] = b
         _add(found[1:3], some[:2])
         n_iter[now] += found[4]
-        going[now] = (found[5] == OK) | (found[5] == MAX_ITER)
+        going[now] = (found[5] == OK) | (found[5] == MAX_ITER) | (found[5] == UNDETERMINED)
         ended = ~going[now] | (number == 0)
         places = now[ended]
-        for to, a in zip((*out, residual, status), (found[0], *some[:2], found[3], found[5]), strict=True):
+        ends = found[0], *some[:2], found[3], found[5], found[7]
+        for to, a in zip((*out, residual, status, line_error), ends, strict=True):
             to[places] = a[ended]
         if number == 0:
             _mend(out[0], cells, part, now, some, num_threads)
@@ -195,6 +199,40 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
     status[limits & (status == OK)] = LIMIT_ONLY
     out[1][limits], out[2][limits] = np.nan, np.nan
     return *out, *numbers
+
+
+def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
+    """Scale those matrices in logarithms throughout whose factors left the range of float64 on the way."""
+    matrix, row, col, residual, n_iter, status, _, line_error = found
+    R, C = L.shape[-2:]
+    for index in map(tuple, np.argwhere(status == RANGE)):
+        logs = np.broadcast_to(L, (*status.shape, R, C))[index].astype(np.float64)
+        there = (logs > -np.inf).astype(np.float64)
+        u, v = (
+            np.ones(size) if a is None else np.broadcast_to(a, (*status.shape, size))[index].copy()
+            for a, size in zip(targets, (R, C), strict=True)
+        )
+        if not max(u.sum(), v.sum()) < np.inf:
+            continue
+        limit = OK
+        if not there.all():  # which of them no cell outlives, their sizes do not say
+            rows, cols = (None, None) if targets[0] is None else (u, v)
+            zeros = ipf(there, rows, cols, None, None, empty=empty, num_threads=num_threads)
+            if zeros[5] not in (OK, LIMIT_ONLY, UNDETERMINED):
+                status[index] = zeros[5]
+                continue
+            limit = LIMIT_ONLY if zeros[5] == LIMIT_ONLY else OK
+            u, v = u * zeros[0].any(1), v * zeros[0].any(0)
+            logs = np.where(zeros[0] > 0.0, logs, -np.inf)
+        one = scale_in_logs(logs, u, v, **options)
+        matrix[index], row[index], col[index], residual[index], passes, code, line_error[index] = one
+        n_iter[index] += passes
+        status[index] = limit if code == OK else code
+        if code == RANGE:
+            matrix[index], row[index], col[index], residual[index], line_error[index] = (np.nan,) * 5
+        elif limit == LIMIT_ONLY:
+            row[index], col[index] = np.nan, np.nan
+    return found
 
 
 def _mend(matrix, cells, part, now, some, num_threads):

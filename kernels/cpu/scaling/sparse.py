@@ -10,7 +10,7 @@ from cmfast.kernels.cpu.balancing._packing import pack
 from cmfast.kernels.cpu.balancing._pixels import Passes
 from cmfast.kernels.cpu.scaling._rules import check_targets
 from cmfast.kernels.shared import balancing_newton
-from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals
+from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals, line_bound
 from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
 
@@ -68,7 +68,7 @@ def ipf_sparse(
     a = values.astype(np.float64)
     u, v = (np.ones(n) if t is None else t.astype(np.float64) for n, t in ((R, row_sums), (C, col_sums)))
     if not ((a >= 0.0) & (a < np.inf)).all():
-        return out, x, y, np.float64(np.nan), np.int64(0), np.int8(INVALID), *proof
+        return out, x, y, np.float64(np.nan), np.int64(0), np.int8(INVALID), np.float64(np.nan), *proof
     rows = np.repeat(np.arange(R), np.diff(first))
     cells = _Cells(rows, column.astype(np.int64), a, np.arange(len(a))).where(a > 0.0)
     if empty == "drop" and row_sums is None:
@@ -82,7 +82,7 @@ def ipf_sparse(
     ):
         status = ZERO_LINE
     if status != OK:
-        return out, x, y, np.float64(np.nan), np.int64(0), np.int8(status), *proof
+        return out, x, y, np.float64(np.nan), np.int64(0), np.int8(status), np.float64(np.nan), *proof
     places = [np.cumsum(k) - 1 for k in kept]
     inner = cells._replace(rows=places[0][cells.rows], columns=places[1][cells.columns])
     p = _Problem(u[kept[0]], v[kept[1]], tol, max_iter, num_threads)
@@ -94,22 +94,33 @@ def ipf_sparse(
         for marks, k, one in zip(proof, kept, found.proof, strict=True):
             marks[k] = one
         if found.status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
-            return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(found.status), *proof
+            return (
+                out,
+                x,
+                y,
+                np.float64(np.nan),
+                np.int64(found.n_iter),
+                np.int8(found.status),
+                np.float64(np.nan),
+                *proof,
+            )
         middle = np.exp(np.log(found.x).mean()) if len(found.x) else 1.0
         inner_x, inner_y = found.x / middle, found.y * middle
         scaled = inner_x[found.cells.rows] * found.cells.values * inner_y[found.cells.columns]
-        residual = _residual(p, found.cells, scaled)
+        residual, worst = _missed(p, found.cells, scaled)
     status = found.status
     if not residual < np.inf:
-        return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(RANGE), *proof
-    if status in (OK, LIMIT_ONLY) and residual > max(tol, goals(tol, R, C)[2]):
+        return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(RANGE), np.float64(np.nan), *proof
+    if status in (OK, LIMIT_ONLY, UNDETERMINED) and not (
+        residual <= (bound := max(tol, goals(tol, R, C)[2])) and worst <= line_bound(bound)
+    ):
         status = MAX_ITER
     out[:] = 0.0
     out[found.cells.at] = scaled
     if status != LIMIT_ONLY:
         x[:], y[:] = 0.0, 0.0
         x[kept[0]], y[kept[1]] = inner_x, inner_y
-    return out, x, y, np.float64(residual), np.int64(found.n_iter), np.int8(status), *proof
+    return out, x, y, np.float64(residual), np.int64(found.n_iter), np.int8(status), np.float64(worst), *proof
 
 
 class _Found(NamedTuple):
@@ -123,12 +134,13 @@ class _Found(NamedTuple):
     proof: Any
 
 
-def _residual(p, cells, scaled):
-    """Return how far the sums of scaled cells are from the targets, over the total."""
+def _missed(p, cells, scaled):
+    """Return how far the sums of scaled cells are from the targets, over the total, and the worst, over its target."""
     if not len(p.u):
-        return 0.0
-    missed = np.abs(np.bincount(cells.rows, scaled, len(p.u)) - p.u).sum()
-    return float(missed + np.abs(np.bincount(cells.columns, scaled, len(p.v)) - p.v).sum()) / p.total
+        return 0.0, 0.0
+    rows = np.abs(np.bincount(cells.rows, scaled, len(p.u)) - p.u)
+    columns = np.abs(np.bincount(cells.columns, scaled, len(p.v)) - p.v)
+    return float(rows.sum() + columns.sum()) / p.total, float(max((rows / p.u).max(), (columns / p.v).max()))
 
 
 def _nothing(p):
@@ -184,14 +196,15 @@ def _sweep(p, cells, begin):
     across, y = M.T.tocsr(), np.ones(C) if begin[1] is None else begin[1]
     if begin[1] is None and begin[0] is not None:
         y = p.v / (across @ begin[0])
-    s, k, residual, most = M @ y, 0, np.inf, MOST_SWEEPS if p.max_iter is None else p.max_iter
-    while k < most and residual > p.tol:
+    s, k, missed, most = M @ y, 0, np.inf, MOST_SWEEPS if p.max_iter is None else p.max_iter
+    while k < most and missed > p.tol:
         pool.checkpoint()
         k += 1
         x = p.u / s
         y = p.v / (across @ x)
         s = M @ y
-        residual = float(np.abs(x * s - p.u).sum()) / p.total
-        if not residual < np.inf:
+        gaps = np.abs(x * s - p.u)
+        missed = max(float(gaps.sum()) / p.total, float((gaps / p.u).max()))
+        if not missed < np.inf:
             return _Found(RANGE, x, y, cells, k, _nothing(p))
-    return _Found(OK if residual <= p.tol else MAX_ITER, x, y, cells, k, _nothing(p))
+    return _Found(OK if missed <= p.tol else MAX_ITER, x, y, cells, k, _nothing(p))

@@ -68,7 +68,7 @@ HEADERS = {
     "scaling/gradient_single": (_QUICK, _ALONE),
     "scaling/group": (_RULES, _QUICK),
     "scaling/single": (_RULES, _QUICK, _ALONE),
-    "scaling/team": (_ZEROS, _RULES, *_LARGE),
+    "scaling/team": (_ZEROS, _RULES, *_LARGE, "scaling/refine.cuh"),
     "uncertainty/cell_errors": (_INVERSE,),
     "uncertainty/cluster_cells": (_DRAWS, _CLUSTERS, _INVERSE),
     "uncertainty/clusters": (_DRAWS, _CLUSTERS, _SUMS, _CELL_SLOPES),

@@ -23,6 +23,7 @@ def of_problem(problem: Problem) -> dict[str, Any]:
         "target": target, "still": still, "bound": bound, "last_width": p.last_width, "max_iter": p.max_iter,
         **by_type("out_", p.out), "out_row": p.out_row, "out_col": p.out_col, "out_residual": p.residual,
         "out_n_iter": p.n_iter, "out_status": p.status, "out_smoothing": p.smoothing,
+        "out_line_error": p.line_error,
     }  # fmt: skip
 
 

@@ -387,10 +387,11 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
   for (int pass = 0; pass < START_PASSES; ++pass) paired_pass(g, t, t.paired);
 }
 
-// Make the rows exact; leave the cells over the roots of the row targets, flows and source; return the residual.
+// Make the rows exact; leave the cells over the roots of the row targets, flows, source and what the column lacks;
+// return the residual.
 template <int K>
 __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, double (&F)[K + (K & 1)],
-                                           double* source) {
+                                           double* source, double* gap) {
   const Pair* all = g.show(t.y, 0.0);
   const Pair* row = g.cells_of(g.l);
   double rest = 0.0;
@@ -419,7 +420,8 @@ __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, do
 #pragma unroll
     for (int i = 0; i < K; ++i) F[i] = t.paired ? F[i] : 0.0;
   *source = t.paired ? t.v - t.u : t.v - (sum + t.x * own);
-  return g.sum(fabs(t.paired ? *source + (t.x * rest - sum) : *source)) / t.total;
+  *gap = t.paired ? *source + (t.x * rest - sum) : *source;
+  return g.sum(fabs(*gap)) / t.total;
 }
 
 // W_jl = sum over i of q_ij q_il.
@@ -516,20 +518,23 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
   return rho;
 }
 
-// Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
+// Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough, be it
+// that steps have stopped shrinking if that is what `stalls` allows.
 template <int K>
-__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience) {
+__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience,
+                                       bool stalls) {
   constexpr int N = Lanes<K>::EVEN;
-  double W[N], F[N], source, rho = CM_INF, before = CM_INF;
+  double W[N], F[N], source, gap, rho = CM_INF, before = CM_INF;
   const double root = t.u > 0.0 ? 1.0 / sqrt(t.u) : 0.0;
   bool busy = t.easy;
   while (true) {
-    const double residual = row_pass(g, t, root, F, &source);
+    const double residual = row_pass(g, t, root, F, &source, &gap);
+    const bool fits = g.all(goals.fits(gap, t.v));
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    const bool met = goals.met(residual, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
+    const bool met = goals.met(residual, fits, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
     if (busy && (!(residual < CM_INF) || met || t.done >= patience)) {
-      t.easy = met;
+      t.easy = met && (stalls || rho <= last_width);
       busy = false;
     }
     if (!warp_any(busy)) return;
@@ -559,9 +564,10 @@ __device__ __forceinline__ void gauge(Lanes<K>& g, Line& t) {
   t.y = t.flip ? t.y / mean : t.y * mean;
 }
 
-// Measure again what is returned; return the residual, infinite where a factor is out of range.
+// Measure again what is returned; return the residual, infinite where a factor is out of range, and the largest relative
+// error of a line.
 template <int K>
-__device__ __forceinline__ double measure(Lanes<K>& g, const Line& t) {
+__device__ __forceinline__ double measure(Lanes<K>& g, const Line& t, double* worst) {
   const Pair* all = g.show(t.x, t.y);
   double row = 0.0, col = 0.0;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
@@ -570,7 +576,25 @@ __device__ __forceinline__ double measure(Lanes<K>& g, const Line& t) {
     col += all[k].a * g.cell(k, g.l) * t.y;
   }
   const double residual = g.sum(fabs(row - t.u) + fabs(col - t.v)) / t.total;
+  const double of_row = t.u > 0.0 ? fabs(row - t.u) / t.u : 0.0, of_col = t.v > 0.0 ? fabs(col - t.v) / t.v : 0.0;
+  all = g.show(fmax(of_row, of_col), 0.0);
+  *worst = 0.0;
+#pragma unroll(K > MANY_LINES ? 4 : 8)
+  for (int k = 0; k < K; ++k) *worst = fmax(*worst, all[k].a);
   return g.all((t.u == 0.0 || usable(t.x)) && (t.v == 0.0 || usable(t.y))) ? residual : CM_INF;
+}
+
+// Whether no cell hangs on the rounding of targets, as far as a look at the columns tells: one has part of every row.
+template <int K>
+__device__ __forceinline__ bool certain(Lanes<K>& g, const Line& t) {
+  const Pair* all = g.show(t.u > 0.0 ? t.x / t.u : -1.0, t.v > 0.0 ? t.v : CM_INF);
+  double share = CM_INF, least = CM_INF;
+#pragma unroll(K > MANY_LINES ? 4 : 8)
+  for (int k = 0; k < K; ++k) {
+    least = fmin(least, all[k].b);
+    if (all[k].a >= 0.0) share = fmin(share, all[k].a * g.cell(k, g.l) * t.y);
+  }
+  return g.any(share * least >= CM_DOUBT * t.total);
 }
 
 template <int K>
@@ -612,7 +636,8 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
                      const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
                      int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
                      float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
-                     i64* out_n_iter, signed char* out_status, double* out_smoothing, i64* out_queue, u64* out_length) {
+                     i64* out_n_iter, signed char* out_status, double* out_smoothing, double* out_line_error, i64* out_queue,
+                     u64* out_length) {
   CM_DYN_SMEM(double, numbers);
   Lanes<K> g(numbers);
   const Targets given{row_sums,      col_sums,      start_row,      start_col,
@@ -638,12 +663,14 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
       lift(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
-      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))));
+      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
       put_back(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       gauge(g, t);
-      const double residual = measure(g, t);
-      t.easy &= residual <= bound && t.done <= max_iter;
+      double worst;
+      const double residual = measure(g, t, &worst);
+      t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter;
+      if (!bi) t.easy &= certain(g, t);
       store_cells(g, t, out_floats, out_doubles, b * R * C, R, C);
       if (t.easy && g.mine) {
         const int j = t.flip ? g.l : t.order;
@@ -655,6 +682,7 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
           out_n_iter[b] = t.done;
           out_status[b] = t.limit ? CM_LIMIT_ONLY : CM_CONVERGED;
           out_smoothing[b] = smoothing;
+          out_line_error[b] = worst;
         }
       }
     }

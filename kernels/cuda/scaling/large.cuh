@@ -10,18 +10,21 @@ __device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i6
   double before = CM_INF, residual;
   for (i64 k = 0;; ++k) {
     double missed = 0.0;
+    double worst = 0.0;
     over_rows(
         t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
         [&](int i, double sum) {
           const double u = t.u(i), x = t.x(i);
           missed += fabs(x * sum - u);
+          if (u > 0.0) worst = fmax(worst, fabs(x * sum - u) / u);
           t.last(i) = x;
           t.x(i) = u > 0.0 ? u / sum : 0.0;
         });
     residual = team_sum<W>(missed) / t.total;
+    worst = team_max<W>(worst);
     *done = k;
-    if (!(residual < CM_INF) || (k > 0 && residual <= goals.target) || k >= max_iter) break;
-    if (residual <= goals.still && residual >= before) break;
+    if (!(residual < CM_INF) || (k > 0 && fmax(residual, worst) <= goals.target) || k >= max_iter) break;
+    if (residual <= goals.still && worst <= 2.0 * goals.still && residual >= before) break;
     before = k > 0 ? residual : CM_INF;
     over_columns(
         t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
@@ -54,8 +57,8 @@ struct Pace {
     since = 0;
   }
   // Whether more passes are left, even at best, than the other way would take.
-  __device__ __forceinline__ bool slow(double target) const {
-    return !(momentum < 1.0) || log(target / residual) < CM_PATIENT_SWEEPS * log(momentum);
+  __device__ __forceinline__ bool slow(double target, double left) const {
+    return !(momentum < 1.0) || log(target / left) < CM_PATIENT_SWEEPS * log(momentum);
   }
 };
 
@@ -67,8 +70,8 @@ __device__ __forceinline__ void row_step(const Tile<W>& t) {
       [&](int i, double sum) { t.x(i) = t.u(i) > 0.0 ? t.u(i) / sum : 0.0; });
 }
 
-// Sweep with momentum until the residual is at most `target`; return whether it was given up. As on the CPU, whose
-// source says why it is quick. The last step of y is in `d`.
+// Sweep with momentum until the residual and every column's relative error are at most `target`; return whether it was
+// given up. As on the CPU, whose source says why it is quick. The last step of y is in `d`.
 template <int W>
 __device__ __forceinline__ bool quick_sweeps(const Tile<W>& t, Pace& pace, double target, i64 max_iter) {
   while (true) {
@@ -82,16 +85,20 @@ __device__ __forceinline__ bool quick_sweeps(const Tile<W>& t, Pace& pace, doubl
       });
     }
     row_step(t);
-    double missed = 0.0;
+    double missed = 0.0, worst = 0.0;
     over_columns(
         t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
         [&](int j, double sum) {
           t.sum(j) = sum;
-          missed += fabs(t.y(j) * sum - t.v(j));
+          const double gap = fabs(t.y(j) * sum - t.v(j));
+          missed += gap;
+          if (t.v(j) > 0.0) worst = fmax(worst, gap / t.v(j));
         });
     pace.judge(team_sum<W>(missed) / t.total);
-    if (!(pace.residual < CM_INF) || pace.residual <= target || pace.k >= max_iter) return false;
-    if (pace.slow(target)) return true;
+    worst = team_max<W>(worst);
+    const double left = pace.residual > target ? pace.residual : worst;
+    if (!(pace.residual < CM_INF) || left <= target || pace.k >= max_iter) return false;
+    if (pace.slow(target, left)) return true;
   }
 }
 
@@ -227,7 +234,7 @@ __device__ __forceinline__ double centre(const Tile<W>& t) {
   return high - low;
 }
 
-// Newton's method from the factors of the sweeps; returns a status.
+// Newton's method from the factors of the sweeps; returns a status: UNDETERMINED where steps have only stopped shrinking.
 template <int W>
 __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                             i64* done) {
@@ -248,10 +255,11 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
       continue;
     }
     const bool stalled = width < CM_CLOSE && width >= CM_STANDING * before;
-    if (goals.met(residual, width <= last_width, stalled)) {
+    if (goals.met(residual, columns_fit(t, goals), width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
       const bool worn = stalled || residual <= CM_NOISE;  // conjugate gradients can do no more
-      if (dense || (residual <= hidden && hidden >= CM_ROUNDING) || (worn && t.C > rescue)) return CM_CONVERGED;
+      if (dense || (residual <= hidden && hidden >= CM_ROUNDING) || (worn && t.C > rescue))
+        return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
       dense = worn;
     }
     if (*done >= max_iter) return CM_MAX_ITER;

@@ -45,10 +45,10 @@ def _launch(
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = arguments.flat(batches.as_floating(M), batch, 2)
     shapes = ((*batch, R, C), dtype), ((*batch, R), np.float64), ((*batch, C), np.float64)
-    types = (np.float64, np.int64, np.int8, np.float64)
+    types = (np.float64, np.int64, np.int8, np.float64, np.float64)
     wanted = (*(shapes if write else shapes[1:]), *((batch, each) for each in types))
     results = workspace.results(xp, out, *wanted)
-    matrix, row, col, residual, n_iter, status, smoothing = results if write else (None, *results)
+    matrix, row, col, residual, n_iter, status, smoothing, line_error = results if write else (None, *results)
     lines = [_lines(a, batch) for a in (row_sums, col_sums, start_row, start_col)]
     problem = Problem(
         R=R,
@@ -68,9 +68,10 @@ def _launch(
         n_iter=n_iter.reshape(n),
         status=status.reshape(n),
         smoothing=smoothing.reshape(n),
+        line_error=line_error.reshape(n),
     )
     _solve(problem, progress, may_ask=out is None)
-    return matrix, row, col, residual, n_iter, status, smoothing
+    return matrix, row, col, residual, n_iter, status, smoothing, line_error
 
 
 def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:

@@ -229,6 +229,14 @@ __device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
   eliminate_for_all(t, paired);
 }
 
+// Whether every column misses so little of its own target, after a pass over the rows.
+template <int W>
+__device__ __forceinline__ bool columns_fit(const Tile<W>& t, const Goals& goals) {
+  bool bad = false;
+  for (int j = t.rank(); j < t.C; j += W) bad |= !goals.fits(t.gap(j), t.v(j));
+  return !team_any<W>(bad);
+}
+
 // ---- steps ----
 
 // How far to go for certain along a step whose components differ by `width` at most.
@@ -253,7 +261,7 @@ __device__ __forceinline__ bool start(Tile<W>& t, i64* done) {
   return paired;
 }
 
-// Newton's method by elimination alone; returns a status.
+// Newton's method by elimination alone; returns a status: UNDETERMINED where steps have only stopped shrinking.
 template <int W>
 __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, i64* done) {
   const bool paired = start(t, done);
@@ -263,8 +271,8 @@ __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double las
     if (!(residual < CM_INF)) return CM_RANGE;
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    if (goals.met(residual, width <= last_width, width < CM_CLOSE && width >= CM_STANDING * before))
-      return CM_CONVERGED;
+    if (goals.met(residual, columns_fit(t, goals), width <= last_width, width < CM_CLOSE && width >= CM_STANDING * before))
+      return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
     if (*done >= max_iter) return CM_MAX_ITER;
     ++*done;
     eliminate(t, paired);

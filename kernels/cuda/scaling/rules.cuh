@@ -10,10 +10,15 @@ __device__ __forceinline__ int compare_totals(double U, double V) {
 struct Goals {
   double target, still, bound;
 
-  // Whether a residual is small enough on the way: after a step that was small, or no smaller than the one before.
-  __device__ __forceinline__ bool met(double residual, bool small, bool stalled) const {
-    return (residual <= target && (small || stalled)) || (residual <= still && stalled);
+  // Whether a residual is small enough on the way, and every column `fits`: after a step that was small, or no smaller
+  // than the one before.
+  __device__ __forceinline__ bool met(double residual, bool fits, bool small, bool stalled) const {
+    return (residual <= target && fits && (small || stalled)) || (residual <= still && stalled);
   }
+  // What the worst line may miss in the end, where only rounding is left.
+  __device__ __forceinline__ static double line_bound(double bound) { return bound >= CM_LINE_NOISE ? bound : 2.0 * bound; }
+  // Whether a line misses so little of its own target, however small that is.
+  __device__ __forceinline__ bool fits(double gap, double own) const { return fabs(gap) <= target * own; }
 };
 
 __device__ __forceinline__ double exponent_of(double x) {  // of a positive number, as frexp gives it

@@ -285,8 +285,9 @@ struct Single {
     for (int pass = 0; pass < START_PASSES; ++pass) paired_pass();
   }
 
-  // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
-  __device__ __forceinline__ void newton(const Goals& goals, double last_width, int patience) {
+  // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough, be it
+  // that steps have stopped shrinking if that is what `stalls` allows.
+  __device__ __forceinline__ void newton(const Goals& goals, double last_width, int patience, bool stalls) {
     double rho = CM_INF, before = CM_INF, share[K];
     const double whole = 1.0 / total;
 #pragma unroll
@@ -295,11 +296,12 @@ struct Single {
     while (true) {
       // Weights and flows between columns l < j, sources: of the first half of `W` and `F` alone.
       double W[K][K], F[K][K], q[K], residual = 0.0;
-      row_pass(share, W, F, q, &residual);
+      bool fits = true;
+      row_pass(goals, share, W, F, q, &residual, &fits);
       residual *= whole;
-      const bool met = goals.met(residual, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
+      const bool met = goals.met(residual, fits, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
       if (!(residual < CM_INF) || met || done >= patience) {
-        easy = met;
+        easy = met && (stalls || rho <= last_width);
         return;
       }
       eliminate(W, F, q);
@@ -310,8 +312,8 @@ struct Single {
   }
 
   // Make the rows exact.
-  __device__ __forceinline__ void row_pass(const double (&share)[K], double (&W)[K][K], double (&F)[K][K],
-                                           double (&q)[K], double* residual) {
+  __device__ __forceinline__ void row_pass(const Goals& goals, const double (&share)[K], double (&W)[K][K],
+                                           double (&F)[K][K], double (&q)[K], double* residual, bool* fits) {
     double sum[K];
 #pragma unroll
     for (int j = 0; j < K; ++j) {
@@ -345,7 +347,9 @@ struct Single {
     for (int l = 0; l < K; ++l) {
       const double apart = q[l] - sum[l];
       q[l] = paired ? v[l] - u[l] : v[l] - (sum[l] + x[l] * own[l] * y[l]);
-      *residual += fabs(paired ? q[l] + apart : q[l]);
+      const double gap = paired ? q[l] + apart : q[l];
+      *residual += fabs(gap);
+      *fits &= goals.fits(gap, v[l]);
 #pragma unroll
       for (int j = l + 1; j < K; ++j)
         if (!paired) F[l][j] = 0.0;
@@ -390,9 +394,11 @@ struct Single {
     }
   }
 
-  // Multiply the cells by their factors; return the residual, infinite where a factor is out of range.
-  __device__ __forceinline__ double scale() {
+  // Multiply the cells by their factors; return the residual, infinite where a factor is out of range, and the largest
+  // relative error of a line.
+  __device__ __forceinline__ double scale(double* worst) {
     double residual = 0.0;
+    *worst = 0.0;
     bool good = true;
 #pragma unroll
     for (int i = 0; i < K; ++i)
@@ -407,9 +413,29 @@ struct Single {
         col += m[j][k];
       }
       residual += fabs(row - u[k]) + fabs(col - v[k]);
+      if (u[k] > 0.0) *worst = fmax(*worst, fabs(row - u[k]) / u[k]);
+      if (v[k] > 0.0) *worst = fmax(*worst, fabs(col - v[k]) / v[k]);
       good &= (u[k] == 0.0 || usable(x[k])) && (v[k] == 0.0 || usable(y[k]));
     }
     return good ? residual / total : CM_INF;
+  }
+
+  // Whether no cell hangs on the rounding of targets, as far as a look at the columns tells: one has part of every row.
+  __device__ __forceinline__ bool certain() const {
+    bool found = false;
+    double least = CM_INF;
+#pragma unroll
+    for (int j = 0; j < K; ++j)
+      if (v[j] > 0.0) least = fmin(least, v[j]);
+    const double part = CM_DOUBT * total / least;
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      bool all = true;
+#pragma unroll
+      for (int i = 0; i < K; ++i) all &= u[i] == 0.0 || m[i][j] >= part * u[i];
+      found |= all && v[j] > 0.0;
+    }
+    return found;
   }
 };
 
@@ -425,7 +451,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
                       const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
                       int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
                       float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
-                      i64* out_n_iter, signed char* out_status, double* out_smoothing, i64* out_queue,
+                      i64* out_n_iter, signed char* out_status, double* out_smoothing, double* out_line_error, i64* out_queue,
                       u64* out_length) {
   CM_DYN_SMEM(double, numbers);
   const int size = R * C, lane = threadIdx.x % 32;
@@ -459,7 +485,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
     t.prepare(drop && bi);
     const bool dominant = t.dominates();
     t.easy &= low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_SPAN) * low;
-    double residual = CM_INF;
+    double residual = CM_INF, worst = CM_INF;
     t.done = 0;
     if (t.easy) {
       const double* by_row = start_row ? start_row + b * start_row_step : nullptr;
@@ -467,14 +493,14 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
       t.lift();
       t.begin(t.flip ? by_col : by_row, t.flip ? by_row : by_col);
       t.start(dominant);
-      t.newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))));
+      t.newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
       t.put_back();
 #pragma unroll
       for (int k = 0; k < K; ++k)
         if (!(t.v[k] > 0.0)) t.y[k] = 0.0;
       t.gauge();
-      residual = t.scale();
-      t.easy &= residual <= bound && t.done <= max_iter;
+      residual = t.scale(&worst);
+      t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter && (bi || t.certain());
     }
     if (out_floats || out_doubles) {
 #pragma unroll
@@ -511,6 +537,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
       out_n_iter[b] = t.done;
       out_status[b] = t.limit ? CM_LIMIT_ONLY : CM_CONVERGED;
       out_smoothing[b] = smoothing;
+      out_line_error[b] = worst;
       if (!t.easy) leave(b, out_queue, out_length);
     }
   }

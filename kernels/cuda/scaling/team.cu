@@ -221,18 +221,22 @@ __device__ __forceinline__ bool undo_powers(const Side& s, bool far, double rest
 }
 
 // Put the factors in the gauge, scale the cells; return the residual of what is returned, NaN where a factor is out of
-// range.
+// range, and the largest relative error of a line.
 template <int W>
-__device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
+__device__ __forceinline__ double finish(const Tile<W>& t, bool flip, double* worst) {
   each<W>(t.C, [&](int j) {
     if (!(t.v(j) > 0.0)) t.y(j) = 0.0;
   });
   const Side rows = side(t, !flip), cols = side(t, flip);  // of the input
   const double rest = gauge<W>(rows, cols);
-  double residual = 0.0;
+  double residual = 0.0, most = 0.0;
   over_rows(
       t, [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); },
-      [&](int i, double sum) { residual += fabs(sum - t.u(i)); });
+      [&](int i, double sum) {
+        const double gap = fabs(sum - t.u(i));
+        residual += gap;
+        if (t.u(i) > 0.0) most = fmax(most, gap / t.u(i));
+      });
   over_columns(
       t,
       [&](int i, int j) {
@@ -240,7 +244,12 @@ __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
         t.M(i, j) = cell;
         return cell;
       },
-      [&](int j, double sum) { residual += fabs(sum - t.v(j)); });
+      [&](int j, double sum) {
+        const double gap = fabs(sum - t.v(j));
+        residual += gap;
+        if (t.v(j) > 0.0) most = fmax(most, gap / t.v(j));
+      });
+  *worst = team_max<W>(most);
   if (!undo_powers<W>(rows, t.far, rest)) residual = CM_NAN;
   if (!undo_powers<W>(cols, t.far, -rest)) residual = CM_NAN;
   t.meet();
@@ -261,7 +270,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
                     double* lines, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size, i64 flow_at,
                     i64* network, i64* out_queue, u64* out_length, float* out_floats, double* out_doubles,
                     double* out_row, double* out_col, double* out_residual, i64* out_n_iter, signed char* out_status,
-                    double* out_smoothing) {
+                    double* out_smoothing, double* out_line_error) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
   const int crews = gridDim.x / crew_size;
@@ -324,7 +333,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     });
     Survey seen = survey(t);
     bool changed = smoothing != 0.0;
-    double amount = fmax(smoothing, 0.0), residual = CM_NAN;
+    double amount = fmax(smoothing, 0.0), residual = CM_NAN, worst = CM_NAN;
     int status = seen.good ? CM_CONVERGED : CM_INVALID;
     bool limit = false;
     i64 done = 0;
@@ -353,6 +362,14 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
       } else {
         status = newton(t, goals, last_width, max_iter, &done);
       }
+      // What no targets were given for has columns of one size: nothing small hides there.
+      if (status == CM_UNDETERMINED && (bi || t.C > CM_REFINED)) status = CM_CONVERGED;
+      if (!bi && !plain && status != LEFT && !is_done(t, goals, status, max_iter)) {
+        if constexpr (EASY)
+          status = LEFT;
+        else
+          status = refine(t, goals, status, max_iter, &done);
+      }
     }
     if constexpr (EASY) {
       if (status == LEFT) {
@@ -361,14 +378,17 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         continue;
       }
     }
-    if (status <= CM_MAX_ITER) {
-      residual = finish(t, flip);
+    if (status <= CM_MAX_ITER || status == CM_UNDETERMINED) {
+      residual = finish(t, flip, &worst);
+      const auto fits = [&](double most) { return residual <= most && worst <= Goals::line_bound(most); };
       if (!(residual < CM_INF))
         status = CM_RANGE;
-      else if (status == CM_CONVERGED || plain)  // only the sums count in sweeps
-        status = residual <= (status == CM_CONVERGED ? goals.bound : tol) ? CM_CONVERGED : CM_MAX_ITER;
+      else if (plain)  // only the sums count in sweeps
+        status = fits(status == CM_CONVERGED ? goals.bound : tol) ? CM_CONVERGED : CM_MAX_ITER;
+      else if (!fits(goals.bound))
+        status = CM_MAX_ITER;
     }
-    const bool failed = status > CM_MAX_ITER, without = failed || limit;
+    const bool failed = status > CM_MAX_ITER && status != CM_UNDETERMINED, without = failed || limit;
     if (crew.rank == 0) {
       each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = without ? CM_NAN : t.x(i); });
       each<W>(t.C,
@@ -389,6 +409,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
       out_n_iter[b] = done;
       out_status[b] = limit && status == CM_CONVERGED ? CM_LIMIT_ONLY : status;
       out_smoothing[b] = amount;
+      out_line_error[b] = failed ? CM_NAN : worst;
     }
     meet_all(t);  // before the tile is filled again
   }

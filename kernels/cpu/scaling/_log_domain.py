@@ -1,0 +1,120 @@
+"""Scaling with everything in logarithms, for matrices whose factors or cells leave float64 on the way.
+
+A step is Newton's where the scaled cells that float64 holds connect all lines, else a sweep of Sinkhorn and Knopp by
+logarithms of sums of exponentials (log-domain Sinkhorn). Both decrease the dual, so they can take turns.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.scaling._refine import bound_errors, factorize, solve
+from cmfast.kernels.shared.scaling import (
+    FINE_WIDTH,
+    MOST_ERROR,
+    MOST_STALLS,
+    MOST_SWEEPS,
+    REFINED,
+    SAFE_WIDTH,
+    has_stalled,
+    line_bound,
+    rules,
+)
+from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
+
+
+def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
+    """Return matrix, logarithms of row and column factors, residual, passes, status and largest error of a line.
+
+    `L` are logarithms of cells none of which has to vanish. Lines with target zero get cells of zero.
+    """
+    R, C = L.shape
+    matrix, row, col = np.zeros((R, C)), np.full(R, -np.inf), np.full(C, -np.inf)
+    v = v * (u.sum() / v.sum())
+    rows, cols = np.flatnonzero(u > 0.0), np.flatnonzero(v > 0.0)
+    flip = len(rows) < len(cols)  # Newton's unknowns belong on the shorter side
+    first, second, s, t = (cols, rows, v, u) if flip else (rows, cols, u, v)
+    second = second[np.argsort(-t[second], kind="stable")]  # the largest is grounded
+    A = np.ascontiguousarray((L.T if flip else L)[np.ix_(first, second)])
+    s, t = s[first], t[second]
+    newton = solver != "sinkhorn" and len(t) <= REFINED
+    limits = rules(R, C, bi=False, tol=tol, solver=solver)["goals"]
+    most = MOST_SWEEPS if max_iter is None else max_iter
+    with np.errstate(all="ignore"):
+        x, y, P, passes, status, moved = _iterate(A, s, t, limits, most, newton)
+        gaps = abs(P.sum(1) - s), abs(P.sum(0) - t)
+    residual = float((gaps[0].sum() + gaps[1].sum()) / s.sum())
+    worst = float(max((gaps[0] / s).max(), (gaps[1] / t).max()))
+    if not max(residual, worst) < np.inf:
+        status = RANGE
+    elif status == OK and not (residual <= limits[2] and worst <= line_bound(limits[2])):
+        status = MAX_ITER
+    elif status == OK and newton and not moved <= MOST_ERROR:
+        status = UNDETERMINED
+    if flip:
+        first, second, x, y, P = second, first, y, x, P.T
+    matrix[np.ix_(first, second)], row[first], col[second] = P, x, y
+    return matrix, row, col, residual, passes, status, worst
+
+
+def _iterate(A, s, t, limits, most, newton):
+    """Return logarithms of factors, scaled cells, passes, a status, and how far off a cell may be."""
+    target, still, _ = limits
+    k = A.shape[1]
+    W, F, r, d = np.zeros((k, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k)
+    y, before, width, stalls, passes = np.zeros(k), np.inf, np.inf, 0, 0
+    while True:
+        pool.checkpoint()
+        x, P = _scale_rows(A, s, y)
+        passes += 1
+        gap = t - P.sum(0)
+        missed, worst = abs(gap).sum() / s.sum(), (abs(gap) / t).max()
+        fits = missed <= target and worst <= target
+        if newton:
+            connected = _newton_step(P, s, gap, W, F, r, d)
+            low, high = min(d.min(), 0.0), max(d.max(), 0.0)
+            before, width = width, high - low if connected else np.inf
+            stalls += bool(has_stalled(width, before))
+            if (fits and width <= FINE_WIDTH) or stalls > MOST_STALLS:
+                return x, y, P, passes, OK, max(width, _bound(P, s, t, W, F, r, d))
+        elif fits or max(missed, worst) <= still:
+            return x, y, P, passes, OK, 0.0
+        if passes >= most or not missed < np.inf:
+            return x, y, P, passes, MAX_ITER, np.inf
+        if width < np.inf:
+            length = 1.0 if width <= SAFE_WIDTH else max(SAFE_WIDTH, np.log1p(width)) / width
+            y = y + length * (d - 0.5 * (low + high))
+        else:
+            y = np.log(t) - _log_sums(A + x[:, None], 0)
+
+
+def _scale_rows(A, s, y):
+    """Return the logarithms of the row factors and the scaled cells, whose rows have their sums."""
+    x = np.log(s) - _log_sums(A + y, 1)
+    P = np.exp(A + x[:, None] + y)
+    rest = s / P.sum(1)  # what rounding large logarithms leaves
+    return x + np.log(rest), P * rest[:, None]
+
+
+def _log_sums(A, axis):
+    top = A.max(axis)
+    return top + np.log(np.exp(A - np.expand_dims(top, axis)).sum(axis))
+
+
+@jit()
+def _newton_step(P, s, gap, W, F, r, d):
+    """Solve for the step in place of `d`; return whether cells connect all columns."""
+    n, k = P.shape
+    factorize(P, s, n, k, False, W, F, r)
+    q, connected = gap.copy(), True
+    solve(W, F, r, k, False, q, d)
+    for j in range(1, k):
+        connected = connected and r[j] > 0.0 and -np.inf < d[j] < np.inf
+    return connected
+
+
+@jit()
+def _bound(P, s, t, W, F, r, d):
+    """Return how far rounding the targets may move a cell."""
+    n, k = P.shape
+    return bound_errors(P, s, t, n, k, False, W, F, r, np.empty(k), d, np.empty((n, k)))

@@ -1,0 +1,433 @@
+"""Look again at matrices of which a small row, column or cell is in doubt; scale those further that are not there.
+
+Newton's method on the dual as elsewhere, one matrix at a time and arranged for targets of all sizes. The column with
+the largest target is grounded, so the rounding of the totals is missed there, where it is nothing, and not by a small
+column. Where row and column targets add up to exactly the same, cells are solved by flows between paired lines, which
+no sum rounds. A verdict on the cells follows from the inverse of the Hessian: how far rounding all targets once, and
+their sums, can move a cell.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared import scaling as rules
+from cmfast.kernels.shared.scaling import (
+    FINE_WIDTH,
+    LINE_ROUNDING,
+    LOST_LINE,
+    MOST_ERROR,
+    MOST_STALLS,
+    NEWTON_STEPS,
+    NORMAL,
+    REFINED,
+    SAFE_WIDTH,
+    pseudo_bayes,
+)
+from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
+
+MOMENT = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
+
+has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
+line_bound = jit(inner=True, inline=True)(rules.line_bound)
+
+
+def refine(p):
+    """Decide the matrices of a problem that are marked UNDETERMINED, in place of the marks.
+
+    And those of which a solver found no factors, or which have their sums but for small lines: where the column that
+    it grounds has a small target, rounding the totals leaves no factors for it.
+    """
+    status = p.status
+    if p.bi or p.plain or not status.any():
+        return
+    target, _, bound = p.goals
+    marked = (status == UNDETERMINED) | (status == RANGE)
+    if p.max_iter >= NEWTON_STEPS:
+        marked |= (status == MAX_ITER) & (p.residual <= bound)
+    places = np.flatnonzero(marked)
+    if not places.size:
+        return
+    if min(p.R, p.C) > REFINED:
+        places = places[status[places] == UNDETERMINED]
+        fits = (p.residual[places] <= bound) & (p.line_error[places] <= rules.line_bound(bound))
+        p.status[places] = np.where(fits, OK, MAX_ITER)
+        return
+    lines = p.row_sums.values, p.row_sums.step, p.col_sums.values, p.col_sums.step
+    factors = p.out_row, p.out_col
+    numbers = p.residual, p.n_iter, p.status, p.line_error
+    limits = target, bound, p.max_iter
+    step = max(1, MOMENT // (p.R * p.C * min(p.R, p.C)))
+    for first in range(0, len(places), step):
+        pool.checkpoint()
+        some = places[first : first + step]
+        cells = p.cells[some * p.m_step] + max(p.amount, 0.0)
+        if p.amount < 0.0:
+            with np.errstate(all="ignore"):  # of cells at the ends of float64
+                for k, one in enumerate(cells):
+                    cells[k] = pseudo_bayes(one.reshape(p.R, p.C), float(one.max()))[0].reshape(-1)
+        _refine(cells, lines, p.out, factors, numbers, limits, some)
+
+
+@jit()
+def _refine(cells, lines, out, factors, numbers, limits, places):
+    """Refine the matrices at `places` of a batch, whose cells are these."""
+    row_sums, row_step, col_sums, col_step = lines
+    out_row, out_col = factors
+    residual, n_iter, status, line_error = numbers
+    target, bound, max_iter = limits
+    R, C = out_row.shape[1], out_col.shape[1]
+    n, k = max(R, C), min(R, C)
+    row_of, row_power = np.empty(n, np.int64), np.empty(n, np.int64)
+    col_of, col_power = np.empty(n, np.int64), np.empty(n, np.int64)
+    M, P, spare = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
+    W, F = np.empty((k, k)), np.empty((k, k))
+    u, v, x, y = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    gap, q, d, r = np.empty(n), np.empty(k), np.empty(k), np.empty(k)
+    for at in range(len(places)):
+        b = places[at]
+        rows, cols = row_sums[b * row_step], col_sums[b * col_step]
+        flip = _count_used(rows) < _count_used(cols)  # Newton's unknowns belong on the shorter side
+        U, V = _add_targets(rows), _add_targets(cols)
+        if not (np.inf > U and np.inf > V):
+            continue
+        ratio = U / V if U != V else 1.0
+        if flip:
+            Rs = _take_lines(cols, out_col[b], ratio, row_of, u, x, row_power)
+            Cs = _take_lines(rows, out_row[b], 1.0, col_of, v, y, col_power)
+        else:
+            Rs = _take_lines(rows, out_row[b], 1.0, row_of, u, x, row_power)
+            Cs = _take_lines(cols, out_col[b], ratio, col_of, v, y, col_power)
+        _sort_columns(v, y, col_of, col_power, Cs)
+        if status[b] == RANGE or not line_error[b] <= LOST_LINE:
+            _begin_anew(cells[at], C, flip, Rs, Cs, row_of, row_power, x, col_of, col_power, y)
+        _take_cells(cells[at], C, flip, Rs, Cs, row_of, row_power, col_of, col_power, M)
+        paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, u, x, y, row_of, row_power, Rs, spare, gap)
+        fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
+        width, before, steps, stalls = np.inf, np.inf, 0, 0
+        fits = fits and status[b] == UNDETERMINED
+        most = NEWTON_STEPS if max_iter >= NEWTON_STEPS else max_iter - n_iter[b]
+        while True:
+            worst = _scale_rows(M, u, v, x, y, Rs, Cs, P, gap, paired)
+            for j in range(Cs):
+                q[j] = v[j] - u[j] if paired else gap[j]
+            factorize(P, u, Rs, Cs, paired, W, F, r)
+            solve(W, F, r, Cs, paired, q, d)
+            low, high = 0.0, 0.0
+            for j in range(Cs):
+                low, high = min(low, d[j]), max(high, d[j])
+            before, width = width, high - low
+            there = worst <= target and width <= FINE_WIDTH
+            stalls += has_stalled(width, before)
+            if not width < np.inf or there or stalls > MOST_STALLS or steps >= most:
+                break
+            if steps == 0 and fits and width <= 0.1 * MOST_ERROR:
+                break  # it is right as it is
+            length = 1.0 if width <= SAFE_WIDTH else max(SAFE_WIDTH, np.log1p(width)) / width
+            for j in range(Cs):
+                y[j] *= np.exp(length * (d[j] - 0.5 * (low + high)))
+            steps += 1
+        good = width < np.inf
+        if good and steps > 0:
+            n_iter[b] += steps
+            missed, line_error[b] = _measure(P, u, v, Rs, Cs)
+            residual[b] = missed / U
+            fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
+            mean = _mean_power(y, col_power, Cs) if flip else _mean_power(x, row_power, Rs)
+            out_row[b], out_col[b] = 0.0, 0.0
+            if flip:
+                good = _write_factors(x, row_of, row_power, Rs, mean, out_col[b])
+                good = _write_factors(y, col_of, col_power, Cs, -mean, out_row[b]) and good
+            else:
+                good = _write_factors(x, row_of, row_power, Rs, -mean, out_row[b])
+                good = _write_factors(y, col_of, col_power, Cs, mean, out_col[b]) and good
+            if out.shape[0] > 0:
+                for place in range(R * C):
+                    out[b, place] = 0.0
+                for i in range(Rs):
+                    for j in range(Cs):
+                        place = col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]
+                        out[b, place] = P[i, j]
+        if not good:
+            status[b] = RANGE
+            residual[b], line_error[b] = np.nan, np.nan
+            out_row[b], out_col[b] = np.nan, np.nan
+            if out.shape[0] > 0:
+                out[b] = np.nan
+        elif fits:
+            moved = width if width > MOST_ERROR else bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
+            status[b] = OK if moved <= MOST_ERROR else UNDETERMINED
+        else:
+            status[b] = MAX_ITER
+
+
+@jit(inner=True, borrows=True)
+def _count_used(targets):
+    used = 0
+    for i in range(targets.shape[0]):
+        used += targets[i] > 0.0
+    return used
+
+
+@jit(inner=True, borrows=True)
+def _add_targets(targets):
+    total = 0.0
+    for i in range(targets.shape[0]):
+        total += targets[i]
+    return total
+
+
+@jit(inner=True, borrows=True)
+def _are_equal(rows, cols):
+    """Whether two lists of targets have the same sum to twice the digits (Knuth's two-sum)."""
+    high, low = 0.0, 0.0
+    for i in range(rows.shape[0] + cols.shape[0]):
+        t = rows[i] if i < rows.shape[0] else -cols[i - rows.shape[0]]
+        total = high + t
+        part = total - high
+        low += (high - (total - part)) + (t - part)
+        high = total
+    return high + low == 0.0
+
+
+@jit(inner=True, borrows=True)
+def _take_lines(targets, factors, ratio, at, s, f, power):
+    """Copy the targets above zero times `ratio`, and factors as fractions and powers of two; return their number."""
+    n = 0
+    for i in range(targets.shape[0]):
+        if targets[i] > 0.0:
+            at[n], s[n] = i, targets[i] * ratio
+            f[n], power[n] = math.frexp(factors[i])
+            n += 1
+    return n
+
+
+@jit(inner=True, borrows=True)
+def _sort_columns(v, y, col_of, col_power, n):
+    """Sort columns by their targets, the largest first: that of every block of the matrix is grounded then."""
+    for j in range(1, n):
+        for i in range(j, 0, -1):
+            if not v[i] > v[i - 1]:
+                break
+            v[i], v[i - 1] = v[i - 1], v[i]
+            y[i], y[i - 1] = y[i - 1], y[i]
+            col_of[i], col_of[i - 1] = col_of[i - 1], col_of[i]
+            col_power[i], col_power[i - 1] = col_power[i - 1], col_power[i]
+
+
+@jit(inner=True, borrows=True)
+def _begin_anew(cells, C, flip, n, k, row_of, row_power, x, col_of, col_power, y):
+    """Begin with factors that make the largest cell of every row and of every column about one."""
+    for j in range(k):
+        most = -100000
+        for i in range(n):
+            cell = cells[col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]]
+            if cell > 0.0:
+                most = max(most, math.frexp(cell)[1])
+        col_power[j], y[j] = -most, 1.0
+    for i in range(n):
+        most = -100000
+        for j in range(k):
+            cell = cells[col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]]
+            if cell > 0.0:
+                most = max(most, math.frexp(cell)[1] + col_power[j])
+        row_power[i], x[i] = -most, 1.0
+
+
+@jit(inner=True, borrows=True)
+def _take_cells(cells, C, flip, n, k, row_of, row_power, col_of, col_power, M):
+    """Copy the cells of lines with a target, times the powers of two of their factors."""
+    for i in range(n):
+        for j in range(k):
+            place = col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]
+            M[i, j] = math.ldexp(cells[place], int(row_power[i] + col_power[j]))
+
+
+@jit(inner=True, borrows=True)
+def _pair_rows(M, u, x, y, row_of, row_power, n, spare, new):
+    """Bring each row to the place of the column of its largest scaled cell; return False where two share one."""
+    for j in range(n):
+        new[j] = -1.0
+    for i in range(n):
+        best = 0
+        for j in range(n):
+            if M[i, j] * y[j] > M[i, best] * y[best]:
+                best = j
+        if new[best] >= 0.0:
+            return False
+        new[best] = i
+    for i in range(n):
+        source = int(new[i])
+        for j in range(n):
+            spare[i, j] = M[source, j]
+    for i in range(n):
+        for j in range(n):
+            M[i, j] = spare[i, j]
+    for i in range(n):
+        source = int(new[i])
+        spare[i, 0] = u[source]
+        if n > 1:
+            spare[i, 1] = x[source]
+    for i in range(n):
+        u[i] = spare[i, 0]
+        if n > 1:
+            x[i] = spare[i, 1]
+    for i in range(n):
+        spare[i, 0] = row_of[int(new[i])]
+        if n > 1:
+            spare[i, 1] = row_power[int(new[i])]
+    for i in range(n):
+        row_of[i] = int(spare[i, 0])
+        if n > 1:
+            row_power[i] = int(spare[i, 1])
+    return True
+
+
+@jit(inner=True, borrows=True)
+def _scale_rows(M, u, v, x, y, n, k, P, gap, paired):
+    """Make the rows exact; leave scaled cells and what columns lack; return the largest relative error of a column."""
+    for j in range(k):
+        gap[j] = v[j] - u[j] if paired else v[j]
+    for i in range(n):
+        rest = 0.0
+        for j in range(k):
+            if not (paired and i == j):
+                rest += M[i, j] * y[j]
+        own = M[i, i] * y[i] if paired else 0.0
+        x[i] = u[i] / (rest + own)
+        for j in range(k):
+            P[i, j] = x[i] * (M[i, j] * y[j])
+    for j in range(k):
+        row, col = 0.0, 0.0
+        for i in range(n):
+            if not (paired and i == j):
+                col += P[i, j]
+        if paired:
+            for i in range(k):
+                if i != j:
+                    row += P[j, i]
+        gap[j] += row - col
+    worst = 0.0
+    for j in range(k):
+        worst = max(worst, abs(gap[j]) / v[j])
+    return worst
+
+
+@jit(inner=True, borrows=True)
+def factorize(P, u, n, k, paired, W, F, r):
+    """Eliminate the Laplacian of the columns from the last one up (Grassmann, Taksar and Heyman), with its flows.
+
+    Leaves weights below the diagonal, the shares of the pivots above it, and flows as they are at their elimination.
+    """
+    for j in range(k):
+        for i in range(j):
+            W[j, i] = 0.0
+            F[j, i] = P[j, i] - P[i, j] if paired else 0.0
+    for i in range(n):
+        for j in range(k):
+            part = P[i, j] / u[i]
+            for m in range(j):
+                W[j, m] += part * P[i, m]
+    for p in range(k - 1, 0, -1):
+        total = 0.0
+        for j in range(p):
+            total += W[p, j]
+        r[p] = 1.0 / total if total >= NORMAL else 0.0
+        for j in range(p):
+            W[j, p] = W[p, j] * r[p]
+        for j in range(1, p):
+            share, flow = W[j, p], F[p, j]
+            for i in range(j):
+                W[j, i] += share * W[p, i]
+                if paired:
+                    F[j, i] += share * F[p, i] - W[i, p] * flow
+
+
+@jit(inner=True, borrows=True)
+def solve(W, F, r, k, flows, q, d):
+    """Solve L d = q, or q and the flows, with the first column of every block grounded; changes `q`."""
+    d[0] = 0.0
+    for p in range(k - 1, 0, -1):
+        d[p] = q[p]
+        for j in range(p):
+            q[j] += W[j, p] * q[p]
+            if flows:
+                d[p] += F[p, j]
+    for p in range(1, k):
+        total = d[p] * r[p]
+        for j in range(1, p):
+            total += W[j, p] * d[j]
+        d[p] = total
+
+
+@jit(inner=True, borrows=True)
+def _measure(P, u, v, n, k):
+    """Return what all lines miss, and the largest relative error of one."""
+    missed, worst = 0.0, 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(k):
+            total += P[i, j]
+        missed += abs(total - u[i])
+        worst = max(worst, abs(total - u[i]) / u[i])
+    for j in range(k):
+        total = 0.0
+        for i in range(n):
+            total += P[i, j]
+        missed += abs(total - v[j])
+        worst = max(worst, abs(total - v[j]) / v[j])
+    return missed, worst
+
+
+@jit(inner=True, borrows=True)
+def bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
+    """Return how far, relative, rounding targets and their sums may move a cell: the sum over all of them.
+
+    Between paired lines only the differences of their targets are rounded.
+    """
+    for i in range(n):
+        for j in range(k):
+            error[i, j] = 0.0
+    for source in range(1, k + (0 if paired else n)):
+        row = source - k
+        for j in range(k):
+            q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
+        if row < 0:
+            q[source] = LINE_ROUNDING * (abs(v[source] - u[source]) if paired else v[source])
+        solve(W, F, r, k, False, q, d)
+        for i in range(n):
+            mean = 0.0
+            for j in range(k):
+                mean += P[i, j] * d[j]
+            mean = (LINE_ROUNDING if i == row else 0.0) - mean / u[i]
+            for j in range(k):
+                error[i, j] += abs(mean + d[j])
+    moved = 0.0
+    for i in range(n):
+        for j in range(k):
+            if P[i, j] > 0.0 and not error[i, j] <= moved:
+                moved = error[i, j]
+    return moved
+
+
+@jit(inner=True, borrows=True)
+def _mean_power(factors, powers, n):
+    """Return the logarithm to base two of the geometric mean of factors."""
+    total = 0.0
+    for i in range(n):
+        total += np.log2(factors[i]) + powers[i]
+    return total / n
+
+
+@jit(inner=True, borrows=True)
+def _write_factors(factors, at, powers, n, change, out):
+    """Write factors times two to the power `change`; return whether all stay in range."""
+    whole = np.floor(change)
+    part, good = 2.0 ** (change - whole), True
+    for i in range(n):
+        found = math.ldexp(factors[i] * part, int(powers[i] + whole))
+        good = good and 0.0 < found < np.inf
+        out[at[i]] = found
+    return good
