@@ -311,11 +311,15 @@ def _score_histogram(make: Make) -> cmfast.conformal.ScoreHistogram:
 
 
 def _compared(make: Make) -> cmfast.uncertainty.Comparison:
-    return cmfast.uncertainty.compare(_paired(make), "f1", n_replicates=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples that differ
+        return cmfast.uncertainty.compare(_paired(make), "f1", n_replicates=20)
 
 
 def _all_compared(make: Make) -> cmfast.uncertainty.Comparisons:
-    return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_replicates=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_replicates=20)
 
 
 STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
