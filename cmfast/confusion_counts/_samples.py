@@ -65,8 +65,6 @@ def counted(
     dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if whole_floats:
         y_true, y_pred = _codes.whole("y_true", y_true), _codes.whole("y_pred", y_pred)
-    if all(type(y) is np.ndarray or dispatch.adapter(type(y)).HAS_DEVICES for y in (y_true, y_pred)):
-        _labels.warn_of_one_hot(y_true, y_pred)
     if axis.source == IDS:
         return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
     given = axis if axis.source == LABELS else None
@@ -125,6 +123,7 @@ def _counted_ids(
         if dispatch.dtype_of(y).kind not in "bui":
             validate.refuse_labels(name, y, "integers")
     validate.real(sample_weight=weight)
+    _labels.warn_of_one_hot(y_true, y_pred)
     samples = _checked(y_true, y_pred, weight)
     return _tallied(samples, groups, len(axis.labels), axis, ignored)
 
@@ -169,6 +168,8 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
         validate.columns(sample_weight=weight)
         weight = dispatch.bare(dispatch.adopt(sample_weight=weight)[0])
         validate.real(sample_weight=weight)
+    if all(column.values == [0, 1] for column in columns):  # also of bool
+        _labels.warn_of_one_hot(*(column.codes for column in columns))
     if max(len(column.values) for column in columns) > (_codes.SPAN if groups is None else MOST_BY_GROUP):
         columns = [column.compact() for column in columns]
     samples = _checked(columns[0].codes, columns[1].codes, weight)

@@ -11,7 +11,7 @@ def summed(held: Held, group: Any) -> Held:
     """Return the sum over all processes: labels and groups are exchanged, then matrices of one shape are added."""
     place = _processes.where(held.matrix)
     floats = held.matrix is not None and dispatch.dtype_of(held.matrix).kind == "f"
-    heads = _processes.gathered((held.axis, held.keys, place, floats, held.most), group)
+    heads = _processes.gathered((held.axis, held.keys, place, floats, 0 if held.matrix is None else held.most), group)
     if heads is None:
         return held
     every = Held(heads[0][0], heads[0][1], None)
