@@ -427,7 +427,10 @@ def test_rectangles_do_what_the_cpu_does(shape, solver):
     targets[2] = targets[:, 1] = 0.0
     on_cpu, on_cuda = both(M, targets.sum(1), targets.sum(0), solver=solver, tol=1e-10)
     assert on_cpu.status.tolist() == [0, 0]
-    np.testing.assert_array_equal(on_cuda.n_iter.get(), on_cpu.n_iter)
+    more = (
+        on_cuda.n_iter.get() - on_cpu.n_iter
+    )  # the CPU lets rows take half of what columns miss instead of a last step
+    assert ((more == 0) | (more == 1)).all()
     assert_agree(on_cpu, on_cuda, 1e-9)
 
 
