@@ -410,7 +410,7 @@ def team_alone(monkeypatch):
     ],
 )
 def test_warps_and_blocks_do_what_the_cpu_does(family, C):
-    tol = 1e-13 if family is of_any_size else 1e-9  # the CPU's own tests say why
+    tol = 1e-13 if family is of_any_size else 1e-12  # the CPU's own tests say why
     on_cpu, on_cuda = both(family(np.random.default_rng(C), C), tol=tol)
     assert on_cpu.status == (2 if family is triangles else 0)
     assert on_cuda.n_iter.get() - on_cpu.n_iter in (0, 1)  # the CPU may let rows take half of what columns miss
