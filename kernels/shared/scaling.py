@@ -42,14 +42,13 @@ FLOOR = 2e-15  # rounding: the smallest residual that can be promised
 LINE_NOISE = 1e-13  # tolerance of a line below which its rounding counts
 FLOOR_LINES = 32  # of the longer side up to which it is; what sums round grows with their length
 
-UNIT = 2.0**-53  # rounding of one number, relative
-LINE_ROUNDING = 4 * UNIT  # of a target and of the sum that meets it, relative, which cells must not hang on
+LINE_ROUNDING = 2.0**-51  # of a target and of the sum that meets it, relative, which cells must not hang on
 # Rounding all targets moves no cell by more than 1e-5 of itself where all positive cells are this part of the total: no
 # more than what is rounded flows through one. Nor by more than twice that where one column has this part of every row:
 # with its factor kept, a row changes by no more than the rest of it does, and a column by no more than rows do. Where
 # the smallest column is grounded it takes the rounding of the total: there it is this part times the total over it.
 DOUBT = 1e5 * LINE_ROUNDING
-MOST_ERROR = 1e-4  # of a cell that is said to be right, relative
+MOST_MOVED = 1e-4  # of a cell that is said to be right, relative
 FINE_WIDTH = 1e-6  # of the last step where cells are looked at
 LOST_LINE = 0.5  # relative error of a line from which on such factors are of no use to start from
 MOST_STALLS = 8  # steps that do not shrink, after which no more are taken there

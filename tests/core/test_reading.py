@@ -91,7 +91,9 @@ def test_a_grid_says_how_its_cells_lie():
 
 
 def test_the_status_is_shown_by_name():
-    assert re.fullmatch(r"<ScalingResult: of 3 x 3, status CONVERGED, residual \S+, line error \S+, passes \d+>", repr(cmfast.ipf(M)))
+    assert re.fullmatch(
+        r"<ScalingResult: of 3 x 3, status CONVERGED, residual \S+, line error \S+, passes \d+>", repr(cmfast.ipf(M))
+    )
     text = repr(quiet(cmfast.ipf, BATCH))
     assert "of 3 x 3, a batch of 3, status 2 CONVERGED, 1 ZERO_LINE, residual at most" in text
     assert "status LIMIT_ONLY" in repr(cmfast.support([[1, 1], [0, 1]]))

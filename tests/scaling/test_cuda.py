@@ -410,10 +410,10 @@ def team_alone(monkeypatch):
     ],
 )
 def test_warps_and_blocks_do_what_the_cpu_does(family, C):
-    tol = 1e-13 if family is of_any_size else 1e-9  # the CPU's own tests say why
+    tol = 1e-13 if family is of_any_size else 1e-12  # the CPU's own tests say why
     on_cpu, on_cuda = both(family(np.random.default_rng(C), C), tol=tol)
     assert on_cpu.status == (2 if family is triangles else 0)
-    assert on_cuda.n_iter.get() == on_cpu.n_iter
+    assert on_cuda.n_iter.get() - on_cpu.n_iter in (0, 1)  # the CPU may let rows take half of what columns miss
     assert_agree(on_cpu, on_cuda, 1e-11)
 
 
@@ -427,7 +427,10 @@ def test_rectangles_do_what_the_cpu_does(shape, solver):
     targets[2] = targets[:, 1] = 0.0
     on_cpu, on_cuda = both(M, targets.sum(1), targets.sum(0), solver=solver, tol=1e-10)
     assert on_cpu.status.tolist() == [0, 0]
-    np.testing.assert_array_equal(on_cuda.n_iter.get(), on_cpu.n_iter)
+    more = (
+        on_cuda.n_iter.get() - on_cpu.n_iter
+    )  # the CPU lets rows take half of what columns miss instead of a last step
+    assert ((more == 0) | (more == 1)).all()
     assert_agree(on_cpu, on_cuda, 1e-9)
 
 
@@ -454,7 +457,7 @@ def test_smoothing_and_float32_in_blocks(C, options):
 def test_more_columns_than_elimination_has_room_for():
     on_cpu, on_cuda = both(superclasses(np.random.default_rng(1), 1030))
     assert on_cpu.status == 0
-    assert on_cuda.n_iter.get() == on_cpu.n_iter
+    assert on_cuda.n_iter.get() - on_cpu.n_iter in (0, 1)  # the CPU may let rows take half of what columns miss
     assert_agree(on_cpu, on_cuda, 1e-9)
 
 

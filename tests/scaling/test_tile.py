@@ -314,7 +314,7 @@ def test_a_hidden_pairing_is_found_whatever_the_order():
 
 def test_smoothing():
     M = np.array([[712.0, 0, 12], [0, 584, 2], [18, 0, 434]])
-    P, x, _, _, _, status, k = ipf(M, smoothing="pseudo-bayes", tol=1e-13)
+    P, x, _, _, _, status, k, _ = ipf(M, smoothing="pseudo-bayes", tol=1e-13)
     assert status == Status.CONVERGED
     np.testing.assert_allclose(k, 3.2191208712347272, rtol=1e-12)
     np.testing.assert_allclose(P[1], [0.0002931914826176357, 0.9974168024199533, 0.0022900060974289918], rtol=1e-9)

@@ -18,7 +18,7 @@ from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
     LINE_ROUNDING,
     LOST_LINE,
-    MOST_ERROR,
+    MOST_MOVED,
     MOST_STALLS,
     NEWTON_STEPS,
     NORMAL,
@@ -123,7 +123,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             stalls += has_stalled(width, before)
             if not width < np.inf or there or stalls > MOST_STALLS or steps >= most:
                 break
-            if steps == 0 and fits and width <= 0.1 * MOST_ERROR:
+            if steps == 0 and fits and width <= 0.1 * MOST_MOVED:
                 break  # it is right as it is
             length = 1.0 if width <= SAFE_WIDTH else max(SAFE_WIDTH, np.log1p(width)) / width
             for j in range(Cs):
@@ -157,8 +157,8 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             if out.shape[0] > 0:
                 out[b] = np.nan
         elif fits:
-            moved = width if width > MOST_ERROR else bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
-            status[b] = OK if moved <= MOST_ERROR else UNDETERMINED
+            moved = width if width > MOST_MOVED else bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
+            status[b] = OK if moved <= MOST_MOVED else UNDETERMINED
         else:
             status[b] = MAX_ITER
 
