@@ -121,8 +121,8 @@ below {least}:
 """
 
 FOLLOWS = """- From some ten wrong samples on, with some ten samples of each class, every method holds what it promises
-  where errors are spread evenly. BCa is there first: with five wrong samples in all it holds 95 % of the accuracy, where the normal and the basic
-  interval hold 88 %. So it is the default.
+  where errors are spread evenly. BCa is there first: with five wrong samples in all it holds 95 % of the accuracy,
+  where the normal and the basic interval hold 88 %. So it is the default.
 - With one or two wrong samples (30 at a recall of .95) every bootstrap fails, and so does the delta method: often
   nothing is wrong, and then no replicate differs. The posterior holds there, and Wilson's interval for what is a
   share.
