@@ -123,6 +123,7 @@ def test_tables_in_the_place_of_margins_are_refused():
             call()
 
 
+@pytest.mark.torch
 def test_tensors_without_data_are_refused():
     import torch
 

@@ -73,7 +73,13 @@ def test_sweeps_of_the_smoothing_table(smoothing):
     (case,) = (case for case in CASES if case["id"] == f"SM{smoothing:g}")
     sweeps = {1.0: 96, 0.5: 178, 1e-3: 40955}[smoothing]
     options = {"smoothing": smoothing, "tol": 1e-11, "on_failure": "ignore"}
+    few, enough = (
+        cmfast.ipf(case["input"], solver="sinkhorn", max_iter=sweeps + more, **options)
+        for more in (-1 - sweeps // 1000, 1 + sweeps // 1000)
+    )
+    assert enough.residual <= 1e-11 < few.residual  # of the total, as the table has it; rows take a little longer
     plain = cmfast.ipf(case["input"], solver="sinkhorn", max_iter=50_000, **options)
     assert plain.status == Status.CONVERGED
-    assert abs(plain.n_iter - sweeps) <= 1 + sweeps // 1000
+    assert plain.line_error <= 1e-11
+    assert sweeps <= plain.n_iter <= 1.1 * sweeps
     assert cmfast.ipf(case["input"], solver="newton", **options).n_iter <= 12

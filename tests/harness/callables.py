@@ -774,6 +774,11 @@ ENTRIES: dict[str, Entry] = {
         others={"index": 1},
         wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
+    "uncertainty.Comparison.parting": Entry(
+        lambda make: _compared(make).parting,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+    ),
     "uncertainty.mcnemar": _function(cmfast.uncertainty.mcnemar, others={"T": Made(_paired)}, wrong={"T": NO_PAIRS}),
     "uncertainty.bowker": _function(cmfast.uncertainty.bowker, {"T": COUNTS}, batch=frozenset("T")),
     "uncertainty.stuart_maxwell": _function(cmfast.uncertainty.stuart_maxwell, {"T": COUNTS}, batch=frozenset("T")),

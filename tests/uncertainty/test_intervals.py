@@ -160,7 +160,7 @@ def test_enough_samples_are_not_warned_of():
     for method in ("bca", "percentile", "basic", "normal", "posterior"):
         uncertainty.interval(SURFACE, method=method, n_replicates=20)
         uncertainty.interval(SURFACE / 1000, ["mcc", "recall"], method=method, n=1000, n_replicates=20)
-    uncertainty.interval([[40, 9], [8, 2]], ["accuracy", "mcc"], n_replicates=20)
+    uncertainty.interval([[40, 9], [8, 20]], ["accuracy", "mcc"], n_replicates=20)
     uncertainty.interval([[5, 0], [2, 40]], "recall", method="wilson")
     with pytest.warns(cmfast.DiagnosticWarning, match="fewer than"):
         uncertainty.interval(SURFACE, ["mcc", "recall"], n=20, n_replicates=20)
