@@ -1,4 +1,4 @@
-"""Compile what the tests need once, not once in every worker of pytest-xdist: each takes a part of the ops."""
+"""Compile what the tests need once, not once in every worker of pytest-xdist: each takes the next ops."""
 
 import tempfile
 import time
@@ -12,55 +12,48 @@ from cases import CASES
 
 from cmfast._core.compiling import MOMENT, SECONDS
 from cmfast._warmup import compile_op, groups
-from cmfast.kernels.cpu._core import jit
 from cmfast.kernels.ops import OPS
 
-COMPILED = 100  # files in the folder from which there is little left to do
 # Rough seconds to compile the kernels of a topic for CUDA's on the host, where it is more than a few.
 CUDA_SECONDS = {"scaling": 25}
 MOST_SECONDS = 300.0  # a worker that has died is not waited for
-TYPES = 3  # of arrays for which an op is compiled, about
 
 
-def parts(n_workers: int) -> list[list[tuple[tuple[str, ...], str]]]:
-    """Share ops on the CPU and topics on CUDA among workers, the longest first, each to who has least to do."""
-    jobs = {(tuple(ops), "cpu"): TYPES * sum(SECONDS.get(op, MOMENT) for op in ops) for ops in groups(OPS)}
-    jobs |= {((op.topic,), "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
-    shares: list[list[tuple[tuple[str, ...], str]]] = [[] for _ in range(n_workers)]
-    for job in sorted(jobs, key=lambda job: (-jobs[job], job)):
-        min(shares, key=lambda share: sum(jobs[job] for job in share)).append(job)
-    return shares
+def jobs() -> list[tuple[tuple[str, ...], str]]:
+    """Return ops for the CPU that share kernels, and topics for CUDA, those that take longest first."""
+    seconds = {(tuple(ops), "cpu"): sum(SECONDS.get(op, MOMENT) for op in ops) for ops in groups(OPS)}
+    seconds |= {((op.topic,), "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
+    return sorted(seconds, key=lambda job: (-seconds[job], job))
 
 
 def compile_part(worker: int, n_workers: int, run: str, *, cuda: bool) -> None:
-    """Compile a part, on CUDA, if it is needed, by a case of each type; wait for the others of this run.
+    """Compile whatever no other worker of this run has begun with; wait for the others.
 
     Tests judge the results later. One who did not wait would compile what another one is about to have compiled.
     """
-    folder = jit.folder()
-    compiled = folder.exists() and sum(1 for _ in folder.glob("*.nbi")) >= COMPILED
-    for names, target in parts(n_workers)[worker]:
+    folder = meeting_place(run)
+    folder.mkdir(exist_ok=True)
+    for k, (names, target) in enumerate(jobs()):
+        if target == "cuda" and (not cuda or cuda_host.missing()):
+            continue
+        try:
+            (folder / f"job-{k}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
         for name in names:
-            if target == "cpu" and not compiled:
+            if target == "cpu":
                 compile_op(name)
-            elif target == "cuda" and cuda and not cuda_host.missing():
+            else:
                 _compile_cuda(name)
-    _wait(worker, n_workers, run)
+    (folder / f"done-{worker}").touch()
+    end = time.monotonic() + MOST_SECONDS
+    while len(list(folder.glob("done-*"))) < n_workers and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 def meeting_place(run: str) -> Path:
-    """Return the folder in which the workers of a run say that they have compiled their part."""
+    """Return the folder in which the workers of a run say what they compile, and that they have."""
     return Path(tempfile.gettempdir()) / f"cmfast-compiled-{run}"
-
-
-def _wait(worker: int, n_workers: int, run: str) -> None:
-    """Wait until all workers of a run are here, or one has not come for minutes."""
-    folder = meeting_place(run)
-    folder.mkdir(exist_ok=True)
-    (folder / str(worker)).touch()
-    end = time.monotonic() + MOST_SECONDS
-    while len(list(folder.iterdir())) < n_workers and time.monotonic() < end:
-        time.sleep(0.1)
 
 
 def _compile_cuda(topic: str) -> None:

@@ -28,6 +28,7 @@ from cmfast.kernels.shared.scaling import (
 )
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
+MANY_ROWS = 16  # to a column: from here on an upper bound of errors, of which the exact ones take seconds
 MOMENT = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
 
 has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
@@ -157,7 +158,12 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             if out.shape[0] > 0:
                 out[b] = np.nan
         elif fits:
-            moved = width if width > MOST_MOVED else bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
+            moved = width
+            if not width > MOST_MOVED:
+                if not paired and Rs >= MANY_ROWS * Cs:
+                    moved = bound_errors_of_many_rows(P, u, Rs, Cs, v, W, F, r, q, d, spare)
+                else:
+                    moved = bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
             status[b] = OK if moved <= MOST_MOVED else UNDETERMINED
         else:
             status[b] = MAX_ITER
@@ -409,6 +415,38 @@ def bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
         for j in range(k):
             if P[i, j] > 0.0 and not error[i, j] <= moved:
                 moved = error[i, j]
+    return moved
+
+
+@jit(inner=True, borrows=True)
+def bound_errors_of_many_rows(P, u, n, k, v, W, F, r, q, d, apart):
+    """Return an upper bound of what `bound_errors` returns, in n k^2 operations where that takes n^2 k.
+
+    A cell moves by the mean of what its column moves more than the others do, weighted by the shares of its row: so it
+    is enough to add up over all targets by how much every two columns move apart.
+    """
+    for j in range(k):
+        for m in range(k):
+            apart[j, m] = 0.0
+    for source in range(1, k + n):
+        row = source - k
+        for j in range(k):
+            q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
+        if row < 0:
+            q[source] = LINE_ROUNDING * v[source]
+        solve(W, F, r, k, False, q, d)
+        for j in range(k):
+            for m in range(k):
+                apart[j, m] += abs(d[j] - d[m])
+    moved = 0.0
+    for i in range(n):
+        for j in range(k):
+            error = 0.0
+            for m in range(k):
+                error += P[i, m] * apart[j, m]
+            error = LINE_ROUNDING + error / u[i]
+            if P[i, j] > 0.0 and not error <= moved:
+                moved = error
     return moved
 
 
