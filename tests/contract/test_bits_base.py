@@ -112,3 +112,10 @@ def subprocess_of(command, cwd, environment):
         check=False,
     )
     return done.returncode, done.stdout
+
+
+def test_a_part_that_was_added_is_no_difference():
+    before = changed("ipf", "one", ["in", "aa+bb"])
+    assert not bits.compare(changed("ipf", "one", ["in", "aa+bb+cc"]), before, {}).wrong
+    assert bits.compare(changed("ipf", "one", ["in", "aa+bc+cc"]), before, {}).wrong
+    assert bits.compare(changed("ipf", "one", ["in", "ValueError: aa"]), before, {}).wrong
