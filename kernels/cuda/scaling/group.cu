@@ -390,8 +390,8 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
 // Make the rows exact; leave the cells over the roots of the row targets, flows, source and what the column lacks;
 // return the residual.
 template <int K>
-__device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, double (&F)[K + (K & 1)],
-                                           double* source, double* gap) {
+__device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, double (&F)[K + (K & 1)], double* source,
+                                           double* gap) {
   const Pair* all = g.show(t.y, 0.0);
   const Pair* row = g.cells_of(g.l);
   double rest = 0.0;
@@ -564,8 +564,8 @@ __device__ __forceinline__ void gauge(Lanes<K>& g, Line& t) {
   t.y = t.flip ? t.y / mean : t.y * mean;
 }
 
-// Measure again what is returned; return the residual, infinite where a factor is out of range, and the largest relative
-// error of a line.
+// Measure again what is returned; return the residual, infinite where a factor is out of range, and the largest
+// relative error of a line.
 template <int K>
 __device__ __forceinline__ double measure(Lanes<K>& g, const Line& t, double* worst) {
   const Pair* all = g.show(t.x, t.y);
@@ -636,8 +636,8 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
                      const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
                      int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
                      float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
-                     i64* out_n_iter, signed char* out_status, double* out_smoothing, double* out_line_error, i64* out_queue,
-                     u64* out_length) {
+                     i64* out_n_iter, signed char* out_status, double* out_smoothing, double* out_line_error,
+                     i64* out_queue, u64* out_length) {
   CM_DYN_SMEM(double, numbers);
   Lanes<K> g(numbers);
   const Targets given{row_sums,      col_sums,      start_row,      start_col,

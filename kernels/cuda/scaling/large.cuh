@@ -234,7 +234,8 @@ __device__ __forceinline__ double centre(const Tile<W>& t) {
   return high - low;
 }
 
-// Newton's method from the factors of the sweeps; returns a status: UNDETERMINED where steps have only stopped shrinking.
+// Newton's method from the factors of the sweeps; returns a status: UNDETERMINED where steps have only stopped
+// shrinking.
 template <int W>
 __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                             i64* done) {

@@ -144,8 +144,7 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
   if (diagonal) {
     bool bad = false;
     over_tops(
-        t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
-        [&](int i, int top) { bad |= t.u(i) > 0.0 && top != i; });
+        t, [&](int i, int j) { return t.M(i, j) * t.y(j); }, [&](int i, int top) { bad |= t.u(i) > 0.0 && top != i; });
     diagonal = !team_any<W>(bad);
   }
   const bool paired = diagonal;
@@ -174,7 +173,8 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
     const bool there = worst <= goals.target && width <= CM_FINE_WIDTH;
     stalls += width < CM_CLOSE && width >= CM_STANDING * before;
     if (there || stalls > CM_MOST_STALLS || step >= most) break;
-    if (step == 0 && status == CM_CONVERGED && worst <= Goals::line_bound(goals.bound) && width <= 0.1 * CM_MOST_MOVED) break;
+    if (step == 0 && status == CM_CONVERGED && worst <= Goals::line_bound(goals.bound) && width <= 0.1 * CM_MOST_MOVED)
+      break;
     const double length = safe_length(width), middle = 0.5 * (low + high);
     each<W>(t.C, [&](int j) { t.y(j) *= exp(length * (t.d(j) - middle)); });
     ++*done;

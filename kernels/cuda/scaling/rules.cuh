@@ -16,7 +16,9 @@ struct Goals {
     return (residual <= target && fits && (small || stalled)) || (residual <= still && stalled);
   }
   // What the worst line may miss in the end, where only rounding is left.
-  __device__ __forceinline__ static double line_bound(double bound) { return bound >= CM_LINE_NOISE ? bound : 2.0 * bound; }
+  __device__ __forceinline__ static double line_bound(double bound) {
+    return bound >= CM_LINE_NOISE ? bound : 2.0 * bound;
+  }
   // Whether a line misses so little of its own target, however small that is.
   __device__ __forceinline__ bool fits(double gap, double own) const { return fabs(gap) <= target * own; }
 };

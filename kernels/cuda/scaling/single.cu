@@ -451,8 +451,8 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
                       const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
                       int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
                       float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
-                      i64* out_n_iter, signed char* out_status, double* out_smoothing, double* out_line_error, i64* out_queue,
-                      u64* out_length) {
+                      i64* out_n_iter, signed char* out_status, double* out_smoothing, double* out_line_error,
+                      i64* out_queue, u64* out_length) {
   CM_DYN_SMEM(double, numbers);
   const int size = R * C, lane = threadIdx.x % 32;
   double* held = numbers + threadIdx.x / 32 * 32 * (size | 1);

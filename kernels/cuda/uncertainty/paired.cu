@@ -5,9 +5,9 @@
 __global__ void cmfast_paired_replicates_sums(const double* __restrict__ shares, const i64* __restrict__ groups,
                                               const i64* __restrict__ starts, const i64* __restrict__ totals,
                                               const i64* __restrict__ bounds, const i64* __restrict__ cells,
-                                              const i64* __restrict__ counts,
-                                              i64 n_cells, int C, i64 n_groups, i64 before, i64 first, i64 count,
-                                              u64 seed, i64* d, i64* t, i64* p, i64* bands, i64* tops) {
+                                              const i64* __restrict__ counts, i64 n_cells, int C, i64 n_groups,
+                                              i64 before, i64 first, i64 count, u64 seed, i64* d, i64* t, i64* p,
+                                              i64* bands, i64* tops) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n_groups * count; k += i64(gridDim.x) * CM_THREADS) {
     const i64 group = k / count, one = 2 * k * C, two = one + C;
     i64 stratum = groups[group], left = 0;
