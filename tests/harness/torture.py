@@ -1,6 +1,6 @@
 """Families of hard matrices, and what an independent look at the results of scaling says of them.
 
-``python tests/harness/torture.py 1000000`` writes the table of ``docs/scaling_proof.md``; nothing here asks cmfast
+``python tests/harness/torture.py 1000000 100000`` writes the table of ``docs/scaling_proof.md``; nothing here asks cmfast
 whether it is right: zero patterns are classified with SciPy's matchings, every row and column is added up again in
 extended precision, and tables of widely spread cells and margins are compared with exact arithmetic, cell by cell
 (``spread_tables.py``).
@@ -209,7 +209,7 @@ def page(rows, spread):
     total, wrong = sum(row[1] for row in rows), sum(row[5] for row in rows)
     return f"""# {total:,} hard matrices
 
-Written by `python tests/harness/torture.py {total}`; continuous integration runs
+Written by `python tests/harness/torture.py {total} {tables}`; continuous integration runs
 a part of it (`tests/scaling/test_torture.py`). Sizes
 2 to 64, `tol` {TOL:.0e}. *Wrong* counts every matrix whose status is not what SciPy's matchings say of its zeros, every
 positive matrix that did not converge, and every CONVERGED one of which a row or column, added up again in extended
@@ -235,5 +235,5 @@ of the scaled table, rounded; free margins have nothing to do with the cells.
 
 if __name__ == "__main__":
     (Path(__file__).parents[2] / "docs" / "scaling_proof.md").write_text(
-        page(run(int(sys.argv[1]), say=print), run_spread(int(sys.argv[1]) // 10, say=print))
+        page(run(int(sys.argv[1]), say=print), run_spread(int(sys.argv[2]), say=print))
     )
