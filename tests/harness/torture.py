@@ -1,8 +1,8 @@
 """Families of hard matrices, and what an independent look at the results of scaling says of them.
 
 ``python tests/harness/torture.py 1000000 100000`` writes the tables of ``docs/scaling_proof.md``; nothing here asks
-cmfast whether it is right: zero patterns are classified with SciPy's matchings, every row and column is added up again in
-extended precision, and tables of widely spread cells and margins are compared with exact arithmetic, cell by cell
+cmfast whether it is right: zero patterns are classified with SciPy's matchings, every row and column is added up again
+in extended precision, and tables of widely spread cells and margins are compared with exact arithmetic, cell by cell
 (``spread_tables.py``).
 """
 
