@@ -71,6 +71,7 @@ def given(kind, of_values, rng, n=200):
     return i, j, a, {(int(r), int(c)): float(v) for r, c, v in zip(i, j, a, strict=True)}
 
 
+@pytest.mark.exhaustive  # each type is compiled by itself
 @pytest.mark.parametrize(("kind", "of_values"), TYPES)
 def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_values, few):
     monkeypatch.setattr(balancing_pixels, "NARROW", 190)

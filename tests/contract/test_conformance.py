@@ -18,14 +18,35 @@ from cmfast.kernels.ops import OPS
 # Kernels as plain Python, or with checks of bounds: one backend, and no case that takes a moment even so.
 IN_STEPS = any(os.environ.get(name) == "1" for name in ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"))
 LONG_IN_STEPS = ("many", "C-30", "large", "hidden", "superclasses")
-# Cases whose oracle takes a second or more: tests of their own, which the short run leaves out.
+# Cases whose oracle takes half a second or more: tests of their own, which the short run leaves out.
 LONG = {
     "cell_errors": {"bi-many-classes", "bi-n", "bi-rows", "bi-gaps", "bi-two-axes"},
     "cluster_cell_errors": {"bi-strata"},
+    "confusion_fractions": {"many-classes"},
+    "importance_weights": {"all-many"},
     "ipf_of_logits": {"far-zeros"},
     "kl_divergence": {"many"},
+    "metrics_gradient": {"shares"},
+    "metrics_of_matrices": {
+        "many-classes",
+        *(f"rows-of-one-matrix-some-{policy}" for policy in ("nan", "strict", "one")),
+    },
+    "normalize": {"all-many"},
     "paired_errors": {"many-of-a-cell"},
-    "standard_errors": {"rows-all", "rows-degenerate", "degenerate-one", "degenerate-nan", "degenerate-strict"},
+    "paired_replicates": {"many-classes"},
+    "rake": {"both-batches"},
+    "scaling_gradient": {"exponentials"},
+    "standard_errors": {
+        "rows-all",
+        "rows-degenerate",
+        "total-degenerate",
+        "degenerate-one",
+        "degenerate-nan",
+        "degenerate-strict",
+        "total-tiles",
+        "rows-tiles",
+        "rows-float32",
+    },
 }
 LAYOUTS = "layouts"  # in memory: what is different there is one copy, so one test tries all of them
 

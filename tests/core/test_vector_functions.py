@@ -12,6 +12,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, new_lines, splat, store, store_numbers
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 
+pytestmark = pytest.mark.exhaustive  # these functions are inner ones of kernels that other tests look at
+
 TINY, LARGEST = 2.0**-1074, math.nextafter(math.inf, 0.0)
 UNITS = 1.5  # in the last place
 

@@ -42,6 +42,7 @@ def panels_of(A):
     return S
 
 
+@pytest.mark.exhaustive  # of parts by themselves, compiled for this
 @pytest.mark.parametrize("n", [16, 32, 48, 256, 272, 544])
 def test_roots_by_panels_solve(n):
     rng = np.random.default_rng(n)
@@ -90,6 +91,7 @@ def second_derivatives(t):
     return H * scale[:, None] * scale + t.state[LEVENBERG] * np.eye(n), (t.goal[:n] - x @ A) * scale
 
 
+@pytest.mark.exhaustive  # of parts by themselves, compiled for this
 @pytest.mark.parametrize(
     ("shape", "axes", "fill", "options"),
     [
