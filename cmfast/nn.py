@@ -113,7 +113,10 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     for name, given in (("probabilities", probabilities), ("y", y)):
         if not isinstance(given, torch.Tensor):
             validate.refuse(name, "a tensor", type(given).__name__, TypeError)
-    dispatch.adopt(probabilities=probabilities.detach(), y=y)
+    probe = probabilities.detach()
+    if probe.dtype in (torch.float16, torch.bfloat16):  # which NumPy does not have
+        probe = probe.new_empty(0, dtype=torch.float32)
+    dispatch.adopt(probabilities=probe, y=y)
     validate.integer(y=y)
     if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"

@@ -178,8 +178,8 @@ def test_classes_that_leave_no_scaling_are_smoothed_and_it_is_said():
 
 def test_of_many_sizes_of_sets_quartiles_are_shown():
     C = 60
-    y = RNG.integers(0, C, 2000)
-    P = np.concatenate([RNG.dirichlet(np.full(C, share), 1000) for share in (0.02, 2.0)])  # sure, and not
+    P = np.concatenate([RNG.dirichlet(np.full(C, share), 1000) for share in (0.2, 2.0)])  # sure, and not
+    y = (P.cumsum(axis=1) < RNG.random((2000, 1))).sum(axis=1).clip(0, C - 1)
     found = cmfast.report(y, P.argmax(axis=1), scores=P, n_replicates=20)
     every = np.repeat(np.arange(C + 1), found.to_dict()["sets"]["sizes"])
     assert len(every) == 1000
