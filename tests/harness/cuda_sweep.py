@@ -221,6 +221,24 @@ def tables(make: Any) -> Iterator[Any]:
                     yield ENTRIES["ipf_nd"](*given, axes=axes, on_failure="ignore", max_iter=12 if few else None)
 
 
+def spread(make: Any) -> Iterator[Any]:
+    """Scale tables of widely spread cells to margins of all sizes, which are looked at again, by warps and blocks."""
+    rng, few = np.random.default_rng(6), cuda_host.MODE == "thread"
+    for R, C in ((2, 2), (3, 5), (4, 4), (40, 34), (70, 66))[: 3 if few else 5]:
+        for width, lines in ((8.0, 5.0), (1.0, 9.0), (15.0, 9.0)):
+            M = np.exp(rng.normal(0.0, width, (2, R, C)))
+            T = M * 10.0 ** rng.uniform(-lines, lines, (2, R, 1)) * 10.0 ** rng.uniform(-lines, lines, (2, 1, C))
+            u, v = T.sum(2), T.sum(1)
+            yield cmfast.ipf(*on_device((M, u, v), make), on_failure="ignore")
+        if R == C or R > 66:
+            n = min(R, C)
+            M = np.eye(n) + 10.0 ** rng.uniform(-12, -6, (2, n, n))
+            u = np.rint(10.0 ** rng.uniform(0, 9, n))
+            yield cmfast.ipf(*on_device((M, u, u[rng.permutation(n)]), make), on_failure="ignore")
+            yield cmfast.ipf(*on_device((M, u, np.roll(u, 1) + np.roll(u, 2) - u), make), on_failure="ignore")
+            yield cmfast.ipf(*on_device((M, u, u), make), on_failure="ignore")
+
+
 def sums(make: Any) -> Iterator[Any]:
     """Make metrics of sums, possible and impossible ones, and of counts whose products no two words hold."""
     names = ("kappa_linear", "kappa_quadratic", "gerrity", "mcc")
@@ -251,7 +269,7 @@ def of_kernel(kernels: tuple[module.Kernel, ...], name: str, make: Any) -> Itera
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, backs, tables, maps, sorts)
+BEYOND = (factors, zeros, sums, large, crews, backs, tables, spread, maps, sorts)
 
 
 def report() -> int:

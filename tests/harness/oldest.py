@@ -10,4 +10,5 @@ names = ("dask", "demo", "io", "plot", "test")
 for line in [*project["dependencies"], *(line for name in names for line in extras[name])]:
     name, bound, version = line.partition(";")[0].partition(">=")
     if bound:
+        name, _, _ = name.partition("[")  # a constraint names no extras
         sys.stdout.write(f"{name}=={version}\n")

@@ -53,6 +53,9 @@ def load(name: str) -> Any:
         return Missing(name)
 
 
-torch = load("torch")
-polars = load("polars")
-xarray = load("xarray")
+def __getattr__(name: str) -> Any:
+    """Import a library when it is first asked for: the runtime of polars cannot be loaded under the thread sanitizer."""
+    if name not in ("torch", "polars", "xarray"):
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return globals().setdefault(name, load(name))
