@@ -25,8 +25,7 @@ class Missing:
 
     def __call__(self, *_: Any, **__: Any) -> "Missing":
         """Skip the test that calls it; where none runs it is a decorator, or a value among parameters."""
-        if "PYTEST_CURRENT_TEST" in os.environ:
-            self.skip()
+        self._skip_in_a_test()
         return self
 
     def __repr__(self) -> str:
@@ -36,7 +35,13 @@ class Missing:
         return False  # nobody can have made one
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Skip the test that makes a subclass."""
+        self._skip_in_a_test()
         return ()
+
+    def _skip_in_a_test(self) -> None:
+        if "PYTEST_CURRENT_TEST" in os.environ:
+            self.skip()
 
     def skip(self) -> None:
         """Skip the test that is running."""
@@ -54,7 +59,7 @@ def load(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a library when it is first asked for: the runtime of polars cannot be loaded under the thread sanitizer."""
+    """Import a library when it is first asked for: that of polars cannot be loaded under the thread sanitizer."""
     if name not in ("torch", "polars", "xarray"):
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
