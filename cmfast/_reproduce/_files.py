@@ -48,6 +48,7 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
             "claims": [{**vars(claim), "seeds": list(claim.seeds)} for claim in made.claims],
             "figures": {picture.name: picture.numbers for picture in pictures},
             "numbers": made.numbers,
+            "quick_limits": made.describe_quick_limits(),
             "files": files,
             "timings": made.timings,
         }

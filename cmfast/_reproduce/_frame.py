@@ -16,7 +16,6 @@ from cmfast._core import drawing
 Progress = Callable[[str, str], Callable[[int, int], object]]
 """Makes the progress bar of a stage from its label and its unit."""
 
-ERRORS = 2.66  # a difference of as many standard errors is no chance: 95 % for four of them, of 30 seeds
 _WHOLE = ("holds", "fails", "undecided")
 _VERDICT = re.compile(rf"({'|'.join(_WHOLE)})( where .+)?")
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
@@ -136,8 +135,27 @@ class Reproduction:
     """What is in no picture and behind no claim."""
     pages: dict[str, str] = field(default_factory=dict)
     """Further pages, by the names of their files."""
+    reduced: str = ""
+    """What a quick run has less of, in words: "6 seeds in place of 30"."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds by stage: all that differs between two runs."""
+
+    def describe_quick_limits(self) -> str:
+        """Return the first line of a quick run: what it has less of, and which claims it cannot decide; else ""."""
+        if not self.settings.get("quick"):
+            return ""
+        less = f"This is a quick run: {self.reduced}." if self.reduced else "This is a quick run."
+        unclear = [claim for claim in self.claims if "undecided" in claim.verdict]
+        if not unclear:
+            return f"{less} It leaves no claim undecided; its figures scatter more than those of the full run."
+        where = Counter(claim.where for claim in unclear)
+        places = "; ".join(f"{place} ({n} claims)" if n > 1 else place for place, n in where.items())
+        partly = sum(claim.verdict != "undecided" for claim in unclear)
+        some = f" ({partly} only in part)" if partly else ""
+        return (
+            f"{less} It cannot decide {len(unclear)} of {len(self.claims)} claims{some}: {places}. Run cmfast "
+            f"reproduce {self.name} without --quick for those."
+        )
 
     def pictures(self) -> list[Picture]:
         """Return the pictures, in their order; every name occurs once."""

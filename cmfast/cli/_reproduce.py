@@ -45,7 +45,8 @@ def _table(numbers: dict[str, Any], out: Path) -> str:
     """Return the claims as lines for the terminal."""
     from cmfast._reproduce._frame import summed_up
 
-    lines = [numbers["title"], ""]
+    limits = numbers["quick_limits"]
+    lines = [*([limits, ""] if limits else []), numbers["title"], ""]
     for claim in numbers["claims"]:
         lines += [f"{claim['verdict']}: {claim['text']} ({claim['where']})", f"    {claim['found']}"]
     said = summed_up(claim["verdict"] for claim in numbers["claims"])

@@ -76,7 +76,7 @@ def test_the_files_hold_all_of_it_and_nothing_is_fetched(tmp_path):
     page = (folder / "report.html").read_text()
     for text in ("One is &lt;one&gt;.", "holds where it is small", "1 of 3", "--quick", "1.2 s", "After.", "<svg"):
         assert text in page, text
-    assert re.findall(r'(?:src|href)="(.{0,21})', page) == ["data:image/png;base64"]
+    assert re.findall(r'(?:src|href)="(.{0,21})', page) == ['#claims">To the table', "data:image/png;base64"]
     alone = (folder / "a_line.svg").read_text()
     assert "var(" not in alone
     assert ET.fromstring(alone).tag == "{http://www.w3.org/2000/svg}svg"

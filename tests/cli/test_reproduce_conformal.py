@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cmfast import conformal
-from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
+from cmfast._reproduce import _frame
+from cmfast._reproduce.conformal import _centre, _clients, _sections
 from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
 
 pytestmark = pytest.mark.papers
@@ -70,12 +71,13 @@ def test_clients_are_alike_or_not():
 
 
 def test_a_mean_leaves_out_what_is_not_defined():
-    assert _claims.mean_and_error([1.0, np.nan, 3.0]) == (2.0, 1.0)
-    assert np.isnan(_claims.mean_and_error([np.nan])[0])
+    assert _frame.mean_and_error([1.0, np.nan, 3.0]) == (2.0, 1.0)
+    assert np.isnan(_frame.mean_and_error([np.nan])[0])
 
 
 def test_one_seed_is_one_result():
     settings = Settings(rounds=2)
     one, two = (_clients.federate(1, "high", 0.5, settings) for _ in range(2))
+    np.testing.assert_array_equal(one.pop("by_round"), two.pop("by_round"))
     assert {**one, "counts": 0} == {**two, "counts": 0}
     assert one["accuracy"] != _clients.federate(2, "high", 0.5, settings)["accuracy"]

@@ -25,6 +25,7 @@ from cmfast._reproduce.conformal._network import (
 )
 
 OFF = ~np.eye(CLASSES, dtype=bool)
+FEW = 5  # pairs of 45 that are most alike, or most distant
 
 
 def of_seeds(settings: Settings, tick: Callable[[int, int], object]) -> list[dict[str, Any]]:
@@ -47,6 +48,8 @@ def trained(seed: int, settings: Settings) -> dict[str, Any]:
         by_epoch.append({
             "rho": [float(rho[pair]) for pair in (PAIR, OTHER)],
             "errors": [int(M[pair] + M[pair[::-1]]) for pair in (PAIR, OTHER)],
+            "error_share": [float((M[pair] + M[pair[::-1]]) / M[list(pair)].sum()) for pair in (PAIR, OTHER)],
+            "likeness": by_likeness(rho, data),
         })  # fmt: skip
     sets, M, guess = _tested(weights, data, seed)
     counts = conformal.ccm(sets)
@@ -58,6 +61,19 @@ def trained(seed: int, settings: Settings) -> dict[str, Any]:
         "foretold": foretold(sets, data[5], guess),
         "picture": (sets, data[5], guess) if seed == 0 else None,
     }
+
+
+def by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
+    """Return the mean correlation of the most alike, the middle and the most distant pairs of classes.
+
+    Pairs are ranked by the distance of the mean images of the rows to learn from, no network comes into it.
+    """
+    centre = np.stack([data[0][data[1] == c].mean(axis=0) for c in range(CLASSES)])
+    upper = np.triu_indices(CLASSES, 1)
+    order = np.argsort(np.linalg.norm(centre[upper[0]] - centre[upper[1]], axis=1), kind="stable")
+    cut = {"alike": order[:FEW], "middle": order[len(order) // 3 : -(len(order) // 3)], "distant": order[-FEW:]}
+    values = {name: rho[upper][pairs] for name, pairs in cut.items()}
+    return {name: float(v[~np.isnan(v)].mean()) if (~np.isnan(v)).any() else np.nan for name, v in values.items()}
 
 
 def _tested(weights: Weights, data: Data, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:

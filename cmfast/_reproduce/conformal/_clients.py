@@ -6,10 +6,13 @@ from operator import add
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from cmfast import conformal
 from cmfast._reproduce.conformal._network import (
+    CENTRE,
     CLASSES,
+    MANY,
     PAIR,
     Data,
     Settings,
@@ -27,29 +30,35 @@ ORDERS: dict[str, Order | None] = {"all clients": None, "highest": "high", "lowe
 
 
 Runs = dict[str, list[dict[str, Any]]]
+"""By the way to choose clients, what each seed gave."""
 
 
-def of_seeds(settings: Settings, tick: Callable[[int, int], object]) -> tuple[Runs, dict[float, dict[str, Any]]]:
-    """Return the runs of each way to choose clients, and by concentration how far apart clients are."""
+def of_seeds(
+    settings: Settings, tick: Callable[[int, int], object]
+) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
+    """Return the runs of each way to choose clients, by classes; and by concentration how far apart clients are."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
-    runs: Runs = {name: [] for name in ORDERS}
-    counts: dict[float, list[Any]] = {concentration: [] for concentration in settings.concentrations}
+    runs: dict[int, Runs] = {CLASSES: {name: [] for name in ORDERS}, MANY: {"all clients": [], "highest": []}}
+    alone: dict[float, list[Any]] = {concentration: [] for concentration in settings.concentrations}
     for seed in range(settings.seeds):
-        for name, order in ORDERS.items():
-            found = federate(seed, order, middle, settings)
-            own = found.pop("counts")
-            runs[name].append(found)
-            if order is None:
-                counts[middle].append(own)
+        for classes, by_name in runs.items():
+            for name, each in by_name.items():
+                found = federate(seed, ORDERS[name], middle, settings, classes)
+                own = found.pop("counts"), found.pop("uneven")
+                each.append(found)
+                if name == "all clients" and classes == CLASSES:
+                    alone[middle].append(own)
         for concentration in settings.concentrations:
             if concentration != middle:
-                counts[concentration].append(federate(seed, None, concentration, settings)["counts"])
+                found = federate(seed, None, concentration, settings)
+                alone[concentration].append((found["counts"], found["uneven"]))
         tick(seed + 1, settings.seeds)
-    return runs, {concentration: _apart(each) for concentration, each in counts.items()}
+    return runs, {concentration: _apart(each) for concentration, each in alone.items()}
 
 
-def _apart(counts: list[list[Any]]) -> dict[str, Any]:
-    """Return how far the clients of all seeds are apart."""
+def _apart(alone: list[tuple[list[Any], float]]) -> dict[str, Any]:
+    """Return how far the clients are apart: over all seeds, and the means of every seed."""
+    counts = [own for own, _ in alone]
     found = [merged_against_averaged(one) for one in counts]
     gaps = np.concatenate([one["gaps"] for one in found])
     return {
@@ -58,22 +67,39 @@ def _apart(counts: list[list[Any]]) -> dict[str, Any]:
         "largest_rho": float(np.mean([one["largest"] for one in found])),
         "undefined": float(np.mean([one["undefined"] for one in found])),
         "given_away": float(np.mean(np.concatenate([given_away(one) for one in counts]))),
+        "by_seed": {
+            "gap": [float(one["gaps"].mean()) for one in found],
+            "undefined": [one["undefined"] for one in found],
+            "agreement": [rank_agreement(one) for one in counts],
+            "uneven": [uneven for _, uneven in alone],
+        },
     }
 
 
-def split(y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+def split(
+    y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator, classes: int = CLASSES
+) -> list[np.ndarray]:
     """Return the rows of every client, whose classes follow a Dirichlet distribution each."""
-    shares = rng.dirichlet(np.full(clients, concentration), CLASSES)
+    shares = rng.dirichlet(np.full(clients, concentration), classes)
     owner = np.array([rng.choice(clients, p=shares[label]) for label in y])
     return [np.flatnonzero(owner == k) for k in range(clients)]
 
 
-def federate(seed: int, order: Order | None, concentration: float, settings: Settings) -> dict[str, Any]:
+def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
+    """Return the mean total variation distance of the clients' class shares from those of all rows, in [0, 1]."""
+    whole = np.bincount(y, minlength=classes) / len(y)
+    own = [np.bincount(y[rows], minlength=classes) / len(rows) for rows in owned if len(rows)]
+    return float(np.mean([np.abs(one - whole).sum() / 2 for one in own]))
+
+
+def federate(
+    seed: int, order: Order | None, concentration: float, settings: Settings, classes: int = CLASSES
+) -> dict[str, Any]:
     """Train with some of the clients in every round: all of them, or those that rank first or last by the pair."""
-    data, rng = digits(seed), np.random.default_rng(seed)
+    data, rng = digits(seed, classes), np.random.default_rng(seed)
     X, y, _, _, new, truth = data
-    owned, tested = (split(labels, concentration, settings.clients, rng) for labels in (y, truth))
-    weights, allowed = begin(rng), np.arange(settings.clients)
+    owned, tested = (split(labels, concentration, settings.clients, rng, classes) for labels in (y, truth))
+    weights, allowed, by_round = begin(rng, classes), np.arange(settings.clients), []
     for turn in range(settings.rounds):
         if order is not None and turn:
             ranked = conformal.rank_clients(own_counts(weights, data, tested, seed), [PAIR], order=order)
@@ -81,13 +107,18 @@ def federate(seed: int, order: Order | None, concentration: float, settings: Set
         picked = [k for k in rng.choice(allowed, 3, replace=False) if len(owned[k])]
         if picked:
             weights = averaged(weights, [(X[owned[k]], y[owned[k]]) for k in picked], rng)
-    guess = predicted(weights, new)[1].argmax(-1)
+        by_round.append(conformal.ccm(sets_of(weights, data, seed)).correlation()[:, PAIR[0], PAIR[1]])
+    right = predicted(weights, new)[1].argmax(-1) == truth
     counts = own_counts(weights, data, tested, seed)
     return {
-        "accuracy": float((guess == truth).mean()),
-        "pair": float((guess == truth)[np.isin(truth, PAIR)].mean()),
-        "rho": float(reduce(add, counts).correlation()[PAIR]),
+        "accuracy": float(right.mean()),
+        "pair": float(right[np.isin(truth, PAIR)].mean()),
+        "each_of_pair": [float(right[truth == label].mean()) for label in PAIR],
+        "others": float(right[~np.isin(truth, PAIR)].mean()),
+        "rho": float(by_round[-1][CENTRE]),
+        "by_round": np.array(by_round),  # by alpha
         "counts": counts,
+        "uneven": unevenness(y, owned, classes),
     }
 
 
@@ -117,6 +148,23 @@ def merged_against_averaged(counts: list[Any]) -> dict[str, Any]:
         "largest": float(abs(merged[off]).max()),
         "undefined": float((~known).mean()),
     }
+
+
+def rank_agreement(counts: list[Any]) -> float:
+    """Return the mean over clients of the rank correlation of their correlations with those of all sets.
+
+    Of pairs of classes that are defined in both; NaN where no client has three such pairs.
+    """
+    upper = np.triu_indices(CLASSES, 1)
+    merged = reduce(add, counts).correlation()[upper]
+    found = []
+    for one in counts:
+        own = one.correlation()[upper]
+        known = ~np.isnan(own) & ~np.isnan(merged)
+        if known.sum() >= 3 and min(np.ptp(own[known]), np.ptp(merged[known])) > 0:
+            rho: Any = spearmanr(own[known], merged[known])
+            found.append(float(rho.statistic))
+    return float(np.mean(found)) if found else float("nan")
 
 
 def given_away(counts: list[Any], most: int = 400) -> list[bool]:

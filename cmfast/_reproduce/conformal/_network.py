@@ -10,7 +10,7 @@ from cmfast import conformal
 ALPHAS = [0.3, 0.2, 0.1, 0.05]
 CENTRE = ALPHAS.index(0.1)
 PAIR, OTHER = (3, 9), (0, 1)  # digits that share sets, digits that do not
-CLASSES, WIDTH = 10, 16
+CLASSES, MANY, WIDTH = 10, 20, 16  # digits; digits that stand and that lie
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,19 @@ class Settings:
     chosen: int = 7
     rounds: int = 15
     concentrations: tuple[float, ...] = (0.1, 0.5, 5.0)
+    interval: float = 0.95
+    """Of all differences of one claim together."""
 
 
 Data = tuple[np.ndarray, ...]
 Weights = list[np.ndarray]
 
 
-def digits(seed: int) -> Data:
-    """Return images and labels: to learn from, to calibrate with, and new ones."""
+def digits(seed: int, classes: int = CLASSES) -> Data:
+    """Return images and labels: to learn from, to calibrate with, and new ones.
+
+    Twenty classes are the digits and the same images turned by 90 degrees, both in one part of the three.
+    """
     from sklearn.datasets import load_digits
 
     loaded: Any = load_digits(return_X_y=True)
@@ -39,12 +44,21 @@ def digits(seed: int) -> Data:
     order = np.random.default_rng(seed).permutation(len(y))
     first, calibrate, new = np.split(order, [597, 1197])
     X = X / 16.0
-    return X[first], y[first], X[calibrate], y[calibrate], X[new], y[new]
+    parts = [(X[rows], y[rows]) for rows in (first, calibrate, new)]
+    if classes == MANY:
+        parts = [(np.concatenate([X, _turned(X)]), np.concatenate([y, y + CLASSES])) for X, y in parts]
+    return tuple(array for part in parts for array in part)
 
 
-def begin(rng: np.random.Generator) -> Weights:
+def _turned(X: np.ndarray) -> np.ndarray:
+    """Return images of 8 by 8 pixels turned by 90 degrees, each as a row."""
+    return np.rot90(X.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
+
+
+def begin(rng: np.random.Generator, classes: int = CLASSES) -> Weights:
     """Return first weights."""
-    return [rng.normal(0, 0.2, (64, WIDTH)), np.zeros(WIDTH), rng.normal(0, 0.3, (WIDTH, 10)), np.zeros(10)]
+    out = rng.normal(0, 0.2, (64, WIDTH)), np.zeros(WIDTH), rng.normal(0, 0.3, (WIDTH, classes)), np.zeros(classes)
+    return list(out)
 
 
 def predicted(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +73,7 @@ def learned(weights: Weights, X: np.ndarray, y: np.ndarray, rng: np.random.Gener
     """Return the weights after one epoch of gradient descent."""
     for batch in np.array_split(rng.permutation(len(y)), max(1, len(y) // 16)):
         hidden, P = predicted(weights, X[batch])
-        error = (P - np.eye(10)[y[batch]]) / max(1, len(batch))
+        error = (P - np.eye(P.shape[1])[y[batch]]) / max(1, len(batch))
         back = (error @ weights[2].T) * (hidden > 0)
         slopes = [X[batch].T @ back, back.sum(0), hidden.T @ error, error.sum(0)]
         weights = [w - 0.3 * slope for w, slope in zip(weights, slopes, strict=True)]
@@ -75,4 +89,4 @@ def sets_of(weights: Weights, data: Data, seed: int, alpha: Any = ALPHAS) -> Any
 
 def rows_of(sets: Any, rows: np.ndarray) -> Any:
     """Return the sets of some rows."""
-    return conformal.PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], CLASSES, "allow")
+    return conformal.PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], sets.n_classes, "allow")

@@ -7,6 +7,7 @@ import numpy as np
 from cmfast import conformal
 from cmfast._core import drawing
 from cmfast._reproduce._frame import Picture, Section, Table, mean_and_error, png
+from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
 COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefined_classes")
@@ -28,41 +29,87 @@ def of_sets(centre: list[dict[str, Any]]) -> Section:
 
 def of_epochs(centre: list[dict[str, Any]]) -> Section:
     """Return the correlation of two pairs by epoch, of all seeds."""
-    rho = np.array([[epoch["rho"] for epoch in one["by_epoch"]] for one in centre])
+    shown = []
+    for name, key, label, said in (
+        ("epochs", "rho", "correlation at alpha = 0.1", "correlation of two pairs of digits by epoch"),
+        (
+            "epochs_confused",
+            "error_share",
+            "share of their rows confused",
+            "confusions of two pairs of digits by epoch",
+        ),
+    ):
+        values = np.array([[epoch[key] for epoch in one["by_epoch"]] for one in centre])
+        bands = {f"{a} and {b}": values[:, :, k] for k, (a, b) in enumerate((PAIR, OTHER))}
+        dashed = (-1 / 9, "sets of one label") if key == "rho" else None
+        shown.append(_by_step(name, bands, "epoch", label, said, dashed))
+    after = [f"Median and eight of ten of {len(centre)} seeds; left correlations of sets, right confusions."]
+    return Section("By epoch (Figs. 3 and 4)", shown, after=after)
+
+
+def _by_step(
+    name: str, bands: dict[str, np.ndarray], step: str, label: str, says: str, dashed: tuple[float, str] | None = None
+) -> Picture:
+    """Return median and eighty percent of the seeds by step, of arrays (seeds, steps); NaN is left out."""
     figure, ax = drawing.pyplot().subplots(figsize=(6, 3.2), layout="constrained")
-    epochs = np.arange(1, rho.shape[1] + 1)
-    low, middle, high = np.quantile(rho, (0.1, 0.5, 0.9), axis=0)
-    for k, (pair, colour) in enumerate(((PAIR, "C0"), (OTHER, "C1"))):
-        ax.fill_between(epochs, low[:, k], high[:, k], color=colour, alpha=0.25, linewidth=0)
-        ax.plot(epochs, middle[:, k], color=colour, label=f"{pair[0]} and {pair[1]}")
-    ax.axhline(-1 / 9, color="0.4", linestyle="--", linewidth=1, label="sets of one label")
-    ax.set(xlabel="epoch", ylabel="correlation at alpha = 0.1")
+    numbers: dict[str, Any] = {}
+    for colour, (text, values) in zip(("C0", "C1", "C2"), bands.items(), strict=False):
+        known = [column[~np.isnan(column)] for column in values.T]
+        low, middle, high = np.array(
+            [np.quantile(each, (0.1, 0.5, 0.9)) if len(each) else (np.nan,) * 3 for each in known]
+        ).T
+        steps = np.arange(1, len(middle) + 1)
+        ax.fill_between(steps, low, high, color=colour, alpha=0.25, linewidth=0)
+        ax.plot(steps, middle, color=colour, label=text)
+        numbers[text] = {"low": low, "median": middle, "high": high}
+    if dashed:
+        ax.axhline(dashed[0], color="0.4", linestyle="--", linewidth=1, label=dashed[1])
+    ax.set(xlabel=step, ylabel=label)
     ax.legend()
-    numbers = {"low": low, "median": middle, "high": high, "pairs": [PAIR, OTHER]}
-    picture = Picture("epochs", png(figure), numbers, "correlation of two pairs of digits by epoch")
-    return Section("By epoch", [picture], after=[f"Median and eight of ten of {len(centre)} seeds."])
+    return Picture(name, png(figure), numbers, says)
 
 
-def of_clients(apart: dict[float, dict[str, Any]], runs: dict[str, list[dict[str, Any]]]) -> Section:
+def of_rounds(runs: dict[int, Runs]) -> Section:
+    """Return the correlation of the critical pair by round, of all clients and of chosen ones."""
+    shown = []
+    for classes, by_name in runs.items():
+        bands = {name: np.array([one["by_round"][:, 0] for one in each]) for name, each in by_name.items()}
+        label, says = f"correlation at alpha = {ALPHAS[0]:g}", f"correlation of 3 and 9 of {classes} classes by round"
+        shown.append(_by_step(f"rounds_{classes}_classes", bands, f"round, {classes} classes", label, says))
+    after = [
+        "The critical pair is 3 and 9. Median and eight of ten of all seeds; highest, lowest: which clients learn."
+    ]
+    return Section("By round (Figs. 6 and 7)", shown, after=after)
+
+
+def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Section:
     """Return how far apart clients are, and what choosing them does."""
     keys = ("gap", "largest_gap", "largest_rho", "undefined", "given_away")
     rows = [[f"{c:g}", *(f"{one[key]:.3f}" for key in keys)] for c, one in apart.items()]
     head = ["Dirichlet", "mean distance", "largest", "largest correlation", "undefined", "size given away"]
     chosen = []
-    for name, each in runs.items():
-        means = [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("accuracy", "pair", "rho")]
-        gaps = [
-            mean_and_error([a[key] - b[key] for a, b in zip(each, runs["all clients"], strict=True)])
-            for key in ("accuracy", "pair")
-        ]
-        chosen.append([name, *means, *(f"{mean:+.3f} ({error:.3f})" for mean, error in gaps)])
+    for classes, by_name in runs.items():
+        for name, each in by_name.items():
+            means = [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("accuracy", "pair")]
+            means += [f"{mean:.3f}" for mean in np.mean([one["each_of_pair"] for one in each], axis=0)]
+            means += [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("others", "rho")]
+            gaps = [
+                mean_and_error([a[key] - b[key] for a, b in zip(each, by_name["all clients"], strict=True)])
+                for key in ("accuracy", "pair")
+            ]
+            row = [f"{classes} classes, {name}", *means, *(f"{mean:+.3f} ({error:.3f})" for mean, error in gaps)]
+            chosen.append(row)
     said = (
         "Counts of clients add up to those of all rows, exactly; the mean of their correlations is something else. "
         "Differences are to all clients, with their standard errors."
     )
-    heads = ["clients", "accuracy", "of the pair", "correlation", "difference", "of the pair"]
+    heads = ["clients", "accuracy", "of the pair", *(f"of {label}" for label in PAIR), "of others", "correlation"]
+    heads += ["difference", "of the pair"]
     return Section(
-        "With clients",
-        [Table("Mean of correlations against that of all sets", head, rows), Table("Choosing clients", heads, chosen)],
+        "With clients (Table 1)",
+        [
+            Table("Mean of correlations against that of all sets", head, rows),
+            Table("Choosing clients", heads, chosen),
+        ],
         after=[said],
     )

@@ -75,5 +75,9 @@ def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = No
         sections=sections,
         settings={"quick": quick, **asdict(settings)},
         numbers={"guesses": guesses, "forecasts": _costs.numbers(forecasts)},
+        reduced=(
+            f"{settings.runs} trainings of every two digits in place of {Settings.runs}, {settings.tracked} of five "
+            f"digits in place of {Settings.tracked}, {len(settings.rates)} of {len(Settings.rates)} learning rates"
+        ),
         timings=timings,
     )

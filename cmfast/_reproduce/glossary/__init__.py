@@ -2,14 +2,16 @@
 
 from cmfast._reproduce._frame import Progress, Reproduction
 
+SAMPLES, REPLICATES = 1_000_000, 10_000
+
 
 def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Reproduction:
     """Recompute the tables of the glossary; `n` are the samples of its draws."""
     from cmfast._reproduce._frame import timed
     from cmfast._reproduce.glossary import _practice, _printed
 
-    n = n or (20_000 if quick else 1_000_000)
-    replicates = 1_000 if quick else 10_000
+    n = n or (20_000 if quick else SAMPLES)
+    replicates = 1_000 if quick else REPLICATES
     timings: dict[str, float] = {}
     tick = progress("glossary", "parts")
     with timed(timings, "claims"):
@@ -37,5 +39,6 @@ def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Repro
         sections=sections,
         settings={"quick": quick, "n": n, "n_replicates": replicates},
         pages={"grades_report.html": page},
+        reduced=f"{n:,} samples and {replicates:,} draws in place of {SAMPLES:,} and {REPLICATES:,}",
         timings=timings,
     )

@@ -16,6 +16,8 @@ from cmfast._reproduce.normalization import (
     properties,
     recovery,
     sections,
+    shift,
+    stripes,
     training,
 )
 
@@ -72,12 +74,13 @@ def _of_pools(
     """Run both experiments on pools that have as many classes each; `predicted` are answers of the only one."""
     timings: dict[str, float] = {}
     by = [training.by_training(pool) if predicted is None else training.by_answers(pool, predicted) for pool in pools]
-    truth, skewed, seen = _answers(by, settings, progress, timings)
+    truth, skewed, seen, tested = _answers(by, settings, progress, timings)
     names = tuple(pool.name for pool in pools)
     with timed(timings, "comparing"):
         first = recovery.compare(truth, skewed, names, settings)
         trend = recovery.changes(truth, skewed, names, settings)
         second = seen.compare(names)
+        striped, moved = stripes.compare_stripes(truth, skewed, names, settings), tested.compare(names)
     n = len(names)
     return Reproduction(
         name="normalization",
@@ -89,19 +92,29 @@ def _of_pools(
             f"heterogeneity, {settings.repeats} repetitions; networks: {settings.network}. A claim is decided where "
             "the paired intervals of all its places together leave zero out."
         ),
-        claims=[*properties.claims(settings), *claims.judged(first, trend, second, settings)],
+        claims=[
+            *properties.claims(settings),
+            *claims.judge_shift(moved, settings),
+            *claims.judged(first, trend, second, settings),
+            *claims.judge_stripes(striped, settings),
+        ],
         sections=sections.laid_out(first, second, (truth, skewed), settings),
         settings={"quick": quick, **asdict(settings), "data": {pool.name: pool.title for pool in pools}},
-        numbers={"experiment_1": first, "changes": trend, "experiment_2": second},
+        numbers={"experiment_1": first, "changes": trend, "experiment_2": second, "stripes": striped, "shift": moved},
+        reduced=f"{settings.repeats} repetitions in place of {training.Settings.repeats}",
         timings=timings,
     )
 
 
 def _answers(
     repeat: list[training.Repeat], settings: training.Settings, progress: Progress, timings: dict[str, float]
-) -> tuple[np.ndarray, np.ndarray, clouds.Clouds]:
-    """Return all matrices, (data sets, stops, repetitions, C, C) and with levels before the repetitions; the clouds."""
+) -> tuple[np.ndarray, np.ndarray, clouds.Clouds, shift.TestSets]:
+    """Return all matrices, (data sets, stops, repetitions, C, C) and with levels before the repetitions; the clouds.
+
+    Last, the pairs of test sets of the balanced networks.
+    """
     tick, done, seen = progress("networks", "repetitions"), 0, clouds.Clouds(settings)
+    tested = shift.TestSets(settings)
     truth, skewed = [], []
     for one in repeat:
         for r in range(settings.repeats):
@@ -110,10 +123,13 @@ def _answers(
             with timed(timings, "geometry"):
                 for answers in found.skewed:
                     seen.add(answers[settings.stops[0]])
+            balanced = found.balanced[settings.stops[0]]
+            with timed(timings, "test sets"):
+                tested.add(balanced, r, len(balanced.M))
             truth.append([found.balanced[stop].M for stop in settings.stops])
             skewed.append([[answers[stop].M for answers in found.skewed] for stop in settings.stops])
             done += 1
             tick(done, len(repeat) * settings.repeats)
     shape = (len(repeat), settings.repeats)
     all_truth, all_skewed = (np.array(M).reshape(*shape, *np.shape(M)[1:]) for M in (truth, skewed))
-    return all_truth.swapaxes(1, 2), np.moveaxis(all_skewed, 1, 3), seen
+    return all_truth.swapaxes(1, 2), np.moveaxis(all_skewed, 1, 3), seen, tested

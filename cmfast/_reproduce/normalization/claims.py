@@ -1,12 +1,11 @@
 """What the paper says, against what came out; every verdict follows from paired intervals over the repetitions."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._reproduce import _paired as paired
 from cmfast._reproduce._frame import Claim
-from cmfast._reproduce.normalization import paired
 from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
 Numbers = dict[str, Any]
@@ -15,42 +14,78 @@ Part = tuple[str, Sequence[str]]
 Said = tuple[str, str, Numbers] | tuple[str, str, Numbers, Part, Part]
 """A claim, where it stands, the intervals of its places, claims of some of them."""
 SHOWN = 4  # places whose intervals are written out: all of them are in the numbers
-SIDES = {paired.LOWER: "fails", paired.HIGHER: "holds", paired.OPEN: "undecided"}
+ALIKE = 0.02  # of the overlap: what two matrices may differ by, beyond chance, and still be called alike
+STRIPED = 0.05  # of the variance of errors: what a matrix may have more in stripes than another, and be as good
 
 
-def verdict(found: Mapping[str, Numbers]) -> str:
-    """Return the verdict over places, each with an interval of which all is above zero where the claim holds.
-
-    Where zero lies inside, it is undecided there. The largest group of places is last, and called the others.
-    """
-    places = {word: [name for name, each in found.items() if each["side"] == side] for side, word in SIDES.items()}
-    there = {word: names for word, names in places.items() if names}
-    if len(there) == 1:
-        return next(iter(there))
-    most = max(there, key=lambda word: len(there[word]))
-    parts = [f"{word} where {_listed(names)}" for word, names in there.items() if word != most]
-    return f"{', '.join(parts)}, {most} elsewhere"
+def verdict(found: Mapping[str, Numbers], judge: Callable[[Numbers], str] = paired.judge_above) -> str:
+    """Return the verdict over places, each with an interval, of which all is above zero where the claim holds."""
+    return paired.combine({name: judge(each) for name, each in found.items()})
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return places in words: "digits at 10 and 3, photo at 1"."""
-    grouped: dict[str, list[str]] = {}
-    for name in names:
-        data, joint, rest = re.fullmatch(r"(\w+)(?:( at | by )(.+))?", name).groups(default="")  # type: ignore[union-attr]
-        grouped.setdefault(data + joint, []).append(rest)
-    return "; ".join(data + _and(rests) for data, rests in grouped.items())
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def _judged(text: str, where: str, found: Mapping[str, Numbers], settings: Settings) -> Claim:
-    """Return a claim of intervals that hold together."""
+def _judged(
+    text: str,
+    where: str,
+    found: Mapping[str, Numbers],
+    settings: Settings,
+    judge: Callable[[Numbers], str] = paired.judge_above,
+    rule: str = "above zero where it holds",
+) -> Claim:
+    """Return a claim of intervals that hold together, with the `rule` by which they are judged in words."""
     ordered = sorted(found.items(), key=lambda pair: float(pair[1]["mean"]))
     said = [f"{name} {each['mean']:+.3f} ({each['low']:+.3f} to {each['high']:+.3f})" for name, each in ordered]
     shown = ", ".join(said) if len(said) <= SHOWN else f"of {len(said)} places from {said[0]} to {said[-1]}"
-    return Claim(text, where, verdict(found), f"above zero where it holds: {shown}", dict(found), [settings.seed])
+    return Claim(text, where, verdict(found, judge), f"{rule}: {shown}", dict(found), [settings.seed])
+
+
+def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: Settings) -> list[Claim]:
+    """Return what section 3.1 says of two test sets of one network, of what `shift.TestSets.compare` found."""
+    lost, gained = (paired.together(found[key], settings.interval) for key in ("lost", "gained"))
+    return [
+        _judged(
+            "A network's row-normalised matrices of two test sets of other label distributions are alike. (The "
+            "figure: overlap that is lost beyond what it is where both sets are dealt out anew within each class.)",
+            "section 3.1",
+            lost,
+            settings,
+            lambda each: paired.judge_between(each, most=ALIKE),
+            f"at most {ALIKE:g} where it holds",
+        ),
+        _judged(
+            "They are more alike than the matrices divided by their totals.",
+            "section 3.1",
+            gained,
+            settings,
+        ),
+    ]
+
+
+def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: Settings) -> list[Claim]:
+    """Return what is said of Fig. 4, of what `stripes.compare_stripes` found."""
+    wide = paired.together(found["against_balanced"], settings.interval)
+    bi = {place.removesuffix(" by bi"): each for place, each in wide.items() if place.endswith(" by bi")}
+    others = {place: each for place, each in wide.items() if not place.endswith(" by bi")}
+    share = {name: f"{value:.2f}" for name, value in found["share"].items() if name.endswith((" balanced", " by bi"))}
+    return [
+        _judged(
+            "Normalisations other than bi produce vertical or horizontal stripes. (The figure: share of the variance "
+            "of errors that rows and columns alone explain, less that of the balanced matrix.)",
+            "section 6, Fig. 4",
+            others,
+            settings,
+            lambda each: paired.judge_above(each, STRIPED),
+            f"above zero where it holds, below {STRIPED:g} where it fails",
+        ),
+        _judged(
+            "bi has no more stripes than the balanced matrix.",
+            "section 6, Fig. 4",
+            bi,
+            settings,
+            lambda each: paired.judge_between(each, most=STRIPED),
+            f"share: {', '.join(f'{name} {value}' for name, value in share.items())}; difference, at most {STRIPED:g} "
+            "where it holds",
+        ),
+    ]
 
 
 def judged(first: Numbers, trend: Numbers, second: Numbers, settings: Settings) -> list[Claim]:

@@ -8,12 +8,13 @@ import cmfast
 from cmfast._demo import figures
 from cmfast._pages.svg import CHART, MUTED, Svg
 from cmfast._reproduce._frame import Claim, Picture, Section
+from cmfast._reproduce.normalization import lemmas
+from cmfast._reproduce.normalization.lemmas import TINY
 from cmfast._reproduce.normalization.training import Settings
 
 ALIKE = np.array([[18.0, 1.0, 1.0], [1.0, 13.0, 6.0], [1.0, 6.0, 13.0]])  # the classes B and C look alike
 APART = np.array([[18.0, 1.0, 1.0], [1.0, 18.0, 1.0], [1.0, 1.0, 18.0]])
 TRUE, ANSWERED = np.array([1.0, 2.0, 0.5]), np.array([1.0, 0.5, 2.0])  # how often a class occurs, and is predicted
-TINY = 1e-6  # what a relation may be off by, scaled to a residual of 1e-9
 DRAWS = 200
 CLOUDS, SIDE = 300, 14  # points of a cluster, cells of a side
 COLOURS = ("#2457c5", "#d9922b", "#2a9d8f")
@@ -44,7 +45,15 @@ def claims(settings: Settings) -> list[Claim]:
             {"overlap": doubled},
         ),
     ]
-    return [*out, *(_closest(method, M, rng, settings) for method in ("row", "col", "bi")), *_weights(M, settings)]
+    return [
+        *out,
+        *(_closest(method, M, rng, settings) for method in ("row", "col", "bi", "all")),
+        *_weights(M, settings),
+        lemmas.scale_lines(M, A, B),
+        lemmas.converge(M, settings),
+        lemmas.fill_volumes(settings),
+        lemmas.minimize(M, settings),
+    ]
 
 
 def _exact(text: str, where: str, off: float) -> Claim:

@@ -11,6 +11,7 @@ from cmfast._demo import figures
 from cmfast._demo.data import LEVELS
 from cmfast._reproduce._frame import Picture, Section, Table
 from cmfast._reproduce.normalization import properties
+from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
 from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
 Numbers = dict[str, Any]
@@ -50,7 +51,11 @@ def laid_out(
         Section(
             "The same in numbers", [_recovery(first, s, e) for s in settings.stops for e in first[next(iter(first))][s]]
         ),
-        Section("One instance (Fig. 4)", _instance(list(first), matrices, settings)),
+        Section(
+            "One instance (Fig. 4)",
+            _instance(list(first), matrices, settings),
+            after=["Stripes: share of the variance of errors that the row and the column alone explain."],
+        ),
         Section(
             "Experiment 2: the overlap with geometric matrices (Figs. 3b, 3c and 5)",
             [
@@ -119,7 +124,7 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
 
 def _instance(names: list[str], matrices: tuple[np.ndarray, np.ndarray], settings: Settings) -> list[Picture]:
     truth, skewed = (M[0, 0] for M in matrices)
-    k = min(range(len(settings.levels)), key=lambda k: abs(settings.levels[k] - 0.3))
+    k = nearest_level(settings)
     M1, M2 = truth[0], skewed[k, 0]
     shown: dict[str, np.ndarray] = {"balanced": M1}
     for m in NORMALIZATIONS:
@@ -127,7 +132,8 @@ def _instance(names: list[str], matrices: tuple[np.ndarray, np.ndarray], setting
         shown[m] = cmfast.normalize(M2, m, **smooth)
     out = []
     for title, S in shown.items():
-        text = f"{names[0]}, alpha {settings.levels[k]:g}: overlap {float(cmfast.overlap(S, M1)):.3f}"
+        striped = f"stripes {float(measure_stripes(S)):.2f}"
+        text = f"{names[0]}, alpha {settings.levels[k]:g}: overlap {float(cmfast.overlap(S, M1)):.3f}, {striped}"
         image = figures.heatmap(S * (len(S) / S.sum()), title=title, subtitle=text, off_diagonal_max=0.25)
         out.append(Picture(f"instance_{title}", image, {"matrix": S}))
     return out

@@ -2,7 +2,7 @@
 
 from cmfast._reproduce._frame import Progress, Reproduction
 
-SEED = 0
+SEED, REPLICATES = 0, 20_000
 
 
 def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = None) -> Reproduction:
@@ -10,7 +10,7 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
     from cmfast._reproduce._frame import Section, Table, timed
     from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
-    settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else 20_000), "seed": SEED}
+    settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else REPLICATES), "seed": SEED}
     timings: dict[str, float] = {}
     tick = progress("uncertainty", "parts")
     widths: _claims.Widths = {}
@@ -73,5 +73,6 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
         ],
         settings=settings,
         numbers={"differences": [d._asdict() for d in found]},
+        reduced=f"{settings['n_replicates']:,} draws in place of {REPLICATES:,}",
         timings=timings,
     )
