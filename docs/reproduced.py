@@ -20,8 +20,10 @@ HEAD = """# The papers, reproduced
 Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
 where not, and what came out. The command writes a page with pictures, all numbers as JSON and every picture by itself;
 two runs are the same but for their times. What scatters from run to run is judged by 95 % intervals of all places of a
-claim together, against margins that were fixed beforehand: a claim holds or fails where the whole interval says so, else
-it is undecided. With `--quick` it takes at most a minute, and the page begins with what it cannot decide. The experiments on normalisation take your own data, too:
+claim together, against margins that were fixed beforehand: a claim holds or fails where the whole interval says so,
+else it is undecided. With `--quick` it takes at most a minute, and the page begins with what it cannot decide.
+
+The experiments on normalisation take your own data, too:
 
 ```sh
 cmfast reproduce normalization --images x.npy --labels y.npy
