@@ -286,7 +286,7 @@ def of_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: Set
             "It does not tell the size and composition of a client's data.",
             "benefit 4",
             "fails where the shares are sent of which it is made" if told else "holds",
-            f"the shares of {told:.0%} of the clients tell the exact number of their rows, and so all counts",
+            f"the shares of {told:.1%} of the clients tell the exact number of their rows, and so all counts",
             {"given_away": {f"{c:g}": one["given_away"] for c, one in apart.items()}},
             seeds=range(settings.seeds),
         ),
