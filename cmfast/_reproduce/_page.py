@@ -42,7 +42,7 @@ def whole(made: Reproduction) -> str:
 
 
 def _head(made: Reproduction) -> str:
-    words = {"holds": "claims hold", "fails": "claims fail", "partly": "claims hold in part, the table says where"}
+    words = {"holds": "claims hold", "fails": "claims fail", "partly": "claims differ by place, the table says where"}
     words["undecided"] = "claims are undecided: an interval holds both answers"
     counted = tally((claim.verdict for claim in made.claims), words)
     facts = [(f"{count} of {len(made.claims)}", text) for count, text in counted if count]
