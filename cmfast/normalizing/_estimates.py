@@ -153,8 +153,8 @@ def estimate_for_target(
     Warns
     -----
     DiagnosticWarning
-        Effective samples are fewer than 30. In simulations with fewer than 20 the bias of macro F1 reached 0.15 to 0.35
-        in one case of twenty, and from 30 on 0.06. Not if `on_failure` is "ignore".
+        Effective samples are fewer than 30. In simulations the bias of macro F1 was up to 0.23 below 10 in nineteen
+        cases of twenty, 0.1 from 10 to 20, and 0.04 from 30 to 100. Not if `on_failure` is "ignore".
 
     See Also
     --------

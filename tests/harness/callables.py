@@ -627,12 +627,13 @@ ENTRIES: dict[str, Entry] = {
     ),
     "estimate_for_target": _function(  # beside shares of the classes no target is right
         cmfast.estimate_for_target,
-        {"M": M, "class_shares": ONES},
+        {"M": 20 * M, "class_shares": ONES},
         batch=frozenset({"M", "class_shares"}),
+        optional=frozenset({"class_shares"}),  # in place of which there may be a target
         wrong={"target": (M, [[1]], "x", 0, False)},
     ),
     "TargetEstimate.explain": Entry(
-        lambda make: cmfast.estimate_for_target(make(np.stack([M, M])), class_shares=make(ONES)).explain,
+        lambda make: cmfast.estimate_for_target(make(20 * np.stack([M, M])), class_shares=make(ONES)).explain,
         others={"index": 1},
         wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
