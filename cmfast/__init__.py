@@ -44,7 +44,7 @@ from cmfast.margins import (
     round_to_margins,
     support_nd,
 )
-from cmfast.normalizing import bi_normalize, importance_weights, normalize
+from cmfast.normalizing import TargetEstimate, bi_normalize, estimate_for_target, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
 
@@ -86,6 +86,7 @@ __all__ = [
     "SparseHistogram",
     "Status",
     "Support",
+    "TargetEstimate",
     "WidthCurve",
     "__version__",
     "balance",
@@ -97,6 +98,7 @@ __all__ = [
     "contingency",
     "diagnose",
     "display",
+    "estimate_for_target",
     "gcm",
     "geometric_confusion_matrix",
     "importance_weights",

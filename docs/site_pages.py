@@ -26,7 +26,16 @@ MODULES = {
 }
 PARTS = {  # of `cmfast` itself
     "Counting": ("confusion_matrix", "ConfusionCounts", "by"),
-    "Scaling": ("bi_normalize", "ipf", "ras", "ScalingResult", "normalize", "importance_weights"),
+    "Scaling": (
+        "bi_normalize",
+        "ipf",
+        "ras",
+        "ScalingResult",
+        "normalize",
+        "importance_weights",
+        "estimate_for_target",
+        "TargetEstimate",
+    ),
     "Tables of any shape": (
         "ipf_nd",
         "ipf_cells",

@@ -235,6 +235,11 @@ def real(array: Any) -> Any:
     return adapter(type(array)).real(array)
 
 
+def codes(array: Any) -> Any:
+    """Return integers as int8, which statuses are."""
+    return adapter(type(array)).codes(array)
+
+
 def sent(array: Any, like: Any) -> Any:
     """Return an array in the library and on the device of `like`: one of the host goes there, no other leaves its own.
 

@@ -132,9 +132,9 @@ def test_propositions_are_decided_by_their_figures(monkeypatch):
 
 
 def test_alike_weights_lose_no_sample():
-    share, variance = recovery.weighed(np.array([[3, 1], [2, 2]]), np.full((2, 2), 0.5))
+    share, variance = recovery.measure_weights(np.array([[3, 1], [2, 2]]), np.full((2, 2), 0.5))
     assert (share, variance) == (1, 0)
-    share, _ = recovery.weighed(np.array([[1, 0], [0, 1]]), np.array([[1.0, 1.0], [1.0, 0.0]]))
+    share, _ = recovery.measure_weights(np.array([[1, 0], [0, 1]]), np.array([[1.0, 1.0], [1.0, 0.0]]))
     assert share == 0.5
 
 
@@ -142,7 +142,7 @@ def test_effective_samples_are_those_of_kish(rng):
     M = rng.integers(1, 9, (3, 3))
     w = rng.random((3, 3))
     samples = np.repeat(w.ravel(), M.ravel())  # one weight per sample
-    share, variance = recovery.weighed(M, w)
+    share, variance = recovery.measure_weights(M, w)
     assert share == pytest.approx(samples.sum() ** 2 / (samples**2).sum() / len(samples))
     assert variance == pytest.approx((samples / samples.mean()).var())
 

@@ -164,7 +164,7 @@ def test_what_numpy_must_not_take(name, array):
 # What propagates gradients to its arrays, besides metrics.
 DIFFERENTIABLE = {
     "normalize", "importance_weights", "bi_normalize", "ipf", "ras", "overlap", "l1_distance", "kl_divergence",
-    "metrics.tau_weighted",
+    "metrics.tau_weighted", "estimate_for_target",
 }  # fmt: skip
 WITHOUT_GRADIENTS = {f"metrics.{name}" for name in ("collapse", "kappa", "margins", "report")}
 

@@ -30,7 +30,7 @@ NAMESPACES |= {"display.": cmfast.display}
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
     "MarginsResult", "MarginsSupport", "RakeResult", "BalanceResult", "RoundedTable",
-    "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
+    "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning", "TargetEstimate",
     "contingency.Hull",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
@@ -624,6 +624,17 @@ ENTRIES: dict[str, Entry] = {
     "normalize": _of_matrix(cmfast.normalize, others={"method": "row"}),
     "importance_weights": _of_matrix(  # beside a method no target is right
         cmfast.importance_weights, others={"method": "row"}, wrong={"target": (M, [[1]], "x", 0, False)}
+    ),
+    "estimate_for_target": _function(  # beside shares of the classes no target is right
+        cmfast.estimate_for_target,
+        {"M": M, "class_shares": ONES},
+        batch=frozenset({"M", "class_shares"}),
+        wrong={"target": (M, [[1]], "x", 0, False)},
+    ),
+    "TargetEstimate.explain": Entry(
+        lambda make: cmfast.estimate_for_target(make(np.stack([M, M])), class_shares=make(ONES)).explain,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
     "bi_normalize": _of_matrix(cmfast.bi_normalize),
     "ipf": _function(cmfast.ipf, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})),

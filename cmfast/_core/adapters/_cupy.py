@@ -54,6 +54,12 @@ def real(x: Any) -> Any:
         return x.astype("f8")
 
 
+def codes(x: Any) -> Any:
+    """Return integers as int8, which statuses are."""
+    with chosen(x):
+        return x.astype("i1")
+
+
 def sent(x: Any, like: Any) -> Any:
     """Return an array of the host where `like` is."""
     with chosen(like):

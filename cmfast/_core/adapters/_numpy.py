@@ -169,6 +169,11 @@ def real(x: Any) -> Any:
     return x.astype(np.float64)
 
 
+def codes(x: Any) -> Any:
+    """Return integers as int8, which statuses are."""
+    return x.astype(np.int8)
+
+
 def sent(x: np.ndarray, like: Any) -> Any:
     """Return an array of the host where `like` is."""
     del like

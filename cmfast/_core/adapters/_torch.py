@@ -191,6 +191,11 @@ def real(x: Any) -> Any:
     return x.double()
 
 
+def codes(x: Any) -> Any:
+    """Return integers as int8, which statuses are."""
+    return x.to(torch.int8)
+
+
 def sent(x: np.ndarray, like: Any) -> Any:
     """Return an array of the host where `like` is."""
     return torch.tensor(x, device=like.device)

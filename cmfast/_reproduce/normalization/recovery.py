@@ -42,18 +42,14 @@ def _measures(
         out["kl"][method] = cmfast.kl_divergence(aim + eps, cmfast.normalize(skewed + eps, method, **options))
         out["ceiling"][method] = cmfast.overlap(cmfast.normalize(truth, method, **options, **smooth), truth)
         weights = cmfast.importance_weights(skewed, method, **options, **smooth)
-        out["effective"][method], out["variance"][method] = weighed(skewed, weights)
+        out["effective"][method], out["variance"][method] = measure_weights(skewed, weights)
     return out
 
 
-def weighed(M: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the effective share of the samples under weights, and the variance of the weights, their mean being one.
-
-    The effective number of samples is Kish's: the square of the sum of all weights over the sum of their squares.
-    """
-    n = M.sum(axis=(-2, -1))
-    first, second = (weights * M).sum(axis=(-2, -1)), (weights**2 * M).sum(axis=(-2, -1))
-    share = first**2 / second / n
+def measure_weights(M: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the effective share of the samples under weights, and the variance of the weights at mean one."""
+    found = cmfast.estimate_for_target(M, target=weights * M, on_failure="ignore")
+    share = found.effective_sample_size / M.sum(axis=(-2, -1))
     return share, 1 / share - 1
 
 

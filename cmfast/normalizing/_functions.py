@@ -30,7 +30,7 @@ from cmfast.kernels.status import Status
 from cmfast.scaling._functions import OPTIONS, ipf, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
-__all__ = ["bi_normalize", "importance_weights", "normalize"]
+__all__ = ["bi_normalize", "bi_weights", "importance_weights", "normalize"]
 
 FAILED = "matrices not normalised"
 
@@ -194,6 +194,10 @@ def importance_weights(
     TypeError, ValueError
         `M` is not real or not a matrix; a wrong option.
 
+    See Also
+    --------
+    estimate_for_target : The estimate that they give, with its effective sample size.
+
     Notes
     -----
     Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID), or so small that a weight leaves the
@@ -246,11 +250,7 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
     with dispatch.chosen(cells), np.errstate(all="ignore"):
         if any(dispatch.dtype_of(array) != np.float32 for array in (cells, wanted)):
             cells, wanted = dispatch.real(cells), dispatch.real(wanted)
-        sound = (cells >= 0) & (cells < math.inf) & (wanted >= 0) & (wanted < math.inf)
-        out = wanted / (cells + (cells == 0))
-        invalid, lacking, beyond = (
-            wrong.any(-1).any(-1) for wrong in (~sound, (cells == 0) & (wanted > 0), out == math.inf)
-        )
+        out, invalid, lacking, beyond = divide_by_samples(cells, wanted)
         lacking = lacking & ~invalid
         beyond = beyond & ~invalid & ~lacking
         status = invalid * int(Status.INVALID) + lacking * int(Status.INFEASIBLE) + beyond * int(Status.RANGE)
@@ -258,7 +258,7 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
 
     def describe(index: tuple[int, ...]) -> str:
         arrays = [np.broadcast_to(dispatch.to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
-        return _unreached(*arrays)
+        return unreached(*arrays)
 
     failures.report(status, on_failure, failed="matrices without weights", describe=describe)
     if tick := reporter(progress, "matrices"):
@@ -266,7 +266,19 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
     return dispatch.dimensioned("(R,C),(R,C)->(R,C)", tuple(given), out)
 
 
-def _unreached(M: np.ndarray, target: np.ndarray) -> str:
+def divide_by_samples(cells: Any, target: Any) -> tuple[Any, Any, Any, Any]:
+    """Return ``target / cells``, zero where both are, and which matrices are invalid, lack samples, leave the range.
+
+    Of a batch; the three masks may overlap.
+    """
+    sound = (cells >= 0) & (cells < math.inf) & (target >= 0) & (target < math.inf)
+    out = target / (cells + (cells == 0))
+    wrong = (~sound, (cells == 0) & (target > 0), out == math.inf)
+    invalid, lacking, beyond = (mask.any(-1).any(-1) for mask in wrong)
+    return out, invalid, lacking, beyond
+
+
+def unreached(M: np.ndarray, target: np.ndarray) -> str:
     """Say why no weights make a matrix the target."""
     lacking = np.argwhere((M == 0) & (target > 0))
     said = f"the target is positive where there are no samples, at M{values.place(lacking[0])}" if len(lacking) else ""
