@@ -122,7 +122,6 @@ def sentence(M: np.ndarray, labels: Sequence[object], level: float = LEVEL) -> s
         return "nothing is confused"
     if not (np.floor(M) == M).all():
         return "which confusions stand out is not said of weights, as it takes counts of samples"
-    found = pairs(rows, cols, M[rows, cols], len(M))
     what = standing(found, level)
     of = [
         named(labels[i], labels[j], int(n), int(m), told=bool(told))

@@ -58,7 +58,9 @@ class _Program:
         scale = scipy.sparse.diags_array(1.0 / self.size)
         self.parts = scale @ (parts * self.unit).T
         sign = np.sign(targets[~hard])
-        self.signs = scipy.sparse.csc_array((-sign, (np.flatnonzero(~hard), np.arange(len(sign)))), (len(hard), len(sign)))
+        self.signs = scipy.sparse.csc_array(
+            (-sign, (np.flatnonzero(~hard), np.arange(len(sign)))), (len(hard), len(sign))
+        )
         self.hard = scipy.sparse.eye_array(len(hard), format="csc")[:, np.flatnonzero(hard)]
 
     def refuted(self):
