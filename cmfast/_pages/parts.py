@@ -1,5 +1,7 @@
 """Parts of a page: the whole, figures, tables, data for its script. Every text is escaped here."""
 
+import base64
+import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -19,9 +21,20 @@ def document(title: str, body: str, *, dark: bool, style: str = "", script: str 
     code = f"<script>{script}</script>" if script else ""
     return (
         f'<!doctype html><html lang="en" class="{"both" if dark else "light"}"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{base}{style}</style></head>"
         f"<body><main>{body}</main>{code}</body></html>\n"
+    )
+
+
+def content_policy(script: str = "") -> str:
+    """Return what a page may load: nothing from a network, its own style, images within it, and this one script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scripts = f"'sha256-{digest}'" if script else "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 

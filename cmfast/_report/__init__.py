@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array
-from cmfast._report import _data, _extra_sections, _facts, _more, _page, _samples
+from cmfast._report import _asked, _data, _extra_sections, _facts, _more, _page, _samples
 from cmfast._report._html_report import HtmlReport
 
 __all__ = ["HtmlReport", "report"]
@@ -97,7 +97,7 @@ def report(
     if isinstance(rng, np.random.Generator):
         validate.refuse("rng", "a seed", "a Generator, which is another one each time", TypeError)
     replicates = validate.count("n_replicates", n_replicates, least=2)
-    asked = _facts.Asked(level, smoothing, replicates, int(rng), validate.num_threads(num_threads))
+    asked = _asked.Asked(level, smoothing, replicates, int(rng), validate.num_threads(num_threads))
     predictions = _samples.models(y_pred)
     counted = _samples.counted(y_true, predictions, labels, groups)
     return _written(y_true, predictions, counted, embeddings, scores, title, asked)
@@ -110,7 +110,7 @@ def _written(
     embeddings: Any,
     scores: Any,
     title: str | None,
-    asked: _facts.Asked,
+    asked: _asked.Asked,
 ) -> HtmlReport:
     """Compute what is said, and say it."""
     names = [_facts.named(label) for label in counted.labels]

@@ -6,7 +6,8 @@ import numpy as np
 
 from cmfast import conformal, uncertainty
 from cmfast._core import dispatch, validate
-from cmfast._report._facts import FEW, LARGEST, WHOLE, Asked, Notes, Scaled, named, of_whole
+from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
+from cmfast._report._facts import WHOLE, Notes, named, of_whole
 from cmfast._report._samples import Counted
 from cmfast.geometry import geometric_confusion_matrix
 

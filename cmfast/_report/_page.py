@@ -63,25 +63,36 @@ def _balancing(facts: Facts) -> str:
     paragraphs = [f"<p>{escape(text)}</p>" for text in _words.balancing(facts)]
     tables = []
     for one in facts["models"]:
-        moved = _words.moved(one["confusions"])
+        if said := _words.moved(one):
+            paragraphs.append(f"<p>{escape(said)}</p>")
         rows = [
             (
-                f"{c['true']} taken for {c['predicted']}",
+                f"{c['first']} and {c['second']}",
                 f"{c['count']:,}",
                 _rank(c["rank"]),
                 parts.share(c["balanced"]),
                 _rank(c["rank_balanced"]),
             )
-            for c in moved
+            for c in one["standing"]["moved"]
         ]
         head = ("confusion", "count", "rank by count", "balanced", "rank when balanced")
         if rows:
-            tables.append(parts.headed(f"{one['name']}: confusions whose rank changes most", head, rows))
+            caption = f"{one['name']}: confusions whose rank changes beyond chance, both ways together"
+            tables.append(parts.headed(caption, head, rows))
     return f"<section><h2>What balancing changes</h2>{''.join(paragraphs + tables)}</section>"
 
 
-def _rank(place: int | None) -> str:
-    return f"{place}" if place else "below 20"
+def _rank(ends: np.ndarray) -> str:
+    """Return the ranks that chance allows."""
+    least, largest = (int(end) for end in ends)
+    return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
+
+
+def _between(c: Facts) -> str:
+    """Return what is confused: one direction, or both."""
+    return (
+        f"{c['true']} and {c['predicted']}, both ways" if c["both_ways"] else f"{c['true']} taken for {c['predicted']}"
+    )
 
 
 def _metrics(facts: Facts) -> str:
@@ -106,7 +117,7 @@ def _confusions(facts: Facts) -> str:
     for one in facts["models"]:
         rows = [
             (
-                f"{c['true']} taken for {c['predicted']}",
+                _between(c),
                 f"{c['count']:,}",
                 parts.share(c["row"]),
                 parts.shares_between(c["low"], c["high"]),
@@ -115,7 +126,7 @@ def _confusions(facts: Facts) -> str:
             )
             for c in one["confusions"]
         ]
-        head = ("confusion", "count", "of the true class", "interval", "balanced", "interval")
+        head = ("confusion", "count", "of the true samples", "interval", "balanced", "interval")
         tables.append(parts.headed(f"{one['name']}: largest confusions", head, rows, sorts=True))
     return f"<section><h2>Largest confusions</h2><p>{escape(_words.CONFUSIONS)}</p>{''.join(tables)}</section>"
 

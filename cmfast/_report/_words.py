@@ -4,6 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from cmfast._core import ranks
+from cmfast._report._asked import FEW
+
 Facts = dict[str, Any]
 
 METRICS = {
@@ -25,8 +28,11 @@ BALANCING = (
     "counts as much as a frequent one, so look at the intervals."
 )
 CONFUSIONS = (
-    "The largest by count and the largest when balanced. Intervals are of each confusion by itself; that these were "
-    "picked because they are large makes them look a little larger than they are."
+    "The largest by count and the largest when balanced, of every two classes both ways together: of the samples of "
+    "both, and the mean of both balanced shares. The two directions are told apart only where they differ beyond "
+    "chance. Intervals are of each line by itself; that these were picked because they are large makes them look a "
+    "little larger than they are, and their order need not be that of the next samples: what stands out is said at "
+    "the top."
 )
 CLASSES = (
     "Recall is how much of a class is found, precision how much of what is called so is; balanced is the diagonal of "
@@ -40,19 +46,38 @@ GEOMETRY = (
 
 
 def lead(facts: Facts) -> str:
-    """Say what this page is about, with the largest confusion."""
+    """Say what this page is about, with the confusions that stand out."""
     of = f"{len(facts['labels']):,} classes, {facts['samples']:,} samples"
-    one = facts["models"][0]
-    if not one["confusions"]:
-        return f"{of}. {one['name']} confuses nothing."
-    by_count = min(one["confusions"], key=lambda c: c["rank"] or len(facts["labels"]) ** 2 + 1)
-    balanced = max(one["confusions"], key=lambda c: c["balanced"])
-    said = f"{of}. Most often {one['name']} takes {by_count['true']} for {by_count['predicted']}"
-    if by_count is balanced:
-        return f"{said}, which is also what it confuses most when all classes count alike."
+    return f"{of}. {_standing(facts['models'][0])}."
+
+
+def _standing(one: Facts) -> str:
+    """Say which confusions stand out beyond chance, by count and when all classes count alike."""
+    found, name = one["standing"], one["name"]
+    if not found["confused"]:
+        return f"{name} confuses nothing"
+    pairs = [
+        ranks.named(p["first"], p["second"], int(p["forth"]), int(p["back"]), told=p["told"]) for p in found["pairs"]
+    ]
+    if found["n_pairs"] == 1:
+        return f"{name} confuses {pairs[0]}"
+    balanced = found["balanced"]
+    alike = f"{balanced['first']} and {balanced['second']}" if balanced else ""
+    if not pairs:
+        said = f"No confusion of {name} stands out"
+        return f"{said}, but when all classes count alike, {alike} are confused most" if alike else said
+    if len(pairs) > 1:
+        said = f"{len(pairs)} confusions of {name} stand out: {'; '.join(pairs)}"
+        return f"{said}; when all classes count alike, {alike} are confused most" if alike else said
+    said = f"Most often {name} confuses {pairs[0]}"
+    first = found["pairs"][0]
+    if not alike:
+        return said
+    if (first["first"], first["second"]) == (balanced["first"], balanced["second"]):
+        return f"{said}, which is also what it confuses most when all classes count alike"
     return (
-        f"{said}, but that is also a matter of how frequent they are: when all classes count alike, what it confuses "
-        f"most is {balanced['true']} with {balanced['predicted']}."
+        f"{said}, but that is also a matter of how frequent they are: when all classes count alike, {alike} are "
+        "confused most"
     )
 
 
@@ -81,14 +106,15 @@ def balancing(facts: Facts) -> list[str]:
     return paragraphs
 
 
-def moved(confusions: list[Facts]) -> list[Facts]:
-    """Return the confusions whose rank changes most between counts and balanced shares."""
-    far = len(confusions) + 1
-
-    def moves(one: Facts) -> int:
-        return abs(int(one["rank"] or far) - int(one["rank_balanced"] or far))
-
-    return [one for one in sorted(confusions, key=moves, reverse=True) if moves(one)][:8]
+def moved(one: Facts) -> str:
+    """Say whether balancing changes the rank of a confusion beyond chance."""
+    found = one["standing"]
+    if not found["judged"]:
+        return (
+            f"{one['name']}: whether balancing changes ranks beyond chance is judged of at most {FEW} classes, where "
+            "nothing has to be added."
+        )
+    return "" if found["moved"] else f"{one['name']}: no confusion changes its rank beyond chance."
 
 
 def intervals(facts: Facts) -> str:

@@ -245,13 +245,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return _tables.to_html(self._held, repr(self)[1:-1])
 
     def explain(self) -> str:
-        """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best.
+        """Say in words how much is right, and what stands out of the rest; of groups, which are worst and best.
+
+        A class is said to be found least, and a confusion to stand out, only where that is beyond chance.
 
         Examples
         --------
         >>> import cmfast
         >>> cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).explain()
-        '66.7% of 3 samples are right; least found is dog, 50.0% of which is; most often dog is taken for cat (1)'
+        '66.7% of 3 samples are right; confused are cat and dog (1 sample, both ways together)'
         """
         return _tables.explained(self._held)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, ranks, reading, validate
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._held import Held
 
@@ -72,17 +72,11 @@ def explained(held: Held) -> str:
 
 
 def _worst(M: np.ndarray, labels: tuple[Any, ...]) -> str:
-    """Say which class is found worst, and which is taken for another one most often."""
-    true = M.sum(axis=1)
-    known = np.flatnonzero(true)
-    recall = M.diagonal()[known] / true[known]
-    k = recall.argmin()
-    off = M - np.diag(M.diagonal())
-    row, col = np.unravel_index(off.argmax(), M.shape)
-    if not off[row, col]:
-        return "nothing is confused"
-    found = f"least found is {labels[known[k]]}, {recall[k]:.1%} of which is"
-    return f"{found}; most often {labels[row]} is taken for {labels[col]} ({off[row, col]:,.10g})"
+    """Say which class is found least and which confusions stand out, where chance does not explain it."""
+    found, true, right = ranks.sentence(M, labels), M.sum(axis=1), M.diagonal()
+    whole = bool((np.floor(M) == M).all())
+    k = ranks.least_found(right, true) if whole else None
+    return found if k is None else f"least found is {labels[k]}, {right[k] / true[k]:.1%} of which is; {found}"
 
 
 def to_xarray(held: Held) -> Any:

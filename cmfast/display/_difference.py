@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast._core import dispatch, drawing, pictures, validate
 from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast._core.p_values import binomial, holm
 from cmfast.display import _painting, _values
 from cmfast.uncertainty import PairedCounts
-from cmfast.uncertainty._compare_many import holm
-from cmfast.uncertainty._hypotheses import binomial, check
+from cmfast.uncertainty._hypotheses import check
 
 SignedText: TypeAlias = Literal["value", "none"]
 MINUS = "\N{MINUS SIGN}"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, sparse, validate
+from cmfast._core import dispatch, ranks, reading, sparse, validate
 from cmfast._core.annotations import Array, Label, Undefined
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
@@ -44,14 +44,18 @@ class Report(NamedTuple):
         return {"classes": str(len(self.rows) - len(AVERAGES)), "0/0": str(self.undefined), **shown}
 
     def explain(self) -> str:
-        """Say in words how good it is, and which class is found worst."""
+        """Say in words how good it is, and which class is found least, where that is beyond chance."""
         recall = {name: row[self.columns.index("recall")] for name, row in list(self.rows.items())[: -len(AVERAGES)]}
-        known = {name: value for name, value in recall.items() if not math.isnan(value)}
+        support = np.array([row[-1] for row in list(self.rows.values())[: len(recall)]], np.float64)
         said = f"{_number(self.overall['accuracy'])} of all samples are right"
-        if not known:
+        right = np.nan_to_num(np.array(list(recall.values()), np.float64)) * support
+        if not all((abs(x - np.round(x)) < 1e-6).all() for x in (support, right)):  # weights are no counts of samples
             return said
-        worst = min(known, key=known.__getitem__)
-        return f"{said}; least found is {worst}, with a recall of {_number(known[worst])}"
+        k = ranks.least_found(np.round(right), np.round(support))
+        if k is None:
+            return said
+        worst = list(recall)[k]
+        return f"{said}; least found is {worst}, with a recall of {_number(recall[worst])}"
 
     def __str__(self) -> str:
         head = in_head(self.undefined)

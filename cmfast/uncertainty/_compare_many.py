@@ -8,6 +8,7 @@ import numpy as np
 from cmfast._core import reading, validate
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
+from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareTest, compare
@@ -191,33 +192,3 @@ def compare_many(
         p = np.array([one.p_value for one in every.values()], np.float64)
         out.append(Comparisons(name, every, holm(p), benjamini_hochberg(p)))
     return _plan.as_asked(names, wanted, out)
-
-
-def holm(p: np.ndarray) -> np.ndarray:
-    """Return p-values along the first axis, corrected for their number; what is NaN does not count."""
-    order, ordered, n = _ordered(p)
-    rank = np.arange(len(p)).reshape(-1, *[1] * (p.ndim - 1))
-    return _back(np.minimum(np.maximum.accumulate(ordered * np.maximum(n - rank, 1), axis=0), 1.0), order, p)
-
-
-def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
-    """Return p-values along the first axis, corrected for the share of false discoveries."""
-    order, ordered, n = _ordered(p)
-    rank = np.arange(1, len(p) + 1).reshape(-1, *[1] * (p.ndim - 1))
-    return _back(
-        np.minimum(np.minimum.accumulate((ordered * np.maximum(n, 1) / rank)[::-1], axis=0)[::-1], 1.0), order, p
-    )
-
-
-def _ordered(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the order of p-values, themselves in order with 1 for NaN, and how many there are."""
-    order = np.argsort(p, axis=0, kind="stable")
-    ordered = np.take_along_axis(p, order, axis=0)
-    return order, np.where(np.isnan(ordered), np.inf, ordered), np.count_nonzero(~np.isnan(p), axis=0)
-
-
-def _back(corrected: np.ndarray, order: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return corrected p-values in their own order."""
-    out = np.empty_like(p)
-    np.put_along_axis(out, order, corrected, axis=0)
-    return np.where(np.isnan(p), np.nan, out)

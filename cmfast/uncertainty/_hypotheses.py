@@ -1,16 +1,16 @@
 """Tests of two classifiers on the same samples: McNemar's, Bowker's, Stuart's and Maxwell's."""
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.lazy import by_block, later
+from cmfast._core.p_values import Kind, binomial
 from cmfast.kernels.status import Status
 from cmfast.uncertainty._paired_counts import PairedCounts
 
-Kind: TypeAlias = Literal["exact", "mid_p", "corrected"]
 FAR = 300  # exponent of two from which on squares of cells may leave float64
 
 
@@ -127,20 +127,6 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
         statistic = np.maximum(np.abs(b - c) - 1, 0).astype(np.float64) ** 2 / np.maximum(n, 1)
         return McNemar(statistic, chdtrc(1, statistic), b, c, 1)
     return McNemar(np.float64(least), binomial(b, c, kind), b, c, None)
-
-
-def binomial(b: Any, c: Any, kind: Kind = "exact") -> Any:
-    """Return the two-sided p of `b` samples against `c`, each of which falls to either side evenly; 1 without any."""
-    from scipy.special import bdtr
-
-    n, least = b + c, np.minimum(b, c)
-    p = bdtr(least.astype(np.float64), n, 0.5)
-    if kind == "exact":
-        return np.minimum(2.0 * p, 1.0)[()]
-    below = np.where(least > 0, bdtr(np.maximum(least - 1.0, 0.0), n, 0.5), 0.0)
-    # Equal counts are the one outcome that both tails have: half of its probability is left out, not all of it.
-    equal = np.where(n > 0, 1.0 - 0.5 * (p - below), 1.0)
-    return np.where(b == c, equal, np.minimum(p + below, 1.0))[()]
 
 
 def discordant(T: PairedCounts) -> tuple[Any, Any]:

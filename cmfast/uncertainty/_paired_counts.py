@@ -8,6 +8,8 @@ import numpy as np
 
 from cmfast._core import dispatch, lazy, validate
 from cmfast._core.annotations import Array, Label
+from cmfast._core.p_values import binomial
+from cmfast._core.ranks import LEVEL
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_samples
@@ -177,7 +179,7 @@ class PairedCounts(State):
         return f"{said}</table><p>{escape(self.explain())}</p>"
 
     def explain(self) -> str:
-        """Say in words how often both, one or none was right, and where they differ most.
+        """Say in words how often both, one or none was right, and where they differ most, if that is beyond chance.
 
         Examples
         --------
@@ -186,7 +188,7 @@ class PairedCounts(State):
         >>> said.split("; ")[0]
         'of 3 samples both have 1 right, the first alone 0, the second alone 2, neither 0'
         >>> said.split("; ")[1]
-        'most often (2) the first says a and the second b where b is true'
+        'no difference stands out'
         """
         if not self.n_samples:
             return "nothing was counted"
@@ -196,10 +198,13 @@ class PairedCounts(State):
         both, one, other, none = (f"{int(self._held.counts[kind].sum()):,}" for kind in kinds)
         said = f"of {self.n_samples:,} samples both have {both} right"
         said += f", the first alone {one}, the second alone {other}, neither {none}"
-        most = self.flips(1)
+        most = self.flips(2)
         if not most:
             return f"{said}; they never differ"
         truth, a, b, n = most[0]
+        next_most = most[1].n_samples if len(most) > 1 else 0
+        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - LEVEL:
+            return f"{said}; no difference stands out"
         return f"{said}; most often ({n:,}) the first says {a} and the second {b} where {truth} is true"
 
     def __eq__(self, other: object) -> bool:

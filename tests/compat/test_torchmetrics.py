@@ -92,6 +92,44 @@ def test_degenerate_matrices_have_the_values_of_torchmetrics(pair):
         torch.testing.assert_close(got, want, equal_nan=True)
 
 
+def none(task):
+    """Return what a metric may be given of no samples, and of samples that are all ignored as class 0."""
+    empty, zeros = torch.empty(0, dtype=torch.long), torch.zeros(4, dtype=torch.long)
+    if task == "multilabel":
+        return [(torch.empty(0, 3), torch.empty(0, 3, dtype=torch.long)), (torch.zeros(4, 3), torch.zeros(4, 3).long())]
+    return [(empty, empty), (torch.empty(0, 3) if task == "multiclass" else torch.empty(0), empty), (zeros, zeros)]
+
+
+@pytest.mark.filterwarnings("ignore")  # both warn, of other things
+@pytest.mark.parametrize("name", [*SCORES, "ConfusionMatrix", "CohenKappa", "JaccardIndex", "MatthewsCorrCoef"])
+@pytest.mark.parametrize("task", BASES)
+def test_no_samples_have_the_values_of_torchmetrics(name, task):
+    if task == "multilabel" and name == "CohenKappa":
+        return  # torchmetrics has none
+    sizes = {"multiclass": {"num_classes": 3}, "multilabel": {"num_labels": 3}}.get(task, {})
+    averages = ("macro", "micro", "weighted", "none") if sizes and name in (*SCORES, "JaccardIndex") else (None,)
+    for average in averages:
+        for ignored in (None, 0):
+            options = {**sizes, "ignore_index": ignored} | ({} if average is None else {"average": average})
+            for given in (None, *none(task)):
+                answers = []
+                for module in (ours, theirs):
+                    metric = getattr(module, task.title() + name)(**options)
+                    try:
+                        answers.append(metric.compute() if given is None else metric(*given))
+                    except (RuntimeError, ValueError) as error:
+                        answers.append(type(error))
+                mine, other = answers
+                where = f"{name}, {options}, {given}"
+                if isinstance(other, type):
+                    assert mine is other, where
+                else:
+                    assert isinstance(mine, torch.Tensor), where
+                    torch.testing.assert_close(
+                        mine, other, equal_nan=True, msg=lambda text, where=where: f"{where}: {text}"
+                    )
+
+
 def test_arguments_are_refused_in_the_words_of_torchmetrics():
     with pytest.raises(ValueError, match="`num_classes` is expected to be `int`"):
         ours.F1Score(task="multiclass")

@@ -114,7 +114,7 @@ def test_a_handful_is_found(tmp_path):
     for one in found.values():
         assert one["found"]
         assert "AssertionError: " in one["line"]
-    assert found["zeros-first-block"]["line"].startswith("AssertionError: support(")
+    assert "support(float64 (" in found["zeros-first-block"]["line"]
 
 
 @pytest.mark.slow

@@ -105,10 +105,11 @@ def test_the_numbers_are_those_of_the_functions(both):
     np.testing.assert_array_equal(one["classes"]["precision"], metrics.compute(M, "precision"))
     first = one["confusions"][0]
     i, j = NAMES.tolist().index(first["true"]), NAMES.tolist().index(first["predicted"])
-    off = M - np.diag(np.diagonal(M))
-    assert first["count"] == off.max() == M[i, j]
-    assert first["balanced"] == pytest.approx(cmfast.bi_normalize(M)[i, j])
-    assert first["low"] < first["row"] == M[i, j] / M[i].sum() < first["high"]
+    both_ways, bi = M + M.T - 2 * np.diag(np.diagonal(M)), cmfast.bi_normalize(M)
+    assert first["both_ways"]
+    assert first["count"] == both_ways.max() == both_ways[i, j]
+    assert first["balanced"] == pytest.approx((bi[i, j] + bi[j, i]) / 2)
+    assert first["low"] < first["row"] == both_ways[i, j] / (M[i].sum() + M[j].sum()) < first["high"]
     T = uncertainty.paired_counts(NAMES[Y], NAMES[A], NAMES[B])
     found = uncertainty.compare(T, "mcc", n_replicates=200)
     assert facts["comparison"]["metrics"]["mcc"]["difference"] == pytest.approx(float(found.difference))

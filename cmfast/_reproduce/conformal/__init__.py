@@ -39,7 +39,7 @@ def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = No
             "The paper reads the correlation of two classes over conformal sets, in one place and with clients that "
             "learn together. Here on the 1,797 digits of scikit-learn, with a network of 16 hidden units, over "
             f"{settings.seeds} seeds. A claim holds or fails where the whole interval of {settings.interval:.0%} lies "
-            "on one side of what is claimed, with a margin that was fixed beforehand; else it is undecided."
+            "on one side of what is claimed, with a margin that was fixed before the full run; else it is undecided."
         ),
         claims=[
             *_claims.of_sets(centre, settings),

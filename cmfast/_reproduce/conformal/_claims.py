@@ -1,8 +1,8 @@
 """What the paper says of sets and of their correlations, and what came out.
 
 Every verdict on something that scatters from seed to seed follows from Student's intervals of all its places together:
-"holds" or "fails" where a whole interval lies on one side, else "undecided". The margins below say, before any run,
-which difference would not matter.
+"holds" or "fails" where a whole interval lies on one side, else "undecided". The margins below say what difference
+would not matter; they were chosen before the first full run.
 """
 
 from collections.abc import Callable, Mapping

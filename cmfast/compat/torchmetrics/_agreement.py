@@ -78,7 +78,8 @@ class Jaccard(Matrix):
         values: Tensor = metrics.compute(tables, "jaccard", undefined="strict")[..., 1]
         values = torch.where(values.isnan(), float(self.zero_division), values)
         if average in ("macro", "weighted"):
-            values = mean(values, self._weights(tables, kept))
+            weights = self._weights(tables, kept)
+            values = torch.where(weights.any(-1), mean(values, weights), torch.nan)  # of no class, in torchmetrics
         return values.float()
 
     def _weights(self: Any, tables: Tensor, kept: Tensor) -> Tensor:

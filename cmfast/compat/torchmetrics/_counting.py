@@ -162,3 +162,8 @@ class MultilabelMatrix(Multilabel):
 
     def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
         _multilabel_confusion_matrix_tensor_validation(preds, target, self.num_labels, self.ignore_index)
+
+    def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        if not target.numel():  # a format of torchmetrics' scores that its matrices do not have refuses no samples
+            return torch.zeros(self._shape(), dtype=torch.long, device=target.device)
+        return super()._counts(preds, target, each=each)

@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu.margins import _raking_equations as equations
 from cmfast.kernels.cpu.margins._raking_passes import Passes
 from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, has_any, widest
-from cmfast.kernels.shared.margins import LINEAR, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import Layout
 from cmfast.kernels.shared.scaling import SAFE_WIDTH
 from cmfast.kernels.status import OK, ZERO_LINE
@@ -75,6 +75,9 @@ class Search:
         self.proof = np.full(K, np.nan)
         self.least_total, self.most_total = 0.0, np.inf
         self.of_one_sign = self.may_turn = np.zeros(K, np.bool_)
+        self.held: np.ndarray | None = None  # records that stand at a limit of their weights, and what these are there
+        self.held_at = np.empty(0)
+        self.settled = np.zeros(K, np.bool_)  # targets to which none but these add
 
     def raise_to(self, soft):
         """Let targets be so important."""
@@ -94,6 +97,8 @@ class Search:
                 if not gone.any():
                     break
                 self.q[gone] = 0.0
+                if p.rule == LOGIT:  # no multiplier takes a weight to its bound
+                    self.removed += int(gone.sum())
                 self.passes.extremes(self.q > 0.0, least, most)
         empty = least == most
         status = ZERO_LINE if (self.asked & empty & self.hard & (self.targets != 0.0)).any() else OK
@@ -115,11 +120,29 @@ class Search:
         if each.size and each.min() > 0.0:
             self.least_total, self.most_total = known / each.max(), known / each.min()
 
+    def hold(self, records, weights):
+        """Give records these weights, which are the only ones that they can have, and begin again with the others."""
+        self.held, self.held_at = records, weights
+        self.q[records] = 0.0
+        self.removed += len(records)
+        least, most = np.empty(len(self.targets)), np.empty(len(self.targets))
+        self.passes.extremes(self.q > 0.0, least, most)
+        self.settled = self.asked & self.hard & (least == most)
+        self.asked &= least != most
+        self.by_gradients, self.least = self.p.is_large, np.inf
+        self.multipliers[self.asked], self.z[:] = 0.0, 0.0
+        self.width, self.before, self.damping, self.steps = np.inf, np.inf, 0.0, 0
+
     def weigh(self):
         """Weigh the records by the multipliers; return what is missed of the targets."""
-        p = self.p
-        self.passes.weigh(p.rule, self.q, p.low, p.high, self.z, self.x, self.h)
+        self._weigh(self.z)
         return self._missed()
+
+    def _weigh(self, z):
+        p = self.p
+        self.passes.weigh(p.rule, self.q, p.low, p.high, z, self.x, self.h)
+        if self.held is not None:
+            self.x[self.held], self.h[self.held] = self.held_at, 0.0
 
     def _missed(self):
         """Add up the records as they are weighed; return what is missed of the targets."""
@@ -203,7 +226,7 @@ class Search:
 
     def _slope(self, d, z, t):
         """Return how fast the dual falls at a place on the way."""
-        p, self.tried = self.p, t
-        self.passes.weigh(p.rule, self.q, p.low, p.high, self.z + t * z, self.x, self.h)
+        self.tried = t
+        self._weigh(self.z + t * z)
         goals = self.targets * self._softened(self.multipliers + t * d)
         return float(np.where(self.asked, goals, 0.0) @ d - self.x @ z)

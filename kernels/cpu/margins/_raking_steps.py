@@ -11,7 +11,7 @@ from cmfast.kernels.cpu.margins._begin import reconcile
 from cmfast.kernels.cpu.margins._raking import Search
 from cmfast.kernels.cpu.margins._raking_sweeps import swept
 from cmfast.kernels.cpu.margins._rows import Rows, along, weigh
-from cmfast.kernels.shared.margins import LINEAR, MOST_ERROR, PROBES, PROOFS_FROM, UNIT
+from cmfast.kernels.shared.margins import LINEAR, LOGIT, MOST_ERROR, PROBES, PROOFS_FROM, UNIT
 from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, STANDING
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
@@ -20,6 +20,8 @@ DIRECT_STEPS = 40  # where targets need not be met, until their importance is ra
 STAGE_STEPS = 40
 STAGE_TOL = 1e-4
 FIRST_IMPORTANCE, RAISED = 10.0, 4.0
+MOST_NUMBERS = 1 << 18  # of a design, for linear programs
+NEAR = 1e-6  # part of the distance of its bounds within which a weight may be at one
 NOISE = 1e-15  # of the largest product of an entry and its multiplier
 
 
@@ -40,6 +42,7 @@ def search(p, q, targets):
     status = OK
     if p.layout is not None and np.isinf(p.soft).all():
         status = reconcile(p.layout, targets)
+    before = q.copy()
     s = Search(p, q, targets)
     if status == OK:
         status = s.open()
@@ -48,18 +51,48 @@ def search(p, q, targets):
     error = s.width
     if status == OK:
         status, error = _judged(s)
+    if _is_doubtful(s, status):
+        status, error = _settled(s, status, error)
     if status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
         return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets)
-    goals = np.where(s.asked, s.goals(), np.nan)
+    goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
     weigh(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
+    if s.held is not None:
+        ratio[s.held] = s.held_at / before[s.held]
     return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals)
+
+
+def _is_doubtful(s, status):
+    """Return whether linear programs can say more: no answer was found, or one at bounds that no weight reaches."""
+    p = s.p
+    if p.rule == LINEAR or len(p.rows.columns) > MOST_NUMBERS or not (s.asked & s.hard).any():
+        return False
+    if status == RANGE or (status in (MAX_ITER, UNDETERMINED) and s.passes.count < p.max_iter):
+        return True
+    if p.rule != LOGIT or status not in (OK, LIMIT_ONLY):
+        return False
+    near = NEAR * s.q * (p.high - p.low)
+    return bool(((s.q > 0.0) & ((s.x - s.q * p.low < near) | (s.q * p.high - s.x < near))).any())
+
+
+def _settled(s, status, error):
+    """Return the status, and about how far off a weight is, after linear programs have said what records can have."""
+    from cmfast.kernels.cpu.margins import _raking_limits as limits
+
+    removed = s.removed
+    if limits.settle(s) == INFEASIBLE:
+        return INFEASIBLE, error
+    if s.removed == removed:
+        return status, error
+    status = _solved(s)
+    return _judged(s) if status == OK else (status, s.width)
 
 
 def _judged(s):
     """Return the status of weights whose totals are met, and about how far off one is."""
     if not s.asked.any():
-        return OK, 0.0
+        return (LIMIT_ONLY if s.removed else OK), 0.0
     error = _error(s)
     if s.width == 0.0 and not error <= MOST_ERROR:  # sweeps are not enough
         s.width = np.inf
@@ -121,7 +154,7 @@ def _newton(s, missed, most_steps, tol):
         if not widest < np.inf:
             return RANGE
         falls, earlier = residual <= max(tol, FALLS * earlier), residual
-        if (s.steps >= PROOFS_FROM or p.rule == LINEAR) and not (widest <= CLOSE and falls):
+        if s.held is None and (s.steps >= PROOFS_FROM or p.rule == LINEAR) and not (widest <= CLOSE and falls):
             if proofs.refuted(s, d, z):
                 return INFEASIBLE
             removed = s.removed

@@ -1,0 +1,34 @@
+"""What the caller of a report chose, and the scaling that several of its sections share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FEW = 50  # classes up to which intervals are drawn, and the derivative of the scaling is taken
+LARGEST = 20  # confusions that are listed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller chose, checked."""
+
+    level: float
+    smoothing: float | None
+    n_replicates: int
+    seed: int
+    num_threads: int | None
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Factors of the rows and columns of a matrix whose lines then all add up to one."""
+
+    rows: np.ndarray
+    cols: np.ndarray
+    smoothing: float
+    """Added to every cell beforehand; 0 where the matrix can be scaled as it is."""
+    why: str
+
+    def cells(self, M: np.ndarray) -> np.ndarray:
+        """Return the bi-normalised matrix."""
+        return np.asarray(self.rows[:, None] * (M + self.smoothing) * self.cols)

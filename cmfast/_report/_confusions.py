@@ -1,0 +1,164 @@
+"""What a report says of confusions: which stand out, which directions differ, whose ranks balancing changes."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import uncertainty
+from cmfast._core import ranks
+from cmfast._core.p_values import binomial, holm
+from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
+
+Facts = dict[str, Any]
+MOVED = 8  # pairs that are listed because their rank changes
+
+
+class Balanced(NamedTuple):
+    """Cells of the bi-normalised matrix with their standard errors, where these are known."""
+
+    cells: np.ndarray
+    errors: np.ndarray | None
+
+
+def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
+    """Return the largest confusions with intervals, and what of their order is beyond chance."""
+    rows, cols = np.nonzero(M)
+    pairs = ranks.pairs(rows, cols, M[rows, cols], len(M))
+    what = ranks.standing(pairs, asked.level)
+    balanced = _balanced(M, scaled, asked)
+    both = _both(balanced.cells, pairs)
+    in_balance = _ranks_in_balance(M, scaled, balanced, pairs, asked)
+    told = [
+        {"first": labels[i], "second": labels[j], "forth": n, "back": m, "told": bool(d)}
+        for i, j, n, m, d in zip(*pairs[:4], what.told, strict=True)
+        if n + m
+    ][: what.leading if pairs.n_pairs > 1 else 1]
+    standing: Facts = {"n_pairs": pairs.n_pairs, "confused": int((pairs.forth + pairs.back).sum()), "pairs": told}
+    standing |= {"balanced": None, "moved": [], "judged": in_balance is not None}
+    if in_balance is not None and len(pairs.first):
+        k = int(both.argmax())
+        if in_balance[k, 1] == 1 and pairs.n_pairs > 1:
+            standing["balanced"] = {"first": labels[pairs.first[k]], "second": labels[pairs.second[k]]}
+        standing["moved"] = _moved(pairs, what.ranks, in_balance, both, labels)
+    order = dict.fromkeys([*range(min(LARGEST, len(both))), *np.argsort(-both, kind="stable")[:LARGEST].tolist()])
+    found = [
+        line | {"rank": what.ranks[k], "rank_balanced": None if in_balance is None else in_balance[k]}
+        for k in order
+        for line in _lines(k, pairs, bool(what.told[k]), M, balanced, labels, asked)
+    ]
+    return {"confusions": found, "standing": standing}
+
+
+def taken_for(M: np.ndarray, level: float) -> np.ndarray:
+    """Return what every class is taken for most, -1 where the first of its row is not told from the second."""
+    off = M.copy()
+    np.fill_diagonal(off, 0)
+    first = off.argmax(axis=1)
+    two = np.sort(np.partition(off, -min(2, len(M)), axis=1)[:, -2:], axis=1) if len(M) > 1 else np.zeros((1, 2))
+    met = np.flatnonzero(two[:, -1] > 0)
+    out = np.full(len(M), -1)
+    if len(M) == 2:  # of two classes there is no other
+        out[met] = first[met]
+        return out
+    sure = met[holm(binomial(two[met, -1], two[met, 0])) <= 1.0 - level]
+    out[sure] = first[sure]
+    return out
+
+
+def _both(cells: np.ndarray, pairs: ranks.Pairs) -> np.ndarray:
+    return np.asarray((cells[pairs.first, pairs.second] + cells[pairs.second, pairs.first]) / 2)
+
+
+def _balanced(M: np.ndarray, scaled: Scaled, asked: Asked) -> Balanced:
+    """Return the cells when balanced, and their errors of few classes, scaled as they are."""
+    from scipy.special import ndtri
+
+    cells = scaled.cells(M)
+    if scaled.smoothing or len(M) > FEW:
+        return Balanced(cells, None)
+    options: Facts = {"of": "bi", "method": "normal", "level": asked.level, "on_failure": "ignore"}
+    found = uncertainty.interval(M, num_threads=asked.num_threads, **options)
+    return Balanced(cells, (found.high - found.low) / (2 * ndtri((1 + asked.level) / 2)))
+
+
+def _ranks_in_balance(
+    M: np.ndarray, scaled: Scaled, balanced: Balanced, pairs: ranks.Pairs, asked: Asked
+) -> np.ndarray | None:
+    """Return the ranks of pairs that simultaneous intervals allow when balanced; None where errors are not known.
+
+    An interval holds that of the delta method and that of the count alone (Garwood), which knows of cells without a
+    sample that they may have one.
+    """
+    from scipy.special import ndtri
+
+    if balanced.errors is None or not np.isfinite(balanced.errors).all():
+        return None
+    tail = (1.0 - asked.level) / ranks.STATEMENTS / max(4 * pairs.n_pairs, 1)
+    reach = -ndtri(tail) * balanced.errors
+    factors = scaled.rows[:, None] * scaled.cols
+    few, many = ranks.poisson_ends(M.astype(np.float64), tail)
+    low = np.maximum(np.minimum(balanced.cells - reach, few * factors), 0.0)
+    high = np.minimum(np.maximum(balanced.cells + reach, many * factors), 1.0)
+    upper = np.triu_indices(len(M), 1)
+    ends = ranks.rank_ends(low[upper] + low.T[upper], high[upper] + high.T[upper], pairs.n_pairs, 0.0)
+    place = np.zeros(M.shape, np.int64)
+    place[upper] = np.arange(pairs.n_pairs)
+    return np.asarray(ends[place[pairs.first, pairs.second]])
+
+
+def _moved(
+    pairs: ranks.Pairs, by_count: np.ndarray, in_balance: np.ndarray, both: np.ndarray, labels: Sequence[str]
+) -> list[Facts]:
+    """Return the pairs whose ranks by count and when balanced cannot be the same, farthest first."""
+    far = np.maximum(by_count[:, 0] - in_balance[:, 1], in_balance[:, 0] - by_count[:, 1])
+    return [
+        {
+            "first": labels[pairs.first[k]],
+            "second": labels[pairs.second[k]],
+            "count": pairs.forth[k] + pairs.back[k],
+            "balanced": both[k],
+            "rank": by_count[k],
+            "rank_balanced": in_balance[k],
+        }
+        for k in np.argsort(-far, kind="stable")[:MOVED].tolist()
+        if far[k] > 0
+    ]
+
+
+def _lines(
+    k: int, pairs: ranks.Pairs, told: bool, M: np.ndarray, balanced: Balanced, labels: Sequence[str], asked: Asked
+) -> list[Facts]:
+    """Return the directions of a pair where they differ, else both together."""
+    i, j = int(pairs.first[k]), int(pairs.second[k])
+    ways = [[(i, j)], [(j, i)]] if told else [[(i, j), (j, i)]]
+    found = []
+    for way in sorted(ways, key=lambda cells: -sum(M[cell] for cell in cells)):
+        count, of = sum(M[cell] for cell in way), sum(M[r].sum() for r, _ in way)
+        if not count:
+            continue
+        low, high = _row_ends(np.array([count]), np.array([of]), asked)
+        value = float(np.mean([balanced.cells[cell] for cell in way]))
+        one: Facts = {"true": labels[way[0][0]], "predicted": labels[way[0][1]], "both_ways": not told, "count": count}
+        one |= {"row": count / of, "low": low[0], "high": high[0], "balanced": value}
+        if balanced.errors is not None:
+            # The two may go together, so their errors are added: the interval is too wide rather than too short.
+            reach = _reach(asked.level) * float(np.mean([balanced.errors[cell] for cell in way]))
+            one |= {"balanced_low": max(value - reach, 0.0), "balanced_high": min(value + reach, 1.0)}
+        found.append(one)
+    return found
+
+
+def _reach(level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
+
+
+def _row_ends(counts: np.ndarray, of: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+    """Return Wilson's intervals of shares: each is the recall of the first of two classes."""
+    pairs = np.zeros((len(counts), 2, 2), np.int64)
+    pairs[:, 0] = np.stack([counts, of - counts], axis=-1)
+    options: dict[str, Any] = {"method": "wilson", "level": asked.level, "on_failure": "ignore"}
+    found = uncertainty.interval(pairs, "recall", num_threads=asked.num_threads, **options)
+    return found.low[:, 0], found.high[:, 0]

@@ -1,0 +1,158 @@
+"""What the totals leave of records, by linear programs, where steps ended without an answer or close to a bound.
+
+Steps follow the multipliers to infinity only until rounding stops them. The programs take no steps: one finds the least
+that the totals must be missed by, the other weights that leave as many records as can be away from their limits.
+Their multipliers are proposals: floating-point bounds of what weights can add up to decide.
+"""
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+
+from cmfast.kernels.cpu.margins._raking import EXACT
+from cmfast.kernels.cpu.margins._rows import reach
+from cmfast.kernels.shared.margins import CERTAIN, LOGIT
+from cmfast.kernels.status import INFEASIBLE, OK
+
+ROUNDING = 1e-13  # of the magnitudes that are added up, which counts as zero
+SOLVER = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def settle(s):
+    """Hold the records that have one possible weight, at a limit; return INFEASIBLE, with a proof, where none fits."""
+    program = _Program(s)
+    if program.refuted():
+        return INFEASIBLE
+    program.hold()
+    return OK
+
+
+class _Program:
+    """The equations of the records that may have a weight, in parts of what they are at most.
+
+    Soft targets keep their sign: what they become is a variable that is not negative.
+    """
+
+    def __init__(self, s):
+        self.s, p = s, s.p
+        self.alive = np.flatnonzero(s.q > 0.0)
+        self.asked = np.flatnonzero(s.asked & (s.hard | s.may_turn))
+        rows, n = p.rows, len(s.q)
+        values = np.broadcast_to(rows.values, len(rows.columns))
+        shape = (n, len(s.targets))
+        A = scipy.sparse.csr_array((values, rows.columns.astype(np.int64), rows.first), shape)[self.alive]
+        self.A = A.tocsc()[:, self.asked]
+        self.q = s.q[self.alive]
+        self.low = np.broadcast_to(p.low, n)[self.alive]
+        self.high = np.broadcast_to(p.high, n)[self.alive]
+        hard = s.hard[self.asked]
+        targets = s.targets[self.asked]
+        self.m = np.where(hard, targets, 0.0)
+        parts = self.A.multiply(self.q[:, None]).tocsc()
+        most = abs(parts).max(axis=0).toarray().ravel() if parts.nnz else np.zeros(len(self.m))
+        total = abs(parts).sum(axis=0)
+        typical = (np.abs(targets) / np.where(total > 0.0, total, 1.0)).max(initial=0.0)
+        self.unit = typical if typical > 0.0 and np.isinf(self.high).all() and not self.low.any() else 1.0
+        self.size = np.maximum(np.abs(self.m), most * self.unit)
+        self.size[self.size == 0.0] = 1.0
+        scale = scipy.sparse.diags_array(1.0 / self.size)
+        self.parts = scale @ (parts * self.unit).T
+        sign = np.sign(targets[~hard])
+        self.signs = scipy.sparse.csc_array(
+            (-sign, (np.flatnonzero(~hard), np.arange(len(sign)))), (len(hard), len(sign))
+        )
+        self.hard = scipy.sparse.eye_array(len(hard), format="csc")[:, np.flatnonzero(hard)]
+
+    def refuted(self):
+        """Return whether the least that the totals must be missed by is more than nothing; keep the proof if so."""
+        n, k, soft = len(self.q), self.hard.shape[1], self.signs.shape[1]
+        equal = scipy.sparse.hstack([self.parts, self.hard, -self.hard, self.signs])
+        cost = np.concatenate([np.zeros(n), np.ones(2 * k), np.zeros(soft)])
+        least, most = np.zeros(n + 2 * k + soft), np.full(n + 2 * k + soft, np.inf)
+        least[:n], most[:n] = self.low / self.unit, self.high / self.unit
+        found = scipy.optimize.linprog(
+            cost, A_eq=equal, b_eq=self.m / self.size, bounds=np.column_stack([least, most]), method="highs",
+            options=SOLVER,
+        )  # fmt: skip
+        if found.status:
+            return False
+        y = found.eqlin.marginals / self.size
+        room, size, _ = self._room(y)
+        if not -room > CERTAIN * size:
+            return False
+        self.s.proof[:] = 0.0
+        self.s.proof[self.asked] = y
+        return True
+
+    def _room(self, y):
+        """Return how much more than the targets the weights can add up to, each times its number; of what size; and z.
+
+        Of a soft target, which has the sign of its number, what it adds is left out.
+        """
+        z = self.A @ y
+        z[np.abs(z) <= ROUNDING * (abs(self.A) @ np.abs(y))] = 0.0
+        products = self.m * y
+        return reach(z, self.q, self.low, self.high)[0] - float(products.sum()), float(np.abs(products).sum()), z
+
+    def hold(self):
+        """Hold records at the limits that they cannot leave.
+
+        Weights times z fall short of the most that they can be by the distances of all from the bound that z drives
+        them to: each distance is at most all that is short, over its z.
+        """
+        s, n = self.s, len(self.q)
+        is_logit = s.p.rule == LOGIT
+        below = np.flatnonzero(is_logit | (self.low == 0.0))
+        above = np.flatnonzero(np.full(n, is_logit))
+        if not len(below) + len(above):
+            return
+        z = self._away(below, above)
+        if z is None:
+            return
+        z, short = z
+        apart = np.where(z != 0.0, short / np.where(z != 0.0, np.abs(z), 1.0), np.inf)
+        sure = apart <= self._small(is_logit)
+        sure &= np.where(z < 0.0, np.isin(np.arange(n), below), np.isin(np.arange(n), above))
+        if sure.any():
+            s.hold(self.alive[sure], (self.q * np.where(z < 0.0, self.low, self.high))[sure])
+
+    def _away(self, below, above):
+        """Return z of the proof that some records cannot leave their limits, and how much it is short of one.
+
+        Weights are times a number that is at least 1, so that as many records as can be are 1 away from their limits.
+        """
+        n, soft = len(self.q), self.signs.shape[1]
+        eye = scipy.sparse.eye_array(n, format="csr")
+        limited, b, a = np.flatnonzero(self.high < np.inf), len(below), len(above)
+        own = scipy.sparse.hstack([-eye, eye[:, below], _none(n, a), (self.low / self.unit)[:, None], _none(n, soft)])
+        high = scipy.sparse.hstack(
+            [eye, _none(n, b), eye[:, above], -np.where(self.high < np.inf, self.high, 0.0)[:, None] / self.unit,
+             _none(n, soft)]
+        ).tocsr()[limited]  # fmt: skip
+        K = len(self.m)
+        equal = scipy.sparse.hstack([self.parts, _none(K, b + a), (-self.m / self.size)[:, None], self.signs])
+        cost = np.concatenate([np.zeros(n), -np.ones(b + a), np.zeros(1 + soft)])
+        least, most = np.zeros(len(cost)), np.full(len(cost), np.inf)
+        most[n : n + b + a], least[n + b + a] = 1.0, 1.0
+        found = scipy.optimize.linprog(
+            cost, scipy.sparse.vstack([own, high]), np.zeros(n + len(limited)), equal, np.zeros(K),
+            np.column_stack([least, most]), method="highs", options=SOLVER,
+        )  # fmt: skip
+        if found.status or not (found.x[n : n + b + a] < 0.5).any():
+            return None
+        room, size, z = self._room(found.eqlin.marginals / self.size)
+        return z, max(room, 0.0) + EXACT * size
+
+    def _small(self, is_logit):
+        """Return how far from its limit a record may be that counts as there."""
+        if is_logit:
+            return CERTAIN * self.q * (self.high - self.low)
+        s, A = self.s, abs(self.A).tocoo()
+        small = np.full(len(self.q), np.inf)
+        of_one = s.of_one_sign[self.asked][A.col]
+        np.minimum.at(small, A.row[of_one], np.abs(self.m)[A.col[of_one]] / A.data[of_one])
+        return CERTAIN * np.where(small < np.inf, small, self.q)
+
+
+def _none(n, k):
+    return scipy.sparse.csr_array((n, k))

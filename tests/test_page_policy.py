@@ -1,0 +1,30 @@
+"""Every page carries a policy that lets it load nothing from a network and run its own script alone."""
+
+import base64
+import hashlib
+import re
+from html import unescape
+
+from cmfast._pages import parts
+
+
+def policy(page):
+    found = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    assert len(found) == 1
+    return dict(rule.strip().split(" ", 1) for rule in unescape(found[0]).split(";"))
+
+
+def test_a_page_without_script_runs_none():
+    rules = policy(parts.document("title", "<p>text</p>", dark=False))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == "'none'"
+    assert rules["img-src"] == "data:"
+
+
+def test_the_script_of_the_report_is_the_one_allowed():
+    script = parts.source("cmfast._report", "report.js")
+    page = parts.document("title", "<p>text</p>", dark=True, script=script)
+    (written,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(written.encode()).digest()).decode()
+    assert policy(page)["script-src"] == f"'sha256-{digest}'"
+    assert page.index("Content-Security-Policy") < page.index("<style>")
