@@ -95,6 +95,7 @@ _COMPARED = ("metrics_of_matrices", "paired_replicates", "metrics_of_sums", "rep
 # Public function -> the ops that it calls, where that is not the op of its name.
 NEEDS: dict[str, tuple[str, ...]] = {
     "bi_normalize": ("ipf",),
+    "estimate_for_target": ("normalize", "importance_weights"),
     "geometric_confusion_matrix": _GEOMETRIC,
     "width_curve": _GEOMETRIC,
     "gcm": ("pair_counts", "ras", "importance_weights", "gcm"),

@@ -8,7 +8,8 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import METHODS, Empty, Method, OnFailure, Smoothing
 from cmfast.kernels.status import Status
-from cmfast.normalizing import bi_weights, importance_weights
+from cmfast.normalizing import importance_weights
+from cmfast.normalizing._functions import bi_weights
 from cmfast.scaling._functions import EMPTY, checked_smoothing
 
 FAILED = "weightings not computed"

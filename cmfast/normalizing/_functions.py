@@ -30,7 +30,7 @@ from cmfast.kernels.status import Status
 from cmfast.scaling._functions import OPTIONS, ipf, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
-__all__ = ["bi_normalize", "bi_weights", "importance_weights", "normalize"]
+__all__ = ["bi_normalize", "importance_weights", "normalize"]
 
 FAILED = "matrices not normalised"
 

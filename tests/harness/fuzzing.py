@@ -35,6 +35,7 @@ OF_INDICES = (
     "RakeResult.explain",
     "BalanceResult.explain",
     "RoundedTable.explain",
+    "TargetEstimate.explain",
     "uncertainty.Comparison.parting",
     "uncertainty.Comparison.verdict",
 )
