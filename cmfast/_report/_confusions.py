@@ -39,7 +39,7 @@ def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked
     if in_balance is not None and len(pairs.first):
         k = int(both.argmax())
         if in_balance[k, 1] == 1 and pairs.n_pairs > 1:
-            standing["balanced"] = {"first": labels[pairs.first[k]], "second": labels[pairs.second[k]]}
+            standing["balanced"] = {"first": labels[int(pairs.first[k])], "second": labels[pairs.second[k]]}
         standing["moved"] = _moved(pairs, what.ranks, in_balance, both, labels)
     order = dict.fromkeys([*range(min(LARGEST, len(both))), *np.argsort(-both, kind="stable")[:LARGEST].tolist()])
     found = [
@@ -114,8 +114,8 @@ def _moved(
     far = np.maximum(by_count[:, 0] - in_balance[:, 1], in_balance[:, 0] - by_count[:, 1])
     return [
         {
-            "first": labels[pairs.first[k]],
-            "second": labels[pairs.second[k]],
+            "first": labels[int(pairs.first[k])],
+            "second": labels[int(pairs.second[k])],
             "count": pairs.forth[k] + pairs.back[k],
             "balanced": both[k],
             "rank": by_count[k],
