@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import os
 import pickle
 import re
@@ -923,6 +924,26 @@ def test_projected_rows_have_the_same_bits_wherever_they_stand(rng, n, m, dtype)
         assert_same_bits(np.concatenate(parts), whole)
     assert_same_bits(axes.transform(np.asfortranarray(X)), whole)
     assert_same_bits(axes.transform(X[::-1])[::-1], whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("ordinary", np.int16), *itertools.product(["ordinary", "far", "not finite"], [np.float32, np.float64])],
+)
+def test_axes_have_the_same_bits_for_any_layout(rng, kind, dtype):
+    X = (rng.normal(size=(3000, 7)) * 100).astype(dtype)
+    if kind == "far":
+        X = X * dtype(1e30 if dtype == np.float32 else 1e300)
+    elif kind == "not finite":
+        X[[3, 2000], 1] = np.nan, np.inf
+    layouts = {
+        "Fortran": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=1)[:, ::2],
+        "reversed": X[::-1].copy()[::-1],
+    }
+    axes = cmfast.pca(X, 3, on_failure="ignore")
+    for name, other in layouts.items():
+        assert cmfast.pca(other, 3, on_failure="ignore") == axes, name
 
 
 def test_projections_are_equal_by_bits():

@@ -45,6 +45,11 @@ def _bounds(X):
     return [(start, min(start + rows, len(X))) for start in range(0, len(X), rows)]
 
 
+def _rows(X, start, stop):
+    """Return rows one after another in memory: NumPy adds up columns of another layout in another order."""
+    return np.ascontiguousarray(X[start:stop])
+
+
 def _kept(block, finite):
     return block if finite is None else block[finite]
 
@@ -60,7 +65,7 @@ def centre(X, dtype):
     finite: list[Any] = [None] * len(bounds)
 
     def sum_block(i, start, stop):
-        block = X[start:stop]
+        block = _rows(X, start, stop)
         with np.errstate(over="ignore", invalid="ignore"):  # then it is summed again
             totals[i] = block.sum(axis=0, dtype=np.float64)
             if not np.isfinite(totals[i]).all():
@@ -70,7 +75,7 @@ def centre(X, dtype):
         largest[i] = max(float(block.max(initial=0)), -float(block.min(initial=0)))
 
     def sum_again(i, start, stop):
-        totals[i] = _times(_kept(X[start:stop], finite[i]).astype(np.float64), power).sum(axis=0)
+        totals[i] = _times(_kept(_rows(X, start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
 
     seconds = X.size * SECONDS_PER_COORDINATE
     pool.run_pieces(sum_block, bounds, seconds=seconds)
