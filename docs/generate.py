@@ -1,13 +1,12 @@
 """Write what is made from the tables of the code: ``python docs/generate.py``; ``--check`` only says whether it is.
 
-That is three pages, the functions of the metrics, and the type of their names.
+That is three pages, and the type of the names of metrics.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-import metric_functions
 import sizes
 
 from cmfast.kernels.ops import OPS, Op
@@ -96,7 +95,6 @@ FILES = {
     "docs/support.md": support,
     "docs/metrics_table.md": metrics_table,
     "docs/sizes.md": sizes.page,
-    "cmfast/metrics/_functions.py": metric_functions.module,
 }
 
 

@@ -101,21 +101,6 @@ class Binary(Protocol):
     ) -> Floats: ...
 
 
-def per_matrix(function: Callable[..., Any]) -> PerMatrix:
-    """Return a metric with one number per matrix, as type checkers should know it."""
-    return of_matrices(function)
-
-
-def per_class(function: Callable[..., Any]) -> PerClass:
-    """Return a metric with one number per class."""
-    return of_matrices(function)
-
-
-def binary(function: Callable[..., Any]) -> Binary:
-    """Return a metric of two classes."""
-    return of_matrices(function)
-
-
 def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
     """Have `function` of one matrix say what to call with labels, as other libraries' functions of this name are."""
     name, some = function.__name__, list(signature(function).parameters.values())
