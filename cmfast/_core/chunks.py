@@ -26,7 +26,7 @@ def matrices(count: Callable[..., Any], arrays: dict[str, Any], on_failure: OnFa
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
     def added(weight: Any) -> Any:
-        return lazy.sums(count, arrays | {"sample_weight": weight}, axes, **options)
+        return lazy.dask().sums(count, arrays | {"sample_weight": weight}, axes, **options)
 
     if not lazy.are_lazy(weight):  # None, or of another library, which is refused
         return added(weight)

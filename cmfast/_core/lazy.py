@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from functools import wraps
 from inspect import Signature, signature
 from itertools import chain
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from cmfast.kernels.loading import load
@@ -44,7 +45,7 @@ def by_block(
         def called(*args: P.args, **options: P.kwargs) -> R:
             if "dask.array" in sys.modules and any(map(is_lazy, chain(args, options.values()))):
                 bound = known.bind(*args, **options)
-                out: R = load("cmfast._core.adapters._dask").batches(called, bound, cores, numbers)
+                out: R = dask().batches(called, bound, cores, numbers)
                 return out
             if numbers is not None and numbers not in options and (places := _places.get()) is not None:
                 options[numbers] = places
@@ -89,7 +90,7 @@ def later(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
         if "dask.delayed" in sys.modules and any(map(is_awaited, _within(chain(args, options.values())))):
-            out: R = awaited(called, *args, **options)  # by its name, under which workers find it
+            out: R = dask().awaited(called, *args, **options)  # by its name, under which workers find it
             return out
         return function(*args, **options)
 
@@ -107,88 +108,6 @@ def _within(values: Iterable[object]) -> Iterator[object]:
             yield value
 
 
-def awaited(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
-    return load("cmfast._core.adapters._dask").awaited(function, args, options)
-
-
-def sums(
-    function: Callable[..., Any],
-    arrays: dict[str, Any],
-    n_samples: int | None,
-    cores: "dict[str, int] | None" = None,
-    **values: Any,
-) -> Any:
-    """Return, as Dask arrays, the integers that `function` counts of samples, along the last axes of Dask arrays.
-
-    `cores` says how many axes every array has behind these, by default none.
-    """
-    return load("cmfast._core.adapters._dask").sums(function, arrays, n_samples, cores, values)
-
-
-def computed(result: Any, **options: Any) -> Any:
-    """Return a result with all its arrays computed, in one pass."""
-    return load("cmfast._core.adapters._dask").computed(result, options)
-
-
-def asarray(x: Any) -> Any:
-    """Return an array as one of Dask's."""
-    return load("cmfast._core.adapters._dask").lazily(x)
-
-
-def merged(
-    function: Callable[..., Any],
-    merge: Any,
-    arrays: dict[str, Any],
-    cores: dict[str, int],
-    *,
-    known: "dict[str, tuple[Any, Any]] | None" = None,
-    **values: Any,
-) -> Any:
-    """Return, as a Delayed, what `merge` makes of what `function` returns of all parts of the points.
-
-    `known` has values that are Delayed, each with one of its kind that the arguments can be checked with.
-    """
-    return load("cmfast._core.adapters._dask").merged(function, arrays, cores, values, merge, known or {})
-
-
-def dealt(
-    function: Callable[..., Any],
-    merge: Any,
-    arrays: dict[str, Any],
-    cores: dict[str, int],
-    n: int,
-    *,
-    known: "dict[str, tuple[Any, Any]] | None" = None,
-    **values: Any,
-) -> list[Any]:
-    """Return `n` Delayed: `function` returns a list of `n` of each part of the points, and each number is merged.
-
-    All else is as for :func:`merged`.
-    """
-    found: list[Any] = load("cmfast._core.adapters._dask").dealt(function, arrays, cores, values, merge, known or {}, n)
-    return found
-
-
-def blocks(
-    function: Callable[..., Any], arrays: dict[str, Any], cores: dict[str, str], known: dict[str, Any], **values: Any
-) -> Any:
-    """Return, as Dask arrays, what `function` returns of blocks; it gets results of Dask arrays in `known` whole."""
-    return load("cmfast._core.adapters._dask").blocks(function, arrays, cores, known, values)
-
-
-def arrays(found: Any, kinds: "Iterable[tuple[tuple[int, ...], Any]]", like: Any) -> list[Any]:
-    """Return what a Delayed has, host arrays of these shapes and types, as Dask arrays of the library of `like`."""
-    made: list[Any] = load("cmfast._core.adapters._dask").arrays(found, kinds, like)
-    return made
-
-
-def tree(merge: "Callable[[list[Any]], Any]", parts: list[Any]) -> Any:
-    """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
-    return load("cmfast._core.adapters._dask").tree(merge, parts)
-
-
-def read_again(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
-    """Return the Dask arrays as others, which are computed once more when `after` is known: none is held until then."""
-    found: dict[str, Any] = load("cmfast._core.adapters._dask").read_again(arrays, after)
-    return found
+def dask() -> ModuleType:
+    """Return what builds the graphs of Dask, which is imported when the first of its arrays comes."""
+    return load("cmfast._core.adapters._dask")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.lazy import computed, is_lazy
+from cmfast._core.lazy import dask, is_lazy
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
@@ -40,7 +40,7 @@ def computable(cls: C) -> C:
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         if name == "compute" and is_lazy_result(self):
-            return partial(computed, self)
+            return partial(dask().computed, self)
         return object.__getattribute__(self, name)  # which says that there is none
 
     type.__setattr__(cls, "__getattr__", __getattr__)

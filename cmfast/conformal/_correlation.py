@@ -189,8 +189,8 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
     if lazy.is_lazy(sets.packed):
-        counts = lazy.sums(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
-        lazily: CcmCounts = lazy.awaited(CcmCounts, *counts, sets.empty)
+        counts = lazy.dask().sums(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
+        lazily: CcmCounts = lazy.dask().awaited(CcmCounts, *counts, sets.empty)
         return lazily
     return CcmCounts._of(*_counted(sets.packed, **options), sets.empty)
 

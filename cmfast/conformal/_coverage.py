@@ -122,6 +122,6 @@ def coverage_confusion(
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     V, n = counted("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
     if lazy.is_lazy(V):
-        lazily: CoverageCounts = lazy.awaited(CoverageCounts, V, n, sets.empty)
+        lazily: CoverageCounts = lazy.dask().awaited(CoverageCounts, V, n, sets.empty)
         return lazily
     return CoverageCounts._of(V, n, sets.empty)

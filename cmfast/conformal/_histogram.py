@@ -155,8 +155,8 @@ def score_histogram(
     num_threads = validate.num_threads(num_threads)
     options: dict[str, Any] = {"bins": bins, "top": top, "num_threads": num_threads}
     if lazy.are_lazy(s):
-        counts = lazy.sums(_counted, {"s": s}, 1, **options)
-        lazily: ScoreHistogram = lazy.awaited(ScoreHistogram, counts, top)
+        counts = lazy.dask().sums(_counted, {"s": s}, 1, **options)
+        lazily: ScoreHistogram = lazy.dask().awaited(ScoreHistogram, counts, top)
         return lazily
     return ScoreHistogram._of(_counted(s, **options), top)
 

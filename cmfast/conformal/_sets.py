@@ -62,7 +62,7 @@ class PredictionSets:
         """How many sets there are of 0, 1, ..., C labels: int64, shape (..., A, C + 1). No labels are needed."""
         counts: Array
         if lazy.is_lazy(self.packed):
-            (counts,) = lazy.sums(_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes)
+            (counts,) = lazy.dask().sums(_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes)
         else:
             (counts,) = _sizes(self.packed, n_classes=self.n_classes)
         return counts
@@ -174,7 +174,7 @@ def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **op
     known = {"n_classes": sets.n_classes, **options}
     if lazy.are_lazy(sets.packed, y):
         y = y[..., np.newaxis, :] if lazy.is_lazy(y) else y  # one for all alphas
-        found: tuple[Array, Array] = lazy.sums(
+        found: tuple[Array, Array] = lazy.dask().sums(
             _counted, {"sets": sets.packed, "y": y}, 1, {"sets": 1, "y": 0}, op=op, on_failure=on_failure, **known
         )
         return found
@@ -332,11 +332,11 @@ def _of_chunks(
     rows = _options.probabilities(P, rule)
     n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
     if lazy.is_lazy(P):
-        q = lazy.asarray(q)
+        q = lazy.dask().lazily(q)
     _limits(q, rows, n_classes, groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]
     core = "A" * (len(dispatch.shape_of(q)) - len(rows))
-    found = lazy.blocks(
+    found = lazy.dask().blocks(
         _turned, {"P": P, "q": q, "u": u, "groups": groups}, {"P": "C", "q": core, "u": "", "groups": ""}, {},
         rule=rule, empty=empty, **options,
     )  # fmt: skip

@@ -109,8 +109,8 @@ def _of_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any)
     if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
         wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
         validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
-    parts = [lazy.awaited(_of_one, part, k, keys, options) for k, part in enumerate(lazy.partitions(frame))]
-    return lazy.tree(ConfusionCounts.merge, parts)
+    parts = [lazy.dask().awaited(_of_one, part, k, keys, options) for k, part in enumerate(lazy.partitions(frame))]
+    return lazy.dask().tree(ConfusionCounts.merge, parts)
 
 
 def _of_one(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:

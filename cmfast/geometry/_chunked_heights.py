@@ -39,16 +39,16 @@ def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **
     if lazy.is_awaited(grid):
         m = validate.points(X=X)[1]
         known["grid"], given = (grid, Grid(np.zeros(m), np.ones(m))), {}
-        arrays = lazy.read_again(arrays, grid)
+        arrays = lazy.dask().read_again(arrays, grid)
     kind = dispatch.dtype_of(weights) if lazy.is_lazy(weights) else None
     top: Any = None
     if kind is not None and kind.kind == "f":
         some = {name: arrays[name] for name in ("X", "weights")}
-        top = lazy.merged(_largest, max, some, cores, known=known, **given, num_threads=options["num_threads"])
-        arrays = lazy.read_again(arrays, top)
+        top = lazy.dask().merged(_largest, max, some, cores, known=known, **given, num_threads=options["num_threads"])
+        arrays = lazy.dask().read_again(arrays, top)
         known["top"] = (top, 0.0)
-    found = lazy.merged(_sums, _joined, arrays, cores, known=known, **given, n_groups=n_groups, **options)
-    return lazy.awaited(_finished, found, grid, kind, top, options["on_failure"])
+    found = lazy.dask().merged(_sums, _joined, arrays, cores, known=known, **given, n_groups=n_groups, **options)
+    return lazy.dask().awaited(_finished, found, grid, kind, top, options["on_failure"])
 
 
 def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -> float:

@@ -141,14 +141,14 @@ def _of_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **opti
     if lazy.is_awaited(grid):
         m = validate.points(X=arrays["X"])[1]
         known = {"grid": (grid, Grid(np.zeros(m), np.ones(m)))}
-        arrays = lazy.read_again(arrays, grid)
+        arrays = lazy.dask().read_again(arrays, grid)
     else:
         options["grid"] = grid
     cores = {"X": 1, "y_true": 0, "y_pred": 0}
     if n_parts is None:
-        return lazy.merged(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
+        return lazy.dask().merged(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
     options["n_parts"] = n_parts
-    return lazy.dealt(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
+    return lazy.dask().dealt(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
 
 
 @overload

@@ -118,7 +118,9 @@ class Projection(_Axes[ArrayT], State):
                [10.]])
         """
         if are_lazy(self.mean):
-            lazily: Array = lazy.blocks(_transformed, {"X": X}, {"X": "n"}, {"axes": self}, num_threads=num_threads)
+            lazily: Array = lazy.dask().blocks(
+                _transformed, {"X": X}, {"X": "n"}, {"axes": self}, num_threads=num_threads
+            )
             return lazily
         return _transformed(X, axes=self, num_threads=num_threads)
 
@@ -232,7 +234,7 @@ def pca(
     if chunked:
         found, words = _chunked.summed(X, _products, _joined)
         shapes = ((n,), np.float64), ((m, n), np.float64), ((m,), np.float64)
-        return Projection(*lazy.arrays(lazy.awaited(_of_sums, found, words, m, on_failure), shapes, X))
+        return Projection(*lazy.dask().arrays(lazy.dask().awaited(_of_sums, found, words, m, on_failure), shapes, X))
     if precision == "exact":
         rows = spread(X, None)
         axes = _of_sums(rows, products(X, rows), m, on_failure)

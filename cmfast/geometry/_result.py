@@ -237,7 +237,7 @@ def _of_chunks(
     cells = cell_counts(X, y_true, y_pred, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
     M = confusion_matrix(y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
     asked |= {"num_threads": num_threads}
-    return lazy.awaited(of_counted, cells, M, rng, has_grid=given, **asked)
+    return lazy.dask().awaited(of_counted, cells, M, rng, has_grid=given, **asked)
 
 
 def of_counted(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:

@@ -116,7 +116,7 @@ def _of_chunks(
     else:
         check(validate.count("n_classes", options.n_classes), None)
     axes = None if options.sample_axes is None else validate.count("sample_axes", options.sample_axes, least=1)
-    found: Margins[Any] = lazy.sums(_of_part, given, axes, **options._asdict())
+    found: Margins[Any] = lazy.dask().sums(_of_part, given, axes, **options._asdict())
     return found, classes
 
 

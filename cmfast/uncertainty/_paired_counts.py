@@ -303,7 +303,7 @@ def paired_counts(
         options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "num_threads": None}
         if isinstance(groups, Mapping):
             validate.refuse("groups", "one column with Dask arrays", "a dict", TypeError)
-        lazily: PairedCounts = lazy.merged(_of_chunk, _added, arrays, dict.fromkeys(arrays, 0), **options)
+        lazily: PairedCounts = lazy.dask().merged(_of_chunk, _added, arrays, dict.fromkeys(arrays, 0), **options)
         return lazily
     return PairedCounts(*_paired_samples.counted(y_true, y_a, y_b, labels, n_classes, groups, clusters))
 

@@ -32,8 +32,8 @@ def asarray(name: str, x: Any) -> NoReturn:
     raise TypeError(msg + "call .compute() first")
 
 
-def computed(result: Any, options: dict[str, Any]) -> Any:
-    """Return what Dask computes of a result."""
+def computed(result: Any, **options: Any) -> Any:
+    """Return a result with all its arrays computed, in one pass."""
     return compute(result, **options)[0]
 
 
@@ -253,19 +253,19 @@ def blocks(
     arrays: dict[str, Any],
     cores: dict[str, str],
     known: dict[str, Any],
-    values: dict[str, Any],
+    **values: Any,
 ) -> Any:
-    """Return what `function` returns of a batch, given results of Dask arrays as they are when they are computed."""
+    """Return, as Dask arrays, what `function` returns of blocks; it gets results of Dask arrays in `known` whole."""
     later = {}
     for name, one in known.items():
         like = rebuilt(one, (np.zeros_like(x._meta, shape=x.shape) for x in leaves(one)))
-        later[name] = awaited(type(one), tuple(one), {}), like
+        later[name] = awaited(type(one), *one), like
     sizes = {key: len(core) for key, core in cores.items()}
     return _parted(tasks(function, (), arrays | values, sizes, _no_batch, known=later))
 
 
 def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
-    """Return host arrays that are yet to be computed as Dask arrays of the library of `like`."""
+    """Return what a Delayed has, host arrays of these shapes and types, as Dask arrays of the library of `like`."""
     take = delayed(Task(_sent), pure=True)
     made = []
     for k, (shape, dtype) in enumerate(kinds):
@@ -340,13 +340,14 @@ def sums(
     function: Callable[..., Any],
     arrays: dict[str, Any],
     n_samples: int | None,
-    cores: dict[str, int] | None,
-    values: dict[str, Any],
+    cores: dict[str, int] | None = None,
+    **values: Any,
 ) -> Any:
     """Return what `function` counts of samples, which are along the last axes of the arrays: added up over all chunks.
 
-    Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken. Sums
-    that int64 does not hold raise OverflowError when they are computed.
+    `cores` says how many axes every array has behind these, by default none. Whatever the function returns has to be
+    integers, so the order does not matter; of statuses (int8) the largest is taken. Sums that int64 does not hold raise
+    OverflowError when they are computed.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _lazy(arrays, cores).items()}
@@ -395,36 +396,44 @@ def _no_samples(x: Any, n_core: int) -> Any:
 
 def merged(
     function: Callable[..., Any],
+    merge: Any,
     arrays: dict[str, Any],
     cores: dict[str, int],
-    values: dict[str, Any],
-    merge: Any,
-    known: dict[str, tuple[Any, Any]],
+    *,
+    known: dict[str, tuple[Any, Any]] | None = None,
+    **values: Any,
 ) -> Any:
-    """Return, as a Delayed, what `merge` makes of the lists of what `function` returns of parts of the points."""
-    parts = _parts(function, arrays, cores, values, known)
+    """Return, as a Delayed, what `merge` makes of what `function` returns of all parts of the points.
+
+    `known` has values that are Delayed, each with one of its kind that the arguments can be checked with.
+    """
+    parts = _parts(function, arrays, cores, values, known or {})
     once = delayed(Task(_merged), pure=True)
     return delayed(Task(_only), pure=True)(_tree(lambda some: once(merge, some), parts))
 
 
 def dealt(
     function: Callable[..., Any],
+    merge: Any,
     arrays: dict[str, Any],
     cores: dict[str, int],
-    values: dict[str, Any],
-    merge: Any,
-    known: dict[str, tuple[Any, Any]],
     n: int,
+    *,
+    known: dict[str, tuple[Any, Any]] | None = None,
+    **values: Any,
 ) -> list[Any]:
-    """Return `n` Delayed: what `merge` makes of the first, the second, ... of the lists that `function` returns."""
-    parts = _parts(function, arrays, cores, values, known)
+    """Return `n` Delayed: `function` returns a list of `n` of each part of the points, and each number is merged.
+
+    All else is as for :func:`merged`.
+    """
+    parts = _parts(function, arrays, cores, values, known or {})
     take = delayed(Task(_piece), pure=True)
     return [tree(merge, [take(part, k) for part in parts]) for k in range(n)]
 
 
 def tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
-    return _tree(lambda some: awaited(merge, (some,), {}), parts)
+    return _tree(lambda some: awaited(merge, some), parts)
 
 
 def _tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
@@ -459,7 +468,7 @@ def _piece(found: list[list[Any]], k: int) -> Any:
     return found[0][k]
 
 
-def awaited(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def awaited(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
     name = caller.name() or caller.public(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
@@ -472,7 +481,7 @@ def _called(function: Callable[..., Any], name: str, args: list[Any], options: d
 
 
 def read_again(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
-    """Return the arrays with tasks of their own, which begin when `after` is known."""
+    """Return the Dask arrays as others, which are computed once more when `after` is known: none is held until then."""
     given = [x for x in arrays.values() if x is not None]
     found = iter(bind(given, after, seed=tokenize(after)))
     return {name: None if x is None else next(found) for name, x in arrays.items()}
