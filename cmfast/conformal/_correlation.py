@@ -54,6 +54,7 @@ class CcmCounts(Counts):
     _CORES: ClassVar[dict[str, int]] = {"n": 0, "G": 2}
     _SAME: ClassVar[tuple[str, ...]] = ("empty",)
     _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "n": (("<i8",), 1), "G": (("<i8",), 3), "empty": TEXT}
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ("empty",)
 
     @property
     def n_classes(self) -> int:

@@ -39,6 +39,7 @@ class CoverageCounts(Counts):
     _SAME: ClassVar[tuple[str, ...]] = ("empty",)
     _TOTALS: ClassVar[tuple[str, ...]] = ("n",)
     _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "V": (("<i8",), 3), "n": (("<i8",), 2), "empty": TEXT}
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ("empty",)
 
     def rates(self) -> Array:
         """Return the share of the sets of a class that hold every class, on the diagonal its coverage.

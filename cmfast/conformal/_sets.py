@@ -146,8 +146,8 @@ class PredictionSets:
 
 
 def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
-    """Return what a file says was done about empty sets."""
-    found: EmptySets = parts["empty"]
+    """Return what a file says was done about empty sets; the first versions did not write it, and meant the default."""
+    found: EmptySets = parts.get("empty", "allow")
     demand(found in EMPTY, "its empty is no rule")
     return found
 
