@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from functools import partial
-from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.lazy import dask, is_lazy
+from cmfast._core.markup import escape_prose, isolate
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
@@ -16,7 +16,11 @@ WIDEST = 20  # classes of a matrix that is shown
 
 
 def readable(cls: C) -> C:
-    """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one."""
+    """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one.
+
+    One that says names of the user has ``_explain(name)`` or ``_named_parts(name)`` too, which say each as ``name``
+    does: here, isolated.
+    """
 
     def __repr__(self: Any) -> str:  # noqa: N807
         if is_lazy_result(self):
@@ -26,8 +30,10 @@ def readable(cls: C) -> C:
 
     def _repr_html_(self: Any) -> str:
         if is_lazy_result(self):
-            return escape(repr(self))
-        return html(cls.__name__, self._parts(), self.explain(), getattr(self, "matrix", None))
+            return escape_prose(repr(self))
+        said = self._explain(isolate) if hasattr(cls, "_explain") else self.explain()
+        parts = self._named_parts(isolate) if hasattr(cls, "_named_parts") else self._parts()
+        return html(cls.__name__, parts, said, getattr(self, "matrix", None))
 
     for function in (__repr__, _repr_html_):
         if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
@@ -56,9 +62,11 @@ def is_lazy_result(result: object) -> bool:
 
 def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:
     """Return a result as an HTML table of its parts, with its matrix where that can be read, and what is `said`."""
-    rows = "".join(f"<tr><th>{escape(part)}</th><td>{escape(text)}</td></tr>" for part, text in parts.items())
+    rows = "".join(
+        f"<tr><th>{escape_prose(part)}</th><td>{escape_prose(text)}</td></tr>" for part, text in parts.items()
+    )
     head = f"<table><caption>{name}</caption><tbody>{rows}</tbody></table>"
-    words = escape(said).replace("\n", "<br>")
+    words = escape_prose(said).replace("\n", "<br>")
     return f"{head}{_cells(matrix)}<p>{words}</p>"
 
 

@@ -2,13 +2,13 @@
 
 import platform
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._core.markup import escape_prose
 from cmfast._demo import figures, words
 from cmfast._pages import parts
 
@@ -64,7 +64,7 @@ def _head(numbers: Numbers, matrices: Matrices) -> str:
         "merely frequent. Bi-normalisation divides the second one out. Here it is put to the test on real handwritten "
         "digits: one network learns from an imbalanced set, its twin from a balanced one, and we ask which way of "
         "normalising the first one's matrix comes closest to the second one's.</p>"
-        f"{parts.facts(facts)}<p>{escape(words.level(numbers))} <code>{words.REPRODUCTION}</code>.</p></header>"
+        f"{parts.facts(facts)}<p>{escape_prose(words.level(numbers))} <code>{words.REPRODUCTION}</code>.</p></header>"
     )
 
 
@@ -212,10 +212,10 @@ def _foot(numbers: Numbers, matrices: Matrices) -> str:
         if not name.endswith("per_second")
     ]
     return (
-        f"<footer><h2>How this was made</h2><p>{escape(words.making(numbers))}</p>"
+        f"<footer><h2>How this was made</h2><p>{escape_prose(words.making(numbers))}</p>"
         f"<p>The same again: <code>cmfast demo --seed {numbers['seed']}</code>. All numbers are in "
         "<code>results.json</code>, all matrices in <code>matrices.npz</code>, beside this file.</p>"
-        f"<p>Time: {escape(', '.join(stages))}.</p>"
+        f"<p>Time: {escape_prose(', '.join(stages))}.</p>"
         f"<p>cmfast {cmfast.__version__}, Python {platform.python_version()}, NumPy {np.__version__}. Method: Erbani "
         "et al., On the Normalization of Confusion Matrices: Methods and Geometric Interpretations, sections 5 and 6. "
         "Data: the digits that come with scikit-learn (UCI, optical recognition of handwritten digits).</p></footer>"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from cmfast._core.markup import shorten
 from cmfast._pages.parts import NOTHING
 from cmfast._pages.svg import ACCENT, INK, LINE, MUTED, Svg
 
@@ -37,8 +38,7 @@ def forest(
         svg.text(place(value), bottom + 22, f"{value:{form}}", size=11, anchor="middle", fill=MUTED)
     for k, (name, first, estimate, last) in enumerate(rows):
         y = top + STEP * k + 17
-        short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-        svg.text(LEFT - 12, y + 4, short, size=13, anchor="end")
+        svg.text(LEFT - 12, y + 4, shorten(name, LONGEST), size=13, anchor="end")
         if math.isnan(estimate):
             svg.text(WIDTH, y + 4, NOTHING, size=13, anchor="end")
             continue

@@ -1,14 +1,14 @@
-"""Parts of a page: the whole, figures, tables, data for its script. Every text is escaped here."""
+"""Parts of a page: the whole, figures, tables, data for its script. Every text is escaped here; names come isolated."""
 
 import base64
 import hashlib
 import json
 import math
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 from typing import Any
 
+from cmfast._core.markup import escape_attribute, escape_prose
 from cmfast._files.output import plain
 
 NOTHING = "\u2013"  # in place of a number that is not there
@@ -23,7 +23,7 @@ def document(title: str, body: str, *, dark: bool, style: str = "", script: str 
         f'<!doctype html><html lang="en" class="{"both" if dark else "light"}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{content_policy(script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{base}{style}</style></head>"
+        f"<title>{escape_attribute(title)}</title><style>{base}{style}</style></head>"
         f"<body><main>{body}</main>{code}</body></html>\n"
     )
 
@@ -48,12 +48,12 @@ def data(name: str, facts: Any) -> str:
     text = json.dumps(plain(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, code in FORBIDDEN.items():
         text = text.replace(character, code)
-    return f'<script type="application/json" id="{escape(name)}">{text}</script>'
+    return f'<script type="application/json" id="{escape_attribute(name)}">{text}</script>'
 
 
 def figure(pictures: str, *paragraphs: str) -> str:
     """Return pictures with what is said of them."""
-    caption = "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
+    caption = "".join(f"<p>{escape_prose(text)}</p>" for text in paragraphs)
     return f"<figure>{pictures}<figcaption>{caption}</figcaption></figure>"
 
 
@@ -64,27 +64,29 @@ def two(left: str, right: str) -> str:
 
 def facts(shown: Sequence[tuple[str, str]]) -> str:
     """Return large numbers with what each is."""
-    cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(text)}</span></div>' for v, text in shown)
+    cards = "".join(
+        f'<div class="fact"><b>{escape_prose(v)}</b><span>{escape_prose(text)}</span></div>' for v, text in shown
+    )
     return f'<div class="facts">{cards}</div>'
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a plain table; its first column is left."""
-    first = "<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>" if head else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    first = "<tr>" + "".join(f"<th>{escape_prose(cell)}</th>" for cell in head) + "</tr>" if head else ""
+    body = "".join("<tr>" + "".join(f"<td>{escape_prose(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table>{first}{body}</table>"
 
 
 def headed(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, sorts: bool = False) -> str:
     """Return a table with a caption and a heading for every row and column; `sorts`: by a click on a heading."""
-    names = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    names = "".join(f'<th scope="col">{escape_prose(cell)}</th>' for cell in head)
     lines = []
     for name, *cells in rows:
-        values = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{escape(name)}</th>{values}</tr>')
+        values = "".join(f"<td>{escape_prose(cell)}</td>" for cell in cells)
+        lines.append(f'<tr><th scope="row">{escape_prose(name)}</th>{values}</tr>')
     kind = ' class="sorts"' if sorts else ""
     return (
-        f'<div class="wide"><table{kind}><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead>'
+        f'<div class="wide"><table{kind}><caption>{escape_prose(caption)}</caption><thead><tr>{names}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 

@@ -1,6 +1,6 @@
 """Pictures as inline SVG: sharp at any size, no library needed, nothing fetched. Numbers in, markup out."""
 
-from html import escape
+from cmfast._core.markup import escape_attribute
 
 INK, MUTED, LINE, ACCENT = "var(--ink)", "var(--muted)", "var(--line)", "var(--accent)"
 CHART = 440  # width of a chart in its own units: readable when scaled to a phone as to half a page
@@ -10,12 +10,12 @@ class Svg:
     """One picture; elements are added in drawing order."""
 
     def __init__(self, width: float, height: float, label: str) -> None:
-        self._head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
+        self._head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape_attribute(label)}">'
         self._parts: list[str] = []
 
     def rect(self, x: float, y: float, w: float, h: float, fill: str, *, title: str = "", more: str = "") -> None:
         """Add a filled rectangle; `title` shows when the pointer rests on it."""
-        inner = f"<title>{escape(title)}</title>" if title else ""
+        inner = f"<title>{escape_attribute(title)}</title>" if title else ""
         box = f'x="{x:.1f}" y="{y:.1f}" width="{max(w, 0):.1f}" height="{h:.1f}"'
         self._parts.append(f'<rect {box} fill="{fill}" {more}>{inner}</rect>')
 
@@ -30,7 +30,7 @@ class Svg:
 
     def dot(self, x: float, y: float, r: float, fill: str, *, title: str = "", stroke: str = "white") -> None:
         """Add a round mark."""
-        inner = f"<title>{escape(title)}</title>" if title else ""
+        inner = f"<title>{escape_attribute(title)}</title>" if title else ""
         self._parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:g}" fill="{fill}" stroke="{stroke}">{inner}</circle>'
         )
@@ -51,7 +51,7 @@ class Svg:
         turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turn else ""
         self._parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{fill}" '
-            f'font-weight="{weight}"{turned}>{escape(text)}</text>'
+            f'font-weight="{weight}"{turned}>{escape_attribute(text)}</text>'
         )
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array
+from cmfast._core.markup import remove_isolates
 from cmfast._report import _asked, _data, _extra_sections, _facts, _more, _page, _samples
 from cmfast._report._html_report import HtmlReport
 
@@ -133,4 +134,7 @@ def _written(
     sections = [*facts["models"], *(facts[name] for name in _extra_sections.NAMES if facts.get(name))]
     facts["notes"] = list(dict.fromkeys(note for section in sections for note in section["notes"]))
     matrices = [one.M for one in models]
-    return HtmlReport(_page.whole(facts, matrices, _data.of_models(models, names, geometric)), facts)
+    page = _page.whole(facts, matrices, _data.of_models(models, names, geometric))
+    for section in (*sections, facts):
+        section["notes"] = [remove_isolates(note) for note in section["notes"]]
+    return HtmlReport(page, facts)

@@ -1,10 +1,10 @@
 """Sections that not every report has: two models, groups, geometry, prediction sets."""
 
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from cmfast._core.markup import escape_prose, isolate
 from cmfast._pages import parts
 from cmfast._pages.forest import forest
 from cmfast._report import _words
@@ -23,7 +23,7 @@ def all_of(facts: Facts) -> list[str]:
 
 
 def _comparison(one: Facts, facts: Facts) -> str:
-    first, second = one["models"]
+    first, second = (isolate(name) for name in one["models"])
     rows = [
         (_words.METRICS[name], float(v["low"]), float(v["difference"]), float(v["high"]))
         for name, v in one["metrics"].items()
@@ -42,34 +42,38 @@ def _comparison(one: Facts, facts: Facts) -> str:
     ]
     head = ("metric", first, second, "difference", f"{100 * facts['level']:g} % interval", "p")
     table = parts.headed("The same samples, both models", head, lines)
-    flips = [(f["true"], f["first"], f["second"], f"{f['count']:,}") for f in one["flips"]]
+    flips = [(*(isolate(f[key]) for key in ("true", "first", "second")), f"{f['count']:,}") for f in one["flips"]]
     changed = parts.headed("Where they say different things most often", ("truth", first, second, "samples"), flips)
     said = _words.comparison(one)
     return (
-        f"<section><h2>{escape(first)} or {escape(second)}?</h2>{parts.figure(picture + table, said, *one['notes'])}"
+        f"<section><h2>{escape_prose(f'{first} or {second}?')}</h2>"
+        f"{parts.figure(picture + table, said, *one['notes'])}"
         f"<h3>Flips</h3>{changed}</section>"
     )
 
 
 def _groups(one: Facts, facts: Facts) -> str:
     pieces = []
-    for name, model in one["models"].items():
-        values = model["metrics"]
+    names = [isolate(group) for group in one["groups"]]
+    for model_name, model in one["models"].items():
+        name, values = isolate(model_name), model["metrics"]
         ends = [values["accuracy"][key].tolist() for key in ("low", "estimate", "high")]
-        rows = list(zip(one["groups"], *ends, strict=True))
+        rows = list(zip(names, *ends, strict=True))
         lines = [
             (
                 group,
                 f"{int(model['samples'][g]):,}",
                 *(text for metric in SIDE_BY_SIDE for text in _with_ends(values[metric], g)),
             )
-            for g, group in enumerate(one["groups"])
+            for g, group in enumerate(names)
         ]
-        head = [", ".join(one["by"]), "samples"]
+        head = [", ".join(map(isolate, one["by"])), "samples"]
         for metric in SIDE_BY_SIDE:
             head += [_words.METRICS[metric], "interval"]
         few = (
-            f"<h3>{escape(name)}: accuracy</h3>{forest(rows, f'{name}: accuracy of groups')}" if len(rows) <= 40 else ""
+            f"<h3>{escape_prose(name)}: accuracy</h3>{forest(rows, f'{name}: accuracy of groups')}"
+            if len(rows) <= 40
+            else ""
         )
         pieces.append(f"{few}{parts.headed(f'{name}: groups', head, lines, sorts=True)}")
     return f"<section><h2>Groups</h2>{parts.figure(''.join(pieces), _words.groups(one), *one['notes'])}</section>"
@@ -107,11 +111,16 @@ def _sets(one: Facts, facts: Facts) -> str:
         names = ("the smallest", "a quarter, at most", "half, at most", "three quarters, at most", "the largest")
         head, sizes = ("sets", "labels in a set"), [(name, f"{n:,}") for name, n in zip(names, found, strict=True)]
     pairs = [
-        (f"{p['first']} and {p['second']}", f"{p['sets']:,}", parts.number(float(p["correlation"]), "+z.2f"))
+        (
+            f"{isolate(p['first'])} and {isolate(p['second'])}",
+            f"{p['sets']:,}",
+            parts.number(float(p["correlation"]), "+z.2f"),
+        )
         for p in one["pairs"]
     ]
     by_class = [
-        (label, parts.share(float(rate))) for label, rate in zip(facts["labels"], one["coverage_by_class"], strict=True)
+        (isolate(label), parts.share(float(rate)))
+        for label, rate in zip(facts["labels"], one["coverage_by_class"], strict=True)
     ]
     classes = parts.headed("Coverage of classes", ("class", "sets that hold it"), by_class, sorts=True)
     if len(by_class) > MOST_LINES:

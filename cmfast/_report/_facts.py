@@ -11,6 +11,7 @@ import numpy as np
 from cmfast import metrics, uncertainty
 from cmfast._core import caller
 from cmfast._core.failures import DiagnosticWarning, FailureWarning
+from cmfast._core.markup import balance_controls
 from cmfast._report import _confusions
 from cmfast._report._asked import FEW, Asked, Scaled
 from cmfast.kernels.status import Status
@@ -49,9 +50,10 @@ class Model:
 
 
 def named(label: object) -> str:
-    """Return what a label is called on the page: one line that every encoding can write."""
+    """Return what a label is called on the page: one line that every encoding can write, its bidi controls balanced."""
     text = " ".join(str(label).split())
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") or "(empty)"
+    written = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return balance_controls(written) or "(empty)"
 
 
 def model(name: str, M: np.ndarray, labels: Sequence[str], asked: Asked) -> Model:

@@ -1,11 +1,11 @@
 """What ``cmfast.report`` returns."""
 
 import os
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from cmfast._core import validate
+from cmfast._core.markup import escape_attribute, isolate
 from cmfast._files.output import FileError, check_target, plain, replacing
 
 
@@ -61,6 +61,7 @@ class HtmlReport:
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame of its own, so that neither's style is the other's."""
         return (
-            f'<iframe title="{escape(self._facts["title"])}" srcdoc="{escape(self.html)}" sandbox="allow-scripts" '
+            f'<iframe title="{escape_attribute(isolate(self._facts["title"]))}" '
+            f'srcdoc="{escape_attribute(self.html)}" sandbox="allow-scripts" '
             'style="width:100%;height:80vh;border:1px solid #8888"></iframe>'
         )

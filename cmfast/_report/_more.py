@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast import conformal, uncertainty
 from cmfast._core import dispatch, validate
+from cmfast._core.markup import isolate
 from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
 from cmfast._report._facts import WHOLE, Notes, named, of_whole
 from cmfast._report._samples import Counted
@@ -118,7 +119,7 @@ def _compare_answers(P: np.ndarray, guess: np.ndarray, labels: list[str], notes:
     alike = float(np.mean(P.argmax(axis=1)[known] == guess[known])) if known.any() else 1.0
     if alike >= LEAST_ALIKE:
         return
-    first = ", ".join(labels[:3]) + " and so on" * (len(labels) > 3)
+    first = ", ".join(map(isolate, labels[:3])) + " and so on" * (len(labels) > 3)
     found = f"the largest score is that of the answer in {100 * alike:.0f} % of the samples only"
     notes.found.append(f"{found}: are these this model's scores, with columns in the order of the classes ({first})?")
 

@@ -1,10 +1,12 @@
-"""What the numbers of a report say, in plain sentences, whichever way they turned out."""
+"""What the numbers of a report say, in plain sentences, whichever way they turned out; names in them are isolated."""
 
+import re
 from typing import Any
 
 import numpy as np
 
 from cmfast._core import ranks
+from cmfast._core.markup import isolate
 from cmfast._report._asked import FEW
 
 Facts = dict[str, Any]
@@ -53,16 +55,17 @@ def lead(facts: Facts) -> str:
 
 def _standing(one: Facts) -> str:
     """Say which confusions stand out beyond chance, by count and when all classes count alike."""
-    found, name = one["standing"], one["name"]
+    found, name = one["standing"], isolate(one["name"])
     if not found["confused"]:
         return f"{name} confuses nothing"
     pairs = [
-        ranks.named(p["first"], p["second"], int(p["forth"]), int(p["back"]), told=p["told"]) for p in found["pairs"]
+        ranks.named(isolate(p["first"]), isolate(p["second"]), int(p["forth"]), int(p["back"]), told=p["told"])
+        for p in found["pairs"]
     ]
     if found["n_pairs"] == 1:
         return f"{name} confuses {pairs[0]}"
     balanced = found["balanced"]
-    alike = f"{balanced['first']} and {balanced['second']}" if balanced else ""
+    alike = f"{isolate(balanced['first'])} and {isolate(balanced['second'])}" if balanced else ""
     if not pairs:
         said = f"No confusion of {name} stands out"
         return f"{said}, but when all classes count alike, {alike} are confused most" if alike else said
@@ -90,19 +93,21 @@ def balancing(facts: Facts) -> list[str]:
     if most == least:
         sizes = f"Here all classes have the same number of samples, {most:,}"
     else:
-        large, small = labels[int(support.argmax())], labels[int(support.argmin())]
+        large, small = isolate(labels[int(support.argmax())]), isolate(labels[int(support.argmin())])
         sizes = f"Here the largest class, {large}, has {most:,} samples, and the smallest, {small}, has {least:,}"
     asked = int((predicted - support).argmax())
     said, true = int(predicted[asked]), int(support[asked])
     answers = (
-        f"; {one['name']} says {said:,} times {labels[asked]}, which is true {true:,} times" if said > true else ""
+        f"; {isolate(one['name'])} says {said:,} times {isolate(labels[asked])}, which is true {true:,} times"
+        if said > true
+        else ""
     )
     paragraphs = [BALANCING, f"{sizes}{answers}."]
     for model in facts["models"]:
         if model["smoothing"]:
             reason = "as was asked" if model["asked"] else "as its zeros leave no such matrix otherwise"
             added = f"{model['smoothing']:.3g} was added to every cell beforehand"
-            paragraphs.append(f"{model['name']}: {added}, {reason}.")
+            paragraphs.append(f"{isolate(model['name'])}: {added}, {reason}.")
     return paragraphs
 
 
@@ -111,10 +116,10 @@ def moved(one: Facts) -> str:
     found = one["standing"]
     if not found["judged"]:
         return (
-            f"{one['name']}: whether balancing changes ranks beyond chance is judged of at most {FEW} classes, where "
-            "nothing has to be added."
+            f"{isolate(one['name'])}: whether balancing changes ranks beyond chance is judged of at most {FEW} "
+            "classes, where nothing has to be added."
         )
-    return "" if found["moved"] else f"{one['name']}: no confusion changes its rank beyond chance."
+    return "" if found["moved"] else f"{isolate(one['name'])}: no confusion changes its rank beyond chance."
 
 
 def intervals(facts: Facts) -> str:
@@ -127,12 +132,14 @@ def intervals(facts: Facts) -> str:
 
 def comparison(one: Facts) -> str:
     """Say which of two is better, and how often one alone is right."""
-    first, second = one["models"]
+    first, second = (isolate(name) for name in one["models"])
     only = one["right"]
     one_alone, other_alone = int(only["only_first"]), int(only["only_second"])
     said = f"Only {first} is right in {one_alone:,} samples, only {second} in {other_alone:,}"
-    verdict = one["verdicts"]["accuracy"].replace("the first", first).replace("the second", second)
-    balanced = one["verdicts"]["balanced_accuracy"].replace("the first", first).replace("the second", second)
+    verdict, balanced = (
+        re.sub("the (first|second)", lambda which: {"first": first, "second": second}[which[1]], one["verdicts"][name])
+        for name in ("accuracy", "balanced_accuracy")
+    )
     return f"{said}. Accuracy: {verdict}. Balanced accuracy: {balanced}. Differences are of the same samples, paired."
 
 
@@ -144,10 +151,10 @@ def groups(one: Facts) -> str:
         if np.isnan(values).all():
             continue
         worst, best = int(np.nanargmin(values)), int(np.nanargmax(values))
-        names = one["groups"]
+        names = [isolate(one["groups"][g]) for g in (worst, best)]
         said.append(
-            f"{name} is right least often in {names[worst]} ({100 * values[worst]:.1f} %) and most often in "
-            f"{names[best]} ({100 * values[best]:.1f} %)"
+            f"{isolate(name)} is right least often in {names[0]} ({100 * values[worst]:.1f} %) and most often in "
+            f"{names[1]} ({100 * values[best]:.1f} %)"
         )
     return "; ".join(said) + ". " * bool(said) + "Groups of few samples have wide intervals."
 
@@ -164,7 +171,11 @@ def sets(one: Facts) -> str:
 
 def geometry(facts: Facts, *, drawn: bool) -> str:
     """Say how to read the geometric matrix, and where it is seen."""
-    return f"{GEOMETRY} It is one of those to choose above, of {facts['models'][0]['name']}." if drawn else GEOMETRY
+    return (
+        f"{GEOMETRY} It is one of those to choose above, of {isolate(facts['models'][0]['name'])}."
+        if drawn
+        else GEOMETRY
+    )
 
 
 def making(facts: Facts) -> str:

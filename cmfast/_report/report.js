@@ -9,6 +9,9 @@
     node.append(...inside);
     return node;
   };
+  // Names of the user reorder nothing around them: in elements, and by marks where there can be none.
+  const name = (text) => make("bdi", { textContent: text });
+  const isolated = (text) => `\u2068${text}\u2069`;
 
   async function unpacked({ kind, cells }) {
     const bytes = Uint8Array.from(atob(cells), (c) => c.charCodeAt(0));
@@ -178,7 +181,7 @@
     pen.textAlign = "right";
     const every = (n, room) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((s) => s * room >= 14) || n || 1;
     const [a, b] = [every(rows.length, y), every(cols.length, x)];
-    rows.forEach((i, k) => k % a || pen.fillText(fit(names[i], left - 8), left - 6, top + (k + 0.5) * y + 4));
+    rows.forEach((i, k) => k % a || pen.fillText(isolated(fit(names[i], left - 8)), left - 6, top + (k + 0.5) * y + 4));
     const flat = cols.every((j) => pen.measureText(names[j]).width < b * x - 4);
     cols.forEach((j, l) => {
       if (l % b) return;
@@ -186,7 +189,7 @@
       pen.translate(left + (l + 0.5) * x, top - 6);
       pen.textAlign = flat ? "center" : "left";
       if (!flat) { pen.translate(4, 0); pen.rotate(-Math.PI / 2); }
-      pen.fillText(fit(names[j], flat ? b * x : top - 8), 0, 0);
+      pen.fillText(isolated(fit(names[j], flat ? b * x : top - 8)), 0, 0);
       pen.restore();
     });
   }
@@ -207,9 +210,10 @@
     const parts = signed()
       ? [[`second more −${end(top.beside)}`, "--less", "--card", ""], ["", "--card", "--more", `${end(top.beside)} first more`]]
       : [["right 0", "--card", "--diagonal", end(top.on)], ["confused 0", "--card", "--off", end(top.beside)]];
-    const of = signed() ? `${models[0].name} less ${models[1].name}` : models[state.kind === "geometric" ? 0 : state.model].name;
-    const said = [models.length > 1 ? of : "", KINDS[state.kind][0].toLowerCase(), state.log ? "by the logarithm" : ""];
-    get("legend").replaceChildren(make("span", { id: "what", textContent: said.filter(Boolean).join(", ") }), ...parts.map(([a, from, to, b]) => make("span", {}, a, bar(from, to), b)));
+    const one = signed() ? 0 : state.kind === "geometric" ? 0 : state.model;
+    const of = [name(models[one].name), ...(signed() ? [" less ", name(models[1].name)] : []), ", "];
+    const said = [KINDS[state.kind][0].toLowerCase(), state.log ? "by the logarithm" : ""];
+    get("legend").replaceChildren(make("span", { id: "what" }, ...(models.length > 1 ? of : []), said.filter(Boolean).join(", ")), ...parts.map(([a, from, to, b]) => make("span", {}, a, bar(from, to), b)));
   }
 
   // The same in words: a table for who does not see the picture, and for who wants it in order.
@@ -223,28 +227,28 @@
       if (found.length > 400) { found.sort((a, b) => b[0] - a[0]); found.length = 10; least = found[9][0]; }
     }
     found.sort((a, b) => b[0] - a[0]);
-    const lines = found.slice(0, 10).map(([, i, j]) => make("tr", {}, make("th", { scope: "row", textContent: names[i] }),
-      make("td", { textContent: names[j] }), ...numbers(i, j).map(([, text]) => make("td", { textContent: text }))));
-    const heads = ["truth", "prediction", ...numbers(0, 0).map(([name]) => name)];
-    get("inview").replaceChildren(make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text })))),
+    const lines = found.slice(0, 10).map(([, i, j]) => make("tr", {}, make("th", { scope: "row" }, name(names[i])),
+      make("td", {}, name(names[j])), ...numbers(i, j).map(([, text]) => make("td", { textContent: text }))));
+    const heads = [["truth"], ["prediction"], ...numbers(0, 0).map(([what]) => what)];
+    get("inview").replaceChildren(make("thead", {}, make("tr", {}, ...heads.map((what) => make("th", { scope: "col" }, ...what)))),
       make("tbody", {}, ...lines));
   }
 
   function numbers(i, j) {
     const both = signed() ? models : [models[Math.min(state.model, models.length - 1)]];
     return both.flatMap((a) => {
-      const front = both.length > 1 ? `${a.name}: ` : "";
+      const what = (text) => (both.length > 1 ? [name(a.name), `: ${text}`] : [text]);
       const of = (kind) => `${percent(KINDS[kind][1](a, i, j))} %`;
-      return [[`${front}count`, a.m[i * C + j].toLocaleString("en")], [`${front}of the truth`, of("row")],
-        [`${front}of the prediction`, of("col")], [`${front}balanced`, of("bi")]];
+      return [[what("count"), a.m[i * C + j].toLocaleString("en")], [what("of the truth"), of("row")],
+        [what("of the prediction"), of("col")], [what("balanced"), of("bi")]];
     });
   }
 
   function say() {
     if (!state.at) { cell.textContent = ""; return; }
     const [i, j] = state.at.map((k) => shown[k]);
-    const what = i === j ? `${names[i]}, recognised` : `${names[i]} taken for ${names[j]}`;
-    cell.textContent = `${what} — ${numbers(i, j).map(([name, text]) => `${name} ${text}`).join(", ")}`;
+    const what = i === j ? [name(names[i]), ", recognised"] : [name(names[i]), " taken for ", name(names[j])];
+    cell.replaceChildren(...what, ...numbers(i, j).flatMap(([of, text], k) => [k ? ", " : " — ", ...of, ` ${text}`]));
   }
 
   function move(k, l) {
@@ -280,7 +284,7 @@
     const orders = [["given", "as given"], ["name", "by name"], ["support", "most samples first"], ["recall", "least recall first"], ["clustered", "blocks of confusion"]];
     const parts = [make("fieldset", {}, make("legend", { textContent: "Show" }), make("div", { className: "choices" }, ...kinds.map((one) => choice(...one))))];
     if (models.length > 1) {
-      const which = [...models.map((a, k) => [k, a.name]), [models.length, `${models[0].name} less ${models[1].name}`]];
+      const which = [...models.map((a, k) => [k, isolated(a.name)]), [models.length, models.slice(0, 2).map((a) => isolated(a.name)).join(" less ")]];
       parts.push(select("Model", which, (k) => { state.model = +k; prepare(); arrange(); say(); }));
     }
     parts.push(select("Order", orders, (name) => { state.order = name; arrange(); say(); }));
@@ -358,7 +362,7 @@
     const number = (text) => parseFloat(text.replaceAll(",", ""));
     for (const table of document.querySelectorAll("table.sorts")) {
       [...table.tHead.rows[0].cells].forEach((head, n) => {
-        const button = make("button", { type: "button", textContent: head.textContent });
+        const button = make("button", { type: "button" }, ...head.childNodes);
         head.replaceChildren(button);
         button.addEventListener("click", () => {
           const up = n ? head.ariaSort === "descending" : head.ariaSort !== "ascending";

@@ -3,11 +3,11 @@
 import base64
 import platform
 from collections.abc import Sequence
-from html import escape
 
 import numpy as np
 
 import cmfast
+from cmfast._core.markup import escape_attribute, escape_prose, isolate
 from cmfast._pages import parts
 from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind, tally
 
@@ -47,11 +47,11 @@ def _head(made: Reproduction) -> str:
     counted = tally((claim.verdict for claim in made.claims), words)
     facts = [(f"{count} of {len(made.claims)}", text) for count, text in counted if count]
     limits = made.describe_quick_limits()
-    quick = f'<p class="limits" role="note">{escape(limits)}</p>' if limits else ""
+    quick = f'<p class="limits" role="note">{escape_prose(limits)}</p>' if limits else ""
     claims = '<p><a href="#claims">To the table of claims</a></p>' if made.claims else ""
     return (
-        f"<header>{quick}<h1>{escape(made.title)}</h1><p>{escape(made.source)}</p>"
-        f'<p class="lead">{escape(made.lead)}</p>{parts.facts(facts)}{claims}</header>'
+        f"<header>{quick}<h1>{escape_prose(made.title)}</h1><p>{escape_prose(made.source)}</p>"
+        f'<p class="lead">{escape_prose(made.lead)}</p>{parts.facts(facts)}{claims}</header>'
     )
 
 
@@ -60,18 +60,18 @@ def _claims(claims: Sequence[Claim]) -> str:
         return ""
     head = "".join(f'<th scope="col">{name}</th>' for name in ("The paper says", "where", "verdict", "found"))
     rows = "".join(
-        f'<tr><td>{escape(claim.text)}</td><td>{escape(claim.where)}</td><td class="{kind(claim.verdict)}">'
-        f"{escape(claim.verdict)}</td><td>{escape(claim.found)}</td></tr>"
+        f'<tr><td>{escape_prose(claim.text)}</td><td>{escape_prose(claim.where)}</td><td class="{kind(claim.verdict)}">'
+        f"{escape_prose(claim.verdict)}</td><td>{escape_prose(claim.found)}</td></tr>"
         for claim in claims
     )
     return f'<h2 id="claims">Claims</h2><figure class="claims wide"><table><tr>{head}</tr>{rows}</table></figure>'
 
 
 def _section(section: Section) -> str:
-    before = "".join(f"<p>{escape(text)}</p>" for text in section.before)
+    before = "".join(f"<p>{escape_prose(text)}</p>" for text in section.before)
     shown = "".join(f"<div{_TABLE * isinstance(part, Table)}>{_part(part)}</div>" for part in section.shown)
     picture = parts.figure(f'<div class="shown">{shown}</div>', *section.after) if section.shown else ""
-    return f"<h2>{escape(section.title)}</h2>{before}{picture}"
+    return f"<h2>{escape_prose(section.title)}</h2>{before}{picture}"
 
 
 def _part(part: Table | Picture) -> str:
@@ -79,16 +79,18 @@ def _part(part: Table | Picture) -> str:
         return parts.headed(part.caption, part.head, part.rows)
     if isinstance(part.image, str):
         return part.image
-    return f'<img alt="{escape(part.says)}" src="data:image/png;base64,{base64.b64encode(part.image).decode()}">'
+    return (
+        f'<img alt="{escape_attribute(part.says)}" src="data:image/png;base64,{base64.b64encode(part.image).decode()}">'
+    )
 
 
 def _foot(made: Reproduction) -> str:
-    asked = "".join(f" {option}" for option in [*["--quick"] * bool(made.settings.get("quick")), *made.asked])
+    asked = "".join([" --quick" * bool(made.settings.get("quick")), *(f" {isolate(option)}" for option in made.asked)])
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in made.timings.items())
     return (
         "<footer><h2>How this was made</h2>"
-        f"<p>The same again: <code>cmfast reproduce {escape(made.name + asked)}</code>. All numbers are in "
+        f"<p>The same again: <code>cmfast reproduce {escape_prose(made.name + asked)}</code>. All numbers are in "
         "<code>results.json</code>, every picture in a file of its own, beside this page.</p>"
-        f"<p>Time: {escape(seconds)}.</p>"
+        f"<p>Time: {escape_prose(seconds)}.</p>"
         f"<p>cmfast {cmfast.__version__}, Python {platform.python_version()}, NumPy {np.__version__}.</p></footer>"
     )

@@ -1,13 +1,13 @@
 """Counts and their metrics as tables of other libraries."""
 
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cmfast._core import dispatch, ranks, reading, validate
 from cmfast._core.annotations import Array
+from cmfast._core.markup import escape_name, escape_prose, isolate
 from cmfast.confusion_counts._held import Held
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -39,9 +39,9 @@ def to_pandas(held: Held) -> Any:
 
 def to_html(held: Held, said: str) -> str:
     """Return the counts as an HTML table where they are one matrix that can be read, between what is `said` of them."""
-    labels = [escape(str(label)) for label in held.axis.labels]
-    head = f"<table><caption>{escape(said)}</caption>"
-    foot = f"</table><p>{escape(explained(held))}</p>"
+    labels = [escape_name(label) for label in held.axis.labels]
+    head = f"<table><caption>{escape_prose(said)}</caption>"
+    foot = f"</table><p>{escape_prose(explained(held, isolate))}</p>"
     if held.keys is not None or not 0 < len(labels) <= reading.WIDEST:
         return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
@@ -52,8 +52,11 @@ def to_html(held: Held, said: str) -> str:
     return f"{head}<thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody>{foot}"
 
 
-def explained(held: Held) -> str:
-    """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best."""
+def explained(held: Held, name: Callable[[object], str] = str) -> str:
+    """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best.
+
+    Labels and groups are written as `name` does.
+    """
     M = np.asarray(dispatch.to_host(held.whole()), np.float64)
     if not (np.isfinite(M) & (M >= 0)).all():
         return "some counts are negative, or no numbers: weights were"
@@ -63,15 +66,15 @@ def explained(held: Held) -> str:
     right = M.trace(axis1=-2, axis2=-1)
     said = f"{right.sum() / total:.1%} of {total:,.10g} samples are right"
     if held.keys is None:
-        return f"{said}; {_worst(M, held.axis.labels)}"
+        return f"{said}; {_worst(M, [name(label) for label in held.axis.labels])}"
     of_groups = M.sum(axis=(-2, -1))
     known = np.flatnonzero(of_groups)
     shares, names = right[known] / of_groups[known], held.keys.labels
-    ends = [f"{shares[k]:.1%} of {names[known[k]]}" for k in (shares.argmin(), shares.argmax())]
+    ends = [f"{shares[k]:.1%} of {name(names[known[k]])}" for k in (shares.argmin(), shares.argmax())]
     return f"{said}, in {len(of_groups):,} groups: {ends[0]} to {ends[1]}"
 
 
-def _worst(M: np.ndarray, labels: tuple[Any, ...]) -> str:
+def _worst(M: np.ndarray, labels: Sequence[str]) -> str:
     """Say which class is found least and which confusions stand out, where chance does not explain it."""
     found, true, right = ranks.sentence(M, labels), M.sum(axis=1), M.diagonal()
     whole = bool((np.floor(M) == M).all())

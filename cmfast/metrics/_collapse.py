@@ -1,6 +1,6 @@
 """Classes put together: the confusion matrix of a coarser level of a hierarchy."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, cast, overload
 
 import numpy as np
@@ -27,7 +27,10 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
     groups: tuple[Any, ...]
 
     def _parts(self) -> dict[str, str]:
-        return {"of": reading.shape(self.matrix), "groups": validate.shown(list(self.groups))}
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
+        return {"of": reading.shape(self.matrix), "groups": name(validate.shown(list(self.groups)))}
 
     def explain(self) -> str:
         """Say in words how much of everything stays within its group; of a batch only how many matrices there are."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, ranks, reading, sparse, validate
 from cmfast._core.annotations import Array, Label, Undefined
+from cmfast._core.markup import escape_name, escape_prose
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import Names
@@ -71,11 +72,9 @@ class Report(NamedTuple):
 
     def to_html(self) -> str:
         """Return two HTML tables, without style."""
-        from html import escape
-
-        head = "".join(f"<th>{escape(column)}</th>" for column in (in_head(self.undefined), *self.columns))
+        head = "".join(f"<th>{escape_prose(column)}</th>" for column in (in_head(self.undefined), *self.columns))
         body = "".join(
-            f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
+            f"<tr><th>{escape_name(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
             for name in self.rows
         )
         whole = "".join(f"<tr><th>{name}</th><td>{_number(value)}</td></tr>" for name, value in self.overall.items())

@@ -1,6 +1,6 @@
 """Several classifiers on the same samples, every two of them: ``compare_many``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
@@ -49,8 +49,12 @@ class Comparisons(NamedTuple):
 
     def explain(self) -> str:
         """Say in words which differ, after Holm's correction."""
+        return self._explain(str)
+
+    def _explain(self, name: Callable[[object], str]) -> str:
         said = []
-        for (first, second), one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
+        for pair, one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
+            first, second = map(name, pair)
             if np.ndim(p):
                 said.append(f"{first} and {second}: the least p is {reading.numbers(np.min(p))}")
             else:

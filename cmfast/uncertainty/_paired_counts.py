@@ -1,13 +1,13 @@
 """What two classifiers said of the same samples: ``paired_counts``, and what it returns."""
 
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from cmfast._core import dispatch, lazy, validate
 from cmfast._core.annotations import Array, Label
+from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial
 from cmfast._core.ranks import LEVEL
 from cmfast._files.archive import Parts
@@ -175,8 +175,8 @@ class PairedCounts(State):
         return f"<PairedCounts: {text}>"
 
     def _repr_html_(self) -> str:
-        said = f"<table><caption>{escape(repr(self)[1:-1])}</caption>"
-        return f"{said}</table><p>{escape(self.explain())}</p>"
+        said = f"<table><caption>{escape_prose(repr(self)[1:-1])}</caption>"
+        return f"{said}</table><p>{escape_prose(self._explain(isolate))}</p>"
 
     def explain(self) -> str:
         """Say in words how often both, one or none was right, and where they differ most, if that is beyond chance.
@@ -190,6 +190,9 @@ class PairedCounts(State):
         >>> said.split("; ")[1]
         'no difference stands out'
         """
+        return self._explain(str)
+
+    def _explain(self, name: Callable[[object], str]) -> str:
         if not self.n_samples:
             return "nothing was counted"
         _, *sides = self._held.decoded()
@@ -201,7 +204,8 @@ class PairedCounts(State):
         most = self.flips(2)
         if not most:
             return f"{said}; they never differ"
-        truth, a, b, n = most[0]
+        *labels, n = most[0]
+        truth, a, b = map(name, labels)
         next_most = most[1].n_samples if len(most) > 1 else 0
         if binomial(np.int64(n), np.int64(next_most)) > 1.0 - LEVEL:
             return f"{said}; no difference stands out"

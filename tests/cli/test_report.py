@@ -52,7 +52,7 @@ def test_one_model(run, tmp_path):
     status, out, _ = run("t.csv", "--true", "y", "--pred", "a", *FEW, "-o", "r.html")
     assert status == 0
     assert out.startswith("r.html: HtmlReport: a, 3 classes, ")
-    assert "<title>Confusion report: t.csv</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<title>\u2068Confusion report: t.csv\u2069</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_numbers_of_a_csv_are_integers(run, tmp_path):

@@ -365,7 +365,7 @@ def test_counts_in_a_notebook():
     counts = cmfast.ConfusionCounts.from_labels(["<b>", "dog"], ["<b>", "<b>"])
     html = counts._repr_html_()
     assert html.startswith("<table><caption>ConfusionCounts: 2 samples, 2 classes</caption><thead>")
-    assert "<tr><th>dog</th><td>1</td><td>0</td></tr>" in html
+    assert "<tr><th><bdi>dog</bdi></th><td>1</td><td>0</td></tr>" in html
     assert "<b>" not in html
     many = cmfast.ConfusionCounts.from_labels(range(50), range(50))
     assert many._repr_html_().startswith("<table><caption>ConfusionCounts: 50 samples, 50 classes</caption></table><p>")

@@ -128,7 +128,7 @@ def test_the_top_of_a_page_says_that_nothing_stands_out():
     y = np.arange(600) % 5
     guess = np.where(np.random.default_rng(0).random(600) < 0.7, y, np.random.default_rng(1).integers(0, 5, 600))
     found = cmfast.report(y, guess, n_replicates=20)
-    assert "5 classes, 600 samples. No confusion of model stands out." in found.html
+    assert "5 classes, 600 samples. No confusion of <bdi>model</bdi> stands out." in found.html
     assert found.to_dict()["models"][0]["standing"]["pairs"] == []
     assert "no confusion changes its rank beyond chance" in found.html
     assert set(found.to_dict()["models"][0]["classes"]["taken_for"]) == {-1}
@@ -141,7 +141,7 @@ def test_where_balancing_changes_a_rank_beyond_chance_it_is_said():
     one = found.to_dict()["models"][0]
     assert {(p["first"], p["second"]) for p in one["standing"]["moved"]} == {("2", "3"), ("0", "1")}
     assert one["standing"]["balanced"] == {"first": "2", "second": "3"}
-    assert "when all classes count alike, 2 and 3 are confused most" in found.html
+    assert "when all classes count alike, <bdi>2</bdi> and <bdi>3</bdi> are confused most" in found.html
     assert "confusions whose rank changes beyond chance" in found.html
     assert one["classes"]["taken_for"] == [1, 0, 3, 2]
 
