@@ -50,6 +50,7 @@ class Found(NamedTuple):
     residual: float
     worst: float
     n_iter: int
+    certain: bool = False  # whether a bound of how far off cells may be decided, and no estimate
 
 
 class _Step(NamedTuple):
@@ -70,6 +71,7 @@ class _Doubt:
         self.least_cell: Any = None
         self.eigenvalue: Any = None
         self.moved = 0.0
+        self.certain = False  # whether the error is a bound
 
     def vanishing(self, x: Any, missed: float) -> bool:
         """Return whether some cell may have to vanish: those are smaller than what is missed of all sums."""
@@ -78,8 +80,11 @@ class _Doubt:
 
     def error(self, x: Any, r: Any, g: Any) -> float:
         """Return about how far off a cell may be, of itself."""
-        by_cells: float = (float(np.abs(g).sum()) + self.rounding) / self.least_cell
-        if by_cells <= MOST_ERROR:
+        by_cells: float = (
+            (float(np.abs(g).sum()) + self.rounding) / self.least_cell if self.least_cell > 0.0 else math.inf
+        )
+        self.certain = by_cells <= MOST_ERROR
+        if self.certain:
             return by_cells
         size = 2.0 * math.sqrt(float((g * g / r).sum()) / float(self.s.min()))
         if self.eigenvalue is None:
@@ -109,7 +114,7 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
         residual, worst = missed / total, float(np.abs(g / s).max())
 
         def found(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> Found:
-            return Found(status, x, residual, worst, passes.count)
+            return Found(status, x, residual, worst, passes.count, status == OK and doubt.certain)
 
         if not (worst < np.inf and bool((r > 0.0).all()) and bool((x < np.inf).all())):
             return found(RANGE if judged else task.judge() or RANGE)
