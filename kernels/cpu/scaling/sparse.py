@@ -153,7 +153,7 @@ def _nothing(p):
 
 
 def _newton_steps(p, cells, begin):
-    """Scale by Newton's method; where cells have to vanish, once more without them; what is in doubt as dense tables."""
+    """Scale by Newton's method, without cells that have to vanish, and what is in doubt as dense tables."""
     R, C = len(p.u), len(p.v)
     if R == 0:
         return _Found(OK, p.u, p.v, cells, 1, _nothing(p))
@@ -185,36 +185,39 @@ def _newton_steps(p, cells, begin):
         found = balancing_newton.solve(task, longest, start)
         n_iter += found.n_iter
         status, x, y = found.status, found.x[:R], found.x[R:]
-        is_doubtful = status in DOUBTFUL and not found.certain and _has_passes(p, n_iter)
-        if is_doubtful and not is_judged[0] and any(_is_small(*one) for one in _components(p, now)):
-            status = judge() or status
+        if status in DOUBTFUL and not found.certain and (p.max_iter is None or n_iter < p.max_iter):
+            components = _doubtful_components(p, now, status, x, y)
+            if not is_judged[0] and any(map(_is_small, components)):
+                status = judge() or status
+            if status in DOUBTFUL:
+                status, more = _scale_components(p, now, components, status, x, y, n_iter)
+                n_iter += more
         if status == LIMIT_ONLY:
             limit = LIMIT_ONLY
             continue
-        if is_doubtful and status in DOUBTFUL:
-            status, more = _scale_components(p, now, status, x, y, n_iter)
-            n_iter += more
         status = LIMIT_ONLY if status == OK and limit == LIMIT_ONLY else status
         return _Found(status, x, y, now, n_iter, proof)
 
 
-def _has_passes(p, n_iter):
-    return p.max_iter is None or n_iter < p.max_iter
-
-
-def _components(p, cells):
-    """Yield the connected parts of a table: the indices of their rows, columns and cells."""
+def _label(p, cells):
+    """Return the number of connected parts of a table, and that of each row, each column and each cell."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     R, C = len(p.u), len(p.v)
     edges = csr_array((np.ones(len(cells.rows), np.int8), (cells.rows, cells.columns + R)), shape=(R + C, R + C))
     count, label = connected_components(edges, directed=False)
-    return zip(*(_group(labels, count) for labels in (label[:R], label[R:], label[cells.rows])), strict=True)
+    return count, (label[:R], label[R:], label[cells.rows])
 
 
-def _is_small(rows, columns, _):
+def _components(count, labels):
+    """Yield the indices of the rows, columns and cells of each component."""
+    return zip(*(_group(label, count) for label in labels), strict=True)
+
+
+def _is_small(component):
     """Return whether a component may be made dense."""
+    rows, columns, _ = component
     return len(rows) * len(columns) <= SMALL_CELLS
 
 
@@ -230,7 +233,7 @@ def _allowed(p, cells):
         first = np.concatenate([[0], np.cumsum(np.bincount(cells.rows, minlength=R))]).astype(np.int64)
         return _zeros.allowed(first, cells.columns, p.u, p.v)
     status, dead = OK, np.zeros(len(cells.rows), np.bool_)
-    for rows, columns, at in _components(p, cells):
+    for rows, columns, at in _components(*_label(p, cells)):
         u, v = p.u[rows], p.v[columns]
         U, V = float(u.sum()), float(v.sum())
         marks = np.zeros(R, np.bool_), np.zeros(C, np.bool_)
@@ -240,7 +243,7 @@ def _allowed(p, cells):
         if len(at) == len(rows) * len(columns):
             continue
         i, j = np.searchsorted(rows, cells.rows[at]), np.searchsorted(columns, cells.columns[at])
-        if _is_small(rows, columns, at):
+        if _is_small((rows, columns, at)):
             M = np.zeros((len(rows), len(columns)))
             M[i, j] = 1.0
             found, gone, _, _, *proof = support(M, u, v)[:6]
@@ -257,44 +260,49 @@ def _allowed(p, cells):
     return _zeros.Allowed(status, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))
 
 
-def _scale_components(p, cells, status, x, y, n_iter):
+def _doubtful_components(p, cells, status, x, y):
+    """Return the components some cell of which may be far off.
+
+    No more flows through a cell than the sums of its component miss, and what rounding them may hide.
+    """
+    count, labels = _label(p, cells)
+    row, col, of = labels
+    if status != OK:
+        return list(_components(count, labels))
+    scaled = cells.values * x[cells.rows] * y[cells.columns]
+    rows, columns = (np.bincount(at, scaled, len(k)) for at, k in ((cells.rows, p.u), (cells.columns, p.v)))
+    longest = max(int(np.bincount(cells.rows).max()), int(np.bincount(cells.columns).max()))
+    missed = np.bincount(row, np.abs(rows - p.u), count) + np.bincount(col, np.abs(columns - p.v), count)
+    total = np.bincount(row, p.u, count) + np.bincount(col, p.v, count)
+    least = np.full(count, np.inf)
+    np.minimum.at(least, of, scaled)
+    sure = missed + balancing_newton.floor(longest) * total <= balancing_newton.MOST_ERROR * least
+    return [one for one, is_sure in zip(_components(count, labels), sure, strict=True) if not is_sure]
+
+
+def _scale_components(p, cells, components, status, x, y, n_iter):
     """Scale small components that are in doubt as dense tables; write their factors, return the status and passes.
 
     Sums say nothing of the cells between lines that are weakly coupled, and conjugate gradients, which estimate what
-    that may do to cells, need not see it; the dense solver bounds it. A component needs none of that where what its
-    sums miss is little beside its smallest cell.
+    that may do to cells, need not see it; the dense solver bounds it.
     """
-    worst, passes, settled = OK, 0, np.zeros(len(p.u), np.bool_)
-    for rows, columns, at in filter(lambda one: _is_small(*one), _components(p, cells)):
-        settled[rows] = True
-        u, v = p.u[rows], p.v[columns]
-        inner = cells.where(at)
-        i, j = np.searchsorted(rows, inner.rows), np.searchsorted(columns, inner.columns)
-        if status == OK and _is_certain(inner.values * x[inner.rows] * y[inner.columns], i, j, u, v):
+    worst, passes = OK, 0
+    for component in components:
+        if not _is_small(component):
+            worst = max(worst, status, key=DOUBTFUL.index)
             continue
+        rows, columns, at = component
         M = np.zeros((len(rows), len(columns)))
-        M[i, j] = inner.values
+        M[np.searchsorted(rows, cells.rows[at]), np.searchsorted(columns, cells.columns[at])] = cells.values[at]
         most = None if p.max_iter is None else p.max_iter - n_iter
-        _, row, col, _, n, found, *_ = launch.ipf(
-            M, u, v, None, None, tol=0.5 * p.tol, max_iter=most, num_threads=p.num_threads
-        )
+        options = {"tol": 0.5 * p.tol, "max_iter": most, "num_threads": p.num_threads}
+        _, row, col, _, n, found, *_ = launch.ipf(M, p.u[rows], p.v[columns], None, None, **options)
         passes = max(passes, int(n))
         if found not in (OK, UNDETERMINED, MAX_ITER):  # zeros that are judged otherwise by a rounding
             return (RANGE if status == RANGE else UNDETERMINED), passes
         x[rows], y[columns] = row, col
         worst = max(worst, int(found), key=DOUBTFUL.index)
-    if not settled.all():
-        worst = max(worst, status, key=DOUBTFUL.index)
     return worst, passes
-
-
-def _is_certain(scaled, i, j, u, v):
-    """Return whether no cell can be far off: no more flows through one than sums miss, and rounding them may hide."""
-    rows, columns = np.bincount(i, scaled, len(u)), np.bincount(j, scaled, len(v))
-    missed = np.abs(rows - u).sum() + np.abs(columns - v).sum()
-    longest = max(int(np.bincount(i).max()), int(np.bincount(j).max()))
-    rounding = balancing_newton.floor(longest) * (u.sum() + v.sum())
-    return missed + rounding <= balancing_newton.MOST_ERROR * scaled.min()
 
 
 def _sweep(p, cells, begin):
