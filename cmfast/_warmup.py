@@ -183,6 +183,7 @@ def _ipf_sparse() -> None:
     for M in (counts, counts + 0.5):
         cmfast.ipf(csr_array(M), sums, sums)
     cmfast.ipf(csr_array(np.array([[1.0, 1.0], [0.0, 1.0]])), on_failure="ignore")
+    cmfast.ipf(csr_array(np.triu(counts)), sums**2, sums**2, on_failure="ignore")
 
 
 def _balance() -> None:

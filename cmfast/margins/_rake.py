@@ -121,10 +121,12 @@ def rake(
     infinite or negative, an infinite target. TOTALS: categories that disagree. ZERO_LINE: a target that is not zero,
     to which no record adds anything. INFEASIBLE: no weights, within the bounds, have these totals, proved by `proof`.
     LIMIT_ONLY counts as success and warns: some weights are zero of which it is proved that they are less than 1e-9 of
-    the smallest of their targets, in units of the record, whatever the others are. RANGE: weights beyond float64.
-    MAX_ITER keeps its last weights. UNDETERMINED keeps its weights, which add up to the targets, as far as large
-    multipliers let them; but rounding these once would move a weight by more than 1e-4 of itself. CONVERGED means that
-    `residual` was measured on what is returned, that the last step moved no weight by more than 1e-3 of itself, and
+    the smallest of their targets, in units of the record, whatever the others are; with "logit" some weights are at a
+    bound, which no multiplier takes them to. RANGE: weights beyond float64.
+    MAX_ITER keeps its last weights; `max_iter` passes were not enough. UNDETERMINED keeps its weights, which more
+    passes would not improve: they add up to the targets as far as `residual` says, and rounding these once would move a
+    weight by more than 1e-4 of itself, or 200 steps led nowhere. CONVERGED means that `residual` was measured on what
+    is returned, that the last step moved no weight by more than 1e-3 of itself ("linear": of its design weight), and
     that `weight_error` is at most 1e-4.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any

@@ -46,7 +46,8 @@ def unmet(
         return f"totals met to {residual:.1e}, but their digits do not fix all weights (estimate {error:.1e})"
     if status is Status.LIMIT_ONLY:
         gone = int((one(result.weights, batch, 1, index) == 0.0).sum())
-        return f"no multipliers exist; in this limit {gone} records have a weight of zero"
+        where = f"{gone} records have a weight of zero" if gone else "some weights are at their bounds"
+        return f"no multipliers exist; in this limit {where}"
     if status is Status.INFEASIBLE:
         proofs = [result.proof] if axes is None else result.proof
         y = np.concatenate([one(proof, batch, core, index).ravel() for proof, core in zip(proofs, cores, strict=True)])

@@ -9,13 +9,13 @@ from cmfast.kernels.status import Status
 MEANING = {
     Status.CONVERGED: "the totals are met, measured again on the weights that are returned, and the weights are right",
     Status.MAX_ITER: "not converged; these are the last weights, give a larger max_iter=",
-    Status.LIMIT_ONLY: "no multipliers exist; these are the exact limit, with some weights at zero",
+    Status.LIMIT_ONLY: "no multipliers exist; these are the exact limit, with some weights at zero or at a bound",
     Status.INFEASIBLE: "no weights, nonnegative and within the bounds, have these totals",
     Status.TOTALS: "two targets disagree on the attributes that they share, or on the total",
     Status.INVALID: "a number is infinite or NaN, a weight negative, or a category beyond its target",
     Status.ZERO_LINE: "no record adds anything to a target that is not zero",
     Status.RANGE: "weights leave the range of float64",
-    Status.UNDETERMINED: "the totals are met, but their digits do not say what all weights are",
+    Status.UNDETERMINED: "the digits of the totals do not say what all weights are, and more passes would not either",
 }
 
 
@@ -37,7 +37,8 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         number; else NaN.
     residual : array of float64, shape (...)
         The largest distance of a total from its target over that, or a thousandth of what the total would be without
-        signs, if that is more. With attributes the distances in all categories of a target over the sum of these. Of
+        signs, if that is more; "linear", whose weights may be zero: or a millionth of what that was of the design
+        weights. With attributes the distances in all categories of a target over the sum of these. Of
         targets that need not be met: from the totals that the multipliers allow.
     weight_error : array of float64, shape (...)
         About how far off a weight may be, relative to itself ("linear": to its design weight): by the step that is

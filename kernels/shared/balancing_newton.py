@@ -22,6 +22,7 @@ SWEEPS = 3  # before Newton's method
 SUSPICIOUS = 15  # steps after which zeros are looked at that may forbid an answer
 NEWTON_STEPS = 200
 LEAST_FORCING = 1e-6
+FINEST_STEPS = 2  # beyond the tolerance, for a bound of how far off cells are in place of an estimate
 SHARPENING = 0.7  # how much better steps are solved as the residual falls
 ENOUGH = 0.3  # of the tolerance, of what a step leaves: more is of no use
 MOST_PRODUCTS = 20_000  # of one step
@@ -50,6 +51,7 @@ class Found(NamedTuple):
     residual: float
     worst: float
     n_iter: int
+    certain: bool = False  # whether a bound of how far off cells may be decided, and no estimate
 
 
 class _Step(NamedTuple):
@@ -70,16 +72,24 @@ class _Doubt:
         self.least_cell: Any = None
         self.eigenvalue: Any = None
         self.moved = 0.0
+        self.certain = False  # whether the error is a bound
 
     def vanishing(self, x: Any, missed: float) -> bool:
         """Return whether some cell may have to vanish: those are smaller than what is missed of all sums."""
         self.least_cell = self.passes.least(x) if self.least_cell is None else self.least_cell
         return not self.least_cell > missed + self.rounding
 
+    def enough(self, missed: float) -> float:
+        """Return what part of what is missed may be left for all cells to be right for certain; 1 if that is no use."""
+        left = 0.5 * MOST_ERROR * self.least_cell - self.rounding
+        return left / missed if 0.5 * self.rounding < left < missed else 1.0
+
     def error(self, x: Any, r: Any, g: Any) -> float:
         """Return about how far off a cell may be, of itself."""
-        by_cells: float = (float(np.abs(g).sum()) + self.rounding) / self.least_cell
-        if by_cells <= MOST_ERROR:
+        missed, least = float(np.abs(g).sum()) + self.rounding, self.least_cell
+        by_cells: float = missed / least if least > 0.0 else math.inf
+        self.certain = by_cells <= MOST_ERROR
+        if self.certain:
             return by_cells
         size = 2.0 * math.sqrt(float((g * g / r).sum()) / float(self.s.min()))
         if self.eigenvalue is None:
@@ -101,6 +111,7 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
     for _ in range(SWEEPS):
         x = x * np.sqrt(s / passes.sums(x))
     width, before, steps, judged, doubt = np.inf, np.inf, 0, False, _Doubt(passes, s, rounding)
+    finest = FINEST_STEPS
     while True:
         passes.checkpoint()
         r = passes.sums(x)
@@ -109,7 +120,7 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
         residual, worst = missed / total, float(np.abs(g / s).max())
 
         def found(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> Found:
-            return Found(status, x, residual, worst, passes.count)
+            return Found(status, x, residual, worst, passes.count, status == OK and doubt.certain)
 
         if not (worst < np.inf and bool((r > 0.0).all()) and bool((x < np.inf).all())):
             return found(RANGE if judged else task.judge() or RANGE)
@@ -120,8 +131,12 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
             judged, status = True, task.judge()
             if status != OK:
                 return found(status)
+        finer = 1.0
         if fits:
             doubt.vanishing(x, missed)
+            if task.shift and finest > 0 and not (stalled or ends):
+                finer, finest = doubt.enough(missed), finest - 1
+        if fits and finer == 1.0:
             right = doubt.error(x, r, g) <= MOST_ERROR
             if right or stalled or ends:
                 return found(OK if right else UNDETERMINED)
@@ -129,7 +144,9 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
             return found(MAX_ITER)
         enough = ENOUGH * even * tol / max(residual, worst, ROUNDING)
         forcing = min(0.1, max(LEAST_FORCING, enough, residual**SHARPENING))
-        d, _ = direction(passes, x, r, g, forcing, (ENOUGH * tol) ** 2 * float(s.min()))
+        if finer < 1.0:
+            forcing = ENOUGH * even * finer
+        d, _ = direction(passes, x, r, g, forcing, (ENOUGH * tol) ** 2 * float(s.min()) if finer == 1.0 else 0.0)
         steps += 1
         before, (width, rho) = width, _widths(d, task.shift)
         if rho > SAFE_WIDTH:

@@ -1,7 +1,7 @@
 """Where the search for the multipliers of one set of weights is: what they are, what is missed, how far to go."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ TRIALS = 40
 STUCK, FREED = 1e-6, 1e-8  # part of a step where steps send each other back over a bend, and what damps the next one
 LONG = 100.0  # width from which on the length is looked for where targets need not be met
 CANCELS = 1e-3  # part of what a column adds up to, signs aside, that its target counts for at least
+FAINT_PART = 1e-6  # part of what a column added up to, below which linear weights round its sum
 EXACT = 1e-15  # of a sum, which rounding leaves
 
 
@@ -39,9 +40,10 @@ class Problem(NamedTuple):
     num_threads: int | None
 
 
-def missed_part(p, goals, sums, sizes):
-    """Return the most that a margin is off, over what it should be."""
+def missed_part(p, goals, sums, sizes, least=0.0):
+    """Return the most that a margin is off, over what it should be, or `least` of each column if that is more."""
     asked = ~np.isnan(goals)
+    sizes = np.maximum(sizes, least / CANCELS)
     if p.layout is None:
         size = np.maximum(np.abs(goals), CANCELS * sizes)
         part = np.abs(goals - sums) / np.where(size > 0.0, size, 1.0)
@@ -67,6 +69,10 @@ class Search:
         self.multipliers, self.z = np.zeros(K), np.zeros(n)
         self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)
         self.sums, self.sizes = np.empty(K), np.empty(K)
+        self.least: Any = 0.0  # of a sum, that what is missed of it is compared with
+        if p.rule == LINEAR:
+            self.passes.add_up(q, self.sums, self.sizes)
+            self.least = FAINT_PART * self.sizes
         self.squares = np.empty(K) if p.rule == TRUNCATED else None  # of what records have, the weights times each
         self.tried: float | None = None  # part of the way at whose end the records are weighed
         self.width, self.before = np.inf, np.inf
@@ -164,7 +170,8 @@ class Search:
 
     def residual(self):
         """Return the most that a margin is off, over what it should be."""
-        return missed_part(self.p, np.where(self.asked, self.goals(), np.nan), self.sums, self.sizes)
+        goals = np.where(self.asked, self.goals(), np.nan)
+        return missed_part(self.p, goals, self.sums, self.sizes, self.least)
 
     def goals(self):
         """Return the targets, those that need not be met as they are softened."""

@@ -78,7 +78,8 @@ class _Program:
             return False
         y = found.eqlin.marginals / self.size
         room, size, _ = self._room(y)
-        if not -room > CERTAIN * size:
+        reached = self.q * np.where(self.high < np.inf, self.high, np.maximum(self.low, 1.0))
+        if not -room > max(CERTAIN * size, ROUNDING * float(reached @ (abs(self.A) @ np.abs(y)))):
             return False
         self.s.proof[:] = 0.0
         self.s.proof[self.asked] = y

@@ -7,6 +7,9 @@ from cmfast.kernels.cpu.margins._rows import along, bury, reach
 from cmfast.kernels.shared.margins import CERTAIN, LINEAR
 from cmfast.kernels.status import INFEASIBLE, OK
 
+ROUNDING = 1e-13  # of the magnitudes that are added up, which a gap must exceed
+LARGE = 1e3  # times the weights, of those that count as none
+
 
 def refuted(s, d, z):
     """Return whether a step or the multipliers prove that no weights have these totals; keep them if so.
@@ -23,7 +26,7 @@ def refuted(s, d, z):
         for kept in (hard,) if (signed == hard).all() else (hard, signed):
             y, along_y = _kept(s, one, along_one, kept)
             gap, size, *_ = _gap(s, y, along_y)
-            if gap > CERTAIN * size:
+            if gap > CERTAIN * size and gap > ROUNDING * _magnitude(s, y):
                 s.proof[:] = y
                 return True
     return False
@@ -50,6 +53,14 @@ def _gap(s, y, z):
     return product - min(by_bounds, by_total), size, by_bounds - product, by_total - product, top
 
 
+def _magnitude(s, y):
+    """Return what bounded weights times a combination add up to at most, signs aside: what rounding is relative to."""
+    rows, p = s.p.rows, s.p
+    sizes = np.empty(len(s.q))
+    along(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
+    return float((s.q * np.where(p.high < np.inf, p.high, np.maximum(p.low, 1.0))) @ sizes)
+
+
 def _contradicts(s, y):
     """Return whether a combination of the columns is zero on every record, but not of their targets."""
     rows = s.p.rows
@@ -57,6 +68,8 @@ def _contradicts(s, y):
     sizes = np.empty(len(s.q))
     along(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
     products = np.where(s.asked & s.hard, s.targets, 0.0) * y
+    if not abs(products.sum()) > LARGE * float(np.maximum(s.q, np.abs(s.x)) @ np.abs(s.scratch)):
+        return False  # weights not much larger than these have what is left of such a sum
     alive = s.q > 0.0
     if np.abs(s.scratch[alive]).max(initial=0.0) > CERTAIN * sizes[alive].max(initial=0.0):
         return False

@@ -1,6 +1,6 @@
 """Newton's method on the multipliers of one set of weights, and how far off these are at its end."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Found(NamedTuple):
     error: float
     n_iter: int
     goals: np.ndarray  # the targets that were met: made to agree, and softened
+    least: Any  # of a sum, that what is missed of it is compared with
 
 
 def search(p, q, targets):
@@ -53,14 +54,18 @@ def search(p, q, targets):
         status, error = _judged(s)
     if _is_doubtful(s, status):
         status, error = _settled(s, status, error)
+    if status == MAX_ITER and s.passes.count < p.max_iter:
+        status = UNDETERMINED  # more passes change nothing
     if status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
-        return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets)
+        return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least)
     goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
     weigh(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
+    if p.rule == LINEAR:
+        ratio[np.abs(ratio) <= NOISE] = 0.0
     if s.held is not None:
         ratio[s.held] = s.held_at / before[s.held]
-    return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals)
+    return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals, s.least)
 
 
 def _is_doubtful(s, status):

@@ -119,9 +119,9 @@ def _move(p, records, q, targets, moved, lines, numbers, k):
     out = q * records.apart(found.ratio)
     sizes = np.empty(len(targets))
     Passes(p.rows, len(targets), p.num_threads).add_up(records.together(out), sums, sizes)
-    residual[k], error[k] = missed_part(p, found.goals, sums, sizes), found.error
+    residual[k], error[k] = missed_part(p, found.goals, sums, sizes, found.least), found.error
     moved[:] = out
     if found.status != LIMIT_ONLY:
         multipliers[:] = found.multipliers
     if found.status in (OK, LIMIT_ONLY) and residual[k] > p.tol:
-        status[k] = MAX_ITER
+        status[k] = MAX_ITER if found.n_iter >= p.max_iter else UNDETERMINED

@@ -8,10 +8,15 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.balancing import _zeros
 from cmfast.kernels.cpu.balancing._packing import pack
 from cmfast.kernels.cpu.balancing._pixels import Passes
-from cmfast.kernels.cpu.scaling._rules import check_targets
+from cmfast.kernels.cpu.scaling import launch
+from cmfast.kernels.cpu.scaling._rules import check_targets, compare_totals
+from cmfast.kernels.cpu.zeros.support import support
 from cmfast.kernels.shared import balancing_newton
-from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals, line_bound
-from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
+from cmfast.kernels.shared.scaling import MOST_SWEEPS, SMALL_CELLS, goals, line_bound
+from cmfast.kernels.status import INFEASIBLE, INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
+
+SPREAD = 1e-6  # of the total, of the smallest target: below it zeros are judged by component
+DOUBTFUL = (OK, UNDETERMINED, MAX_ITER, RANGE)  # from best to worst, which a dense table may change
 
 
 class _Cells(NamedTuple):
@@ -148,18 +153,18 @@ def _nothing(p):
 
 
 def _newton_steps(p, cells, begin):
-    """Scale by Newton's method; where cells have to vanish, once more without them."""
+    """Scale by Newton's method, without cells that have to vanish, and what is in doubt as dense tables."""
     R, C = len(p.u), len(p.v)
     if R == 0:
         return _Found(OK, p.u, p.v, cells, 1, _nothing(p))
     good = all(one is not None and bool(((one > 0.0) & (one < np.inf)).all()) for one in begin)
     start = np.concatenate(begin) if good else None
-    kept, n_iter, limit = [cells], 0, OK
+    kept, n_iter, limit, is_judged = [cells], 0, OK, [False]
     proof = _nothing(p)
 
     def judge():
-        first = np.concatenate([[0], np.cumsum(np.bincount(cells.rows, minlength=R))]).astype(np.int64)
-        found = _zeros.allowed(first, cells.columns, p.u, p.v)
+        is_judged[0] = True
+        found = _allowed(p, cells)
         kept[0] = cells.where(~found.dead)
         for marks, one in zip(proof, (found.rows, found.columns), strict=True):
             marks[:] = one
@@ -179,10 +184,125 @@ def _newton_steps(p, cells, begin):
         )
         found = balancing_newton.solve(task, longest, start)
         n_iter += found.n_iter
-        if found.status != LIMIT_ONLY:
-            status = LIMIT_ONLY if found.status == OK and limit == LIMIT_ONLY else found.status
-            return _Found(status, found.x[:R], found.x[R:], now, n_iter, proof)
-        limit = LIMIT_ONLY
+        status, x, y = found.status, found.x[:R], found.x[R:]
+        if status in DOUBTFUL and not found.certain and (p.max_iter is None or n_iter < p.max_iter):
+            components = _doubtful_components(p, now, status, x, y)
+            if not is_judged[0] and any(map(_is_small, components)):
+                status = judge() or status
+            if status in DOUBTFUL:
+                status, more = _scale_components(p, now, components, status, x, y, n_iter)
+                n_iter += more
+        if status == LIMIT_ONLY:
+            limit = LIMIT_ONLY
+            continue
+        status = LIMIT_ONLY if status == OK and limit == LIMIT_ONLY else status
+        return _Found(status, x, y, now, n_iter, proof)
+
+
+def _label(p, cells):
+    """Return the number of connected parts of a table, and that of each row, each column and each cell."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    R, C = len(p.u), len(p.v)
+    edges = csr_array((np.ones(len(cells.rows), np.int8), (cells.rows, cells.columns + R)), shape=(R + C, R + C))
+    count, label = connected_components(edges, directed=False)
+    return count, (label[:R], label[R:], label[cells.rows])
+
+
+def _components(count, labels):
+    """Yield the indices of the rows, columns and cells of each component."""
+    return zip(*(_group(label, count) for label in labels), strict=True)
+
+
+def _is_small(component):
+    """Return whether a component may be made dense."""
+    rows, columns, _ = component
+    return len(rows) * len(columns) <= SMALL_CELLS
+
+
+def _group(labels, count):
+    """Return the indices of each label."""
+    return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
+
+
+def _allowed(p, cells):
+    """Say what zeros allow: of targets of all sizes by component, as a slack of the total would hide small ones."""
+    R, C = len(p.u), len(p.v)
+    if min(p.u.min(), p.v.min()) >= SPREAD * p.total:
+        first = np.concatenate([[0], np.cumsum(np.bincount(cells.rows, minlength=R))]).astype(np.int64)
+        return _zeros.allowed(first, cells.columns, p.u, p.v)
+    status, dead = OK, np.zeros(len(cells.rows), np.bool_)
+    for rows, columns, at in _components(*_label(p, cells)):
+        u, v = p.u[rows], p.v[columns]
+        U, V = float(u.sum()), float(v.sum())
+        marks = np.zeros(R, np.bool_), np.zeros(C, np.bool_)
+        marks[0][rows], marks[1][columns] = True, True
+        if compare_totals(U, V) != OK:  # if these ask for too little the others ask for too much
+            return _zeros.Allowed(INFEASIBLE, dead, *(marks if U > V else (~marks[0], ~marks[1])))
+        if len(at) == len(rows) * len(columns):
+            continue
+        i, j = np.searchsorted(rows, cells.rows[at]), np.searchsorted(columns, cells.columns[at])
+        if _is_small((rows, columns, at)):
+            M = np.zeros((len(rows), len(columns)))
+            M[i, j] = 1.0
+            found, gone, _, _, *proof = support(M, u, v)[:6]
+            gone = gone[i, j]
+        else:
+            first = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=len(rows)))]).astype(np.int64)
+            found, gone, *proof = _zeros.allowed(first, j, u, v * (U / V))
+        if found == INFEASIBLE:
+            for mark, of, one in zip(marks, (rows, columns), proof, strict=True):
+                mark[of] = one
+            return _zeros.Allowed(INFEASIBLE, dead, *marks)
+        dead[at] = gone
+        status = max(status, int(found))
+    return _zeros.Allowed(status, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))
+
+
+def _doubtful_components(p, cells, status, x, y):
+    """Return the components some cell of which may be far off.
+
+    No more flows through a cell than the sums of its component miss, and what rounding them may hide.
+    """
+    count, labels = _label(p, cells)
+    row, col, of = labels
+    if status != OK:
+        return list(_components(count, labels))
+    scaled = cells.values * x[cells.rows] * y[cells.columns]
+    rows, columns = (np.bincount(at, scaled, len(k)) for at, k in ((cells.rows, p.u), (cells.columns, p.v)))
+    longest = max(int(np.bincount(cells.rows).max()), int(np.bincount(cells.columns).max()))
+    missed = np.bincount(row, np.abs(rows - p.u), count) + np.bincount(col, np.abs(columns - p.v), count)
+    total = np.bincount(row, p.u, count) + np.bincount(col, p.v, count)
+    least = np.full(count, np.inf)
+    np.minimum.at(least, of, scaled)
+    sure = missed + balancing_newton.floor(longest) * total <= balancing_newton.MOST_ERROR * least
+    return [one for one, is_sure in zip(_components(count, labels), sure, strict=True) if not is_sure]
+
+
+def _scale_components(p, cells, components, status, x, y, n_iter):
+    """Scale small components that are in doubt as dense tables; write their factors, return the status and passes.
+
+    Sums say nothing of the cells between lines that are weakly coupled, and conjugate gradients, which estimate what
+    that may do to cells, need not see it; the dense solver bounds it.
+    """
+    worst, passes = OK, 0
+    for component in components:
+        if not _is_small(component):
+            worst = max(worst, status, key=DOUBTFUL.index)
+            continue
+        rows, columns, at = component
+        M = np.zeros((len(rows), len(columns)))
+        M[np.searchsorted(rows, cells.rows[at]), np.searchsorted(columns, cells.columns[at])] = cells.values[at]
+        most = None if p.max_iter is None else p.max_iter - n_iter
+        options = {"tol": 0.5 * p.tol, "max_iter": most, "num_threads": p.num_threads}
+        _, row, col, _, n, found, *_ = launch.ipf(M, p.u[rows], p.v[columns], None, None, **options)
+        passes = max(passes, int(n))
+        if found not in (OK, UNDETERMINED, MAX_ITER):  # zeros that are judged otherwise by a rounding
+            return (RANGE if status == RANGE else UNDETERMINED), passes
+        x[rows], y[columns] = row, col
+        worst = max(worst, int(found), key=DOUBTFUL.index)
+    return worst, passes
 
 
 def _sweep(p, cells, begin):
