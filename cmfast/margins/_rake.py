@@ -135,8 +135,8 @@ def rake(
 
     Records that are alike are counted together where that leaves at most three quarters of them, so that few attributes
     cost little more than reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error`
-    is larger then, by the least eigenvalue that these have seen: a bound if they have seen the least. Above 3,000 columns what they do not reach is
-    UNDETERMINED.
+    is larger then, by the least eigenvalue that these have seen: a bound if they have seen the least. Above 3,000
+    columns what they do not reach is UNDETERMINED.
 
     References
     ----------
