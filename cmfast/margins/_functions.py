@@ -123,10 +123,10 @@ def ipf_nd(
     they are less than 1e-9 of the smallest of their lines. MAX_ITER keeps its last iterate. UNDETERMINED keeps its
     table, whose margins are right; but rounding the targets once would move a cell by more than 1e-4. CONVERGED means
     that `residual` was measured on what is returned, that the last step moved no cell by more than 1e-3, and that
-    `cell_error` is at most 1e-4. Synchronises the device for tables of a shape that is new there, and for statuses
-    unless `on_failure` is "ignore". Reproducible: same input, same bits, for any `num_threads` and neighbours in the
-    batch; on the CPU, with more than 64 lines beside those of the largest margin, where the linear algebra library is
-    the same and has as many threads.
+    `cell_error`, an estimate, is at most 1e-4. Synchronises the device for tables of a shape that is new there, and for
+    statuses unless `on_failure` is "ignore". Reproducible: same input, same bits, for any `num_threads` and neighbours
+    in the batch; on the CPU, with more than 64 lines beside those of the largest margin, where the linear algebra
+    library is the same and has as many threads.
 
     Memory, where there are more than 64 such lines and sweeps are not quick: eight bytes for each pair of them; above
     3,000, where conjugate gradients take the steps, a few hundred for each line. Where these do not, and there are at

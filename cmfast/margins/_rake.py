@@ -127,7 +127,7 @@ def rake(
     passes would not improve: they add up to the targets as far as `residual` says, and rounding these once would move a
     weight by more than 1e-4 of itself, or 200 steps led nowhere. CONVERGED means that `residual` was measured on what
     is returned, that the last step moved no weight by more than 1e-3 of itself ("linear": of its design weight), and
-    that `weight_error` is at most 1e-4.
+    that `weight_error`, an estimate, is at most 1e-4.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
@@ -135,8 +135,8 @@ def rake(
 
     Records that are alike are counted together where that leaves at most three quarters of them, so that few attributes
     cost little more than reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error`
-    is a bound then, by the least eigenvalue that these have seen. Above 3,000 columns what they do not reach is
-    UNDETERMINED.
+    is larger then, by the least eigenvalue that these have seen: a bound if they have seen the least. Above 3,000
+    columns what they do not reach is UNDETERMINED.
 
     References
     ----------

@@ -135,7 +135,9 @@ def ipf(
         With Newton's method the sweeps it starts from (five at most) and a step under way are finished in any case.
         From 200 on, a matrix that small rows, columns or cells are in doubt of may take as many as 200 steps more.
     solver : {"auto", "newton", "sinkhorn"}
-        ``"sinkhorn"`` is algorithm 1 of the paper and nothing else; it ends where every row and column fits.
+        ``"sinkhorn"`` is algorithm 1 of the paper and nothing else; it ends where every row and column fits, and
+        CONVERGED is said of these alone, not of cells: of 3,345 CONVERGED tables with widely spread cells 30 had a
+        cell off by more than 1e-4, one by a factor of 4.5e8 (docs/scaling_proof.md).
         ``"newton"`` converges in a few steps where that takes thousands of sweeps; ``"auto"`` picks per matrix. These
         two also demand that the last step was small, so that small cells are right and not only the sums.
     start : ScalingResult or (row_scale, col_scale), optional
@@ -185,7 +187,9 @@ def ipf(
     Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
     default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision); those of
     matrices with targets to 1e-4, of at most 512 lines on the shorter side: a bound of what rounding the targets may do
-    decides, wherever small cells leave any doubt.
+    decides, wherever small cells leave any doubt. So it does for sparse matrices whose connected components have at
+    most 16,384 places each, zeros included; cells of larger components are bounded by what the sums miss, and where
+    that is too little to say, estimated.
 
     References
     ----------

@@ -6,45 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 import spread_tables
+from scaling_paths import PATHS, SWEEPS
 
 import cmfast
 from cmfast import Status
 
 TRUE = {Status.CONVERGED, Status.UNDETERMINED, Status.MAX_ITER}
 SHORT = {family: 60 if spread_tables.is_quick(family) else 3 for family in spread_tables.FAMILIES}
-
-
-def scale_sparse(M, u, v, **options):
-    """Scale tables one by one, each as a sparse matrix."""
-    found = [
-        cmfast.ipf(scipy.sparse.csr_array(M[k]), u[k], v[k], on_failure="ignore", **options) for k in range(len(M))
-    ]
-    return np.stack([one.matrix.toarray() for one in found]), np.array([one.status for one in found])
-
-
-def scale_logits(M, u, v, **options):
-    result = cmfast.ipf(np.log(M), u, v, logits=True, on_failure="ignore", **options)
-    return result.matrix, result.status
-
-
-def scale_newton(M, u, v):
-    result = cmfast.ipf(M, u, v, solver="newton", on_failure="ignore")
-    return result.matrix, result.status
-
-
-PATHS = {"sparse": scale_sparse, "logits": scale_logits, "newton": scale_newton}
-
-
-def sweep_dense(M, u, v):
-    result = cmfast.ipf(M, u, v, solver="sinkhorn", on_failure="ignore")
-    return result.matrix, result.status
-
-
-SWEEPS = {
-    "dense": sweep_dense,
-    "sparse": lambda M, u, v: scale_sparse(M, u, v, solver="sinkhorn"),
-    "logits": lambda M, u, v: scale_logits(M, u, v, solver="sinkhorn"),
-}
 
 
 def assert_right(path, family, number, seed):
@@ -124,7 +92,7 @@ def test_a_cell_of_a_sparse_table_between_weakly_coupled_lines():
     rng = np.random.default_rng(5)
     family = "2 x 2, couplings to 1e-16, integer margins"
     M, u, v = spread_tables.FAMILIES[family](rng, 40)
-    P, status = scale_sparse(M, u, v)
+    P, status = PATHS["sparse"](M, u, v)
     assert (status == Status.CONVERGED).all()
     assert max(spread_tables.errors(*each)[1] for each in zip(M, u, v, P, strict=True)) <= 1e-4
 

@@ -69,10 +69,10 @@ class Search:
         self.multipliers, self.z = np.zeros(K), np.zeros(n)
         self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)
         self.sums, self.sizes = np.empty(K), np.empty(K)
-        self.least: Any = 0.0  # of a sum, that what is missed of it is compared with
+        self.least_sums: Any = 0.0  # of each column, that what is missed of it is compared with
         if p.rule == LINEAR:
             self.passes.add_up(q, self.sums, self.sizes)
-            self.least = FAINT_PART * self.sizes
+            self.least_sums = FAINT_PART * self.sizes
         self.squares = np.empty(K) if p.rule == TRUNCATED else None  # of what records have, the weights times each
         self.tried: float | None = None  # part of the way at whose end the records are weighed
         self.width, self.before = np.inf, np.inf
@@ -171,7 +171,7 @@ class Search:
     def residual(self):
         """Return the most that a margin is off, over what it should be."""
         goals = np.where(self.asked, self.goals(), np.nan)
-        return missed_part(self.p, goals, self.sums, self.sizes, self.least)
+        return missed_part(self.p, goals, self.sums, self.sizes, self.least_sums)
 
     def goals(self):
         """Return the targets, those that need not be met as they are softened."""

@@ -35,7 +35,7 @@ class Found(NamedTuple):
     error: float
     n_iter: int
     goals: np.ndarray  # the targets that were met: made to agree, and softened
-    least: Any  # of a sum, that what is missed of it is compared with
+    least_sums: Any  # of each column, that what is missed of it is compared with
 
 
 def search(p, q, targets):
@@ -57,7 +57,7 @@ def search(p, q, targets):
     if status == MAX_ITER and s.passes.count < p.max_iter:
         status = UNDETERMINED  # more passes change nothing
     if status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
-        return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least)
+        return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
     goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
     weigh(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
@@ -65,7 +65,7 @@ def search(p, q, targets):
         ratio[np.abs(ratio) <= NOISE] = 0.0
     if s.held is not None:
         ratio[s.held] = s.held_at / before[s.held]
-    return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals, s.least)
+    return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals, s.least_sums)
 
 
 def _is_doubtful(s, status):

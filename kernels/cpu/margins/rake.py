@@ -119,7 +119,7 @@ def _move(p, records, q, targets, moved, lines, numbers, k):
     out = q * records.apart(found.ratio)
     sizes = np.empty(len(targets))
     Passes(p.rows, len(targets), p.num_threads).add_up(records.together(out), sums, sizes)
-    residual[k], error[k] = missed_part(p, found.goals, sums, sizes, found.least), found.error
+    residual[k], error[k] = missed_part(p, found.goals, sums, sizes, found.least_sums), found.error
     moved[:] = out
     if found.status != LIMIT_ONLY:
         multipliers[:] = found.multipliers
