@@ -1,7 +1,7 @@
-"""Saved states of every kind: ``python tests/harness/saved_states.py NAME`` writes one more file of them, of this name.
+"""Saved states of every kind: ``python tests/harness/saved_states.py NAME`` writes one more file of them.
 
-The files of earlier versions stay in ``tests/data/saved`` for good: what somebody saved has to load. They were written by
-this program, run with the package of that time; a kind that a version did not have yet is named and left out.
+The files of earlier versions stay in ``tests/data/saved`` for good: what somebody saved has to load. They were written
+by this program, run with the package of that time; a kind that a version did not have yet is named and left out.
 """
 
 import base64
