@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core import validate
 from cmfast._core.annotations import Array
 from cmfast._core.markup import remove_isolates
-from cmfast._report import _asked, _data, _extra_sections, _facts, _more, _page, _samples
+from cmfast._report import _asked, _data, _extra_sections, _facts, _many, _more, _page, _samples
 from cmfast._report._html_report import HtmlReport
 
 __all__ = ["HtmlReport", "report"]
@@ -100,7 +100,8 @@ def report(
     replicates = validate.count("n_replicates", n_replicates, least=2)
     asked = _asked.Asked(level, smoothing, replicates, int(rng), validate.num_threads(num_threads))
     predictions = _samples.models(y_pred)
-    counted = _samples.counted(y_true, predictions, labels, groups)
+    listed = groups is None and embeddings is None and scores is None  # each of which needs dense matrices
+    counted = _samples.counted(y_true, predictions, labels, groups, listed=listed)
     return _written(y_true, predictions, counted, embeddings, scores, title, asked)
 
 
@@ -115,9 +116,15 @@ def _written(
 ) -> HtmlReport:
     """Compute what is said, and say it."""
     names = [_facts.named(label) for label in counted.labels]
-    models = [_facts.model(_facts.named(name), M, names, asked) for name, M in counted.matrices.items()]
+    shown = None
+    if counted.cells:
+        shown = _many.choose_classes(next(iter(counted.cells.values())))
+        models = [_many.model(_facts.named(name), cells, names, shown, asked) for name, cells in counted.cells.items()]
+    else:
+        models = [_facts.model(_facts.named(name), M, names, asked) for name, M in counted.matrices.items()]
     facts: dict[str, Any] = {"title": title or "Confusion report", "labels": names, "level": asked.level}
-    facts["samples"] = int(models[0].M.sum())
+    facts["samples"] = int(models[0].facts["classes"]["support"].sum())
+    facts["shown"] = len(names) if shown is None else len(shown)
     facts["models"] = [one.facts for one in models]
     facts["comparison"] = _more.two_models(counted, asked)
     facts["groups"] = _more.groups(counted, asked)
@@ -134,7 +141,7 @@ def _written(
     sections = [*facts["models"], *(facts[name] for name in _extra_sections.NAMES if facts.get(name))]
     facts["notes"] = list(dict.fromkeys(note for section in sections for note in section["notes"]))
     matrices = [one.M for one in models]
-    page = _page.whole(facts, matrices, _data.of_models(models, names, geometric))
+    page = _page.whole(facts, matrices, _data.of_models(models, names, geometric, shown))
     for section in (*sections, facts):
         section["notes"] = [remove_isolates(note) for note in section["notes"]]
     return HtmlReport(page, facts)

@@ -1,6 +1,7 @@
 """What the caller of a report chose, and the scaling that several of its sections share."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,3 +33,7 @@ class Scaled:
     def cells(self, M: np.ndarray) -> np.ndarray:
         """Return the bi-normalised matrix."""
         return np.asarray(self.rows[:, None] * (M + self.smoothing) * self.cols)
+
+    def at(self, i: Any, j: Any, counts: Any) -> Any:
+        """Return bi-normalised cells by their positions and counts."""
+        return self.rows[i] * (counts + self.smoothing) * self.cols[j]

@@ -1,34 +1,46 @@
 """What a report says of confusions: which stand out, which directions differ, whose ranks balancing changes."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cmfast import uncertainty
 from cmfast._core import ranks
 from cmfast._core.p_values import binomial, holm
+from cmfast._report import _cells
 from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
+from cmfast._report._cells import Cells
 
 Facts = dict[str, Any]
 MOVED = 8  # pairs that are listed because their rank changes
 
 
-class Balanced(NamedTuple):
-    """Cells of the bi-normalised matrix with their standard errors, where these are known."""
-
-    cells: np.ndarray
-    errors: np.ndarray | None
-
-
 def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
     """Return the largest confusions with intervals, and what of their order is beyond chance."""
-    rows, cols = np.nonzero(M)
-    pairs = ranks.pairs(rows, cols, M[rows, cols], len(M))
+    cells = _cells.of_matrix(M)
+    pairs, errors = ranks.pairs(*cells), _balanced_errors(M, scaled, asked)
+    in_balance = _ranks_in_balance(M, scaled, errors, pairs, asked)
+    return _of_pairs(cells, pairs, scaled, errors, in_balance, labels, asked)
+
+
+def of_cells(cells: Cells, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
+    """Return the same of so many classes that nothing is known of errors and ranks of balanced cells."""
+    return _of_pairs(cells, ranks.pairs(*cells), scaled, None, None, labels, asked)
+
+
+def _of_pairs(
+    cells: Cells,
+    pairs: ranks.Pairs,
+    scaled: Scaled,
+    errors: np.ndarray | None,
+    in_balance: np.ndarray | None,
+    labels: Sequence[str],
+    asked: Asked,
+) -> Facts:
     what = ranks.standing(pairs, asked.level)
-    balanced = _balanced(M, scaled, asked)
-    both = _both(balanced.cells, pairs)
-    in_balance = _ranks_in_balance(M, scaled, balanced, pairs, asked)
+    forth, back = scaled.at(pairs.first, pairs.second, pairs.forth), scaled.at(pairs.second, pairs.first, pairs.back)
+    both, support = (forth + back) / 2, cells.sums()[1]
     told = [
         {"first": labels[i], "second": labels[j], "forth": n, "back": m, "told": bool(d)}
         for i, j, n, m, d in zip(*pairs[:4], what.told, strict=True)
@@ -45,7 +57,7 @@ def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked
     found = [
         line | {"rank": what.ranks[k], "rank_balanced": None if in_balance is None else in_balance[k]}
         for k in order
-        for line in _lines(k, pairs, bool(what.told[k]), M, balanced, labels, asked)
+        for line in _lines(k, pairs, bool(what.told[k]), support, scaled, errors, labels, asked)
     ]
     return {"confusions": found, "standing": standing}
 
@@ -66,24 +78,19 @@ def taken_for(M: np.ndarray, level: float) -> np.ndarray:
     return out
 
 
-def _both(cells: np.ndarray, pairs: ranks.Pairs) -> np.ndarray:
-    return np.asarray((cells[pairs.first, pairs.second] + cells[pairs.second, pairs.first]) / 2)
-
-
-def _balanced(M: np.ndarray, scaled: Scaled, asked: Asked) -> Balanced:
-    """Return the cells when balanced, and their errors of few classes, scaled as they are."""
+def _balanced_errors(M: np.ndarray, scaled: Scaled, asked: Asked) -> np.ndarray | None:
+    """Return standard errors of balanced cells, of few classes that are scaled as they are; else None."""
     from scipy.special import ndtri
 
-    cells = scaled.cells(M)
     if scaled.smoothing or len(M) > FEW:
-        return Balanced(cells, None)
+        return None
     options: Facts = {"of": "bi", "method": "normal", "level": asked.level, "on_failure": "ignore"}
     found = uncertainty.interval(M, num_threads=asked.num_threads, **options)
-    return Balanced(cells, (found.high - found.low) / (2 * ndtri((1 + asked.level) / 2)))
+    return np.asarray((found.high - found.low) / (2 * ndtri((1 + asked.level) / 2)))
 
 
 def _ranks_in_balance(
-    M: np.ndarray, scaled: Scaled, balanced: Balanced, pairs: ranks.Pairs, asked: Asked
+    M: np.ndarray, scaled: Scaled, errors: np.ndarray | None, pairs: ranks.Pairs, asked: Asked
 ) -> np.ndarray | None:
     """Return the ranks of pairs that simultaneous intervals allow when balanced; None where errors are not known.
 
@@ -92,14 +99,15 @@ def _ranks_in_balance(
     """
     from scipy.special import ndtri
 
-    if balanced.errors is None or not np.isfinite(balanced.errors).all():
+    if errors is None or not np.isfinite(errors).all():
         return None
+    balanced = scaled.cells(M)
     tail = (1.0 - asked.level) / ranks.STATEMENTS / max(4 * pairs.n_pairs, 1)
-    reach = -ndtri(tail) * balanced.errors
+    reach = -ndtri(tail) * errors
     factors = scaled.rows[:, None] * scaled.cols
     few, many = ranks.poisson_ends(M.astype(np.float64), tail)
-    low = np.maximum(np.minimum(balanced.cells - reach, few * factors), 0.0)
-    high = np.minimum(np.maximum(balanced.cells + reach, many * factors), 1.0)
+    low = np.maximum(np.minimum(balanced - reach, few * factors), 0.0)
+    high = np.minimum(np.maximum(balanced + reach, many * factors), 1.0)
     upper = np.triu_indices(len(M), 1)
     ends = ranks.rank_ends(low[upper] + low.T[upper], high[upper] + high.T[upper], pairs.n_pairs, 0.0)
     place = np.zeros(M.shape, np.int64)
@@ -127,23 +135,31 @@ def _moved(
 
 
 def _lines(
-    k: int, pairs: ranks.Pairs, told: bool, M: np.ndarray, balanced: Balanced, labels: Sequence[str], asked: Asked
+    k: int,
+    pairs: ranks.Pairs,
+    told: bool,
+    support: np.ndarray,
+    scaled: Scaled,
+    errors: np.ndarray | None,
+    labels: Sequence[str],
+    asked: Asked,
 ) -> list[Facts]:
     """Return the directions of a pair where they differ, else both together."""
     i, j = int(pairs.first[k]), int(pairs.second[k])
+    M = {(i, j): pairs.forth[k], (j, i): pairs.back[k]}
     ways = [[(i, j)], [(j, i)]] if told else [[(i, j), (j, i)]]
     found = []
     for way in sorted(ways, key=lambda cells: -sum(M[cell] for cell in cells)):
-        count, of = sum(M[cell] for cell in way), sum(M[r].sum() for r, _ in way)
+        count, of = sum(M[cell] for cell in way), sum(support[r] for r, _ in way)
         if not count:
             continue
-        low, high = _row_ends(np.array([count]), np.array([of]), asked)
-        value = float(np.mean([balanced.cells[cell] for cell in way]))
+        low, high = share_ends(np.array([count]), np.array([of]), asked)
+        value = float(np.mean([scaled.at(*cell, M[cell]) for cell in way]))
         one: Facts = {"true": labels[way[0][0]], "predicted": labels[way[0][1]], "both_ways": not told, "count": count}
         one |= {"row": count / of, "low": low[0], "high": high[0], "balanced": value}
-        if balanced.errors is not None:
+        if errors is not None:
             # The two may go together, so their errors are added: the interval is too wide rather than too short.
-            reach = _reach(asked.level) * float(np.mean([balanced.errors[cell] for cell in way]))
+            reach = _reach(asked.level) * float(np.mean([errors[cell] for cell in way]))
             one |= {"balanced_low": max(value - reach, 0.0), "balanced_high": min(value + reach, 1.0)}
         found.append(one)
     return found
@@ -155,7 +171,7 @@ def _reach(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def _row_ends(counts: np.ndarray, of: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+def share_ends(counts: np.ndarray, of: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     """Return Wilson's intervals of shares: each is the recall of the first of two classes."""
     pairs = np.zeros((len(counts), 2, 2), np.int64)
     pairs[:, 0] = np.stack([counts, of - counts], axis=-1)

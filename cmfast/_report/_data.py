@@ -21,13 +21,19 @@ def packed(M: np.ndarray) -> dict[str, Any]:
     return {"kind": kind, "cells": b64encode(zlib.compress(cells.tobytes())).decode()}
 
 
-def of_models(models: Sequence[Model], labels: Sequence[str], geometric: np.ndarray | None) -> dict[str, Any]:
-    """Return all of it."""
+def of_models(
+    models: Sequence[Model], labels: Sequence[str], geometric: np.ndarray | None, shown: np.ndarray | None = None
+) -> dict[str, Any]:
+    """Return all of it; of so many classes that only some are `shown`, with the sums of their rows and columns."""
     parts: list[dict[str, Any]] = []
+    own = slice(None) if shown is None else shown
+    labels = labels if shown is None else [labels[k] for k in shown.tolist()]
     for one in models:
         scaled = one.scaled
-        lines = {"rows": _few_digits(scaled.rows), "cols": _few_digits(scaled.cols), "smoothing": scaled.smoothing}
-        parts.append({"name": one.name, **packed(one.M), **lines})
+        lines = {"rows": _few_digits(scaled.rows[own]), "cols": _few_digits(scaled.cols[own])}
+        parts.append({"name": one.name, **packed(one.M), **lines, "smoothing": scaled.smoothing})
+        if shown is not None:
+            parts[-1]["sums"] = [one.facts["classes"][key][own].tolist() for key in ("support", "predicted")]
     facts: dict[str, Any] = {"labels": list(labels), "models": parts}
     shares = models[0].M / np.maximum(models[0].M.sum(axis=1, keepdims=True), 1)
     facts["clustered"] = _orders.clustered(shares, turned=len(labels) <= MANY)

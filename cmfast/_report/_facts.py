@@ -45,7 +45,9 @@ class Model:
 
     name: str
     M: np.ndarray
+    """Of many classes the part that the page shows."""
     scaled: Scaled
+    """Of all classes."""
     facts: dict[str, Any]
 
 

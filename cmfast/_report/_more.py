@@ -22,7 +22,7 @@ def two_models(counted: Counted, asked: Asked) -> dict[str, Any] | None:
     T = counted.paired
     if T is None:
         return None
-    names, notes = [named(name) for name in counted.matrices], Notes()
+    names, notes = [named(name) for name in (counted.matrices or counted.cells)], Notes()
     wanted: Any = list(WHOLE)
     few = len(counted.labels) <= FEW
     options: dict[str, Any] = {"method": "bca" if few else "delta", "level": asked.level, "rng": asked.seed}

@@ -53,9 +53,8 @@ def _matrix(facts: Facts, matrices: list[np.ndarray]) -> str:
         '<h3>Largest confusions in what is shown</h3><div class="wide"><table id="inview"></table></div></div>'
         "<noscript><p>The matrix is drawn by a script; all numbers are in the tables of this page.</p></noscript>"
     )
-    return (
-        f"<section><h2>The matrix</h2><p>{escape_prose(_words.MATRIX)}</p><figure>{viewer}</figure>{tables}</section>"
-    )
+    said = escape_prose(_words.matrix(facts))
+    return f"<section><h2>The matrix</h2><p>{said}</p><figure>{viewer}</figure>{tables}</section>"
 
 
 def _counts(name: str, M: np.ndarray, labels: list[str]) -> str:

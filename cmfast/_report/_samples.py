@@ -7,9 +7,12 @@ import numpy as np
 
 from cmfast import confusion_counts, uncertainty
 from cmfast._core import dispatch, validate
+from cmfast._report import _cells
+from cmfast._report._cells import Cells
 from cmfast.confusion_counts import _codes
 
 MOST_MODELS = 2
+MOST_DENSE = 2000  # classes of which a dense matrix is made; several of 2,000 classes take 32 MB each
 
 
 class Counted(NamedTuple):
@@ -17,7 +20,9 @@ class Counted(NamedTuple):
 
     labels: tuple[Any, ...]
     matrices: dict[str, np.ndarray]
-    """Of every model by its name."""
+    """Of every model by its name; of more than MOST_DENSE classes none."""
+    cells: dict[str, Cells]
+    """Of every model by its name, of more than MOST_DENSE classes."""
     paired: uncertainty.PairedCounts | None
     by_group: dict[str, tuple[tuple[Any, ...], np.ndarray]]
     """By model: what the groups are called, and a matrix of each."""
@@ -37,9 +42,11 @@ def models(y_pred: Any) -> dict[str, Any]:
     return dict(zip(names, y_pred.values(), strict=True))
 
 
-def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any) -> Counted:
-    """Count all there is to count."""
+def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, *, listed: bool) -> Counted:
+    """Count all there is to count; `listed`: of many classes only the cells that hold samples."""
     names = list(predictions)
+    if listed and _count_classes(y_true, predictions, labels) > MOST_DENSE:
+        return _listed(y_true, predictions, labels)
     paired = None
     if len(names) == MOST_MODELS:
         paired = uncertainty.paired_counts(y_true, *predictions.values(), labels=labels)
@@ -58,7 +65,33 @@ def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any) 
             found = confusion_counts.ConfusionCounts.from_labels(y_true, y, labels=list(known), groups=groups)
             by_group[name] = (found.groups or (), np.asarray(dispatch.to_host(found.matrix)))
             columns = found.group_names
-    return Counted(known, host, paired, by_group, columns)
+    return Counted(known, host, {}, paired, by_group, columns)
+
+
+def _count_classes(y_true: Any, predictions: dict[str, Any], labels: Any) -> int:
+    """Return how many classes there are, before anything is counted."""
+    if labels is not None:
+        return len(labels)
+    found: set[Any] = set()
+    for name, column in (("y_true", y_true), *(("y_pred", column) for column in predictions.values())):
+        found.update(_codes.of_labels(name, column, dates=True, floats=True).values)
+    return len(found)
+
+
+def _listed(y_true: Any, predictions: dict[str, Any], labels: Any) -> Counted:
+    """Count the cells that hold samples; of one model, as that of two which say the same."""
+    guesses = list(predictions.values())
+    found = uncertainty.paired_counts(y_true, guesses[0], guesses[-1], labels=labels)
+    C = len(found.labels)
+    if not C:
+        validate.refuse("y_true", "samples, at least one", "none")
+    keys, counts = (np.asarray(dispatch.to_host(part)) for part in (found.keys, found.counts))
+    truth, first, second = keys // C**2, keys // C % C, keys % C
+    cells = {
+        name: _cells.of_keys(truth * C + guess, counts, C)
+        for name, guess in zip(predictions, (first, second), strict=False)
+    }
+    return Counted(found.labels, {}, cells, found if len(guesses) == MOST_MODELS else None, {}, ())
 
 
 def ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:

@@ -53,6 +53,16 @@ def lead(facts: Facts) -> str:
     return f"{of}. {_standing(facts['models'][0])}."
 
 
+def matrix(facts: Facts) -> str:
+    """Say how to read the picture, and which classes it has where it has not all."""
+    if facts["shown"] == len(facts["labels"]):
+        return MATRIX
+    return (
+        f"{MATRIX} Of the {len(facts['labels']):,} classes it has the {facts['shown']:,} of which most samples are "
+        "confused; shares are of all classes."
+    )
+
+
 def _standing(one: Facts) -> str:
     """Say which confusions stand out beyond chance, by count and when all classes count alike."""
     found, name = one["standing"], isolate(one["name"])

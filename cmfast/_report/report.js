@@ -389,7 +389,8 @@
   async function start() {
     models = await Promise.all(data.models.map(async (one) => {
       const m = await unpacked(one);
-      return { ...sums(m), m, name: one.name, r: one.rows, c: one.cols, smoothing: one.smoothing };
+      const own = one.sums ? { rows: one.sums[0], cols: one.sums[1] } : {}; // where the page holds a part of the classes
+      return { ...sums(m), ...own, m, name: one.name, r: one.rows, c: one.cols, smoothing: one.smoothing };
     }));
     if (data.geometric) data.g = await unpacked(data.geometric);
     get("viewer").hidden = false;

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures
+from cmfast._core import dispatch, failures, sparse
 from cmfast.kernels.shared.metrics import Over, Total, Value
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
@@ -164,11 +164,14 @@ def _are_carried_by_few(
 ) -> dict[str, np.ndarray]:
     """Return by name where few samples carry the variance of a metric that is one number of a matrix.
 
-    The kernel is one of the CPU's: matrices on a GPU are not looked at, whose processes need not load it.
+    The kernel is one of the CPU's, of dense matrices: those on a GPU are not looked at, whose processes need not load
+    it, nor sparse ones, which it would fill.
     Of a quadratic weight three errors far from the diagonal may count as much as a hundred near it.
     """
     names = tuple(name for name in found if (form := find(name)) is not None and not form.per_class)
-    if method not in CARRIED or not names or not are_counts.any() or dispatch.device_of(M) != "cpu":
+    if method not in CARRIED or not names or not are_counts.any() or sparse.is_sparse(M):
+        return {}
+    if dispatch.device_of(M) != "cpu":
         return {}
     host = np.where(are_counts[..., None, None], np.asarray(dispatch.to_host(M), np.float64), 0.0)
     layout = _plan.plan(names, host.shape[-1], "present", 1, asked="M")

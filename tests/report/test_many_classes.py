@@ -1,0 +1,105 @@
+"""Reports of thousands of classes: the numbers of the dense way, from the cells that hold samples."""
+
+import numpy as np
+import pytest
+from report_pages import Page, stored, unpacked
+
+import cmfast
+from cmfast._report import _asked, _cells, _confusions, _facts, _many, _samples
+
+pytestmark = pytest.mark.pictures
+
+ASKED = _asked.Asked(level=0.95, smoothing=None, n_replicates=20, seed=0, num_threads=1)
+
+
+def labels(n, C, seed=0):
+    """Return truth and prediction, of which most are right, and one confusion stands out."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, C, n)
+    guess = np.where(rng.random(n) < 0.7, y, rng.integers(0, C, n))
+    return y, np.where((y == 1) & (rng.random(n) < 0.5), 2, guess)
+
+
+@pytest.fixture(params=[(60, 400, 0), (60, 60_000, 1), (200, 3000, 2)])
+def both(request):
+    """Return a model as matrix and as cells, of few and of many samples, each of more classes than draws are for."""
+    C, n, seed = request.param
+    M = cmfast.confusion_matrix(*labels(n, C, seed), n_classes=C)
+    names = [str(k) for k in range(C)]
+    dense = _facts.model("m", M, names, ASKED)
+    return dense, _many.model("m", _cells.of_matrix(M), names, np.arange(C), ASKED)
+
+
+def test_the_numbers_are_those_of_the_dense_way(both):
+    dense, listed = both
+    np.testing.assert_array_equal(listed.M, dense.M)
+    np.testing.assert_allclose(listed.scaled.cells(dense.M), dense.scaled.cells(dense.M), rtol=1e-5)
+    for key in ("name", "right", "smoothing", "asked", "status", "standing", "notes"):
+        np.testing.assert_equal(listed.facts[key], dense.facts[key])
+    for name, value in dense.facts["metrics"].items():
+        for end in ("estimate", "low", "high"):
+            np.testing.assert_allclose(listed.facts["metrics"][name][end], value[end], rtol=1e-8, err_msg=name)
+    for name, column in dense.facts["classes"].items():
+        rtol = 1e-5 if name == "balanced" else 1e-9
+        np.testing.assert_allclose(listed.facts["classes"][name], column, rtol=rtol, atol=1e-12, err_msg=name)
+    by_count = [dense.facts["confusions"], listed.facts["confusions"]]
+    for one, other in zip(*by_count, strict=True):
+        assert (one["true"], one["predicted"], one["count"]) == (other["true"], other["predicted"], other["count"])
+        assert one["balanced"] == pytest.approx(other["balanced"], rel=1e-5)
+
+
+def test_what_a_class_is_taken_for():
+    M = np.random.default_rng(0).poisson(1.5, (300, 40, 40))
+    M[:, :, 3] += np.random.default_rng(1).poisson(9, (300, 40))
+    for one in M:
+        wanted = _confusions.taken_for(one, 0.95)
+        np.testing.assert_array_equal(_many.taken_for(_cells.of_matrix(one), 0.95), wanted)
+    assert (wanted >= 0).any()
+
+
+def test_cells_are_those_of_a_matrix():
+    M = np.random.default_rng(0).poisson(0.2, (30, 30))
+    cells = _cells.of_matrix(M)
+    np.testing.assert_array_equal(cells.to_scipy().toarray(), M)
+    for found, wanted in zip(cells.sums(), (np.diagonal(M), M.sum(1), M.sum(0)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    some = np.array([3, 4, 20])
+    np.testing.assert_array_equal(cells.among(some), M[np.ix_(some, some)])
+    keys = np.random.default_rng(1).permutation(np.repeat(np.arange(900), M.ravel()))
+    again = _cells.of_keys(keys, np.ones(len(keys), np.int64), 30)
+    for found, wanted in zip(again, cells, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_the_page_shows_the_classes_that_are_confused_most(monkeypatch, models):
+    monkeypatch.setattr(_samples, "MOST_DENSE", 60)
+    monkeypatch.setattr(_many, "SHOWN", 20)
+    y, guess = labels(3000, 100)
+    names = np.array([f"class {k:03}" for k in range(100)])
+    guesses = {"a": names[guess], "b": names[labels(3000, 100, 1)[1]]}
+    found = cmfast.report(names[y], guesses if models == 2 else guesses["a"])
+    M = cmfast.confusion_matrix(y, guess, n_classes=100)
+    wrong = M.sum(0) + M.sum(1) - 2 * np.diagonal(M)
+    facts = stored(found)
+    own = [names.tolist().index(label) for label in facts["labels"]]
+    assert len(own) == 20
+    assert wrong[own].min() >= np.delete(wrong, own).max()
+    np.testing.assert_array_equal(unpacked(facts["models"][0], 20), M[np.ix_(own, own)])
+    assert facts["models"][0]["sums"] == [M.sum(1)[own].tolist(), M.sum(0)[own].tolist()]
+    text = "".join(Page(found.html).text)
+    assert "Of the 100 classes it has the 20 of which most samples are confused" in text
+    assert text.count("all 100 classes") == models
+    assert found.to_dict()["samples"] == 3000
+    assert ("comparison" in found.to_dict() and found.to_dict()["comparison"] is not None) == (models == 2)
+
+
+def test_classes_are_the_same_however_many_there_are(monkeypatch):
+    y, guess = labels(500, 70)
+    few = cmfast.report(y, guess, labels=list(range(69, -1, -1)))
+    monkeypatch.setattr(_samples, "MOST_DENSE", 60)
+    many = cmfast.report(y, guess, labels=list(range(69, -1, -1)))
+    for key in ("labels", "samples", "shown", "groups", "comparison"):
+        assert few.to_dict()[key] == many.to_dict()[key]
+    with pytest.raises(ValueError, match=r"^report: y_true must be samples, at least one, got none"):
+        cmfast.report([], [])
