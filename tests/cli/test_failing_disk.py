@@ -18,8 +18,7 @@ COMMANDS = {
     "confusion json": ["confusion", "labels.csv", "--true", "y", "--pred", "p", "-o", "out.json"],
     "normalize": ["normalize", "M.npy", "-o", "out.npy", "--status", "codes.npy", "--smoothing", "1", "--quiet"],
     "resample": ["resample", "M.npy", "-o", "out.npy", "--replicates", "3", "--quiet"],
-    "metrics csv": ["metrics", "labels.csv", "--true", "y", "--pred", "p", "--by", "g", "--only", "accuracy"]
-    + ["-o", "out.csv", "--quiet"],
+    "metrics csv": "metrics labels.csv --true y --pred p --by g --only accuracy -o out.csv --quiet".split(),
     "merge": ["merge", "a.json", "a.json", "-o", "out.npz"],
 }
 
