@@ -12,13 +12,15 @@ from cmfast import cli
 from cmfast._files.output import replacing_all
 from cmfast._files.runs import Runs
 
+TABLE = ["--true", "y", "--pred", "p"]
+BY = ["--by", "g", "--only", "accuracy"]
 COMMANDS = {
-    "confusion npy": ["confusion", "labels.csv", "--true", "y", "--pred", "p", "-o", "out.npy"],
-    "confusion npz": ["confusion", "labels.csv", "--true", "y", "--pred", "p", "-o", "out.npz"],
-    "confusion json": ["confusion", "labels.csv", "--true", "y", "--pred", "p", "-o", "out.json"],
+    "confusion npy": ["confusion", "labels.csv", *TABLE, "-o", "out.npy"],
+    "confusion npz": ["confusion", "labels.csv", *TABLE, "-o", "out.npz"],
+    "confusion json": ["confusion", "labels.csv", *TABLE, "-o", "out.json"],
     "normalize": ["normalize", "M.npy", "-o", "out.npy", "--status", "codes.npy", "--smoothing", "1", "--quiet"],
     "resample": ["resample", "M.npy", "-o", "out.npy", "--replicates", "3", "--quiet"],
-    "metrics csv": "metrics labels.csv --true y --pred p --by g --only accuracy -o out.csv --quiet".split(),
+    "metrics csv": ["metrics", "labels.csv", *TABLE, *BY, "-o", "out.csv", "--quiet"],
     "merge": ["merge", "a.json", "a.json", "-o", "out.npz"],
 }
 
@@ -30,7 +32,7 @@ def folder(tmp_path, monkeypatch):
     np.save("M.npy", rng.integers(1, 9, (4, 3, 3)))
     rows = [f"{a},{b},{g}" for a, b, g in rng.integers(0, 3, (40, 3)).tolist()]
     Path("labels.csv").write_text("\n".join(["y,p,g", *rows]) + "\n")
-    assert cli.main(["confusion", "labels.csv", "--true", "y", "--pred", "p", "-o", "a.json", "--quiet"]) == 0
+    assert cli.main(["confusion", "labels.csv", *TABLE, "-o", "a.json", "--quiet"]) == 0
     return tmp_path
 
 
@@ -66,7 +68,7 @@ def test_a_command_fails_whole(folder, monkeypatch, capsys, name, there):
 def test_the_end_of_a_small_array_is_not_lost(folder, capsys):
     """numpy.save puts it into a buffer of C's, and fclose fails unseen."""
     resource = pytest.importorskip("resource")
-    argv = ["confusion", "labels.csv", "--true", "y", "--pred", "p", "-o", "out.npy"]
+    argv = ["confusion", "labels.csv", *TABLE, "-o", "out.npy"]
     assert cli.main(argv) == 0
     size = Path("out.npy").stat().st_size
     whole = Path("out.npy").read_bytes()
