@@ -6,8 +6,8 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -68,38 +68,85 @@ def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> 
 
 
 @contextmanager
-def naming(target: Path) -> Iterator[None]:
-    """Have an error of writing say what was written: the system names files that it opens, but no file that is full."""
+def naming(target: Path, *, always: bool = False) -> Iterator[None]:
+    """Have an error of writing name `target`: the system names files that it opens, but no file that is full.
+
+    `always`: also in place of a name that nobody knows, as that of a file that is yet to be renamed.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno in FULL and error.filename is None:
-            error.filename = str(target)
+        if always or (error.errno in FULL and error.filename is None):
+            error.filename, error.filename2 = str(target), None
         raise
 
 
 @contextmanager
 def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
-    """Open a new file beside `target` that takes its place when the block ends well, and vanishes otherwise.
+    """Open a new file in the folder of `target` that takes its place when the block ends well, and vanishes otherwise.
 
     Not a memory map of the output: on a full disk a store into one kills the process, a write raises OSError. Without
     `force`, a file that another run has put there in the meantime stays.
     """
-    part, file = parts.create(target)
-    try:
-        with naming(target), file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if target.exists():
-                if not force:
-                    raise FileError(target, "has appeared in the meantime, give --force to replace it")
-                shutil.copymode(target, part)
-            if not parts.LOCKS:
-                file.close()  # Windows renames no open file
-            part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing_all([target], force=force) as (file,):
+        yield file
+
+
+@contextmanager
+def replacing_all(targets: Sequence[Path], *, force: bool = True) -> Iterator[list[BinaryIO]]:
+    """Open a new file for each of `targets`; when the block ends well all take their places, otherwise none does.
+
+    Each is on disk before the first is renamed, and what was there is put back if a later one cannot be renamed.
+    """
+    with ExitStack() as stack:
+        opened: list[tuple[Path, Path, BinaryIO]] = []
+        for target in targets:
+            with naming(target, always=True):
+                part, file = parts.create(target)
+            stack.callback(part.unlink, missing_ok=True)
+            stack.enter_context(naming(target))
+            stack.enter_context(file)
+            opened.append((target, part, file))
+        files = [file for _, _, file in opened]
+        yield files
+        for target, part, file in opened:
+            with naming(target, always=True):
+                file.flush()
+                os.fsync(file.fileno())
+                if target.exists():
+                    if not force:
+                        raise FileError(target, "has appeared in the meantime, give --force to replace it")
+                    shutil.copymode(target, part)
+                if not parts.LOCKS:
+                    file.close()  # Windows renames no open file
+        _rename_all([(target, part) for target, part, _ in opened])
+
+
+def _rename_all(pairs: list[tuple[Path, Path]]) -> None:
+    """Rename new files to their targets; put back what was there before if one of them cannot be."""
+    with ExitStack() as undo:
+        for target, part in pairs:
+            with naming(target, always=True):
+                if len(pairs) > 1:
+                    _remember(target, part, undo)
+                part.replace(target)
+        undo.pop_all()
+        for _, part in pairs:
+            _former(part).unlink(missing_ok=True)
+
+
+def _remember(target: Path, part: Path, undo: ExitStack) -> None:
+    """Note how `target` gets back what it is now."""
+    if target.exists():
+        target.replace(_former(part))
+        undo.callback(_former(part).replace, target)
+    else:
+        undo.callback(target.unlink, missing_ok=True)
+
+
+def _former(part: Path) -> Path:
+    """Return the name under which what was there before is kept until all files have been renamed."""
+    return part.with_name(f"{part.stem}-former.part")
 
 
 def write_npy_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> None:

@@ -9,6 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from cmfast._files.output import naming
+from cmfast._files.scratch import temporary_name
+
 Group = tuple[Any, ...]  # a value of every column
 Key = Callable[[Group], Any]
 Found = tuple[Group, np.ndarray]  # a group, and its cells: (places, 3) of truth, prediction, count
@@ -63,8 +66,10 @@ class Runs:
         """Write what is in memory behind what is on disk."""
         if self._file is None:
             self._file = _scratch()
-        for line in self._lines():
-            self._file.write(line)
+        with naming(temporary_name()):
+            for line in self._lines():
+                self._file.write(line)
+            self._file.flush()
         self._ends.append(self._file.tell())
         self._places, self._cells, self._bytes = {}, [], 0
 
@@ -104,8 +109,10 @@ class Runs:
         with _scratch() as file:
             ends = [0]
             for start, stop in self._parts():
-                for _, line in _sorted(_read(self._file, start, stop, self._room), key):
-                    file.write(line)
+                with naming(temporary_name()):
+                    for _, line in _sorted(_read(self._file, start, stop, self._room), key):
+                        file.write(line)
+                    file.flush()
                 ends.append(file.tell())
             each = self._room // len(ends)
             runs = [_read(file, start, stop, each) for start, stop in pairwise(ends)]

@@ -7,6 +7,13 @@ from typing import Any, Self
 import numpy as np
 
 
+def temporary_name(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return how messages name a temporary file in `folder`; default: the system's for temporary files."""
+    from tempfile import gettempdir
+
+    return Path(os.fsdecode(folder or gettempdir()), "a temporary file")
+
+
 class Scratch:
     """An array that grows by rows and is read as a memory map.
 
@@ -37,14 +44,9 @@ class Scratch:
         from cmfast._files.output import naming, write_block
 
         # Not through a map: a full disk is then an error that can be caught.
-        with naming(self._where()):
+        with naming(temporary_name(self._folder)):
             write_block(self._file, rows)
         self._rows += len(rows)
-
-    def _where(self) -> Path:
-        from tempfile import gettempdir
-
-        return Path(os.fsdecode(self._folder or gettempdir()), "a temporary file")
 
     def mapped(self) -> np.ndarray:
         """Return what was written as a read-only map, which keeps its pages when the file is closed.
@@ -57,7 +59,7 @@ class Scratch:
             return np.empty(shape, self._dtype)
         from cmfast._files.output import naming
 
-        with naming(self._where()):
+        with naming(temporary_name(self._folder)):
             self._file.flush()
         out = np.asarray(np.memmap(self._file, self._dtype, "r+", shape=shape))
         out.flags.writeable = False

@@ -2,11 +2,10 @@
 
 import json
 import re
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cmfast._files.output import FileError, make_folder, plain, replacing, to_json
+from cmfast._files.output import FileError, make_folder, naming, plain, replacing_all, to_json
 from cmfast._pages import parts
 from cmfast._reproduce import _page
 from cmfast._reproduce._frame import Picture, Reproduction
@@ -58,9 +57,10 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
     content |= {name: page.encode() for name, page in made.pages.items()}
     content[REPORT] = _page.whole(made).encode()
     stale = set(_written(folder)).difference(files)
-    with ExitStack() as stack:  # each takes its place when all have been written, the numbers last
-        for name, data in content.items():
-            stack.enter_context(replacing(folder / name)).write(data)
+    with replacing_all([folder / name for name in content]) as opened:
+        for file, (name, data) in zip(opened, content.items(), strict=True):
+            with naming(folder / name):
+                file.write(data)
     for name in stale:
         (folder / name).unlink(missing_ok=True)
     return numbers
