@@ -78,7 +78,8 @@ def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:
     from scipy.special import ndtri
 
     M = cells.to_scipy()
-    values = metrics.compute(M, list(WHOLE), num_threads=asked.num_threads)
+    wanted: Any = list(WHOLE)
+    values = metrics.compute(M, wanted, num_threads=asked.num_threads)
     reach = float(ndtri((1.0 + asked.level) / 2.0))
     slopes = _slopes(cells)
     found = {}
@@ -87,7 +88,7 @@ def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:
         error = _standard_error(cells, *slopes[name])
         least = -1.0 if name in ("mcc", "kappa") else 0.0
         low, high = max(estimate - reach * error, least), min(estimate + reach * error, 1.0)
-        found[name] = Interval(*map(np.float64, (estimate, low, high, error)), np.int64(0))
+        found[name] = Interval(np.float64(estimate), np.float64(low), np.float64(high), np.float64(error), np.int64(0))
     number = _doubts.number_of_doubts(M, found, "normal", 0, n=None, positive=1, num_threads=asked.num_threads)
     _doubts.tell_doubts(number, "normal", None)
     return {name: {"estimate": one.estimate, "low": one.low, "high": one.high} for name, one in found.items()}
