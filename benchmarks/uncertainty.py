@@ -24,8 +24,8 @@ SIZES = (15_000, 5_000, 1_000)
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
     return [
-        _simulation(small=small), _comparison(small=small), _interval(small=small), _cells(small=small),
-        _errors(small=small),
+        _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
+        _cells(small=small), _errors(small=small),
     ]  # fmt: skip
 
 
@@ -45,7 +45,8 @@ def _comparison(*, small: bool) -> Job:
 
     def run(threads):
         T = uncertainty.paired_counts(y, a, b)
-        found = uncertainty.compare(T, "f1_macro", method="percentile", n_replicates=n_replicates, num_threads=threads)
+        options = {"method": "percentile", "test": "interval"}  # rivals make no test of their own
+        found = uncertainty.compare(T, "f1_macro", n_replicates=n_replicates, num_threads=threads, **options)
         return found.low, found.high, found.standard_error
 
     rivals = [
@@ -55,6 +56,55 @@ def _comparison(*, small: bool) -> Job:
     size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} replicates"
     return Job(
         "compare", size, n_replicates, "replicates", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
+    )
+
+
+def _permutation(*, small: bool) -> Job:
+    """Return the job: from the labels of two classifiers to the p-value of a paired permutation test of macro F1."""
+    n, n_replicates, rng = (500, 99, np.random.default_rng(0)) if small else (100_000, 9999, np.random.default_rng(0))
+    y, other = rng.integers(0, 10, (2, n))
+    both = np.where(rng.random(n) < 0.85, y, other)
+    a, b = (np.where(rng.random(n) < 0.9, both, rng.integers(0, 10, n)) for _ in range(2))
+    few = max(19, n_replicates // 500)
+    delta = uncertainty.compare(uncertainty.paired_counts(y, a, b), "f1_macro", method="delta", test="interval")
+
+    def check(p):
+        assert 0 < p <= 1
+        reach = 5 * np.sqrt(0.25 / (few + 1))  # five standard errors of the fewest draws
+        assert abs(p - delta.p_value) < reach, "of so many samples, about that of the delta method"
+        return f"p {p:.3f}"
+
+    def run(threads):
+        T = uncertainty.paired_counts(y, a, b)
+        options = {"method": "delta", "test": "permutation", "num_threads": threads}
+        return float(uncertainty.compare(T, "f1_macro", n_replicates=n_replicates, **options).p_value)
+
+    def of_labels():
+        from sklearn.metrics import f1_score
+
+        return permuted(lambda guess: f1_score(y, guess, average="macro"), few)
+
+    def of_counts():
+        def f1_macro(guess):
+            d, t, p = (np.bincount(x, minlength=10) for x in (y[guess == y], y, guess))
+            return (2 * d / (t + p)).mean()
+
+        return permuted(f1_macro, few)
+
+    def permuted(metric, draws):
+        from scipy.stats import permutation_test
+
+        options = {"permutation_type": "samples", "vectorized": False, "n_resamples": draws}
+        rng = np.random.default_rng(0)
+        return float(permutation_test((a, b), lambda a, b: metric(a) - metric(b), **options, rng=rng).pvalue)
+
+    rivals = [
+        Rival("scikit-learn in scipy.stats.permutation_test", of_labels, few, check),
+        Rival("np.bincount in scipy.stats.permutation_test", of_counts, few, check),
+    ]
+    size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} swaps"
+    return Job(
+        "permutation test", size, n_replicates, "swaps", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
     )
 
 
