@@ -27,7 +27,8 @@ def of_models(
     """Return all of it; of so many classes that only some are `shown`, with the sums of their rows and columns."""
     parts: list[dict[str, Any]] = []
     own = slice(None) if shown is None else shown
-    labels = labels if shown is None else [labels[k] for k in shown.tolist()]
+    if shown is not None:
+        labels = [labels[k] for k in shown.tolist()]
     for one in models:
         scaled = one.scaled
         lines = {"rows": _few_digits(scaled.rows[own]), "cols": _few_digits(scaled.cols[own])}

@@ -63,7 +63,7 @@ def _sweep(cells: Cells, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
     """
     M = cells.to_scipy().astype(np.float64)
     T = M.T.tocsr()
-    c = np.ones(cells.n_classes)
+    r = c = np.ones(cells.n_classes)
     for _ in range(MAX_ITER):
         r = 1.0 / (M @ c + smoothing * c.sum())
         sums = T @ r + smoothing * r.sum()
