@@ -28,7 +28,7 @@ def of_models(
     parts: list[dict[str, Any]] = []
     own = slice(None) if shown is None else shown
     if shown is not None:
-        labels = [labels[k] for k in shown.tolist()]
+        labels = [labels[int(k)] for k in shown]
     for one in models:
         scaled = one.scaled
         lines = {"rows": _few_digits(scaled.rows[own]), "cols": _few_digits(scaled.cols[own])}
