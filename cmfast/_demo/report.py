@@ -6,7 +6,7 @@ from typing import Any
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import page, words
 from cmfast._demo.experiment import Results
-from cmfast._files.output import FileError, make_folder, plain, replacing, to_json, write_npz
+from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
 
 FILES = ("matrices.npz", "results.json", "report.html")
 
@@ -27,12 +27,13 @@ def write(out: Path, results: Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
     matrices, results_file, report = (out / name for name in FILES)
-    with replacing(matrices) as file:
-        write_npz(file, results.matrices, compressed=True)
-    with replacing(results_file) as file:
-        file.write(to_json(numbers).encode())
-    with replacing(report) as file:
-        file.write(page.whole(numbers, results.matrices).encode())
+    with Outputs() as outputs:
+        with outputs.replacing(matrices) as file:
+            write_npz(file, results.matrices, compressed=True)
+        with outputs.replacing(results_file) as file:
+            file.write(to_json(numbers).encode())
+        with outputs.replacing(report) as file:
+            file.write(page.whole(numbers, results.matrices).encode())
     return numbers
 
 

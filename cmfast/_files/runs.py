@@ -4,10 +4,13 @@ import heapq
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import groupby, pairwise
 from typing import Any, Self
 
 import numpy as np
+
+from cmfast._files import scratch
 
 Group = tuple[Any, ...]  # a value of every column
 Key = Callable[[Group], Any]
@@ -40,7 +43,7 @@ class Runs:
 
     def __exit__(self, *error: object) -> None:
         if self._file is not None:
-            self._file.close()
+            scratch.close(self._file)
 
     def add(self, groups: list[Group], cells: np.ndarray) -> None:
         """Take in counts: rows of place in `groups`, truth, prediction, count, in the order of groups."""
@@ -63,8 +66,10 @@ class Runs:
         """Write what is in memory behind what is on disk."""
         if self._file is None:
             self._file = _scratch()
-        for line in self._lines():
-            self._file.write(line)
+        with scratch.naming():
+            for line in self._lines():
+                self._file.write(line)
+            self._file.flush()
         self._ends.append(self._file.tell())
         self._places, self._cells, self._bytes = {}, [], 0
 
@@ -101,12 +106,15 @@ class Runs:
             return
         if self._bytes:
             self._spill()
-        with _scratch() as file:
-            ends = [0]
-            for start, stop in self._parts():
-                for _, line in _sorted(_read(self._file, start, stop, self._room), key):
-                    file.write(line)
-                ends.append(file.tell())
+        with ExitStack() as stack:
+            file, ends = _scratch(), [0]
+            stack.callback(scratch.close, file)
+            with scratch.naming():
+                for start, stop in self._parts():
+                    for _, line in _sorted(_read(self._file, start, stop, self._room), key):
+                        file.write(line)
+                    ends.append(file.tell())
+                file.flush()
             each = self._room // len(ends)
             runs = [_read(file, start, stop, each) for start, stop in pairwise(ends)]
             yield from heapq.merge(*(_keyed(run, key) for run in runs), key=lambda row: row[0])

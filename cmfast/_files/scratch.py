@@ -1,10 +1,29 @@
 """Arrays that are too large for memory, in files without a name: nothing is left of them however the process ends."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+
+
+@contextmanager
+def naming(directory: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Have an error of writing name the folder of files that have no name themselves."""
+    from tempfile import gettempdir
+
+    from cmfast._files import output
+
+    with output.naming(Path(os.fsdecode(directory or gettempdir()), "a temporary file")):
+        yield
+
+
+def close(file: Any) -> None:
+    """Close a file that nobody needs any more: what it could not write is not missed."""
+    with suppress(OSError):
+        file.close()
 
 
 class Scratch:
@@ -29,22 +48,17 @@ class Scratch:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._file.close()
+        close(self._file)
 
     def append(self, rows: np.ndarray) -> None:
         """Write rows, all of one type and width."""
         self._dtype, self._core = rows.dtype, rows.shape[1:]
-        from cmfast._files.output import naming, write_block
+        from cmfast._files.output import write_block
 
         # Not through a map: a full disk is then an error that can be caught.
-        with naming(self._where()):
+        with naming(self._folder):
             write_block(self._file, rows)
         self._rows += len(rows)
-
-    def _where(self) -> Path:
-        from tempfile import gettempdir
-
-        return Path(os.fsdecode(self._folder or gettempdir()), "a temporary file")
 
     def mapped(self) -> np.ndarray:
         """Return what was written as a read-only map, which keeps its pages when the file is closed.
@@ -55,9 +69,7 @@ class Scratch:
         shape = (self._rows, *self._core)
         if 0 in shape:
             return np.empty(shape, self._dtype)
-        from cmfast._files.output import naming
-
-        with naming(self._where()):
+        with naming(self._folder):
             self._file.flush()
         out = np.asarray(np.memmap(self._file, self._dtype, "r+", shape=shape))
         out.flags.writeable = False

@@ -2,11 +2,10 @@
 
 import json
 import re
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cmfast._files.output import FileError, make_folder, plain, replacing, to_json
+from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json
 from cmfast._pages import parts
 from cmfast._reproduce import _page
 from cmfast._reproduce._frame import Picture, Reproduction
@@ -53,14 +52,15 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
             "timings": made.timings,
         }
     )
-    content = {RESULTS: to_json(numbers).encode()}
-    content |= {picture.file: _alone(picture) for picture in pictures}
+    content = {picture.file: _alone(picture) for picture in pictures}
     content |= {name: page.encode() for name, page in made.pages.items()}
     content[REPORT] = _page.whole(made).encode()
+    content[RESULTS] = to_json(numbers).encode()
     stale = set(_written(folder)).difference(files)
-    with ExitStack() as stack:  # each takes its place when all have been written, the numbers last
+    with Outputs() as outputs:
         for name, data in content.items():
-            stack.enter_context(replacing(folder / name)).write(data)
+            with outputs.replacing(folder / name) as file:
+                file.write(data)
     for name in stale:
         (folder / name).unlink(missing_ok=True)
     return numbers

@@ -8,7 +8,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._files.output import FileError, replacing, to_json, write_npz
+from cmfast._files.output import FileError, replacing, to_json, write_block, write_npy_header, write_npz
 from cmfast.cli import _screen
 from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import count
@@ -112,7 +112,8 @@ def _write_confusion(target: Path, table: Table, facts: dict[str, Any], *, force
     text = _csv_table(target, table) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
     with replacing(target, force=force) as file:
         if kind == ".npy":
-            np.save(file, arrays["matrix"], allow_pickle=False)
+            write_npy_header(file, arrays["matrix"].shape, arrays["matrix"].dtype)
+            write_block(file, arrays["matrix"])
         elif kind == ".npz":
             write_npz(file, arrays)
         else:

@@ -6,14 +6,14 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, BinaryIO, TypeAlias, get_args
 
 import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast._files import points, tables
-from cmfast._files.output import FileError, check_target, replacing, write_block, write_npy_header
+from cmfast._files.output import FileError, Outputs, check_target, write_block, write_npy_header
 from cmfast._files.sources import Source, located
 from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._cluster import Part, cluster_options, in_parts
@@ -78,11 +78,13 @@ def run(args: argparse.Namespace) -> int:
         codes_target = check_target(args.status, force=args.force, sources=(*files, args.output))
     started = time.perf_counter()
     shape, given_dtype, found = _found(args, options)
-    codes, residual, dtype = _written(found, shape, target, args)
-    if codes_target is not None:
-        with replacing(codes_target, force=args.force) as file:
-            write_npy_header(file, shape[:-2], codes.dtype)
-            write_block(file, codes)
+    with Outputs() as outputs:
+        with outputs.replacing(target, force=args.force) as file:
+            codes, residual, dtype = _write_normalized(found, shape, file, args)
+        if codes_target is not None:
+            with outputs.replacing(codes_target, force=args.force) as file:
+                write_npy_header(file, shape[:-2], codes.dtype)
+                write_block(file, codes)
     facts = {
         "input": str(args.input),
         "output": str(args.output),
@@ -129,8 +131,8 @@ def check(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, squar
         raise FileError(str(source), f"must hold real numbers of at most 64 bits, but its dtype is {dtype}")
 
 
-def _written(
-    found: Iterator[Normalized], shape: tuple[int, ...], target: Path, args: argparse.Namespace
+def _write_normalized(
+    found: Iterator[Normalized], shape: tuple[int, ...], file: BinaryIO, args: argparse.Namespace
 ) -> tuple[np.ndarray, float | None, np.dtype[Any]]:
     """Write every block normalised; return the codes, the largest residual of a matrix without failure, the dtype."""
     codes = np.empty(math.prod(shape[:-2]), np.int8)
@@ -138,19 +140,18 @@ def _written(
     dtype: np.dtype[Any] | None = None
     shown = bar(args, "normalize", "matrices")
     done = 0
-    with replacing(target, force=args.force) as file:
-        for out, status, residual in found:
-            if dtype is None:
-                dtype = out.dtype
-                write_npy_header(file, shape, dtype)
-            write_block(file, out)
-            codes[done : done + len(out)] = status
-            done += len(out)
-            fine = residual[status == 0] if residual is not None else ()
-            if len(fine):
-                worst = max(float(np.max(fine)), worst or 0.0)
-            if shown is not None:
-                shown(done, len(codes))
+    for out, status, residual in found:
+        if dtype is None:
+            dtype = out.dtype
+            write_npy_header(file, shape, dtype)
+        write_block(file, out)
+        codes[done : done + len(out)] = status
+        done += len(out)
+        fine = residual[status == 0] if residual is not None else ()
+        if len(fine):
+            worst = max(float(np.max(fine)), worst or 0.0)
+        if shown is not None:
+            shown(done, len(codes))
     if dtype is None:
         raise AssertionError  # there is always one block, if only an empty one
     return codes, worst, dtype
