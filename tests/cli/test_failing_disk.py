@@ -91,7 +91,7 @@ def called(argv):
     """Call the command; return what it complains about, None if it did not."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        status = cli.main([*argv, "--quiet"])
+        status = cli.main(argv)
     if status == 0:
         return None
     lines = err.getvalue().removesuffix("\n").split("\n")
@@ -102,7 +102,7 @@ def called(argv):
 def job(argv):
     """Return a command as a job, with what is replaced in place of its outputs."""
     outputs = {argv[k + 1]: b"earlier" for k, word in enumerate(argv) if word in ("-o", "--status")}
-    return Job(lambda: called([*argv, "--force"]), outputs, KEPT)
+    return Job(lambda: called([*argv, "--force", "--quiet"]), outputs, KEPT)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,86 @@ def test_every_write_fails_once(folder, name):
     number, wrong = failing_disk.faults(job(COMMANDS[name]), folder)
     assert not wrong, "\n".join(wrong)
     assert number >= 14, "open, write, fsync and replace, where nothing was and where something was, once and for good"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("earlier", [False, True])
+def test_the_map_with_weights_is_written_whole_or_not_at_all(earlier, folder):
+    """HDF5 writes by itself, so the kernel refuses: files of all sizes up to that of the output, and each operation."""
+    h5py = pytest.importorskip("h5py")
+    _write_cool(h5py)
+    argv = ["balance", "map.cool", "-o", "map.cool" if earlier else "out.cool"]
+    given = failing_disk.contents(folder)
+    before = Path("map.cool").read_bytes()
+    work = Job(lambda: called([*argv, "--force", "--quiet"]), {argv[-1]: before})
+    number, wrong = failing_disk.faults(work, folder)
+    assert not wrong, "\n".join(wrong)
+    assert number >= 14
+    assert work.run() is None
+    size = Path(argv[-1]).stat().st_size
+    assert size > len(before), "HDF5 has to write behind what was copied"
+    Path(argv[-1]).unlink()
+    for limit in [0, 1000, *range(len(before), size, 61)]:
+        Path("map.cool").write_bytes(before)
+        with failing_disk.files_up_to(limit):
+            said = work.run()
+        assert said is not None, limit
+        assert argv[-1] in said, said
+        assert "\n" not in said
+        assert failing_disk.contents(folder) == given
+    assert work.run() is None
+
+
+def _write_cool(h5py):
+    """Write a map of one chromosome as cooler does."""
+    n = 40
+    i, j = np.triu_indices(n)
+    with h5py.File("map.cool", "w") as file:
+        file.attrs.update({"format": "HDF5::Cooler", "storage-mode": "symmetric-upper", "nbins": n, "nnz": len(i)})
+        file["chroms/name"], file["chroms/length"] = np.array([b"chr1"]), np.array([n * 1000], np.int32)
+        file["bins/chrom"] = np.zeros(n, np.int32)
+        file["bins/start"] = 1000 * np.arange(n, dtype=np.int32)
+        file["bins/end"] = 1000 * np.arange(1, n + 1, dtype=np.int32)
+        counts = np.random.default_rng(0).integers(1, 99, len(i)).astype(np.int32)
+        file["pixels/bin1_id"], file["pixels/bin2_id"], file["pixels/count"] = i, j, counts
+        file["indexes/chrom_offset"] = np.array([0, n])
+        file["indexes/bin1_offset"] = np.searchsorted(i, np.arange(n + 1))
+
+
+@pytest.mark.pictures
+def test_the_demo_is_written_whole_or_not_at_all(folder, monkeypatch):
+    pytest.importorskip("sklearn")
+    from cmfast._demo import experiment, page, report
+
+    matrices = {"one": np.eye(3)}
+    made = experiment.Results({"seed": 0}, matrices, {})
+    monkeypatch.setattr(experiment, "run", lambda *_: made)
+    monkeypatch.setattr(page, "whole", lambda *_: "a page")
+    monkeypatch.setattr(report, "table", lambda *_: "a table")
+    work = Job(lambda: called(["demo", "--out", "made"]), dict.fromkeys(report.FILES, b"earlier"))
+    number, wrong = failing_disk.faults(work, folder)
+    assert not wrong, "\n".join(wrong)
+    assert number >= 40
+
+
+@pytest.mark.papers
+def test_a_reproduction_is_written_whole_or_not_at_all(folder, monkeypatch):
+    from cmfast import _reproduce
+    from cmfast._reproduce import glossary
+
+    made = glossary.reproduce(quick=True, progress=lambda label, unit: lambda done, total: None, n=500)
+    monkeypatch.setattr(glossary, "reproduce", lambda **_: made)
+    monkeypatch.setattr(_reproduce, "missing", lambda name: [])
+    assert called(["reproduce", "glossary", "--quick", "-o", "made"]) is None
+    files = {path.name: path.read_bytes() for path in Path("made").iterdir()}
+    for path in Path("made").iterdir():
+        path.unlink()
+    Path("made").rmdir()
+    work = Job(
+        lambda: called(["reproduce", "glossary", "--quick", "-o", "made"]),
+        {name: content if name == "results.json" else b"earlier" for name, content in files.items()},
+        ("made",),
+    )
+    number, wrong = failing_disk.faults(work, folder)
+    assert not wrong, "\n".join(wrong)
+    assert number >= 16 * len(files)
