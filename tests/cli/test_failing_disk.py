@@ -129,7 +129,7 @@ def test_the_map_with_weights_is_written_whole_or_not_at_all(earlier, folder):
     assert number >= 14
     assert work.run() is None
     size = Path(argv[-1]).stat().st_size
-    assert size > len(before), "HDF5 has to write behind what was copied"
+    assert len(before) < size < len(before) + 20_000, "HDF5 has written behind what was copied, and cut off the rest"
     Path(argv[-1]).unlink()
     for limit in [0, 1000, *range(len(before), size, 61)]:
         Path("map.cool").write_bytes(before)
@@ -168,7 +168,7 @@ def test_the_demo_is_written_whole_or_not_at_all(folder, monkeypatch):
     monkeypatch.setattr(experiment, "run", lambda *_: made)
     monkeypatch.setattr(page, "whole", lambda *_: "a page")
     monkeypatch.setattr(report, "table", lambda *_: "a table")
-    work = Job(lambda: called(["demo", "--out", "made"]), dict.fromkeys(report.FILES, b"earlier"))
+    work = Job(lambda: called(["demo", "--out", "made"]), dict.fromkeys(report.FILES, b"earlier"), folders=("made",))
     number, wrong = failing_disk.faults(work, folder)
     assert not wrong, "\n".join(wrong)
     assert number >= 40
@@ -190,7 +190,7 @@ def test_a_reproduction_is_written_whole_or_not_at_all(folder, monkeypatch):
     work = Job(
         lambda: called(["reproduce", "glossary", "--quick", "-o", "made"]),
         {name: content if name == "results.json" else b"earlier" for name, content in files.items()},
-        ("made",),
+        folders=("made",),
     )
     number, wrong = failing_disk.faults(work, folder)
     assert not wrong, "\n".join(wrong)

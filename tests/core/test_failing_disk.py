@@ -64,14 +64,15 @@ def test_a_report_is_saved_whole_or_not_at_all(folder):
     assert_whole(job(lambda: page.save("page.html"), "page.html"), folder)
 
 
-def test_several_outputs_appear_together(folder):
-    def write():
-        with Outputs() as outputs:
-            for name in ("a.txt", "b.txt", "c.txt"):
-                with outputs.replacing(Path(name)) as file:
-                    file.write(name.encode())
+def write_together(*names):
+    with Outputs() as outputs:
+        for name in names:
+            with outputs.replacing(Path(name)) as file:
+                file.write(name.encode())
 
-    assert_whole(job(write, "a.txt", "b.txt", "c.txt"), folder)
+
+def test_several_outputs_appear_together(folder):
+    assert_whole(job(lambda: write_together("a", "b", "c"), "a", "b", "c"), folder)
 
 
 def test_what_has_replaced_is_put_back_where_there_are_no_links(folder, monkeypatch):
@@ -89,10 +90,8 @@ def test_what_has_replaced_is_put_back_where_there_are_no_links(folder, monkeypa
 
     monkeypatch.setattr(os, "link", link)
     monkeypatch.setattr(Path, "replace", replace)
-    with pytest.raises(OSError, match="broken") as told, Outputs() as outputs:
-        for name in "ab":
-            with outputs.replacing(Path(name)) as file:
-                file.write(b"new")
+    with pytest.raises(OSError, match="broken") as told:
+        write_together("a", "b")
     assert told.value.filename == "b"
     assert failing_disk.contents(folder) == {"a": b"earlier", "b": b"earlier"}
 

@@ -168,6 +168,8 @@ class Job(NamedTuple):
     """What stands under the names of the outputs before, where something does."""
     resumes: tuple[str, ...] = ()
     """Folders that may stay after a failure, because a later run goes on from them."""
+    folders: tuple[str, ...] = ()
+    """Folders of the outputs, which a complaint may name."""
 
 
 def faults(job: Job, folder: Path, *, lasting: Iterable[bool] = (False, True)) -> tuple[int, list[str]]:
@@ -220,7 +222,7 @@ def _after(
         yield f"left {_differences({k: v for k, v in now.items() if k not in kept or k.endswith('.part')}, before)}"
     if new := folders(folder) - there - set(job.resumes) - {f"work/{name}" for name in job.resumes}:
         yield f"left the folder {', '.join(sorted(new))}"
-    known = [*job.outputs, *job.resumes, "temporary"]
+    known = [*job.outputs, *job.resumes, *job.folders, "temporary"]
     if "\n" in said or re.search(r"\.part\b", said) or not any(name in said for name in known):
         yield f"said {said!r}"
     again = job.run()
