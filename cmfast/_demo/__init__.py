@@ -16,9 +16,11 @@ def run(out: Path, seed: int) -> dict[str, Any]:
     """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
     from cmfast._core.progress import Bar
     from cmfast._demo import experiment, report
+    from cmfast._files.output import removing_empty
 
-    folder = report.prepare(out)
-    return report.write(folder, experiment.run(seed, experiment.Settings(), Bar))
+    with removing_empty(out):
+        folder = report.prepare(out)
+        return report.write(folder, experiment.run(seed, experiment.Settings(), Bar))
 
 
 def table(numbers: dict[str, Any], out: Path) -> str:

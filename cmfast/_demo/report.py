@@ -6,7 +6,7 @@ from typing import Any
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import page, words
 from cmfast._demo.experiment import Results
-from cmfast._files.output import FileError, make_folder, naming, plain, replacing_all, to_json, write_npz
+from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
 
 FILES = ("matrices.npz", "results.json", "report.html")
 
@@ -26,13 +26,14 @@ def prepare(out: Path) -> Path:
 def write(out: Path, results: Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
-    html = page.whole(numbers, results.matrices).encode()
-    with replacing_all([out / name for name in FILES]) as (matrices, results_file, report):
-        with naming(out / FILES[0]):
-            write_npz(matrices, results.matrices, compressed=True)
-        with naming(out / FILES[1]):
-            results_file.write(to_json(numbers).encode())
-        report.write(html)
+    matrices, results_file, report = (out / name for name in FILES)
+    with Outputs() as outputs:
+        with outputs.replacing(matrices) as file:
+            write_npz(file, results.matrices, compressed=True)
+        with outputs.replacing(results_file) as file:
+            file.write(to_json(numbers).encode())
+        with outputs.replacing(report) as file:
+            file.write(page.whole(numbers, results.matrices).encode())
     return numbers
 
 

@@ -1,5 +1,6 @@
 """Contact maps in files: cool and mcool by h5py, hic by hictkpy, sparse npz, tables of pixels; weights into cool."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ NAMES = (  # of columns of tables
     ("count", "value", "values", "counts"),
 )
 RESOLUTIONS = "resolutions/"
+ROOM = 1 << 20  # bytes for what HDF5 keeps about a column
 CHUNK = 1 << 24  # pixels that are read at once
 KNOWN = ".cool, .mcool, .hic, .npz, .csv, .tsv, .parquet, .arrow, .feather"
 
@@ -157,7 +159,10 @@ def write_weights(
     with replacing(target, force=force) as file:
         with source.open("rb") as given:
             shutil.copyfileobj(given, file, 1 << 22)
+        # HDF5 crashes the process where a disk is full, so it gets room that is there, and cuts off what it leaves.
+        file.write(bytes(2 * weights.nbytes + ROOM))
         file.flush()
+        os.fsync(file.fileno())
         with tables.understood(target, "cannot be written"), h5py.File(file.name, "r+", locking=False) as edited:
             bins = _cool(source, edited, group)["bins"]
             if name in bins:

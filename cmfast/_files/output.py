@@ -6,10 +6,10 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
@@ -68,85 +68,118 @@ def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> 
 
 
 @contextmanager
-def naming(target: Path, *, always: bool = False) -> Iterator[None]:
-    """Have an error of writing name `target`: the system names files that it opens, but no file that is full.
-
-    `always`: also in place of a name that nobody knows, as that of a file that is yet to be renamed.
-    """
+def removing_empty(folder: Path) -> Iterator[None]:
+    """Remove `folder` where the block fails, if it was not there before and nothing is in it."""
+    is_new = not folder.exists()
     try:
         yield
-    except OSError as error:
-        if always or (error.errno in FULL and error.filename is None):
-            error.filename, error.filename2 = str(target), None
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
         raise
 
 
 @contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Have an error of writing name the output: the system names the new file, or none where a disk is full."""
+    try:
+        yield
+    except OSError as error:
+        nameless = error.filename is None and error.errno in FULL
+        if nameless or (error.filename is not None and parts.is_part(error.filename, target)):
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        raise
+
+
+class _New(NamedTuple):
+    """A file that is written beside the output whose place it takes."""
+
+    target: Path
+    part: Path
+    file: BinaryIO
+    force: bool
+
+    def take_place(self) -> None:
+        if self.target.exists():
+            if not self.force:
+                raise FileError(self.target, "has appeared in the meantime, give --force to replace it")
+            shutil.copymode(self.target, self.part)
+        if not parts.LOCKS:
+            self.file.close()  # Windows renames no open file
+        self.part.replace(self.target)
+
+
+class Outputs:
+    """Files that take their places together when the block ends well; where it fails, all stays as it was.
+
+    A process that is killed between the first and the last of them leaves some of both.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._written: list[_New] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        with self._stack:
+            if kind is None:
+                self._take_places()
+
+    @contextmanager
+    def replacing(self, target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
+        """Open a new file beside `target`, which is one of the outputs when the block ends well."""
+        with naming(target):
+            part, file = parts.create(target)
+            self._stack.callback(part.unlink, missing_ok=True)
+            self._stack.enter_context(file)  # locked until it has its place
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                with suppress(OSError):
+                    file.close()  # which would write what is buffered still
+                raise
+        self._written.append(_New(target, part, file, force))
+
+    def _take_places(self) -> None:
+        replaced: list[tuple[Path, Path | None]] = []
+        try:
+            for new in self._written:
+                with naming(new.target):
+                    earlier = self._kept(new.target) if new is not self._written[-1] else None
+                    new.take_place()
+                replaced.append((new.target, earlier))
+        except BaseException:
+            for target, earlier in replaced:
+                target.unlink() if earlier is None else earlier.replace(target)
+            raise
+
+    def _kept(self, target: Path) -> Path | None:
+        """Return where else the file at `target` is until the block ends, None where there is none."""
+        if not target.exists():
+            return None
+        kept = parts.fresh_name(target)
+        self._stack.callback(kept.unlink, missing_ok=True)
+        try:
+            os.link(target, kept)
+        except OSError:  # a file system without links
+            shutil.copy2(target, kept)
+        return kept
+
+
+@contextmanager
 def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
-    """Open a new file in the folder of `target` that takes its place when the block ends well, and vanishes otherwise.
+    """Open a new file beside `target` that takes its place when the block ends well, and vanishes otherwise.
 
     Not a memory map of the output: on a full disk a store into one kills the process, a write raises OSError. Without
     `force`, a file that another run has put there in the meantime stays.
     """
-    with replacing_all([target], force=force) as (file,):
+    with Outputs() as outputs, outputs.replacing(target, force=force) as file:
         yield file
-
-
-@contextmanager
-def replacing_all(targets: Sequence[Path], *, force: bool = True) -> Iterator[list[BinaryIO]]:
-    """Open a new file for each of `targets`; when the block ends well all take their places, otherwise none does.
-
-    Each is on disk before the first is renamed, and what was there is put back if a later one cannot be renamed.
-    """
-    with ExitStack() as stack:
-        opened: list[tuple[Path, Path, BinaryIO]] = []
-        for target in targets:
-            with naming(target, always=True):
-                part, file = parts.create(target)
-            stack.callback(part.unlink, missing_ok=True)
-            stack.enter_context(naming(target))
-            stack.enter_context(file)
-            opened.append((target, part, file))
-        files = [file for _, _, file in opened]
-        yield files
-        for target, part, file in opened:
-            with naming(target, always=True):
-                file.flush()
-                os.fsync(file.fileno())
-                if target.exists():
-                    if not force:
-                        raise FileError(target, "has appeared in the meantime, give --force to replace it")
-                    shutil.copymode(target, part)
-                if not parts.LOCKS:
-                    file.close()  # Windows renames no open file
-        _rename_all([(target, part) for target, part, _ in opened])
-
-
-def _rename_all(pairs: list[tuple[Path, Path]]) -> None:
-    """Rename new files to their targets; put back what was there before if one of them cannot be."""
-    with ExitStack() as undo:
-        for target, part in pairs:
-            with naming(target, always=True):
-                if len(pairs) > 1:
-                    _remember(target, part, undo)
-                part.replace(target)
-        undo.pop_all()
-        for _, part in pairs:
-            _former(part).unlink(missing_ok=True)
-
-
-def _remember(target: Path, part: Path, undo: ExitStack) -> None:
-    """Note how `target` gets back what it is now."""
-    if target.exists():
-        target.replace(_former(part))
-        undo.callback(_former(part).replace, target)
-    else:
-        undo.callback(target.unlink, missing_ok=True)
-
-
-def _former(part: Path) -> Path:
-    """Return the name under which what was there before is kept until all files have been renamed."""
-    return part.with_name(f"{part.stem}-former.part")
 
 
 def write_npy_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -156,7 +189,10 @@ def write_npy_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) ->
 
 
 def write_block(file: BinaryIO, block: np.ndarray) -> None:
-    """Write the bytes of `block` in C order."""
+    """Write the bytes of `block` in C order.
+
+    Not by NumPy's `tofile` or `save`: on a full disk they lose the last 4 KiB of a file without an error.
+    """
     file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
 
 

@@ -17,19 +17,34 @@ except ImportError:  # Windows, where nothing can be told about the holder of a 
     fcntl = None
 
 LOCKS = fcntl is not None
+SUFFIX = ".part"
 
 
 def create(target: Path) -> tuple[Path, BinaryIO]:
     """Open a new file beside `target`, locked, and remove what killed runs have left of the same output."""
-    # The name of the output may be as long as the file system takes, so a checksum stands for it.
-    stem = f".cmfast-{zlib.crc32(os.fsencode(target.name)):08x}-"
-    _remove_abandoned(target.parent, stem)
+    _remove_abandoned(target.parent, _stem(target))
     while True:
-        part = target.with_name(f"{stem}{secrets.token_hex(4)}.part")
+        part = fresh_name(target)
         file = part.open("xb")  # the permissions that the user's mask grants, unlike tempfile's
         if _locked(file) and _still(part, file):
             return part, file
         file.close()  # another run took it for abandoned between the two calls, and removes it
+
+
+def fresh_name(target: Path) -> Path:
+    """Return a name beside `target` that no file has."""
+    return target.with_name(f"{_stem(target)}{secrets.token_hex(4)}{SUFFIX}")
+
+
+def is_part(path: str | bytes, target: Path) -> bool:
+    """Return whether a file of that name is written beside `target`, to take its place."""
+    name = Path(os.fsdecode(path)).name
+    return name.startswith(_stem(target)) and name.endswith(SUFFIX)
+
+
+def _stem(target: Path) -> str:
+    # The name of the output may be as long as the file system takes, so a checksum stands for it.
+    return f".cmfast-{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 
 def _locked(file: BinaryIO) -> bool:
@@ -55,7 +70,7 @@ def _remove_abandoned(folder: Path, stem: str) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(stem) and entry.name.endswith(".part") and entry.is_file(follow_symlinks=False):
+            if entry.name.startswith(stem) and entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                 # Whoever writes it holds the lock until the file has its final name.
                 with suppress(OSError), Path(entry.path).open("r+b") as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,13 +4,13 @@ import heapq
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import groupby, pairwise
 from typing import Any, Self
 
 import numpy as np
 
-from cmfast._files.output import naming
-from cmfast._files.scratch import temporary_name
+from cmfast._files import scratch
 
 Group = tuple[Any, ...]  # a value of every column
 Key = Callable[[Group], Any]
@@ -43,7 +43,7 @@ class Runs:
 
     def __exit__(self, *error: object) -> None:
         if self._file is not None:
-            self._file.close()
+            scratch.close(self._file)
 
     def add(self, groups: list[Group], cells: np.ndarray) -> None:
         """Take in counts: rows of place in `groups`, truth, prediction, count, in the order of groups."""
@@ -66,7 +66,7 @@ class Runs:
         """Write what is in memory behind what is on disk."""
         if self._file is None:
             self._file = _scratch()
-        with naming(temporary_name()):
+        with scratch.naming():
             for line in self._lines():
                 self._file.write(line)
             self._file.flush()
@@ -106,14 +106,15 @@ class Runs:
             return
         if self._bytes:
             self._spill()
-        with _scratch() as file:
-            ends = [0]
-            for start, stop in self._parts():
-                with naming(temporary_name()):
+        with ExitStack() as stack:
+            file, ends = _scratch(), [0]
+            stack.callback(scratch.close, file)
+            with scratch.naming():
+                for start, stop in self._parts():
                     for _, line in _sorted(_read(self._file, start, stop, self._room), key):
                         file.write(line)
-                    file.flush()
-                ends.append(file.tell())
+                    ends.append(file.tell())
+                file.flush()
             each = self._room // len(ends)
             runs = [_read(file, start, stop, each) for start, stop in pairwise(ends)]
             yield from heapq.merge(*(_keyed(run, key) for run in runs), key=lambda row: row[0])

@@ -1,17 +1,29 @@
 """Arrays that are too large for memory, in files without a name: nothing is left of them however the process ends."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 
-def temporary_name(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return how messages name a temporary file in `folder`; default: the system's for temporary files."""
+@contextmanager
+def naming(directory: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Have an error of writing name the folder of files that have no name themselves."""
     from tempfile import gettempdir
 
-    return Path(os.fsdecode(folder or gettempdir()), "a temporary file")
+    from cmfast._files import output
+
+    with output.naming(Path(os.fsdecode(directory or gettempdir()), "a temporary file")):
+        yield
+
+
+def close(file: Any) -> None:
+    """Close a file that nobody needs any more: what it could not write is not missed."""
+    with suppress(OSError):
+        file.close()
 
 
 class Scratch:
@@ -36,15 +48,15 @@ class Scratch:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._file.close()
+        close(self._file)
 
     def append(self, rows: np.ndarray) -> None:
         """Write rows, all of one type and width."""
         self._dtype, self._core = rows.dtype, rows.shape[1:]
-        from cmfast._files.output import naming, write_block
+        from cmfast._files.output import write_block
 
         # Not through a map: a full disk is then an error that can be caught.
-        with naming(temporary_name(self._folder)):
+        with naming(self._folder):
             write_block(self._file, rows)
         self._rows += len(rows)
 
@@ -57,9 +69,7 @@ class Scratch:
         shape = (self._rows, *self._core)
         if 0 in shape:
             return np.empty(shape, self._dtype)
-        from cmfast._files.output import naming
-
-        with naming(temporary_name(self._folder)):
+        with naming(self._folder):
             self._file.flush()
         out = np.asarray(np.memmap(self._file, self._dtype, "r+", shape=shape))
         out.flags.writeable = False

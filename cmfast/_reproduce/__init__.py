@@ -56,14 +56,10 @@ def missing(name: str) -> list[str]:
 def run(name: str, out: Path, *, quick: bool, **options: Any) -> dict[str, Any]:
     """Reproduce a paper, write its files into the folder `out`, and return what ``results.json`` holds."""
     from cmfast._core.progress import Bar
+    from cmfast._files.output import removing_empty
     from cmfast._reproduce import _files
 
-    new = not out.exists()
-    folder = _files.prepared(out)
-    try:
+    with removing_empty(out):
+        folder = _files.prepared(out)
         made = import_module(f"cmfast._reproduce.{name}").reproduce(quick=quick, progress=Bar, **options)
         return _files.write(made, folder)
-    except BaseException:
-        if new and not any(folder.iterdir()):
-            folder.rmdir()
-        raise

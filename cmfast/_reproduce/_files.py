@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cmfast._files.output import FileError, make_folder, naming, plain, replacing_all, to_json
+from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json
 from cmfast._pages import parts
 from cmfast._reproduce import _page
 from cmfast._reproduce._frame import Picture, Reproduction
@@ -52,14 +52,14 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
             "timings": made.timings,
         }
     )
-    content = {RESULTS: to_json(numbers).encode()}
-    content |= {picture.file: _alone(picture) for picture in pictures}
+    content = {picture.file: _alone(picture) for picture in pictures}
     content |= {name: page.encode() for name, page in made.pages.items()}
     content[REPORT] = _page.whole(made).encode()
+    content[RESULTS] = to_json(numbers).encode()
     stale = set(_written(folder)).difference(files)
-    with replacing_all([folder / name for name in content]) as opened:
-        for file, (name, data) in zip(opened, content.items(), strict=True):
-            with naming(folder / name):
+    with Outputs() as outputs:
+        for name, data in content.items():
+            with outputs.replacing(folder / name) as file:
                 file.write(data)
     for name in stale:
         (folder / name).unlink(missing_ok=True)

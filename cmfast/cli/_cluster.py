@@ -94,11 +94,11 @@ class Tasks:
 
     def __exit__(self, kind: Any, *error: object) -> None:
         with self._stack:
-            if kind is None and self._folder is not None and not self._kept:
-                for path in self._folder.iterdir():
+            if self._folder is not None and not self._kept:
+                for path in self._folder.iterdir() if kind is None else ():
                     if STATES.fullmatch(path.name):
                         path.unlink()
-                with suppress(OSError):  # somebody keeps something else there
+                with suppress(OSError):  # states to go on from, or what somebody else keeps there
                     self._folder.rmdir()
 
     def wanted(self, *named: Source) -> bool:

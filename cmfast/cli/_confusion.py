@@ -112,7 +112,6 @@ def _write_confusion(target: Path, table: Table, facts: dict[str, Any], *, force
     text = _csv_table(target, table) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
     with replacing(target, force=force) as file:
         if kind == ".npy":
-            # Not numpy.save, which loses the end of a small array on a full disk without an error (C's fclose).
             write_npy_header(file, arrays["matrix"].shape, arrays["matrix"].dtype)
             write_block(file, arrays["matrix"])
         elif kind == ".npz":

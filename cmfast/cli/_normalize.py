@@ -13,7 +13,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast._files import points, tables
-from cmfast._files.output import FileError, check_target, naming, replacing_all, write_block, write_npy_header
+from cmfast._files.output import FileError, Outputs, check_target, write_block, write_npy_header
 from cmfast._files.sources import Source, located
 from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._cluster import Part, cluster_options, in_parts
@@ -78,13 +78,13 @@ def run(args: argparse.Namespace) -> int:
         codes_target = check_target(args.status, force=args.force, sources=(*files, args.output))
     started = time.perf_counter()
     shape, given_dtype, found = _found(args, options)
-    targets = [target, *([] if codes_target is None else [codes_target])]
-    with replacing_all(targets, force=args.force) as (file, *of_codes):
-        with naming(target):
-            codes, residual, dtype = _written(found, shape, file, args)
-        for other in of_codes:
-            write_npy_header(other, shape[:-2], codes.dtype)
-            write_block(other, codes)
+    with Outputs() as outputs:
+        with outputs.replacing(target, force=args.force) as file:
+            codes, residual, dtype = _write_normalized(found, shape, file, args)
+        if codes_target is not None:
+            with outputs.replacing(codes_target, force=args.force) as file:
+                write_npy_header(file, shape[:-2], codes.dtype)
+                write_block(file, codes)
     facts = {
         "input": str(args.input),
         "output": str(args.output),
@@ -131,7 +131,7 @@ def check(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, squar
         raise FileError(str(source), f"must hold real numbers of at most 64 bits, but its dtype is {dtype}")
 
 
-def _written(
+def _write_normalized(
     found: Iterator[Normalized], shape: tuple[int, ...], file: BinaryIO, args: argparse.Namespace
 ) -> tuple[np.ndarray, float | None, np.dtype[Any]]:
     """Write every block normalised; return the codes, the largest residual of a matrix without failure, the dtype."""
