@@ -10,6 +10,7 @@ from cmfast._core.p_values import binomial, holm
 LEVEL = 0.95  # of texts that nobody asked for a level
 STATEMENTS = 4  # the first pair; the first few, and all ranks by count; directions; ranks when balanced
 MOST = 8  # pairs that are said to stand out together
+LARGEST = 2.0**61  # count of a direction: two add up to what int64 holds
 
 
 class Pairs(NamedTuple):
@@ -37,6 +38,8 @@ class Standing(NamedTuple):
 
 def pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int) -> Pairs:
     """Return the pairs of the cells that hold something; those of the diagonal are left out."""
+    if counts.dtype.kind == "f":  # sums of weights, of which whole samples are taken, and no more than fit
+        counts = np.clip(np.nan_to_num(counts, nan=0.0), 0.0, LARGEST)
     off = (rows != cols) & (counts != 0)
     rows, cols, counts = (part[off].astype(np.int64) for part in (rows, cols, counts))
     keys, place = np.unique(np.minimum(rows, cols) * n_classes + np.maximum(rows, cols), return_inverse=True)

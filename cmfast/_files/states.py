@@ -336,7 +336,9 @@ def array_of_facts(name: str, value: Any, types: tuple[str, ...], ndim: int) -> 
         demand(all(type(x) is int for x in flat), f"its {name} holds what is no integer")
     try:
         return np.array(flat, np.dtype(dtype).newbyteorder("=")).reshape(shape)
-    except (OverflowError, ValueError) as error:
+    except OverflowError:
+        raise DamagedError(f"its {name} holds what {dtype} cannot") from None  # noqa: EM102
+    except ValueError as error:  # more cells than there are addresses
         raise DamagedError(f"its {name}: {error}") from None  # noqa: EM102
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,9 @@ def _load(path: Path) -> np.ndarray:
             raise
         # A map of zero bytes is refused by the system; there is nothing to map.
         array = np.asarray(np.load(path, allow_pickle=False))
+    number = math.prod(array.shape)
+    if number and not array.dtype.itemsize:  # of which a short file may hold any number
+        raise FileError(path, f"holds {number:,} elements of no bytes")
     return array
 
 
@@ -310,39 +313,39 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
 def csv_lines(path: Path) -> Iterator[tuple[int, list[str], int]]:
     """Yield the lines of a csv or tsv file that are not empty: number, cells, and how many bytes were read so far."""
     check_source(path)
+    number, first = 0, None
+    for number, row, n_bytes in _rows_of(path, _delimiter(path)):
+        if first is None:
+            first = row
+        elif not row:
+            continue
+        elif len(row) != len(first):
+            raise FileError(path, f"line {number} has {len(row)} columns, the first line has {len(first)}")
+        yield number, row, n_bytes
+    if first is None:
+        raise FileError(path, "is empty")
+
+
+def _rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int]]:
+    """Yield all rows of a text: number of the line, cells, and how many bytes were read so far."""
+    reader: Any = None
     try:
         with path.open("rb") as raw:
-            reader = _reader(raw, _delimiter(path))
-            first = next(reader, None)
-            if first is None:
-                raise FileError(path, "is empty")
-            yield reader.line_num, first, raw.tell()
+            lines = (line.decode("utf-8-sig" if k == 0 else "utf-8") for k, line in enumerate(raw))
+            # Strict: a quote that nobody closes would swallow the rest of the file, and be taken for one label.
+            reader = csv.reader(lines, delimiter=delimiter, strict=True)
             for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(first):
-                    raise FileError(
-                        path, f"line {reader.line_num} has {len(row)} columns, the first line has {len(first)}"
-                    )
                 yield reader.line_num, row, raw.tell()
     except UnicodeDecodeError as error:
         raise FileError(path, "is no UTF-8 text") from error
     except csv.Error as error:
-        # The error comes from the reader, so there is one.
-        line = reader.line_num  # pyright: ignore[reportPossiblyUnboundVariable]
-        raise FileError(path, f"line {line}: {error}") from error
+        raise FileError(path, f"line {reader.line_num}: {error}") from error
     except OSError as error:
         raise FileError(path, reason(error)) from error
 
 
 def _delimiter(path: Path) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
-
-
-def _reader(raw: BinaryIO, delimiter: str) -> Any:
-    lines = (line.decode("utf-8-sig" if number == 0 else "utf-8") for number, line in enumerate(raw))
-    # Strict: a quote that nobody closes would swallow the rest of the file, and be taken for one label.
-    return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
 class _Rows:
@@ -392,12 +395,11 @@ def _told_by_rows(path: Path, first: list[str], delimiter: str) -> bool | None:
     False where both are labels there; None where it stays open.
     """
     found: tuple[set[str], set[str]] = (set(), set())
-    with path.open("rb") as raw:
-        rows = _reader(raw, delimiter)
-        next(rows)
-        for row in rows:
-            for cell, labels in zip(row, found, strict=False):
-                labels.add(cell.strip())
+    rows = _rows_of(path, delimiter)
+    next(rows)
+    for _, row, _ in rows:
+        for cell, labels in zip(row, found, strict=False):
+            labels.add(cell.strip())
     known = [cell in found[0] or cell in found[1] for cell in first]
     if all(known):
         return False

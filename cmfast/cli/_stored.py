@@ -54,9 +54,9 @@ def _grouped(facts: dict[str, Any]) -> dict[str, Any]:
         places = [{value: k for k, value in enumerate(column)} for column in columns]
         rows = [[known[value] for known, value in zip(places, row, strict=True)] for row in values]
         matrices = [one["matrix"] for one in facts["groups"]]
+        axes = [{"name": name, **_axis(column)} for name, column in zip(names, columns, strict=True)]
     except (KeyError, TypeError, ValueError):
         raise ValueError("holds no groups and counts of them") from None  # noqa: EM101
-    axes = [{"name": name, **_axis(column)} for name, column in zip(names, columns, strict=True)]
     return {"columns": axes, "groups": _array(rows), "matrices": _array(matrices)}
 
 
