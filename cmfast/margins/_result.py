@@ -44,7 +44,7 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         random, moves, and the last step; after sweeps alone what all further ones would change, after conjugate
         gradients a bound of both, as far as the eigenvalues that these saw allow one; infinite where these have not
         been able to say. Of 71,804 tables that were CONVERGED, with exact answers, the worst cell was further off than
-        this in 842, at most 7.4 times as far (``tests/margins/test_cell_error.py``).
+        this in 842, at most 7.4 times as far.
     n_iter : array of int64, shape (...)
         Passes over the table: one for each margin of a sweep, be it to find out what further ones would change, and
         one for each Newton step and each product of conjugate gradients.
