@@ -9,6 +9,7 @@ for each cause, and makes the exit status 1. Each target has a process of its ow
 import argparse
 import base64
 import json
+import os
 import random
 import resource
 import subprocess
@@ -129,6 +130,7 @@ def search(name: str, folder: Path, seconds: float, executions: float, seed: int
 def fuzz_alone(name: str, folder: Path, asked: argparse.Namespace) -> int:
     """Fuzz a target in this process, print what was found, and return how many faults there are."""
     limit_memory()
+    os.chdir(folder)  # readers write nothing; if one did it would be gone
     one = search(name, folder, asked.seconds, asked.executions, asked.seed)
     print(
         f"{name:16} {one.executed:8.0f} inputs {one.n_arcs:6} arcs {len(one.inputs):5} kept {len(one.found):4} faults"
@@ -167,9 +169,7 @@ def main(argv: list[str] | None = None) -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             part = [f"--seconds={asked.seconds / len(names)}", f"--target={name}", f"--inside={folder}", *options]
-            status = subprocess.run(
-                [sys.executable, str(Path(__file__).resolve()), *part], check=False, cwd=folder
-            ).returncode
+            status = subprocess.run([sys.executable, __file__, *part], check=False).returncode
             if status not in (0, 1):
                 data = Path(folder, TRIED).read_bytes() if Path(folder, TRIED).exists() else b""
                 show(
