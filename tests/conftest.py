@@ -106,9 +106,14 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def unless_asked(expression):
+    """Return the marks that a marker expression leaves out without naming them."""
+    return frozenset({"slow"}.difference(re.findall(r"\w+", expression)))
+
+
 def pytest_collection_modifyitems(config, items):
     """Leave out what the short run does without or has shown; slow tests unless an expression asks for them."""
-    unwanted = LEFT_OUT if config.is_short else frozenset() if config.option.markexpr else frozenset({"slow"})
+    unwanted = LEFT_OUT if config.is_short else unless_asked(config.option.markexpr)
     passed = set(config.cache.get(PASSED, [])) if config.option.after_short else set()
     left_out = {item for item in items if item.nodeid in passed or any(map(item.get_closest_marker, unwanted))}
     if left_out:

@@ -35,6 +35,12 @@ def test_marks_of_files_are_read_without_importing_them(pytestconfig, line, mark
     assert (found and found[1]) == mark
 
 
+@pytest.mark.parametrize("expression", ["", "cuda_host", "not torch", "slow", "cuda_host and slow", "slow or not slow"])
+def test_slow_tests_run_where_an_expression_names_them(pytestconfig, expression):
+    (conftest,) = {plugin for plugin in pytestconfig.pluginmanager.get_plugins() if hasattr(plugin, "LEFT_OUT")}
+    assert conftest.unless_asked(expression) == (set() if "slow" in expression else {"slow"})
+
+
 def fail(text):
     raise AssertionError(text)
 
