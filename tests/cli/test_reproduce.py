@@ -13,7 +13,7 @@ from processes import ROOT
 
 from cmfast import _reproduce
 from cmfast._core import drawing
-from cmfast._files.output import FileError
+from cmfast._files.output import FileError, Outputs
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _files, _frame
 from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
@@ -92,18 +92,19 @@ def test_an_earlier_one_is_replaced_and_nothing_else(tmp_path):
 
 
 def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
-    before = _files.replacing
+    before = Outputs.replacing
     opened = []
 
-    def full_disk(target):
+    def full_disk(outputs, target, **options):
         opened.append(target)
         if len(opened) == 3:
             raise OSError(28, "No space left on device")
-        return before(target)
+        return before(outputs, target, **options)
 
-    monkeypatch.setattr(_files, "replacing", full_disk)
+    monkeypatch.setattr(Outputs, "replacing", full_disk)
     with pytest.raises(OSError, match="No space"):
         _files.write(made(Picture("a_line", drawn(), {})), tmp_path)
+    assert len(opened) == 3
     assert not list(tmp_path.iterdir())
 
 

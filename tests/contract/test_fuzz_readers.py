@@ -1,7 +1,10 @@
 """Inputs that fuzzing found worth keeping are read, or refused in a line that names the file."""
 
+import gc
 import inspect
 import re
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -62,3 +65,31 @@ def test_a_fault_is_found(monkeypatch, tmp_path):
     monkeypatch.setattr(states, "demand", lambda holds, why: "has not its shape" in why or demand(holds, why))
     search = run.search("state.json", tmp_path, 120.0, 2000, 0)
     assert any(fault.what.startswith("raw ") for fault, _ in search.found.values()), f"{search.executed:.0f} inputs"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of processor time here")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_reader_that_takes_too_long_is_a_fault():
+    """The first signal comes in a ``__del__``, where Python drops what is raised."""
+    calls = []
+
+    class Dropping:
+        def __del__(self):
+            spin(0.3)
+
+    def spin(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+
+    def call(seconds):
+        calls.append(seconds)
+        Dropping()
+        spin(seconds[len(calls) - 1])
+
+    reader = targets.Reader("spin", call)
+    outcome, fault = targets.read(reader, (5.0, 5.0), None, 0.2)
+    assert (outcome, fault.what, len(calls)) == ("late", "takes over 0.2 s", 2)
+    calls.clear()
+    assert targets.read(reader, (5.0, -0.3), None, 0.4) == ("read", None)  # late but once, as when it compiles
+    assert gc.isenabled()

@@ -1,5 +1,6 @@
 """What is fuzzed: for each kind of file every reader of cmfast that takes it, and what may come of reading it."""
 
+import gc
 import io
 import json
 import re
@@ -26,6 +27,7 @@ from cmfast._files.output import FileError
 from cmfast.cli import _merge, _stored
 
 SECONDS = 2.0  # of processor time that a reader may take for an input
+AGAIN = 0.1  # seconds until a signal that nothing came of is sent again
 STATES = ("CellCounts", "ConfusionCounts", "Grid", "Projection", "conformal.CcmCounts", "conformal.CoverageCounts")
 STATES += ("conformal.ScoreHistogram", "uncertainty.PairedCounts")
 CLASSES = {name: attrgetter(name)(cmfast) for name in STATES}
@@ -90,7 +92,11 @@ class Late(BaseException):
 
 @contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Raise Late after so many seconds of processor time; None: never. Time of other processes does not count."""
+    """Raise Late after so many seconds of processor time; None: never. Time of other processes does not count.
+
+    Python drops exceptions that are raised in callbacks of the garbage collector and in ``__del__``: no collection
+    starts meanwhile, and the signal comes again until an exception arrives.
+    """
     if seconds is None or not is_main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
@@ -98,13 +104,17 @@ def limited(seconds: float | None) -> Iterator[None]:
     def late(number: int, frame: object) -> None:
         raise Late
 
+    collects = gc.isenabled()
+    gc.disable()
     before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        if collects:
+            gc.enable()
 
 
 def _where(error: BaseException) -> str:
@@ -140,9 +150,18 @@ def _innermost_is_ours(error: BaseException) -> bool:
 
 
 def read(
-    reader: Reader, given: Any, path: Path | None, seconds: float | None = None, *, may_ask_for_memory: bool = False
+    reader: Reader,
+    given: Any,
+    path: Path | None,
+    seconds: float | None = None,
+    *,
+    may_ask_for_memory: bool = False,
+    is_retry: bool = False,
 ) -> tuple[str, Fault | None]:
-    """Return the outcome of one reader in a word or two, and the fault, if there is one."""
+    """Return the outcome of one reader in a word or two, and the fault, if there is one.
+
+    A reader that takes too long is called once more before that is a fault.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -152,6 +171,8 @@ def read(
             wrong = Fault(reader.name, "takes more memory than an input of its size may")
             return "memory", None if may_ask_for_memory else wrong
         except Late as error:
+            if not is_retry:  # the first call of a reader may import and compile
+                return read(reader, given, path, seconds, may_ask_for_memory=may_ask_for_memory, is_retry=True)
             return "late", Fault(reader.name, f"takes over {seconds} s", _where(error))
         except Exception as error:  # noqa: BLE001
             said = _refused(reader, error, path)
