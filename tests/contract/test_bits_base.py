@@ -54,13 +54,19 @@ def test_a_case_with_other_inputs_is_not_compared():
 
 
 def test_a_missing_commit_is_said(tmp_path, monkeypatch, capsys):
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    whole, shallow = tmp_path / "whole", tmp_path / "shallow"
+    who = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+    subprocess.run(["git", "init", "--quiet", str(whole)], check=True)
+    subprocess.run(["git", "-C", str(whole), *who, "commit", "--quiet", "--allow-empty", "-m", "Begin"], check=True)
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", whole.as_uri(), str(shallow)], check=True)
     monkeypatch.setenv("CMFAST_BASE", "0123456789")
     monkeypatch.delenv("CMFAST_REQUIRE_BASE", raising=False)
-    assert bits.compare_with_base(None, tmp_path, []) == 0
-    assert capsys.readouterr().out.startswith(f"bits: skipped: {tmp_path} has no commit 0123456789; a shallow clone")
+    assert bits.compare_with_base(None, shallow, []) == 0
+    assert capsys.readouterr().out.startswith(f"bits: skipped: {shallow} has no commit 0123456789; a shallow clone")
+    assert bits.compare_with_base(None, whole, []) == 1
+    assert capsys.readouterr().out.startswith(f"bits: failed: {whole} has no commit 0123456789")
     monkeypatch.setenv("CMFAST_REQUIRE_BASE", "1")
-    assert bits.compare_with_base(None, tmp_path, []) == 1
+    assert bits.compare_with_base(None, shallow, []) == 1
 
 
 def test_reasons_are_of_ops():

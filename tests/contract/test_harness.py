@@ -3,6 +3,7 @@
 import re
 import warnings
 
+import hypothesis
 import numpy as np
 import pytest
 from backends import BACKENDS
@@ -10,7 +11,8 @@ from cases import CASES
 from checks import assert_matches, assert_same_bits
 from conformance import check, expected
 from describe import describe_call, describe_value
-from first_line import reword
+from first_line import reword, reword_group
+from hypothesis.strategies import integers
 from optional import torch
 
 import cmfast
@@ -325,6 +327,51 @@ def test_the_first_line_of_a_plain_assert():
 
     assert first_line(check_total, [1, 2], 4) == "sum(values) == want: got 3 == 4"
     assert first_line(check_said, [1, 2], 4) == "the total is wrong"
+
+
+def test_the_first_line_says_where_long_values_differ():
+    def check_list(values, want):
+        assert values == want
+
+    line = first_line(check_list, list(range(100)), [*range(70), 7, *range(71, 100)])
+    assert re.fullmatch(r"values == want: got \[.*\.\.\..*\] \(At index 70 diff: 70 != 7\)", line), line
+
+
+def test_the_first_line_says_what_raised_or_warned_nothing():
+    def check_error(values):
+        with pytest.raises(ValueError, match="many"):
+            sum(values)
+
+    def check_warning(values):
+        with pytest.warns(RuntimeWarning):
+            max(values)
+
+    for check_nothing, what in ((check_error, "RAISE"), (check_warning, "WARN")):
+        with pytest.raises(pytest.fail.Exception) as error:
+            check_nothing([1, 2])
+        reword(error.value)
+        line = str(error.value).partition("\n")[0]
+        body = "sum(values)" if what == "RAISE" else "max(values)"
+        assert line.startswith(f"{body}: DID NOT {what}"), line
+
+
+def test_the_first_line_has_the_example_that_hypothesis_found():
+    @hypothesis.given(integers(0, 9))
+    def check_small(k):
+        assert k < 3
+
+    line = first_line(check_small)
+    assert line == "k < 3: got 3 < 3 in check_small( k=3, )"
+
+    @hypothesis.given(integers(0, 9))
+    def check_two(k):
+        assert k != 3
+        assert k != 4
+
+    with pytest.raises(ExceptionGroup) as error:
+        check_two()
+    line = str(reword_group(error.value))
+    assert re.match(r"AssertionError: k != [34]: got [34] != [34] in check_two\( k=[34], \) \(Hyp", line), line
 
 
 def test_calls_are_described_on_one_line():

@@ -155,6 +155,13 @@ def export_tree(repository: Path, revision: str, folder: Path) -> str | None:
     return None
 
 
+def has_history(repository: Path) -> bool:
+    """Return whether git has all commits there, not only the newest: a base that is unknown is a mistake then."""
+    command = ["git", "-C", str(repository), "rev-parse", "--is-shallow-repository"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() == "false"
+
+
 def hashes_of_tree(tree: Path, wanted: list[str]) -> dict[str, Any]:
     """Return the hashes of a tree, by target, op and case.
 
@@ -218,8 +225,9 @@ def compare_with_base(revision: str | None, repository: Path, wanted: list[str])
     with tempfile.TemporaryDirectory(prefix="cmfast-base-") as folder:
         reason = export_tree(repository, base.revision, Path(folder))
         if reason:
-            print(f"bits: skipped: {reason}")
-            return int(os.environ.get("CMFAST_REQUIRE_BASE") == "1")
+            needed = os.environ.get("CMFAST_REQUIRE_BASE") == "1" or has_history(repository)
+            print(f"bits: {'failed' if needed else 'skipped'}: {reason}")
+            return int(needed)
         here, there = (hashes_of_tree(tree, wanted) for tree in (ROOT, Path(folder)))
     found = compare(here, there, base.changed, base.revision[:10])
     for line in (*found.notes, *found.wrong):

@@ -5,6 +5,9 @@ values and not the calls that they come from. pytest's summary shows the first l
 ``pytest_pyfunc_call``.
 """
 
+import ast
+import linecache
+import re
 from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
@@ -12,13 +15,56 @@ from typing import Any
 
 import numpy as np
 import pytest
-from describe import describe_difference, describe_statement, describe_value, find_differences
+from describe import describe_difference, describe_statement, describe_value, find_differences, shorten
 
 TESTING = str(Path(np.testing.__file__).parent)
+MOST_BODY = 160  # characters of the statements that should have raised or warned
+EXAMPLE = re.compile(r"(?:Falsifying example|Failing test case): (.*)", re.DOTALL)  # Hypothesis's notes, old and new
+# Lines of pytest's explanation that say where two long values differ.
+PLACE = re.compile(r"^(At index .*|Left contains .*|Right contains .*|Extra items .*|Differing items:)$", re.MULTILINE)
 
 
-def reword(error: AssertionError) -> None:
-    """Put a first line in front of the message of `error`, if ``numpy.testing`` or a plain assert raised it."""
+def reword(error: BaseException) -> None:
+    """Put a first line in front of the message of `error`.
+
+    That of ``numpy.testing``, of a plain assert, of ``pytest.raises`` and ``pytest.warns`` where nothing came; then the
+    example that Hypothesis found.
+    """
+    if isinstance(error, AssertionError):
+        _reword_assertion(error)
+    elif isinstance(error, pytest.fail.Exception) and (error.msg or "").startswith("DID NOT "):
+        body = _describe_body(list(_traces(error)))
+        error.msg = f"{body}: {error.msg}" if body else error.msg
+    examples = [found[1] for note in getattr(error, "__notes__", ()) if (found := EXAMPLE.match(note))]
+    if examples and isinstance(error, AssertionError) and error.args and isinstance(error.args[0], str):
+        first, *more = error.args[0].split("\n", 1)
+        error.args = ("\n".join([f"{first} in {shorten(examples[0], MOST_BODY)}", *more]),)
+
+
+def reword_group(group: BaseExceptionGroup) -> BaseExceptionGroup:
+    """Return `group`, of which Hypothesis makes one for several failures, with the first line of its first failure."""
+    for error in group.exceptions:
+        reword(error)
+    first = group.exceptions[0]
+    message = f"{type(first).__name__}: {str(first).partition(chr(10))[0]} ({group.message})"
+    return type(group)(message, group.exceptions).with_traceback(group.__traceback__)
+
+
+def _describe_body(traces: list[TracebackType]) -> str:
+    """Return what stands in the ``with`` statement, of the innermost frame outside of pytest, that got no exception."""
+    outside = [trace for trace in traces if "_pytest" not in Path(trace.tb_frame.f_code.co_filename).parts]
+    if not outside:
+        return ""
+    frame, line = outside[-1].tb_frame, outside[-1].tb_lineno
+    source = "".join(linecache.getlines(frame.f_code.co_filename))
+    blocks = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.With) and node.lineno == line]
+    if blocks:
+        parts = [ast.get_source_segment(source, statement) or "" for statement in blocks[0].body]
+        return shorten("; ".join(parts), MOST_BODY)
+    return describe_statement(frame, outside[-1].tb_lasti)  # pytest.raises(error, function, ...)
+
+
+def _reword_assertion(error: AssertionError) -> None:
     if not error.args or not isinstance(error.args[0], str):
         return
     text, traces = error.args[0], list(_traces(error))
@@ -28,7 +74,11 @@ def reword(error: AssertionError) -> None:
         error.args = (f"{describe_statement(asking.tb_frame, asking.tb_lasti)}: {_difference(local)}{text}",)
     elif traces and text.startswith("assert "):
         statement = describe_statement(traces[-1].tb_frame, traces[-1].tb_lasti).removeprefix("assert ")
-        error.args = (f"{statement}: got {text.removeprefix('assert ')}",)
+        first, *more = text.removeprefix("assert ").split("\n", 1)
+        place = PLACE.search("\n".join(line.strip() for line in more[0].split("\n"))) if more else None
+        if place and "..." in first:  # the values are cut
+            first += f" ({place[0]})"
+        error.args = ("\n".join([f"{statement}: got {first}", *more]),)
 
 
 def _traces(error: BaseException) -> Generator[TracebackType]:
@@ -62,6 +112,8 @@ def pytest_pyfunc_call() -> Generator[None, Any, Any]:
     """Reword the error of a failing test."""
     try:
         return (yield)
-    except AssertionError as error:
+    except BaseExceptionGroup as group:
+        raise reword_group(group) from group.__cause__
+    except (AssertionError, pytest.fail.Exception) as error:
         reword(error)
         raise
