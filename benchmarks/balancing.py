@@ -5,8 +5,8 @@ import scipy.sparse
 
 import cmfast
 from benchmarks._job import Job, Rival
-from cmfast.kernels.cpu.balancing._packing import pack
-from cmfast.kernels.cpu.balancing._pixels import Passes
+from cmfast.kernels.cpu.solver.symmetric_packing import pack
+from cmfast.kernels.cpu.solver.symmetric_passes import Passes
 
 TOL = 1e-10
 MOST_SWEEPS = 400

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.balancing_pixels import ALIKE
+from cmfast.kernels.shared.symmetric_packing import ALIKE
 
 
 class Map(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cmfast.kernels.shared import balancing_newton
+from cmfast.kernels.shared import symmetric_newton
 from cmfast.kernels.shared.balancing import EMPTY, MAD_MAX, MIN_COUNT, MIN_NNZ, NOT_KEPT
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, UNDETERMINED, ZERO_LINE
 
@@ -138,8 +138,8 @@ def _block(
         marks[:] = found.rows + 2 * found.columns
         return int(found.status)
 
-    task = balancing_newton.Task(pixels.passes(*where, n), s, 0, tol, max_iter, judged)
-    found = balancing_newton.solve(task, int(bins.number[low:high].max()))
+    task = symmetric_newton.Task(pixels.passes(*where, n), s, 0, tol, max_iter, judged)
+    found = symmetric_newton.solve(task, int(bins.number[low:high].max()))
     if found.status not in (OK, MAX_ITER, UNDETERMINED):
         return np.nan, marks, (np.nan, np.nan, found.n_iter, found.status)
     return found.x, marks, (found.residual, found.worst, found.n_iter, found.status)

@@ -6,7 +6,6 @@ MOST_PASSES = 100_000
 ROUNDS = 8  # of making margins agree, each with every other
 EVEN = 1e-14  # difference that is rounding
 NUDGE = 1e-13  # of Levenberg's method, relative to the sums of lines
-LEAST = 1e-14  # pivot below which a line is one that others stand for
 
 PROOFS_FROM = 3  # steps until it is asked what they prove
 CERTAIN = 1e-9  # part of the sums that a gap must be, and part of its lines that a cell may have that counts as zero

@@ -14,12 +14,12 @@ from oracle.balancing import existence
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.balancing._certain import colours
-from cmfast.kernels.cpu.balancing._packing import pack
-from cmfast.kernels.cpu.balancing._pixels import Passes
+from cmfast.kernels.cpu.solver.graph_structure import colours
+from cmfast.kernels.cpu.solver.symmetric_packing import pack
+from cmfast.kernels.cpu.solver.symmetric_passes import Passes
 from cmfast.kernels.shared.balancing import REASONS
-from cmfast.kernels.shared.balancing_certain import by_probes, by_triangles
-from cmfast.kernels.shared.balancing_newton import direction
+from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
+from cmfast.kernels.shared.symmetric_newton import direction
 
 
 def dense(i, j, a, n):

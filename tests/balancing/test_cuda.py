@@ -8,10 +8,11 @@ from checks import assert_same_bits
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.balancing import _packing, _pixels
+from cmfast.kernels.cpu.solver import symmetric_packing as packing
+from cmfast.kernels.cpu.solver import symmetric_passes
 from cmfast.kernels.cuda.balancing import launch
-from cmfast.kernels.shared import balancing_pixels
-from cmfast.kernels.shared.balancing_newton import direction
+from cmfast.kernels.shared import symmetric_packing
+from cmfast.kernels.shared.symmetric_newton import direction
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
@@ -29,7 +30,7 @@ def there(i, j, a, n, **options):
 
 def both(*pixels):
     """Return the passes of both targets."""
-    return _pixels.Passes(_packing.pack(*pixels, 0), 1), launch.Passes(device.xp, *pixels)
+    return symmetric_passes.Passes(packing.pack(*pixels, 0), 1), launch.Passes(device.xp, *pixels)
 
 
 def positive(n, seed, scale):
@@ -42,9 +43,9 @@ def positive(n, seed, scale):
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.37])
-@pytest.mark.parametrize("narrow", [8, balancing_pixels.NARROW])
+@pytest.mark.parametrize("narrow", [8, symmetric_packing.NARROW])
 def test_passes_are_those_of_the_cpu(monkeypatch, narrow, scale):
-    monkeypatch.setattr(balancing_pixels, "NARROW", narrow)
+    monkeypatch.setattr(symmetric_packing, "NARROW", narrow)
     on_cpu, on_cuda = both(*positive(70, 1, scale))
     assert on_cuda._instance == (
         "int" if narrow == 8 else "unsigned short",

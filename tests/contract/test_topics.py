@@ -29,6 +29,7 @@ FLOORS = [
     rf"cmfast\.({ANY})\b",
     r"cmfast\.(_core|_files|_pages)\b",
     rf"cmfast\.kernels\.(cpu|cuda)\.({ANY})\b",
+    r"cmfast\.kernels\.cpu\.solver\b",
     r"cmfast\.kernels(\.(cpu|cuda)(\._core\b|$)|\.(shared|loading|ops|status)\b|$)|cmfast\._version$",
 ]
 UPWARDS = {"cmfast._core.caller": {"cmfast"}}  # asks by which names users know what was called, where something is said
@@ -88,6 +89,27 @@ def circle(graph):
 def test_no_modules_import_each_other_in_a_circle():
     assert circle(imported()) == []
     assert circle({"a": {"b"}, "b": {"a"}, "c": {"a"}})
+
+
+# Which topics of kernels stand on which others; all others can be read, moved and dropped alone.
+STANDS_ON = {
+    "scaling": {"zeros"},  # what zeros allow decides what is scaled
+    "metrics": {"counting"},
+    "geometry": {"counting"},
+    "uncertainty": {"metrics"},
+}
+
+
+def test_topics_of_kernels_stand_on_few_others_and_in_no_circle():
+    found = {}
+    for name in MODULES:
+        inside = re.match(rf"cmfast\.kernels\.(?:cpu|cuda)\.({ANY})\b", name)
+        for other in imported()[name] if inside else ():
+            below = re.match(rf"cmfast\.kernels\.(?:cpu|cuda)\.({ANY})\b", other)
+            if below and below[1] != inside[1]:
+                found.setdefault(inside[1], set()).add(below[1])
+    assert found == STANDS_ON
+    assert circle(found) == []
 
 
 def test_imports_for_type_checkers_alone_are_listed():

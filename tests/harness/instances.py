@@ -18,7 +18,7 @@ from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
 from cmfast.kernels.ops import OPS
-from cmfast.kernels.shared import balancing_pixels
+from cmfast.kernels.shared import symmetric_packing
 from cmfast.metrics._plan import plan as plan_of
 
 N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
@@ -366,11 +366,11 @@ def _tables(width: str) -> Call:
 def _balanced(gap: str = "unsigned short", value: str = "unsigned short") -> Call:
     i, j = np.triu_indices(30)
     a = _rng(gap, value).integers(1, 7, len(i)) * (0.37 if value == "double" else 1.0)
-    narrow = 8 if gap == "int" else balancing_pixels.NARROW
+    narrow = 8 if gap == "int" else symmetric_packing.NARROW
     sums = np.where((np.arange(30) == 4) | (np.arange(30) == 5), 1e-6, 1.0)  # so small that triangles are looked at
 
     def call(i: Any, j: Any, a: Any, sums: Any) -> tuple[Any, ...]:
-        with mock.patch.object(balancing_pixels, "NARROW", narrow):
+        with mock.patch.object(symmetric_packing, "NARROW", narrow):
             found = cmfast.balance((i, j, a, 30), sums, symmetric="upper", tol=1e-13)
         return found.weights, found.reason, found.status
 

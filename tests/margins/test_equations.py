@@ -13,9 +13,9 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins import _gradients
 from cmfast.kernels.cpu.margins._equations import factored, laid_out, rescale, solved
 from cmfast.kernels.cpu.margins._newton import SOLVE, opened
-from cmfast.kernels.cpu.margins._panels import COLUMNS, new_panels, panels_root, panels_solve
 from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
 from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
+from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS, allocate_panels, factorize_panels, substitute_panels
 from cmfast.kernels.shared import margins_layout
 
 CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
@@ -26,18 +26,18 @@ SHARED = ((0, 1), (0, 2), (0, 3))
 @jit()
 def root(S, n):
     """Call what kernels call."""
-    return panels_root(S, n)
+    return factorize_panels(S, n)
 
 
 @jit()
 def solve(S, n, b):
     """Call what kernels call."""
-    panels_solve(S, n, b)
+    substitute_panels(S, n, b)
 
 
 def panels_of(A):
     n = len(A)
-    S = new_panels(n)
+    S = allocate_panels(n)
     S[:] = A.reshape(n, n // COLUMNS, COLUMNS).swapaxes(0, 1).reshape(S.shape)
     return S
 

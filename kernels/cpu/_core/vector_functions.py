@@ -124,3 +124,18 @@ def exp(x):
     half = floor(k * 0.5)  # in two factors, as 2**k may be out of range where the result is not
     out = near * power_of_two(half) * power_of_two(k - half)
     return where(x > _LARGEST, np.inf, where(x >= _SMALLEST, out, where(x < _SMALLEST, 0.0, x)))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def offset_lanes(first, last, step):
+    """Return the offsets of eight matrices of a batch, one a lane, from `first` on; `last` fills the lanes after it."""
+    return (
+        first * step,
+        min(first + 1, last) * step,
+        min(first + 2, last) * step,
+        min(first + 3, last) * step,
+        min(first + 4, last) * step,
+        min(first + 5, last) * step,
+        min(first + 6, last) * step,
+        min(first + 7, last) * step,
+    )

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.balancing import _cells
-from cmfast.kernels.cpu.balancing._packing import pack, pack_part
-from cmfast.kernels.cpu.balancing._pixels import Passes
+from cmfast.kernels.cpu.solver import symmetric_cells
+from cmfast.kernels.cpu.solver.symmetric_packing import pack, pack_part
+from cmfast.kernels.cpu.solver.symmetric_passes import Passes
 from cmfast.kernels.shared import balancing_cells
 
 
@@ -15,15 +15,19 @@ class Map:
     """Cells of a symmetric matrix, which fall into blocks on its diagonal."""
 
     def __init__(self, rows, columns, values, first, stop, nearest, num_threads):
-        self.rows, self.cells, self.num_threads = rows, _cells.Cells(first, columns, values, stop, nearest), num_threads
+        self.rows, self.cells, self.num_threads = (
+            rows,
+            symmetric_cells.Cells(first, columns, values, stop, nearest),
+            num_threads,
+        )
 
     def per_bin(self, place, weigh=False):
         """Return of each bin that has a place how many cells it has with such bins, or what these add up to."""
-        n, cuts = len(place), _cells.pieces(self.cells.first, len(place), _cells.BYTES)
+        n, cuts = len(place), symmetric_cells.pieces(self.cells.first, len(place), symmetric_cells.BYTES)
         own, windows = np.empty(n), np.empty((len(cuts) - 1, n))
-        seconds = len(self.rows) * _cells.SECONDS_PER_CELL
+        seconds = len(self.rows) * symmetric_cells.SECONDS_PER_CELL
         args = self.cells, place, weigh, cuts, windows, own
-        pool.run(_cells.tally, args, len(windows), seconds=seconds, num_threads=self.num_threads)
+        pool.run(symmetric_cells.tally, args, len(windows), seconds=seconds, num_threads=self.num_threads)
         for low, window in zip(cuts[:-1], windows, strict=True):
             own[low:] += window[: n - low]
         return own
@@ -50,28 +54,28 @@ def _packed(rows, columns, values, n, num_threads):
 
 def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
     """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
-    if len(rows) <= _cells.FEW:
+    if len(rows) <= symmetric_cells.FEW:
         options = {"n": n, "upper": upper, "cuts": cuts, "nearest": nearest}
         return balancing_cells.read(
             rows, columns, values, **options, to_passes=partial(_packed, num_threads=num_threads)
         )
-    rows, columns, values = _cells.typed((rows, columns), values)
-    first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // _cells.CHUNK), np.int8)
-    args, seconds = (rows, columns, values, n, upper, first, flags), len(rows) * _cells.SECONDS_PER_CELL
-    pool.run(_cells.check, args, len(flags), seconds=seconds, num_threads=num_threads)
-    if (flags & _cells.WRONG).any():
+    rows, columns, values = symmetric_cells.typed((rows, columns), values)
+    first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // symmetric_cells.CHUNK), np.int8)
+    args, seconds = (rows, columns, values, n, upper, first, flags), len(rows) * symmetric_cells.SECONDS_PER_CELL
+    pool.run(symmetric_cells.check, args, len(flags), seconds=seconds, num_threads=num_threads)
+    if (flags & symmetric_cells.WRONG).any():
         return None
-    if (flags & _cells.LOOSE).any():
+    if (flags & symmetric_cells.LOOSE).any():
         rows, columns, values = _sorted(rows, columns, values, n)
-        first = _cells.starts(rows, n)
+        first = symmetric_cells.starts(rows, n)
     elif len(rows):
         first[rows[-1] + 1 :] = len(rows)
     stop = np.repeat(cuts[1:], np.diff(cuts))
     found = Map(rows, columns, values, first, stop, nearest, num_threads)
     if upper:
         return found
-    cursor, step = np.zeros(n, np.int64), max(n * _cells.STEP // max(len(rows), 1), 1)
-    return found if _in_order(_cells.match, (found.cells, cursor), n, step) else None
+    cursor, step = np.zeros(n, np.int64), max(n * symmetric_cells.STEP // max(len(rows), 1), 1)
+    return found if _in_order(symmetric_cells.match, (found.cells, cursor), n, step) else None
 
 
 def _in_order(kernel, args, n, step):
@@ -88,11 +92,16 @@ def _sorted(rows, columns, values, n):
     order = np.arange(len(rows))
     for keys in (columns, rows):
         out = np.empty_like(order)
-        _in_order(_cells.put_in_order, (keys, order, _cells.starts(keys, n), out), len(rows), _cells.STEP)
+        _in_order(
+            symmetric_cells.put_in_order,
+            (keys, order, symmetric_cells.starts(keys, n), out),
+            len(rows),
+            symmetric_cells.STEP,
+        )
         order = out
     rows, columns, values = rows[order], columns[order], values[order]
     fresh = np.concatenate([[True], (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])])
     if not fresh.all():
         rows, columns = rows[fresh], columns[fresh]
         values = np.add.reduceat(values.astype(np.float64), np.flatnonzero(fresh))
-    return _cells.typed((rows, columns), values)
+    return symmetric_cells.typed((rows, columns), values)

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cpu.balancing import _maps, _zeros
+from cmfast.kernels.cpu.balancing import _maps
+from cmfast.kernels.cpu.solver.sparse_support import classify_sparse_cells
 from cmfast.kernels.shared import balancing_maps
 from cmfast.kernels.status import LIMIT_ONLY
 
@@ -23,7 +24,7 @@ def allowed(i: Any, j: Any, n: int, s: Any) -> Any:
     order = np.argsort(rows, kind="stable")
     rows, columns = rows[order], columns[order]
     first = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
-    found = _zeros.allowed(first, columns, s, s)
+    found = classify_sparse_cells(first, columns, s, s)
     if found.status == LIMIT_ONLY:
         vanish = np.zeros(n, np.bool_)
         vanish[rows[found.dead]] = True

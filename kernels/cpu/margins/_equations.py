@@ -8,8 +8,14 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store
 from cmfast.kernels.cpu.margins._order import Order, arranged, turned
-from cmfast.kernels.cpu.margins._panels import COLUMNS, line_of, new_panels, panels_root, panels_solve
 from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, UNKNOWNS
+from cmfast.kernels.cpu.solver.panel_cholesky import (
+    COLUMNS,
+    allocate_panels,
+    factorize_panels,
+    locate_line,
+    substitute_panels,
+)
 
 
 class Equations(NamedTuple):
@@ -94,7 +100,7 @@ def laid_out(t):
         values=np.empty(len(order.partners)),
         pivots=np.empty(alone),
         row=row,
-        panels=new_panels(rest),
+        panels=allocate_panels(rest),
     )
 
 
@@ -132,12 +138,12 @@ def factored(t, equations):
         else:
             row[i] = 1.0
         for column in range((i - rest) // COLUMNS * COLUMNS, n, COLUMNS):
-            at, to = (rest + column) // WIDTH, line_of(n, i - rest, column)
+            at, to = (rest + column) // WIDTH, locate_line(n, i - rest, column)
             store(equations.panels, to, load(equations.row, at))
             store(equations.panels, to + 1, load(equations.row, at + 1))
             store(equations.row, at, splat(0.0))
             store(equations.row, at + 1, splat(0.0))
-    return panels_root(equations.panels, n)
+    return factorize_panels(equations.panels, n)
 
 
 @jit()
@@ -203,7 +209,7 @@ def solved(t, equations):
         part = row[i] / equations.pivots[i]
         for p in range(order.begins[i], order.begins[i + 1]):
             row[order.partners[p]] -= equations.values[p] * part
-    panels_solve(equations.panels, len(order.order) - rest, equations.row[rest // WIDTH :])
+    substitute_panels(equations.panels, len(order.order) - rest, equations.row[rest // WIDTH :])
     for i in range(alone - 1, -1, -1):
         total = row[i]
         for p in range(order.begins[i], order.begins[i + 1]):

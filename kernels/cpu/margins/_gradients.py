@@ -24,9 +24,9 @@ from cmfast.kernels.cpu.margins._raking_equations import (
     MOST_PRODUCTS,
     MOST_ROOT,
     UNSEEN,
-    least_eigenvalue,
 )
 from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, PROBED, RESIDUAL, SLACK, STEPS, UNKNOWNS, WIDTH
+from cmfast.kernels.shared.conjugate_gradients import least_eigenvalue
 from cmfast.kernels.shared.margins import EVEN, MOST_ERROR, UNIT
 from cmfast.kernels.shared.scaling import STANDING
 from cmfast.kernels.status import OK

@@ -21,11 +21,10 @@ from cmfast.kernels.cpu._core.vector import (
     store_numbers,
     where,
 )
-from cmfast.kernels.cpu._core.vector_functions import exp, log
+from cmfast.kernels.cpu._core.vector_functions import exp, log, offset_lanes
 from cmfast.kernels.cpu.margins import _lanes_plan as plan
 from cmfast.kernels.cpu.margins._lanes_begin import close, exchange, sweep, take
 from cmfast.kernels.cpu.margins._lanes_newton import newton, probe
-from cmfast.kernels.cpu.scaling._tile_load import places
 from cmfast.kernels.shared.margins import SPAN
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK
@@ -41,7 +40,15 @@ def scale_lanes(cells, cells_step, wanted, wanted_step, rules, out, p, start, st
     S = new_lines(p.size)
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        take(p, S, cells, places(first, last, cells_step), wanted, places(first, last, wanted_step), rules.smoothing)
+        take(
+            p,
+            S,
+            cells,
+            offset_lanes(first, last, cells_step),
+            wanted,
+            offset_lanes(first, last, wanted_step),
+            rules.smoothing,
+        )
         for k in range(p.factors, p.factors + p.n_lines):
             store(S, k, splat(1.0))
         if some(load(S, plan.GOOD) != 0.0):

@@ -7,13 +7,11 @@ from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, st
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.margins import _lanes_plan as plan
 from cmfast.kernels.cpu.margins._lanes_begin import close
-from cmfast.kernels.shared import scaling as rules_of_scaling
-from cmfast.kernels.shared.margins import LEAST, NUDGE, PROBES, UNIT
-from cmfast.kernels.shared.scaling import CLOSE, SAFE_WIDTH
+from cmfast.kernels.cpu.solver.newton import has_stalled
+from cmfast.kernels.shared.margins import NUDGE, PROBES, UNIT
+from cmfast.kernels.shared.scaling import CLOSE, LEAST_PIVOT, SAFE_WIDTH
 
 MOST_STEPS = 12  # of a table that is usual: one whose cells have to vanish does not look solved after so few
-
-has_stalled = jit(inner=True, inline=True)(rules_of_scaling.has_stalled)
 
 
 @jit(inner=True, borrows=True)
@@ -169,7 +167,7 @@ def _take_out(p, S, a, stop):
     """Take out unknown `a`, as far as that concerns those before `stop`."""
     own = p.equations + a * (a + 1) // 2 + a
     pivot = load(S, own)
-    there = pivot > LEAST * load(S, p.sums + p.kept[a])
+    there = pivot > LEAST_PIVOT * load(S, p.sums + p.kept[a])
     store(S, plan.GOOD, where(there, load(S, plan.GOOD), 0.0))
     inverse = where(there, 1.0 / where(there, pivot, 1.0), 0.0)
     store(S, p.inverse + a, inverse)

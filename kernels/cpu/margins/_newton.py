@@ -3,10 +3,9 @@
 The equations of a step are formed and solved by whoever calls, between :func:`opened` or :func:`stepped` and the next
 call of that.
 
-Length of a step: along it the third derivative of the dual is at most the second times the most that the step raises
-a cell, in logarithms. So a full step that raises none by more than ``SAFE_WIDTH`` decreases the dual for certain, and
-so does a longer one shortened to ``log(1 + width) / width``. The dual is convex, so it decreases as well all the way to
-any longer step at which it still falls: where to solve equations takes much longer than a pass, passes look for one.
+A step of the length ``damped_step`` decreases the dual for certain. The dual is convex, so it decreases as well all the
+way to any longer step at which it still falls: where to solve equations takes much longer than a pass, passes look for
+one.
 """
 
 import math
@@ -26,7 +25,6 @@ from cmfast.kernels.cpu.margins._passes import (
     widths,
 )
 from cmfast.kernels.cpu.margins._proofs import refutes, remove
-from cmfast.kernels.cpu.margins._solve import SMALL
 from cmfast.kernels.cpu.margins._table import (
     CELLS,
     LEVENBERG,
@@ -41,13 +39,14 @@ from cmfast.kernels.cpu.margins._table import (
     WIDTH,
     WIDTH_BEFORE,
 )
+from cmfast.kernels.cpu.solver.cholesky import SMALL
+from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
 from cmfast.kernels.shared.margins import CELLS_TOL, MOST_ERROR, NUDGE, PROOFS_FROM, UNIT
 from cmfast.kernels.shared.scaling import (
     CLOSE,
     NEWTON_STEPS,
     PATIENT_SWEEPS,
     PLAIN_SWEEPS,
-    SAFE_WIDTH,
     STANDING,
 )
 from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
@@ -125,7 +124,7 @@ def stepped(t, rules):
         if t.counts[CELLS] < before:  # what is left begins anew: some of it may have shrunk with what is gone
             highest, widest = 0.0, np.inf
             t.step[:], t.multipliers[:] = 0.0, 0.0
-    length = 1.0 if highest <= SAFE_WIDTH else max(SAFE_WIDTH, math.log1p(highest)) / highest
+    length = damped_step(highest)
     t.state[WIDTH_BEFORE], t.state[WIDTH] = t.state[WIDTH], widest
     _move(t, length)
     if n > SMALL:
@@ -166,7 +165,7 @@ def _judged(t, rules):
     residual, width = t.state[RESIDUAL], t.state[WIDTH]
     if not residual < np.inf:
         return RANGE
-    stalled = width < CLOSE and width >= STANDING * t.state[WIDTH_BEFORE]
+    stalled = has_stalled(width, t.state[WIDTH_BEFORE])
     if residual <= rules.tol and (width <= rules.last_width or stalled):
         t.state[PROBED] = width if stalled and width > rules.last_width else width * width
         return OK

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._panels import COLUMNS
 from cmfast.kernels.cpu.margins._table import UNKNOWNS
+from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS
 
 SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here
 

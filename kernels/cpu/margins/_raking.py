@@ -1,6 +1,5 @@
 """Where the search for the multipliers of one set of weights is: what they are, what is missed, how far to go."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from cmfast.kernels.cpu.margins._raking_passes import Passes
 from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, has_any, widest
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import Layout
-from cmfast.kernels.shared.scaling import SAFE_WIDTH
+from cmfast.kernels.shared.scaling import damped_step
 from cmfast.kernels.status import OK, ZERO_LINE
 
 TRIAL_WIDTH = 50.0  # of a step whose length is looked for
@@ -211,7 +210,7 @@ class Search:
         if p.rule in (RAKING, LINEAR):
             highest = max(softening, z[self.q > 0.0].max(initial=0.0) if p.rule == RAKING else 0.0)
             if highest < LONG or self.hard.all():
-                return 1.0 if highest <= SAFE_WIDTH else max(SAFE_WIDTH, math.log1p(highest)) / highest
+                return damped_step(highest)
         t = self._by_slope(d, z, missed)
         self.damping = FREED if t < STUCK else 0.0
         return t

@@ -4,10 +4,11 @@ import math
 from functools import partial
 
 import numpy as np
-import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.margins import _rows, _solve
+from cmfast.kernels.cpu.margins import _rows
+from cmfast.kernels.cpu.solver import cholesky
+from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.margins import LOGIT, MOST_ERROR, NUDGE, RAKING, TRUNCATED, UNIT
 
 DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
@@ -70,7 +71,7 @@ class Root:
         self.scale = np.where(usable, 1.0 / np.sqrt(np.where(usable, size, 1.0)), 0.0)
         S *= self.scale
         S *= self.scale[:, None]
-        self.solve = _factored(S, nudge)
+        self.solve = _factorize(S, nudge)
 
     def __call__(self, missed):
         """Return the step for what is missed, and what it adds to the records."""
@@ -82,18 +83,18 @@ class Root:
         return d, z
 
 
-def _factored(S, nudge):
-    """Return what solves the equations whose lower triangle is given, in place."""
-    diagonal = np.einsum("kk->k", S)
-    if len(S) <= _solve.SMALL:
+def _factorize(S, nudge):
+    """Return a function that solves for a right-hand side in place, given the lower triangle of the matrix."""
+    diagonal, upper = np.einsum("kk->k", S), S.T
+    if len(S) <= cholesky.SMALL:
         diagonal += nudge
-        _solve.rooted(S)
-        return partial(_solve.solved, S)
+        cholesky.factorize(upper)
+        return partial(cholesky.substitute, upper)
     while True:
         diagonal += nudge
-        R = _solve.root_by_library(S)
-        if R is not None:
-            return partial(_solve.solve_by_library, R)
+        U = cholesky.factorize_by_lapack(upper)
+        if U is not None:
+            return partial(cholesky.substitute_by_lapack, U)
         nudge *= 10.0
 
 
@@ -135,44 +136,24 @@ class Gradients:
     def __call__(self, missed, left=0.0):
         """Return a step that leaves at most a part of what is missed, and what it adds to the records."""
         s, K = self.s, len(missed)
-        d, z = np.zeros(K), np.empty(len(s.q))
+        z = np.empty(len(s.q))
         most = max(FEWEST_PRODUCTS, min(K // SLOW if K <= MOST_ROOT else MOST_PRODUCTS, MOST_PRODUCTS))
-        r = np.where(self.usable, missed, 0.0)
-        y = r / self.diagonal
-        p, now = y.copy(), r @ y
-        wanted = left * left * now
-        lengths: list[float] = []
-        ratios: list[float] = []
-        while now > wanted and len(lengths) < most:
-            pool.checkpoint()
+
+        def multiply(p):
             Hp = np.where(self.usable, s.passes.product(s.h, p, z) + self.added * p, 0.0)
-            bend = p @ Hp
-            if not 0.0 < bend < np.inf:
+            return Hp, p @ Hp
+
+        iterate = ArrayIterate(np.where(self.usable, missed, 0.0), lambda r: r / self.diagonal, multiply)
+        gradients = ConjugateGradients(iterate, iterate.energy)
+        wanted = left * left * gradients.energy
+        while gradients.energy > wanted and len(gradients.lengths) < most:
+            pool.checkpoint()
+            if not gradients.advance():
                 break
-            length = now / bend
-            d += length * p
-            r -= length * Hp
-            y = r / self.diagonal
-            before, now = now, r @ y
-            lengths.append(float(length))
-            ratios.append(float(now / before))
-            p = y + ratios[-1] * p
-        self.met = bool(now <= wanted)
-        if lengths:
-            s.least = min(s.least, least_eigenvalue(np.array(lengths), np.array(ratios)))
-        s.passes.along(d, z)
-        return d, z
-
-
-def least_eigenvalue(lengths, ratios):
-    """Return the least eigenvalue that conjugate gradients have seen."""
-    diagonal = 1.0 / lengths
-    diagonal[1:] += ratios[:-1] / lengths[:-1]
-    beside = np.sqrt(ratios[:-1]) / lengths[:-1]
-    if len(lengths) == 1:
-        return float(diagonal[0])
-    found = scipy.linalg.eigh_tridiagonal(diagonal, beside, eigvals_only=True, select="i", select_range=(0, 0))
-    return max(float(found[0]), 0.0)
+        self.met = gradients.energy <= wanted
+        s.least = min(s.least, gradients.least_eigenvalue())
+        s.passes.along(iterate.solution, z)
+        return iterate.solution, z
 
 
 def left_of(residual, tol):

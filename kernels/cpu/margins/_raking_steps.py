@@ -12,7 +12,7 @@ from cmfast.kernels.cpu.margins._raking import Search
 from cmfast.kernels.cpu.margins._raking_sweeps import swept
 from cmfast.kernels.cpu.margins._rows import Rows, along, weigh
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, MOST_ERROR, PROBES, PROOFS_FROM, UNIT
-from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, STANDING
+from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, has_stalled
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 FALLS = 0.5  # of the residual before, at most, where a step does as it should
@@ -146,7 +146,7 @@ def _newton(s, missed, most_steps, tol):
         residual = s.residual()
         if not residual < np.inf:
             return RANGE
-        stalled = s.width < CLOSE and s.width >= STANDING * s.before
+        stalled = has_stalled(s.width, s.before)
         if residual <= tol and (s.width <= p.last or stalled):
             return OK
         if stalled and residual <= min(_noise(s), MOST_ERROR):

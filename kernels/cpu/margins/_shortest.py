@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cpu.margins._equations import factored, solved
 from cmfast.kernels.cpu.margins._table import CELLS, SHORTENED, UNKNOWNS
+from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 
 ADDED = 1e-3  # to the number of cells of each line
@@ -33,21 +34,20 @@ def shorten(t, equations):
     if not factored(even, equations):
         return
     right = _added(codes, np.concatenate([np.where(asked, t.lift, 0.0), t.multipliers[:n], [0.0]])[codes].sum(1), kept)
-    found, left = np.zeros_like(right), right.copy()
-    p = z = _nearly_solved(even, equations, codes, left, kept)
-    product, goal = float(left @ z), EXACT * EXACT * float(right @ right)
+
+    def multiply(p):
+        moved = p[codes].sum(1)
+        return _added(codes, moved, kept), moved @ moved
+
+    iterate = ArrayIterate(right, lambda left: _nearly_solved(even, equations, codes, left, kept), multiply)
+    gradients, goal = ConjugateGradients(iterate, iterate.energy), EXACT * EXACT * float(right @ right)
     for _ in range(MOST_ROUNDS):
-        if float(left @ left) <= goal:
-            t.lift[:], t.multipliers[:n] = found[:closed], found[closed:-1]
+        if float(iterate.residual @ iterate.residual) <= goal:
+            t.lift[:], t.multipliers[:n] = iterate.solution[:closed], iterate.solution[closed:-1]
             t.counts[SHORTENED] = 1
             return
-        moved = p[codes].sum(1)
-        length = product / float(moved @ moved)
-        found += length * p
-        left -= length * _added(codes, moved, kept)
-        z = _nearly_solved(even, equations, codes, left, kept)
-        product, before = float(left @ z), product
-        p = z + (product / before) * p
+        if not gradients.advance():
+            return
 
 
 def _added(codes, cells, kept):

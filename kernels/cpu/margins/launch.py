@@ -18,7 +18,6 @@ from cmfast.kernels.cpu.margins._lanes import LEFT, scale_lanes
 from cmfast.kernels.cpu.margins._lanes_plan import plan
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
 from cmfast.kernels.cpu.margins._shortest import shorten
-from cmfast.kernels.cpu.margins._solve import SMALL, upper_root, upper_solve
 from cmfast.kernels.cpu.margins._table import (
     LEVENBERG,
     PASSES,
@@ -29,6 +28,7 @@ from cmfast.kernels.cpu.margins._table import (
     UNKNOWNS,
     new_table,
 )
+from cmfast.kernels.cpu.solver.cholesky import SMALL, factorize_upper, substitute_upper
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import MOST_ERROR, MOST_PASSES, PROBES
 from cmfast.kernels.shared.scaling import last_width
@@ -199,15 +199,15 @@ def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, whi
         n = t.counts[UNKNOWNS]
         while status == SOLVE:
             form(t)
-            upper_root(t.curvature, n)
-            upper_solve(t.curvature, n, t.step)
+            factorize_upper(t.curvature, n)
+            substitute_upper(t.curvature, n, t.step)
             status = stepped(t, rules)
         if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
             form(t)
-            upper_root(t.curvature, n)
+            factorize_upper(t.curvature, n)
             for number in range(PROBES):
                 disturb(t, number)
-                upper_solve(t.curvature, n, t.step)
+                substitute_upper(t.curvature, n, t.step)
                 disturbed(t)
         end(t, layout, targets, rules, status, out, k)
 

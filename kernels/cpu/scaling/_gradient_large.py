@@ -21,6 +21,7 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
     _weights,
 )
 from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
+from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import DENSE
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
@@ -237,40 +238,23 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
     C, (u, _) = len(y), lines
     quick, factors = (scale > BALANCED * v).all(), x * x / u
     r = r - r.mean()
-    goal, d, z = max(SMALLEST, smallest) * abs(r).sum(), np.zeros(C), r / scale
-    p, rz = z, r @ z
-    turns: list[float] = []
-    lengths: list[float] = []
-    for _ in range(C // 3):
-        if abs(r).sum() <= goal:
-            return d if _is_well_posed(turns, lengths) else None
+    goal = max(SMALLEST, smallest) * abs(r).sum()
+
+    def multiply(p):
         if quick:
             Lp = v * p - y * rows.column_sums(_gradient_passes.share_out, y * p, factors, rows.sums)
         else:
             Lp = y * rows.column_sums(_gradient_passes.spread, x, y, p, lines, rows.sums)
-        alpha = rz / (p @ Lp)
-        if not 0.0 < alpha < np.inf:
+        return Lp, p @ Lp
+
+    iterate = ArrayIterate(r, lambda left: left / scale, multiply)
+    gradients = ConjugateGradients(iterate, iterate.energy)
+    for _ in range(C // 3):
+        if abs(iterate.residual).sum() <= goal:  # sums that cancel cost digits where the least eigenvalue is small
+            return iterate.solution if gradients.least_eigenvalue() > WELL_POSED else None
+        if not gradients.advance():
             return None
-        d, r = d + alpha * p, r - alpha * Lp
-        z = r / scale
-        rz, before = r @ z, rz
-        turns.append(rz / before)
-        lengths.append(alpha)
-        p = z + turns[-1] * p
     return None
-
-
-def _is_well_posed(turns, lengths):
-    """Whether the smallest eigenvalue that conjugate gradients met is large enough for sums that cancel."""
-    n = len(lengths)
-    if n == 0:
-        return True
-    T = np.zeros((n, n))
-    for k in range(n):
-        T[k, k] = 1.0 / lengths[k] + (turns[k - 1] / lengths[k - 1] if k else 0.0)
-        if k:
-            T[k, k - 1] = T[k - 1, k] = np.sqrt(turns[k - 1]) / lengths[k - 1]
-    return np.linalg.eigvalsh(T)[0] > WELL_POSED
 
 
 def _of_zero_targets(M, G, x, y, u, v, a, d):

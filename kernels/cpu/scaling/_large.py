@@ -16,6 +16,7 @@ from cmfast.kernels.cpu.scaling._large_many import scale_many
 from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
 from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, Goal
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
+from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import (
     DENSE,
     NOISE,
@@ -28,6 +29,7 @@ from cmfast.kernels.shared.scaling import (
     TRIAL_WIDTH,
     VAST,
     WIDE,
+    damped_step,
     has_ended,
     has_stalled,
     line_bound,
@@ -242,7 +244,7 @@ def _newton(p, problem, x, y, n_iter, order, warm):
             raise _Lost
         if trial is not None:
             origin, d, width, slope = trial
-            safe = max(SAFE_WIDTH, math.log1p(rho)) / rho
+            safe = damped_step(rho)
             if width > safe and -(g @ d) > 0.5 * slope:
                 width = max(0.3 * width, safe)
                 y = origin * np.exp(width * d)
@@ -333,20 +335,16 @@ def _conjugate_gradients(problem, x, y, g, residual, paired):
     scale = np.where(scale > 0.0, scale, 1.0)
     goal = min(0.1, math.sqrt(residual)) * abs(g).sum()
     most = C // 3 if C <= RESCUE else 4 * C
-    d, r = np.zeros(C), g - g.mean()
-    z = r / scale
-    p, rz = z, r @ z
-    for k in range(1, most + 1):
+
+    def multiply(p):
         Lp = problem.column_sums(_large_passes.product, x, y, p, problem.sums, paired)
-        curvature = p @ Lp
-        if not curvature > 0.0:
+        return Lp, p @ Lp
+
+    iterate = ArrayIterate(g - g.mean(), lambda r: r / scale, multiply)
+    gradients = ConjugateGradients(iterate, iterate.energy)
+    for k in range(1, most + 1):
+        if not gradients.advance():
             break
-        alpha = rz / curvature
-        d = d + alpha * p
-        r = r - alpha * Lp
-        if abs(r).sum() <= goal:
-            return d, k
-        z = r / scale
-        rz, rz_before = r @ z, rz
-        p = z + (rz / rz_before) * p
-    return (None, 0) if C <= RESCUE else (d, most)
+        if abs(iterate.residual).sum() <= goal:
+            return iterate.solution, k
+    return (None, 0) if C <= RESCUE else (iterate.solution, most)

@@ -15,7 +15,7 @@ from cmfast.kernels.shared.scaling import (
     MOST_STALLS,
     MOST_SWEEPS,
     REFINED,
-    SAFE_WIDTH,
+    damped_step,
     has_stalled,
     line_bound,
     rules,
@@ -82,7 +82,7 @@ def _iterate(A, s, t, limits, most, newton):
         if passes >= most or not missed < np.inf:
             return x, y, P, passes, MAX_ITER, np.inf
         if width < np.inf:
-            length = 1.0 if width <= SAFE_WIDTH else max(SAFE_WIDTH, np.log1p(width)) / width
+            length = damped_step(width)
             y = y + length * (d - 0.5 * (low + high))
         else:
             y = np.log(t) - _log_sums(A + x[:, None], 0)

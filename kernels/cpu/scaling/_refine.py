@@ -13,6 +13,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
 from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
@@ -23,7 +24,6 @@ from cmfast.kernels.shared.scaling import (
     NEWTON_STEPS,
     NORMAL,
     REFINED,
-    SAFE_WIDTH,
     pseudo_bayes,
 )
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
@@ -31,7 +31,6 @@ from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 MANY_ROWS = 16  # to a column: from here on an upper bound of errors, of which the exact ones take seconds
 MOMENT = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
 
-has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
 line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
 
@@ -126,7 +125,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
                 break
             if steps == 0 and fits and width <= 0.1 * MOST_MOVED:
                 break  # it is right as it is
-            length = 1.0 if width <= SAFE_WIDTH else max(SAFE_WIDTH, np.log1p(width)) / width
+            length = damped_step(width)
             for j in range(Cs):
                 y[j] *= np.exp(length * (d[j] - 0.5 * (low + high)))
             steps += 1

@@ -2,19 +2,9 @@
 
 import numpy as np
 
-from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, TOTALS_RTOL
-from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS
-
-
-@jit(inline=True)
-def compare_totals(U, V):
-    """Return what is wrong with the totals of row and column targets, OK if they agree."""
-    if not max(U, V) < np.inf:
-        return RANGE
-    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
-        return TOTALS
-    return OK
+from cmfast.kernels.cpu.solver.margin_totals import compare_totals
+from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS
+from cmfast.kernels.status import INVALID, OK
 
 
 def has_empty_line(M):

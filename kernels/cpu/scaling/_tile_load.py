@@ -10,21 +10,6 @@ from cmfast.kernels.shared.scaling import NORMAL, SPAN, TOTALS_RTOL, WIDE
 from cmfast.kernels.status import OK
 
 
-@jit(inner=True, inline=True, borrows=True)
-def places(first, last, step):
-    """Return where the matrices from `first` on stand; past `last` it is repeated."""
-    return (
-        first * step,
-        min(first + 1, last) * step,
-        min(first + 2, last) * step,
-        min(first + 3, last) * step,
-        min(first + 4, last) * step,
-        min(first + 5, last) * step,
-        min(first + 6, last) * step,
-        min(first + 7, last) * step,
-    )
-
-
 @written_out("M", line.LOW, line.HIGH, line.GOOD)
 @jit(inner=True, borrows=True)
 def take_cells(t, M, rows):

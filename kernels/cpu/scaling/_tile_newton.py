@@ -11,11 +11,11 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
+from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
 from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import NORMAL, SAFE_WIDTH
 from cmfast.kernels.status import MAX_ITER, RANGE
 
-has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
 has_ended = jit(inner=True, inline=True)(rules.has_ended)
 
 
@@ -369,7 +369,7 @@ def _choose_step(t):
     if some(wide):
         for w in range(LANES):
             if S[line.RHO, w] > SAFE_WIDTH:
-                S[line.STEP, w] = max(SAFE_WIDTH, np.log1p(S[line.RHO, w])) / S[line.RHO, w]
+                S[line.STEP, w] = damped_step(S[line.RHO, w])
 
 
 @written_out("y")

@@ -8,10 +8,10 @@ from cmfast.kernels.cpu._core.batches import flat_batch
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.scaling._tile import ADMIT, BAYES, BEGIN, LANES, LOOPS, NEAR, PARTS, example, fill, spell_out
 from cmfast.kernels.cpu.scaling._tile_load import invert_targets
 from cmfast.kernels.cpu.scaling._tile_range import bring_near, spans_much
+from cmfast.kernels.cpu.solver.margin_totals import compare_totals
 from cmfast.kernels.shared.scaling import Lines
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
+from cmfast.kernels.cpu._core.vector_functions import offset_lanes
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import ADMIT, BEGIN, GAUGE, LANES, LOOPS, PAIR, Tile, spell_out
-from cmfast.kernels.cpu.scaling._tile_load import begin, find_zeros, is_regular, places, take_cells, take_targets
+from cmfast.kernels.cpu.scaling._tile_load import begin, find_zeros, is_regular, take_cells, take_targets
 from cmfast.kernels.cpu.scaling._tile_newton import newton, newton_by_rows
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
 from cmfast.kernels.cpu.scaling._tile_start import (
@@ -163,7 +164,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
 def _fill(t, given, rules, first, last, size, parts):
     """Fill the tile with the matrices from `first` to `last`; return what it needs."""
     store(t.S, line.AMOUNT, splat(max(rules.amount, 0.0)))
-    take_cells(t, size, given.cells, places(first, last, given.m_step))
+    take_cells(t, size, given.cells, offset_lanes(first, last, given.m_step))
     take_targets(t, size, Lines(*given.row_sums), Lines(*given.col_sums), first, last)
     begin(t)
     find_zeros(t)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.scaling._rules import compare_totals
+from cmfast.kernels.cpu.solver.margin_totals import compare_totals
 from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK

@@ -29,8 +29,8 @@ from cmfast.kernels.cpu._core.vector import (
     store_narrow,
     where,
 )
+from cmfast.kernels.cpu._core.vector_functions import offset_lanes
 from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_parts
-from cmfast.kernels.cpu.scaling._tile_load import places
 from cmfast.kernels.shared.scaling import NORMAL, is_large
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
@@ -230,8 +230,8 @@ def _differentiate(given, R, C, flip, S, out, out_row, out_col, start, stop):
     t, d, share, total = a + R, a + R + C, a + R + 2 * C, a + R + 3 * C
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        _gather(S, m, M, places(first, last, m_step))
-        rows = places(first, last, 1)
+        _gather(S, m, M, offset_lanes(first, last, m_step))
+        rows = offset_lanes(first, last, 1)
         _gather(S, x, row, rows)
         _gather(S, y, col, rows)
         for w in range(WIDTH):

@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.balancing import _zeros
-from cmfast.kernels.cpu.balancing._packing import pack
-from cmfast.kernels.cpu.balancing._pixels import Passes
 from cmfast.kernels.cpu.scaling import launch
-from cmfast.kernels.cpu.scaling._rules import check_targets, compare_totals
+from cmfast.kernels.cpu.scaling._rules import check_targets
+from cmfast.kernels.cpu.solver.margin_totals import compare_totals
+from cmfast.kernels.cpu.solver.sparse_support import SparseSupport, classify_sparse_cells
+from cmfast.kernels.cpu.solver.symmetric_packing import pack
+from cmfast.kernels.cpu.solver.symmetric_passes import Passes
 from cmfast.kernels.cpu.zeros.support import support
-from cmfast.kernels.shared import balancing_newton
+from cmfast.kernels.shared import symmetric_newton
 from cmfast.kernels.shared.scaling import MOST_SWEEPS, SMALL_CELLS, goals, line_bound
 from cmfast.kernels.status import INFEASIBLE, INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
@@ -174,7 +175,7 @@ def _newton_steps(p, cells, begin):
         now = kept[0]
         packed = pack(now.rows, now.columns + R, now.values, R + C, R)
         longest = max(int(np.bincount(now.rows).max()), int(np.bincount(now.columns).max()))
-        task = balancing_newton.Task(
+        task = symmetric_newton.Task(
             Passes(packed, p.num_threads),
             np.concatenate([p.u, p.v]),
             R,
@@ -182,7 +183,7 @@ def _newton_steps(p, cells, begin):
             p.max_iter,
             judge if limit == OK else lambda: OK,
         )
-        found = balancing_newton.solve(task, longest, start)
+        found = symmetric_newton.solve(task, longest, start)
         n_iter += found.n_iter
         status, x, y = found.status, found.x[:R], found.x[R:]
         if status in DOUBTFUL and not found.certain and (p.max_iter is None or n_iter < p.max_iter):
@@ -231,7 +232,7 @@ def _allowed(p, cells):
     R, C = len(p.u), len(p.v)
     if min(p.u.min(), p.v.min()) >= SPREAD * p.total:
         first = np.concatenate([[0], np.cumsum(np.bincount(cells.rows, minlength=R))]).astype(np.int64)
-        return _zeros.allowed(first, cells.columns, p.u, p.v)
+        return classify_sparse_cells(first, cells.columns, p.u, p.v)
     status, dead = OK, np.zeros(len(cells.rows), np.bool_)
     for rows, columns, at in _components(*_label(p, cells)):
         u, v = p.u[rows], p.v[columns]
@@ -239,7 +240,7 @@ def _allowed(p, cells):
         marks = np.zeros(R, np.bool_), np.zeros(C, np.bool_)
         marks[0][rows], marks[1][columns] = True, True
         if compare_totals(U, V) != OK:  # if these ask for too little the others ask for too much
-            return _zeros.Allowed(INFEASIBLE, dead, *(marks if U > V else (~marks[0], ~marks[1])))
+            return SparseSupport(INFEASIBLE, dead, *(marks if U > V else (~marks[0], ~marks[1])))
         if len(at) == len(rows) * len(columns):
             continue
         i, j = np.searchsorted(rows, cells.rows[at]), np.searchsorted(columns, cells.columns[at])
@@ -250,14 +251,14 @@ def _allowed(p, cells):
             gone = gone[i, j]
         else:
             first = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=len(rows)))]).astype(np.int64)
-            found, gone, *proof = _zeros.allowed(first, j, u, v * (U / V))
+            found, gone, *proof = classify_sparse_cells(first, j, u, v * (U / V))
         if found == INFEASIBLE:
             for mark, of, one in zip(marks, (rows, columns), proof, strict=True):
                 mark[of] = one
-            return _zeros.Allowed(INFEASIBLE, dead, *marks)
+            return SparseSupport(INFEASIBLE, dead, *marks)
         dead[at] = gone
         status = max(status, int(found))
-    return _zeros.Allowed(status, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))
+    return SparseSupport(status, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))
 
 
 def _doubtful_components(p, cells, status, x, y):
@@ -276,7 +277,7 @@ def _doubtful_components(p, cells, status, x, y):
     total = np.bincount(row, p.u, count) + np.bincount(col, p.v, count)
     least = np.full(count, np.inf)
     np.minimum.at(least, of, scaled)
-    sure = missed + balancing_newton.floor(longest) * total <= balancing_newton.MOST_ERROR * least
+    sure = missed + symmetric_newton.floor(longest) * total <= symmetric_newton.MOST_ERROR * least
     return [one for one, is_sure in zip(_components(count, labels), sure, strict=True) if not is_sure]
 
 

@@ -49,6 +49,7 @@ MORE_OPTIONS = dict.fromkeys(
 )
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
+_NEWTON = "_core/newton.cuh"
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
 _ALONE, _TILE = "scaling/alone.cuh", ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
 _CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.cuh"
@@ -61,14 +62,14 @@ HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
     "conformal/thresholds": (_RISING,),
-    "margins/launch": ("margins/table.cuh", "margins/proofs.cuh", "margins/newton.cuh"),
+    "margins/launch": (_NEWTON, "margins/table.cuh", "margins/proofs.cuh", "margins/newton.cuh"),
     "metrics/gradient": _SLOPES,
     "metrics/values": (_PRODUCT,),
-    "scaling/gradient": (_ZEROS, _RULES, *_TILE),
+    "scaling/gradient": (_ZEROS, _RULES, _NEWTON, *_TILE),
     "scaling/gradient_single": (_QUICK, _ALONE),
-    "scaling/group": (_RULES, _QUICK),
-    "scaling/single": (_RULES, _QUICK, _ALONE),
-    "scaling/team": (_ZEROS, _RULES, *_LARGE, "scaling/refine.cuh"),
+    "scaling/group": (_RULES, _NEWTON, _QUICK),
+    "scaling/single": (_RULES, _NEWTON, _QUICK, _ALONE),
+    "scaling/team": (_ZEROS, _RULES, _NEWTON, *_LARGE, "scaling/refine.cuh"),
     "uncertainty/cell_errors": (_INVERSE,),
     "uncertainty/cluster_cells": (_DRAWS, _CLUSTERS, _INVERSE),
     "uncertainty/clusters": (_DRAWS, _CLUSTERS, _SUMS, _CELL_SLOPES),

@@ -13,8 +13,8 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.shared import balancing_cells, balancing_maps
-from cmfast.kernels.shared.balancing_certain import LOOKED_AT
-from cmfast.kernels.shared.balancing_pixels import narrowed
+from cmfast.kernels.shared.symmetric_conditioning import LOOKED_AT
+from cmfast.kernels.shared.symmetric_packing import narrowed
 
 CHUNK = 1024  # bins of a piece of a vector, that a block adds up
 WARP, BLOCK = "32", str(THREADS)
@@ -95,9 +95,9 @@ class Passes:
         kernel.launch((), chunks, shared=batches.team_scratch(BLOCK), n=self.n, dots=dots, **arguments)
         return float(dots.get().sum())
 
-    def walk(self, x: Any, r: Any, g: Any, z: Any) -> "Walk":
-        """Return conjugate gradients that begin with `z`."""
-        return Walk(self, *map(self.xp.asarray, (x, r, g, z)))
+    def iterate(self, x: Any, r: Any, g: Any, z: Any) -> "DeviceIterate":
+        """Return the vectors of conjugate gradients for the residual `g`, preconditioned to `z`."""
+        return DeviceIterate(self, *map(self.xp.asarray, (x, r, g, z)))
 
     def least(self, x: Any) -> float:
         """Return the smallest scaled cell."""
@@ -139,8 +139,8 @@ class Passes:
         return component, np.sign(other - one).astype(np.float64)
 
 
-class Walk:
-    """Conjugate gradients on the second derivative, from no step at all."""
+class DeviceIterate:
+    """The vectors of conjugate gradients on the Hessian, which begin at zero, on the device."""
 
     def __init__(self, passes: Passes, x: Any, r: Any, g: Any, z: Any) -> None:
         xp, n = passes.xp, passes.n
@@ -148,21 +148,22 @@ class Walk:
         self._step, self._d, self._w, self._moved = xp.zeros(n), xp.zeros(n), xp.empty(n), xp.empty(n)
         self.turn(0.0)
 
-    def bend(self) -> float:
-        """Return the product of a direction with what the second derivative makes of it."""
+    def multiply(self) -> float:
+        """Multiply the Hessian by the search direction; return the curvature."""
         self._passes.product(self._w, self._x, self._r, self._d, self._moved)
         return self._passes.dot(_DOT, d=self._d, moved=self._moved)
 
-    def advance(self, alpha: float) -> float:
-        """Go a way; return how large what is left is."""
+    def move(self, length: float) -> float:
+        """Move the solution along the search direction, update the residuals; return the energy."""
         vectors = {"d": self._d, "moved": self._moved, "r": self._r, "step": self._step}
-        return self._passes.dot(_ADVANCE, alpha=alpha, **vectors, left=self._left, z=self._z)
+        return self._passes.dot(_ADVANCE, alpha=length, **vectors, left=self._left, z=self._z)
 
-    def turn(self, beta: float) -> None:
-        """Take the next direction."""
+    def turn(self, ratio: float) -> None:
+        """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
         n = self._passes.n
-        _TURN.launch((), batches.per_item(n), beta=beta, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
+        _TURN.launch((), batches.per_item(n), beta=ratio, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
 
-    def step(self) -> Any:
-        """Return how far it went."""
+    @property
+    def solution(self) -> Any:
+        """The solution, on the host."""
         return self._step.get()

@@ -206,7 +206,7 @@ constexpr int SOLVE = -1;  // the step is to be solved for
 template <int W>
 __device__ __forceinline__ int judged(Table<W>& t) {
   if (!(t.residual < CM_INF)) return CM_RANGE;
-  const bool stalled = t.width < CM_CLOSE && t.width >= CM_STANDING * t.width_before;
+  const bool stalled = has_stalled(t.width, t.width_before);
   if (t.residual <= t.tol && (t.width <= t.last_width || stalled)) {
     t.probed = stalled && t.width > t.last_width ? t.width : t.width * t.width;
     return CM_CONVERGED;
@@ -233,7 +233,7 @@ __device__ __forceinline__ int stepped(Table<W>& t) {
       widest = CM_INF;
     }
   }
-  const double length = highest <= CM_SAFE_WIDTH ? 1.0 : larger(CM_SAFE_WIDTH, log1p(highest)) / highest;
+  const double length = damped_step(highest);
   t.width_before = t.width;
   t.width = widest;
 #pragma unroll 1

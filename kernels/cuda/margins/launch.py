@@ -18,7 +18,7 @@ NARROW = 2048  # numbers of a table that a warp keeps; a block of several warps 
 PER_PROCESSOR = 4  # blocks that share one, where their tables lie in other memory
 PROGRESS_TABLES = 10_000  # between two calls of `progress`
 _OF_TABLES = (
-    "ROUNDS", "EVEN", "NUDGE", "LEAST", "PROOFS_FROM", "CERTAIN", "BELOW", "MOST_ECHOES", "FADED", "PROBES",
+    "ROUNDS", "EVEN", "NUDGE", "PROOFS_FROM", "CERTAIN", "BELOW", "MOST_ECHOES", "FADED", "PROBES",
     "CELLS_TOL", "UNIT", "MOST_ERROR", "MOST_ROUNDS", "EXACT",
 )  # fmt: skip
 DEFINES = {name: getattr(margins, name) for name in _OF_TABLES}

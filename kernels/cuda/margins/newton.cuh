@@ -114,7 +114,7 @@ __device__ __forceinline__ void root(const Table<W>& t) {
     const int last = min(first + PANEL, n);
 #pragma unroll 1
     for (int j = first; j < last; ++j) {
-      const double pivot = S[cell_of(j, j)], size = pivot > CM_LEAST ? sqrt(pivot) : 0.0;
+      const double pivot = S[cell_of(j, j)], size = pivot > CM_LEAST_PIVOT ? sqrt(pivot) : 0.0;
       const double by = size > 0.0 ? 1.0 / size : 0.0;
       t.meet();  // all have read the pivot
 #pragma unroll 1

@@ -513,7 +513,7 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
     high = all[j].a > high ? all[j].a : high;
   }
   const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
-  const double step = rho > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(rho)) / rho : 1.0;
+  const double step = damped_step(rho);
   if (wanted && t.v > 0.0) t.y *= exp(step * (d - middle));
   return rho;
 }
@@ -532,7 +532,7 @@ __device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals,
     const bool fits = g.all(goals.fits(gap, t.v));
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    const bool met = goals.met(residual, fits, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
+    const bool met = goals.met(residual, fits, rho <= last_width, has_stalled(rho, before));
     if (busy && (!(residual < CM_INF) || met || t.done >= patience)) {
       t.easy = met && (stalls || rho <= last_width);
       busy = false;

@@ -249,13 +249,13 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
   while (true) {
     const double residual = row_pass(t, paired);
     if (!(residual < CM_INF)) return CM_RANGE;
-    if (trial && length > safe_length(width) && -slope(t) > 0.5 * steepness) {  // it went too far
-      length = fmax(0.3 * length, safe_length(width));
+    if (trial && length > damped_step(width) && -slope(t) > 0.5 * steepness) {  // it went too far
+      length = fmax(0.3 * length, damped_step(width));
       each<W>(t.C, [&](int j) { t.y(j) = t.origin(j) * exp(length * t.d(j)); });
       ++*done;
       continue;
     }
-    const bool stalled = width < CM_CLOSE && width >= CM_STANDING * before;
+    const bool stalled = has_stalled(width, before);
     if (goals.met(residual, columns_fit(t, goals), width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
       const bool worn = stalled || residual <= CM_NOISE;  // conjugate gradients can do no more

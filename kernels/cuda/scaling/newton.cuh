@@ -239,11 +239,6 @@ __device__ __forceinline__ bool columns_fit(const Tile<W>& t, const Goals& goals
 
 // ---- steps ----
 
-// How far to go for certain along a step whose components differ by `width` at most.
-__device__ __forceinline__ double safe_length(double width) {
-  return width > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(width)) / width : 1.0;
-}
-
 // Prepare the factors; return whether rows and columns are paired.
 template <int W>
 __device__ __forceinline__ bool start(Tile<W>& t, i64* done) {
@@ -272,7 +267,7 @@ __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double las
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
     if (goals.met(residual, columns_fit(t, goals), width <= last_width,
-                  width < CM_CLOSE && width >= CM_STANDING * before))
+                  has_stalled(width, before)))
       return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
     if (*done >= max_iter) return CM_MAX_ITER;
     ++*done;
@@ -286,7 +281,7 @@ __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double las
     high = team_max<W>(high);
     before = width;
     width = high - low;
-    const double length = safe_length(width), middle = 0.5 * (low + high);  // keep the factors centred
+    const double length = damped_step(width), middle = 0.5 * (low + high);  // keep the factors centred
     each<W>(t.C, [&](int j) { t.y(j) *= exp(length * (t.d(j) - middle)); });
   }
 }

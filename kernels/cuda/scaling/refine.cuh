@@ -171,11 +171,11 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
     before = width;
     width = high - low;
     const bool there = worst <= goals.target && width <= CM_FINE_WIDTH;
-    stalls += width < CM_CLOSE && width >= CM_STANDING * before;
+    stalls += has_stalled(width, before);
     if (there || stalls > CM_MOST_STALLS || step >= most) break;
     if (step == 0 && status == CM_CONVERGED && worst <= Goals::line_bound(goals.bound) && width <= 0.1 * CM_MOST_MOVED)
       break;
-    const double length = safe_length(width), middle = 0.5 * (low + high);
+    const double length = damped_step(width), middle = 0.5 * (low + high);
     each<W>(t.C, [&](int j) { t.y(j) *= exp(length * (t.d(j) - middle)); });
     ++*done;
   }

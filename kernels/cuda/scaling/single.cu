@@ -299,7 +299,7 @@ struct Single {
       bool fits = true;
       row_pass(goals, share, W, F, q, &residual, &fits);
       residual *= whole;
-      const bool met = goals.met(residual, fits, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
+      const bool met = goals.met(residual, fits, rho <= last_width, has_stalled(rho, before));
       if (!(residual < CM_INF) || met || done >= patience) {
         easy = met && (stalls || rho <= last_width);
         return;
@@ -365,7 +365,7 @@ struct Single {
       high = d[j] > high ? d[j] : high;
     }
     const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
-    const double step = rho > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(rho)) / rho : 1.0;
+    const double step = damped_step(rho);
 #pragma unroll
     for (int j = 0; j < K; ++j)
       if (v[j] > 0.0) y[j] *= exp(step * (d[j] - middle));

@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.balancing._certain import colours, find_triangles
+from cmfast.kernels.cpu.solver.graph_structure import colours, find_triangles
 
 CHUNK = 4096  # bins of a piece of a vector
 CONVERTED = 64  # values at a time, a multiple of four
@@ -155,9 +155,9 @@ class Passes:
         self.product(x, x, self._zeros, self._zeros, out)
         return out
 
-    def walk(self, x, r, g, z):
-        """Return conjugate gradients that begin with `z`."""
-        return Walk(self, x, r, g, z)
+    def iterate(self, x, r, g, z):
+        """Return the vectors of conjugate gradients for the residual `g`, preconditioned to `z`."""
+        return SymmetricIterate(self, x, r, g, z)
 
     def look(self, kernel, *args):
         """Run another pass over the blocks of rows."""
@@ -183,27 +183,23 @@ class Passes:
         return colours(self.packed)
 
 
-class Walk:
-    """Conjugate gradients on the second derivative, from no step at all."""
+class SymmetricIterate:
+    """The vectors of conjugate gradients on the Hessian, which begin at zero."""
 
     def __init__(self, passes, x, r, g, z):
         self._passes, self._x, self._r = passes, x, r
-        self._step, self._left, self._z = np.zeros_like(g), g.copy(), z
+        self.solution, self._left, self._z = np.zeros_like(g), g.copy(), z
         self._d, self._moved = z.copy(), np.empty_like(g)
         self._w = x * self._d
 
-    def bend(self):
-        """Return the product of a direction with what the second derivative makes of it."""
+    def multiply(self):
+        """Multiply the Hessian by the search direction; return the curvature."""
         return self._passes.product(self._w, self._x, self._r, self._d, self._moved)
 
-    def advance(self, alpha):
-        """Go a way; return how large what is left is."""
-        return self._passes.dot(advance, alpha, self._d, self._moved, self._r, self._step, self._left, self._z)
+    def move(self, length):
+        """Move the solution along the search direction, update the residuals; return the energy."""
+        return self._passes.dot(advance, length, self._d, self._moved, self._r, self.solution, self._left, self._z)
 
-    def turn(self, beta):
-        """Take the next direction."""
-        self._passes.vectors(turn, beta, self._z, self._x, self._d, self._w)
-
-    def step(self):
-        """Return how far it went."""
-        return self._step
+    def turn(self, ratio):
+        """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
+        self._passes.vectors(turn, ratio, self._z, self._x, self._d, self._w)

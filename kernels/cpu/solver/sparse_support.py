@@ -11,7 +11,7 @@ from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, OK
 SLACK = 1e-12  # part of the total that is nothing
 
 
-class Allowed(NamedTuple):
+class SparseSupport(NamedTuple):
     """What is possible, which cells are zero in every answer; of rows that are too much, and the columns they reach."""
 
     status: int
@@ -105,7 +105,7 @@ def _augment(first, column, row, back_first, back, flow, unmet, room, slack, lev
                 arc[node] += 1
 
 
-def allowed(first, column, u, v):
+def classify_sparse_cells(first, column, u, v):
     """Classify the cells of a matrix that is given by its rows, for sums of rows and columns with one total."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -124,10 +124,10 @@ def allowed(first, column, u, v):
     dead = np.zeros(number, np.bool_)
     if (unmet > slack).any():
         seen = level[: R + C] >= 0
-        return Allowed(INFEASIBLE, dead, seen[:R], seen[R:])
+        return SparseSupport(INFEASIBLE, dead, seen[:R], seen[R:])
     used = flow > slack
     ends = np.concatenate([row, R + column[used]]), np.concatenate([R + column, row[used]])
     graph = csr_array((np.ones(len(ends[0]), np.int8), ends), shape=(R + C, R + C))
     _, part = connected_components(graph, directed=True, connection="strong")
     dead = part[row] != part[R + column]
-    return Allowed(LIMIT_ONLY if dead.any() else OK, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))
+    return SparseSupport(LIMIT_ONLY if dead.any() else OK, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))

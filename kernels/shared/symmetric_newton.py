@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.balancing_certain import by_probes, by_triangles
-from cmfast.kernels.shared.scaling import FLOOR, FLOOR_LINES, SAFE_WIDTH, has_stalled, last_width
+from cmfast.kernels.shared.conjugate_gradients import ConjugateGradients
+from cmfast.kernels.shared.scaling import FLOOR, FLOOR_LINES, damped_step, has_stalled, last_width
+from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 SWEEPS = 3  # before Newton's method
@@ -149,8 +150,8 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
         d, _ = direction(passes, x, r, g, forcing, (ENOUGH * tol) ** 2 * float(s.min()) if finer == 1.0 else 0.0)
         steps += 1
         before, (width, rho) = width, _widths(d, task.shift)
-        if rho > SAFE_WIDTH:
-            d *= max(SAFE_WIDTH, math.log1p(rho)) / rho
+        if (length := damped_step(rho)) < 1.0:
+            d *= length
         x = x * np.exp(d)
 
 
@@ -164,41 +165,19 @@ def _widths(d: Any, shift: int) -> tuple[float, float]:
 
 
 def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float = math.inf) -> _Step:
-    """Solve for a step as exactly as is worth it, with the diagonal as preconditioner.
+    """Solve the Newton system by diagonally preconditioned conjugate gradients, to a relative residual of `forcing`.
 
     What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it, unless more
     than `least`.
     """
     z = g / r
-    size = float((g * z).sum())
-    walk = passes.walk(x, r, g, z)
+    iterate = passes.iterate(x, r, g, z)
+    gradients = ConjugateGradients(iterate, float((g * z).sum()))
     nothing = min(ROUNDING * ROUNDING * float(r.sum()), least)
-    goal = max(forcing * forcing * size, nothing)
-    alphas: list[float] = []
-    betas: list[float] = []
+    goal = max(forcing * forcing * gradients.energy, nothing)
     most = min(MOST_PRODUCTS, PRODUCTS_PER_BIN * len(x))
-    while size > nothing and len(alphas) < most:
+    while gradients.energy > (goal if gradients.lengths else nothing) and len(gradients.lengths) < most:
         passes.checkpoint()
-        bend = walk.bend()
-        if not bend > 0.0:
+        if not gradients.advance():
             break
-        alphas.append(size / bend)
-        before, size = size, walk.advance(alphas[-1])
-        if not size > goal:
-            break
-        betas.append(size / before)
-        walk.turn(betas[-1])
-    return _Step(walk.step(), _least_eigenvalue(alphas, betas))
-
-
-def _least_eigenvalue(alphas: list[float], betas: list[float]) -> float:
-    """Return the smallest eigenvalue that conjugate gradients have seen."""
-    from scipy.linalg import eigvalsh_tridiagonal
-
-    k = len(alphas)
-    if k == 0:
-        return 0.0
-    a, b = np.array(alphas), np.array(betas[: k - 1])
-    diagonal = 1.0 / a
-    diagonal[1:] += b / a[:-1]
-    return max(float(eigvalsh_tridiagonal(diagonal, np.sqrt(b) / a[:-1], select="i", select_range=(0, 0))[0]), 0.0)
+    return _Step(iterate.solution, gradients.least_eigenvalue() if gradients.lengths else 0.0)

@@ -1,7 +1,7 @@
-"""Roots of symmetric matrices of hundreds of unknowns, by panels of sixteen columns, in one thread.
+"""Blocked Cholesky factorisation A = U'U for a few hundred unknowns, in one thread, by panels of 16 columns.
 
-Libraries would use several threads for so little work, which makes it slower, by far where others are busy too; and
-what they return depends on how many. A panel holds its columns row after row: a line of eight numbers and another one.
+LAPACK uses two threads for so little work and took .3 to 4.9 s for .02 s of it on a busy machine; its bits depend on
+the number of threads. A panel stores its columns row after row, as two SIMD lines of eight values.
 """
 
 import math
@@ -10,13 +10,13 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store, total
 
 COLUMNS = 2 * WIDTH  # of a panel
-ROWS = 4  # that are worked on at a time, in registers
-DEPTH = 16 * COLUMNS  # rows that all others are rid of before the next: of a panel they stay in the fastest memory
+ROWS = 4  # of a panel that are updated together, in registers
+DEPTH = 16 * COLUMNS  # rows of a block of the factor, so that those of a panel stay in the first-level cache
 
 
 @jit()
-def new_panels(n):
-    """Return room for `n` rows and columns, or a few more so that panels are full."""
+def allocate_panels(n):
+    """Return panels of zeros for `n` rows and columns, rounded up to full panels."""
     n_panels = (n + COLUMNS - 1) // COLUMNS
     lines = new_lines(2 * n_panels * n_panels * COLUMNS)
     lines[:] = 0.0
@@ -24,37 +24,38 @@ def new_panels(n):
 
 
 @jit(inner=True, inline=True)
-def line_of(n, row, column):
-    """Return the line of a number, in panels of `n` rows; it stands at the remainder of its column by eight."""
+def locate_line(n, row, column):
+    """Return the SIMD line of an entry in panels of `n` rows; its position there is the column modulo eight."""
     return 2 * (column // COLUMNS * n + row) + column // WIDTH % 2
 
 
 @jit(inner=True, borrows=True)
-def panels_root(S, n):
-    """Replace the upper triangle of a matrix by its root, or return that it has none; `n` fills panels.
+def factorize_panels(S, n):
+    """Replace the upper triangle of a matrix by its Cholesky factor U; return False if a pivot is not positive.
 
-    The diagonal becomes one over that of the root. What is below it, within the sixteen columns, is of no meaning.
+    `n` is a multiple of COLUMNS. The diagonal holds the reciprocals of that of U. Entries below the diagonal, within
+    the sixteen columns of their panel, are undefined.
     """
     for first in range(0, n, DEPTH):
         stop = min(first + DEPTH, n)
         for column in range(first, n, COLUMNS):
-            own = line_of(n, 0, column)
+            own = locate_line(n, 0, column)
             for row in range(first, min(column, stop), ROWS):
-                _take_away(S, n, own, row, first, row)
-                _divide(S, n, own, row)
+                _subtract_products(S, n, own, row, first, row)
+                _substitute_rows(S, n, own, row)
             for row in range(column, min(column + COLUMNS, stop), ROWS):
-                _take_away(S, n, own, row, first, row)
-                if not _finish_rows(S, own, column, row):
+                _subtract_products(S, n, own, row, first, row)
+                if not _factorize_rows(S, own, column, row):
                     return False
             for row in range(stop, column + COLUMNS, ROWS):
-                _take_away(S, n, own, row, first, stop)
+                _subtract_products(S, n, own, row, first, stop)
     return True
 
 
 @jit(inner=True, borrows=True)
-def _take_away(S, n, own, row, start, stop):
-    """Take from four rows of a panel what rows of the root before them add to these."""
-    other, first = line_of(n, 0, row), row % WIDTH
+def _subtract_products(S, n, own, row, start, stop):
+    """Subtract from four rows of a panel the products with the rows `start` to `stop` of the factor."""
+    other, first = locate_line(n, 0, row), row % WIDTH
     at = own + 2 * row
     a, b, c, d = load(S, at), load(S, at + 2), load(S, at + 4), load(S, at + 6)
     e, f, g, h = load(S, at + 1), load(S, at + 3), load(S, at + 5), load(S, at + 7)
@@ -79,9 +80,9 @@ def _take_away(S, n, own, row, start, stop):
 
 
 @jit(inner=True, borrows=True)
-def _divide(S, n, own, row):
-    """Solve for four rows of a panel, by the root of their own columns."""
-    other, first = line_of(n, row, row), row % WIDTH
+def _substitute_rows(S, n, own, row):
+    """Solve for four rows of a panel by the factor of their diagonal block."""
+    other, first = locate_line(n, row, row), row % WIDTH
     for r in range(ROWS):
         at = own + 2 * (row + r)
         x, y = load(S, at), load(S, at + 1)
@@ -94,8 +95,8 @@ def _divide(S, n, own, row):
 
 
 @jit(inner=True, borrows=True)
-def _finish_rows(S, own, column, row):
-    """Do so for four rows that meet the diagonal; return whether they have a root."""
+def _factorize_rows(S, own, column, row):
+    """Factorize four rows that contain their diagonal block; return False if a pivot is not positive."""
     half, first = (row - column) // WIDTH, row % WIDTH
     for r in range(ROWS):
         at = own + 2 * (row + r)
@@ -116,10 +117,10 @@ def _finish_rows(S, own, column, row):
 
 
 @jit(inner=True, borrows=True)
-def panels_solve(S, n, b):
-    """Solve by such a root, in place; `b` has `n` numbers, as lines."""
+def substitute_panels(S, n, b):
+    """Solve U'U x = b in place of `b`, `n` values stored as SIMD lines, with the factor in panels."""
     for column in range(0, n, COLUMNS):
-        own, at = line_of(n, 0, column), column // WIDTH
+        own, at = locate_line(n, 0, column), column // WIDTH
         x, y = load(b, at), load(b, at + 1)
         for k in range(column):
             part = splat(-b[k // WIDTH, k % WIDTH])
@@ -132,7 +133,7 @@ def panels_solve(S, n, b):
             for j in range(i + 1, COLUMNS):
                 b[at + j // WIDTH, j % WIDTH] -= S[own + 2 * (column + i) + j // WIDTH, j % WIDTH] * value
     for column in range(n - COLUMNS, -1, -COLUMNS):
-        own, at = line_of(n, 0, column), column // WIDTH
+        own, at = locate_line(n, 0, column), column // WIDTH
         for i in range(COLUMNS - 1, -1, -1):
             value = b[at + i // WIDTH, i % WIDTH]
             for j in range(i + 1, COLUMNS):

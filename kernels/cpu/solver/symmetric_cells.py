@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.balancing_pixels import ALIKE
+from cmfast.kernels.shared.symmetric_packing import ALIKE
 
 CHUNK = 8192  # cells of a piece
 FEW = 1 << 18  # cells that NumPy reads and packs in less time than kernels take to compile

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.balancing_certain import LOOKED_AT
+from cmfast.kernels.shared.symmetric_conditioning import LOOKED_AT
 
 FIRST = 2  # pixels of a row
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.balancing import _cells
-from cmfast.kernels.shared import balancing_pixels
+from cmfast.kernels.cpu.solver import symmetric_cells
+from cmfast.kernels.shared import symmetric_packing as packing
 
 NUMBER, FAR, LARGE, BOTH, REACH = range(5)  # of a row: what is counted, and where it ends
 
@@ -110,13 +110,13 @@ def fill(c, part, far_apart, large_apart, p, rest_first, start, stop):
 def _laid_out(counts, n, shift):
     """Return what is held apart of so many cells of each row, where that begins, and room for all of them."""
     number, far, large, both = (int(one) for one in counts[:REACH].sum(1))
-    far_apart, large_apart = balancing_pixels.apart(number, far, large)
+    far_apart, large_apart = packing.apart(number, far, large)
     wide = not far_apart and (far - both if large_apart else far) > 0
     rest = far_apart * counts[FAR] + large_apart * counts[LARGE] - (far_apart and large_apart) * counts[BOTH]
     first, rest_first = (np.concatenate([[0], np.cumsum(one)]) for one in (counts[NUMBER] - rest, rest))
     kinds = np.int32 if wide else np.uint16, np.uint16 if large_apart else np.float64
     gap, value = (np.empty(first[-1], kind) for kind in kinds)
-    cuts = _cells.pieces(first, n - shift, gap.itemsize + value.itemsize)
+    cuts = symmetric_cells.pieces(first, n - shift, gap.itemsize + value.itemsize)
     starts = cuts[:-1]
     lows = np.full_like(starts, shift) if shift else starts.copy()
     highs = np.array([counts[REACH, one:other].max(initial=shift) for one, other in zip(starts, cuts[1:], strict=True)])
@@ -128,9 +128,9 @@ def _laid_out(counts, n, shift):
 
 def pack_part(cells, place, low, high, base, n, shift, num_threads):
     """Pack the cells of the rows from `low` to `high` in bins that have a place; `n` bins have, rows and columns."""
-    part = _Part(place, low, base, shift, balancing_pixels.NARROW)
+    part = _Part(place, low, base, shift, packing.NARROW)
     counts = np.zeros((5, shift or n), np.int64)
-    given = high - low, int(cells.first[high] - cells.first[low]) * _cells.SECONDS_PER_CELL
+    given = high - low, int(cells.first[high] - cells.first[low]) * symmetric_cells.SECONDS_PER_CELL
     _run(count, (cells, part, counts), *given, num_threads)
     far_apart, large_apart, rest_first, out = _laid_out(counts, n, shift)
     _run(fill, (cells, part, far_apart, large_apart, out, rest_first), *given, num_threads)
@@ -144,14 +144,14 @@ def _run(kernel, args, n, seconds, num_threads):
 def pack(rows, columns, values, n, shift, num_threads=None):
     """Pack cells, which are sorted by row and column, positive and all different; the diagonal is held apart."""
     number = shift or n
-    if len(rows) > _cells.FEW:
-        first = _cells.starts(rows, number)
-        columns, values = _cells.typed((columns,), values)
-        cells = _cells.Cells(first, columns, values, np.full(number, n), 0)
+    if len(rows) > symmetric_cells.FEW:
+        first = symmetric_cells.starts(rows, number)
+        columns, values = symmetric_cells.typed((columns,), values)
+        cells = symmetric_cells.Cells(first, columns, values, np.full(number, n), 0)
         return pack_part(cells, np.arange(n, dtype=np.int32), 0, number, 0, n, shift, num_threads)
     off = rows != columns
     i, j, a = rows[off], columns[off], values[off]
-    gap, narrow = j - np.maximum(i, shift), balancing_pixels.NARROW
+    gap, narrow = j - np.maximum(i, shift), packing.NARROW
     is_far, is_large = gap >= narrow, ~((a < narrow) & (a == np.floor(a)))
     counts = np.zeros((5, number), np.int64)
     for one, on in ((NUMBER, slice(None)), (FAR, is_far), (LARGE, is_large), (BOTH, is_far & is_large)):

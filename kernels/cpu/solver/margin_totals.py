@@ -1,0 +1,17 @@
+"""Whether row and column targets have the same total, without which no table has both."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.scaling import TOTALS_RTOL
+from cmfast.kernels.status import OK, RANGE, TOTALS
+
+
+@jit(inline=True)
+def compare_totals(U, V):
+    """Return OK if the totals of row and column targets agree, TOTALS if not, RANGE if one overflows."""
+    if not max(U, V) < np.inf:
+        return RANGE
+    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
+        return TOTALS
+    return OK
