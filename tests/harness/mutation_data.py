@@ -179,7 +179,7 @@ MUTATIONS = (
     ),
     Mutation(
         "margins-soft-sign",
-        f"{CPU}/margins/_passes.py",
+        f"{CPU}/margins/tables/passes.py",
         "t.goal[k] = t.wanted[k] * math.exp(-t.slack[k] * t.multipliers[k])",
         "t.goal[k] = t.wanted[k] * math.exp(t.slack[k] * t.multipliers[k])",
         "a wrong sign",
@@ -189,7 +189,7 @@ MUTATIONS = (
     ),
     Mutation(
         "margins-unmeasured",
-        f"{CPU}/margins/_finish.py",
+        f"{CPU}/margins/tables/results.py",
         "for b in range(len(t.totals)):",
         "for b in range(len(t.totals) - 1):",
         "a lost margin",
@@ -199,7 +199,7 @@ MUTATIONS = (
     ),
     Mutation(
         "raking-bounds-ignored",
-        f"{CPU}/margins/_raking.py",
+        f"{CPU}/margins/records/search.py",
         "gone &= (self.q > 0.0) & (p.low == 0.0)",
         "gone &= (self.q > 0.0) & (p.low >= 0.0)",
         "a bound ignored",

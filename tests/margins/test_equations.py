@@ -10,11 +10,11 @@ from oracle.margins import verdict
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins import _gradients
-from cmfast.kernels.cpu.margins._equations import factored, laid_out, rescale, solved
-from cmfast.kernels.cpu.margins._newton import SOLVE, opened
-from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
 from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
+from cmfast.kernels.cpu.margins.tables import conjugate_gradients
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
+from cmfast.kernels.cpu.margins.tables.newton_system import factored, laid_out, rescale, solved
+from cmfast.kernels.cpu.margins.tables.table import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS, allocate_panels, factorize_panels, substitute_panels
 from cmfast.kernels.shared import margins_layout
 
@@ -205,7 +205,7 @@ def test_factors_are_the_shortest_that_scale_the_cells(side, fill, sd):
 def test_products_solve_the_equations_and_show_the_least_eigenvalue(shape, axes, fill, options):
     for seed in range(3):
         t = first_of(shape, axes, fill, seed, **options)
-        room, n = _gradients.new_room(t), t.counts[UNKNOWNS]
+        room, n = conjugate_gradients.new_room(t), t.counts[UNKNOWNS]
         rescale(t)
         S, right = second_derivatives(t)
         np.testing.assert_allclose(t.step[:n], right, atol=1e-12)
@@ -213,8 +213,8 @@ def test_products_solve_the_equations_and_show_the_least_eigenvalue(shape, axes,
         inside = values > 1e-9
         t.step[:n] = vectors[:, inside] @ (vectors[:, inside].T @ np.random.default_rng(seed).normal(size=n))
         right = t.step[:n].copy()
-        met, _ = _gradients.approached(t, room, 1e-10, 5000, 0.0)
+        met, _ = conjugate_gradients.approached(t, room, 1e-10, 5000, 0.0)
         assert met
         np.testing.assert_allclose(S @ room.found[:n], right, atol=1e-8)
-        least = _gradients.least_shown(t, room)
+        least = conjugate_gradients.least_shown(t, room)
         np.testing.assert_allclose(least, values[inside][0], rtol=0.01)

@@ -9,7 +9,8 @@ from oracle.margins import verdict
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.margins import _gradients, launch
+from cmfast.kernels.cpu.margins import launch
+from cmfast.kernels.cpu.margins.tables import conjugate_gradients
 
 CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
 TRIPLES = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
@@ -54,10 +55,10 @@ def no_equations(*args):
 @pytest.fixture
 def few(monkeypatch):
     """Let products be taken of tables of a few dozen lines; return a way to say up to where equations may be formed."""
-    monkeypatch.setattr(_gradients, "MOST_ROOT", 20)
+    monkeypatch.setattr(conjugate_gradients, "MOST_FORMED_UNKNOWNS", 20)
 
     def formed(most):
-        monkeypatch.setattr(_gradients, "MOST_FORMED", most)
+        monkeypatch.setattr(conjugate_gradients, "MOST_FACTORIZED_UNKNOWNS", most)
         if not most:
             monkeypatch.setattr(launch, "laid_out", no_equations)
 
@@ -85,7 +86,7 @@ def test_equations_are_formed_where_products_do_not_do(monkeypatch, shape, axes,
         M, T = planted(shape, axes, fill, sd, seed)
         whole = scaled(M, T, axes)
         with monkeypatch.context() as patch:
-            patch.setattr(_gradients, "MOST_ROOT", 20)
+            patch.setattr(conjugate_gradients, "MOST_FORMED_UNKNOWNS", 20)
             found = scaled(M, T, axes)
         assert found.status == whole.status
         if found.status == Status.CONVERGED:
@@ -96,7 +97,7 @@ def test_equations_are_formed_where_products_do_not_do(monkeypatch, shape, axes,
 @pytest.mark.parametrize("name", ["MOST_PRODUCTS", "MOST_SEEN", "MOST_STEPS"])
 def test_equations_are_formed_where_products_are_too_many(monkeypatch, few, name):
     few(20_000)
-    monkeypatch.setattr(_gradients, name, 1)
+    monkeypatch.setattr(conjugate_gradients, name, 1)
     formed, honest = [], launch.laid_out
     monkeypatch.setattr(launch, "laid_out", lambda t: formed.append(t) or honest(t))
     M, T = planted(*FAMILIES[1], 0)

@@ -10,7 +10,8 @@ from oracle.margins import columns_of, verdict
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.margins import _lanes_plan, launch
+from cmfast.kernels.cpu.margins import launch
+from cmfast.kernels.cpu.margins.tables import lanes_plan
 from cmfast.kernels.shared import margins_layout
 
 CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
@@ -105,7 +106,7 @@ def test_they_give_what_the_oracle_gives(name):
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_gauge_is_that_of_the_shortest_logarithms_and_no_line_is_kept_for_nothing(name):
     shape, axes = SHAPES[name]
-    plan, layout = _lanes_plan.plan(shape, axes), margins_layout.dense(shape, axes)
+    plan, layout = lanes_plan.plan(shape, axes), margins_layout.dense(shape, axes)
     offsets, order = layout.offsets, [axes[b] for b in layout.order]
     A = np.zeros((plan.n_cells, plan.n_lines))
     cells = np.indices(shape).reshape(len(shape), -1)

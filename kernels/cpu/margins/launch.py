@@ -9,16 +9,16 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.margins._dense import DENSE, swept
-from cmfast.kernels.cpu.margins._dense_plan import planned
-from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
-from cmfast.kernels.cpu.margins._finish import finish
-from cmfast.kernels.cpu.margins._gradients import is_large, steps_by_products
-from cmfast.kernels.cpu.margins._lanes import LEFT, scale_lanes
-from cmfast.kernels.cpu.margins._lanes_plan import plan
-from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
-from cmfast.kernels.cpu.margins._shortest import shorten
-from cmfast.kernels.cpu.margins._table import (
+from cmfast.kernels.cpu.margins.tables.conjugate_gradients import is_large, steps_by_products
+from cmfast.kernels.cpu.margins.tables.dense_sweeps import DENSE, swept
+from cmfast.kernels.cpu.margins.tables.dense_traversal import planned
+from cmfast.kernels.cpu.margins.tables.lanes import LEFT, scale_lanes
+from cmfast.kernels.cpu.margins.tables.lanes_plan import plan
+from cmfast.kernels.cpu.margins.tables.minimum_norm import shorten
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE, disturb, disturbed, form, opened, stepped
+from cmfast.kernels.cpu.margins.tables.newton_system import factored, laid_out, solved
+from cmfast.kernels.cpu.margins.tables.results import finish
+from cmfast.kernels.cpu.margins.tables.table import (
     LEVENBERG,
     PASSES,
     PROBED,

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.margins import _records
-from cmfast.kernels.cpu.margins._raking import Problem, missed_part
-from cmfast.kernels.cpu.margins._raking_equations import is_large
-from cmfast.kernels.cpu.margins._raking_passes import Passes
-from cmfast.kernels.cpu.margins._raking_steps import search
+from cmfast.kernels.cpu.margins.records import design as designs
+from cmfast.kernels.cpu.margins.records.newton import search
+from cmfast.kernels.cpu.margins.records.newton_system import is_large
+from cmfast.kernels.cpu.margins.records.passes import Passes
+from cmfast.kernels.cpu.margins.records.search import Problem, missed_part
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import FLOOR, METHODS, MOST_PASSES, RAKING, TRUNCATED
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
@@ -47,13 +47,13 @@ def rake(
     shape: tuple[int, ...] = ()
     layout: Any = None
     if axes:
-        shape = _records.levels(design, axes, targets)
-        records = _records.of_categories(design, shape, axes, low, high)
+        shape = designs.levels(design, axes, targets)
+        records = designs.of_categories(design, shape, axes, low, high)
         layout = records.layout
         wanted = _layout.together(shape, axes, layout.order, targets)
     else:
         wanted = targets[0].astype(np.float64)
-        records = _records.of_columns(design, pattern, wanted.shape[-1], low, high)
+        records = designs.of_columns(design, pattern, wanted.shape[-1], low, high)
     batch = np.broadcast_shapes(weights.shape[:-1], wanted.shape[:-1])
     _, (q, wanted), steps = batches.broadcast_batches(1, batches.as_floating(weights), wanted)
     K = wanted.shape[-1]
@@ -86,10 +86,10 @@ def _problem(records, K, method, importance, tol, max_iter, num_threads):
         rule = RAKING
     return Problem(
         records.rows,
-        _records.margin_of(records.layout, K),
+        designs.margin_of(records.layout, K),
         low,
         high,
-        _records.importances(importance, records.layout, K),
+        designs.importances(importance, records.layout, K),
         rule,
         max(tol, FLOOR * max(1.0, n / FLOOR_LINES)),
         last_width(tol),
@@ -118,7 +118,7 @@ def _move(p, records, q, targets, moved, lines, numbers, k):
         return
     out = q * records.apart(found.ratio)
     sizes = np.empty(len(targets))
-    Passes(p.rows, len(targets), p.num_threads).add_up(records.together(out), sums, sizes)
+    Passes(p.rows, len(targets), p.num_threads).multiply_transposed(records.together(out), sums, sizes)
     residual[k], error[k] = missed_part(p, found.goals, sums, sizes, found.least_sums), found.error
     moved[:] = out
     if found.status != LIMIT_ONLY:

@@ -1,5 +1,5 @@
-// What multipliers prove when they run away, as kernels/cpu/margins/_proofs.py: that no table has the margins, or that
-// some cells are zero in all that do.
+// Infeasibility certificates from diverging dual iterates, as kernels/cpu/margins/tables/infeasibility.py: no table has
+// the margins, or some cells must be zero.
 
 // What a cell gets by its lines. Targets that need not be met prove nothing.
 template <int W>

@@ -1,4 +1,4 @@
-"""Sweeps over the margins of records by categories: what is quickest where few records agree soon."""
+"""Raking sweeps (iterative proportional fitting) over the margins of records by categories."""
 
 import math
 

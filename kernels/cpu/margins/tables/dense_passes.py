@@ -20,8 +20,8 @@ from cmfast.kernels.cpu._core.vector import (
     total,
     where,
 )
-from cmfast.kernels.cpu.margins._begin import shared_sums
-from cmfast.kernels.cpu.margins._passes import FIRST_WORD, next_word, random_change
+from cmfast.kernels.cpu.margins._consistency import shared_sums
+from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, next_word, random_change
 
 
 @jit(inner=True, borrows=True)

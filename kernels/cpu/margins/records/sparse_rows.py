@@ -1,4 +1,4 @@
-"""Passes over records: a record is a row of a matrix, of which only what is not zero is kept."""
+"""Products with a design matrix of records by columns in compressed sparse row (CSR) form."""
 
 import math
 from typing import NamedTuple
@@ -15,7 +15,7 @@ FAR = 0.1  # from the z of the records that stay, for one that is to go
 
 
 class Rows(NamedTuple):
-    """What records add to the totals."""
+    """A CSR matrix of records by columns."""
 
     first: np.ndarray  # (records + 1,) int64: where each begins
     columns: np.ndarray  # uint16, or uint32 where there are more, ascending within a record
@@ -23,8 +23,8 @@ class Rows(NamedTuple):
 
 
 @jit()
-def along(rows, y, out, start, stop):
-    """Add up `y` by what records have of each column."""
+def multiply(rows, y, out, start, stop):
+    """Compute out = A y for the records from `start` to before `stop`."""
     if len(rows.values) == 1:
         for c in range(start, stop):
             z = 0.0
@@ -40,8 +40,8 @@ def along(rows, y, out, start, stop):
 
 
 @jit()
-def add_up(rows, x, sums, sizes, start, stop):
-    """Add records up, of which there are `x`, and the magnitudes of what is added."""
+def multiply_transposed(rows, x, sums, sizes, start, stop):
+    """Compute sums = A'x and the sums of the magnitudes of its terms."""
     each = min(len(rows.values) - 1, 1)
     sums[:], sizes[:] = 0.0, 0.0
     for c in range(start, stop):
@@ -52,8 +52,8 @@ def add_up(rows, x, sums, sizes, start, stop):
 
 
 @jit()
-def squares(rows, x, out, start, stop):
-    """Add up the squares of what records have, `x` times each."""
+def sum_squares(rows, x, out, start, stop):
+    """Compute the diagonal of A' diag(x) A."""
     each = min(len(rows.values) - 1, 1)
     out[:] = 0.0
     for c in range(start, stop):
@@ -63,8 +63,8 @@ def squares(rows, x, out, start, stop):
 
 
 @jit()
-def product(rows, h, y, z, out, start, stop):
-    """Add up `y` along the records, and what that times `h` adds to the columns."""
+def multiply_hessian(rows, h, y, z, out, start, stop):
+    """Compute z = A y and out = A' diag(h) z."""
     each = min(len(rows.values) - 1, 1)
     out[:] = 0.0
     for c in range(start, stop):
@@ -78,8 +78,8 @@ def product(rows, h, y, z, out, start, stop):
 
 
 @jit()
-def curve(rows, h, S, start, stop):
-    """Form the second derivatives: the lower triangle of the products of every two columns, `h` times each record."""
+def form_hessian(rows, h, S, start, stop):
+    """Compute the lower triangle of the Hessian A' diag(h) A."""
     each = min(len(rows.values) - 1, 1)
     K = len(S)
     S[:] = 0.0
@@ -102,7 +102,7 @@ def curve(rows, h, S, start, stop):
 
 
 @jit()
-def extremes(rows, alive, least, most):
+def find_extremes(rows, alive, least, most):
     """Note the least and the largest of each column, zeros aside, among records that may have a weight."""
     each = min(len(rows.values) - 1, 1)
     least[:], most[:] = 0.0, 0.0
@@ -140,8 +140,8 @@ def exponentials(z, out, start, stop):
 
 
 @jit()
-def weigh(rule, q, low, high, z, x, h, start, stop):
-    """Weigh records by their multipliers; `h` is how fast the weights change with these."""
+def compute_weights(rule, q, low, high, z, x, h, start, stop):
+    """Compute the weights x and their derivatives h in z, the dual function of the rule."""
     each = min(len(low) - 1, 1)
     if rule in (RAKING, TRUNCATED):
         exponentials(z, h, start, stop)
@@ -168,7 +168,7 @@ def weigh(rule, q, low, high, z, x, h, start, stop):
 
 @jit()
 def widest(z, h):
-    """Return the most that a step does to a record whose weight changes; infinite where that is no number."""
+    """Return the largest change of `z` in a step among records whose weight changes; infinite for NaN."""
     most = 0.0
     for c in range(len(z)):
         if h[c] > 0.0 and not abs(z[c]) <= most:
@@ -177,7 +177,7 @@ def widest(z, h):
 
 
 @jit()
-def steepness(h, x):
+def measure_sensitivity(h, x):
     """Return how much a weight changes for its root at most; and the least change, and that of all."""
     steepest, least, total = 0.0, np.inf, 0.0
     for c in range(len(h)):
@@ -189,8 +189,8 @@ def steepness(h, x):
 
 
 @jit()
-def reach(z, q, low, high):
-    """Return the most that bounded weights can add up to, `z` times each, and the largest of these."""
+def bound_sum(z, q, low, high):
+    """Return an upper bound of the sum of `z` times bounded weights, and the largest `z`."""
     each = min(len(low) - 1, 1)
     most, top = 0.0, -np.inf
     for c in range(len(q)):
@@ -204,8 +204,8 @@ def reach(z, q, low, high):
 
 
 @jit()
-def bury(rows, z, q, low, targets, of_one_sign, certain, by_bounds, by_total, top):
-    """Take the weight from records of which `z` proves that they have none; return how many.
+def fix_zero_weights(rows, z, q, low, targets, of_one_sign, certain, by_bounds, by_total, top):
+    """Set to zero the weights that the certificate `z` proves to be zero; return their number.
 
     The weights times z fall short by `by_bounds` of the most that they can be with bounds, by `by_total` with their
     total. What a record lacks of that is its own: its weight is at most that over how far its z is from theirs.

@@ -1,11 +1,11 @@
-"""What is returned of one table, and how far it is off, measured again on that."""
+"""Write the scaled table, its factors and sums, and measure the residual again on what is returned."""
 
 import math
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, SHORTENED, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.table import CELLS, SHORTENED, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 
 PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands

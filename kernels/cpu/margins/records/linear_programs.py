@@ -1,4 +1,4 @@
-"""What the totals leave of records, by linear programs, where steps ended without an answer or close to a bound.
+"""Decide by linear programs which weights the totals allow, where Newton's method ended without an answer.
 
 Steps follow the multipliers to infinity only until rounding stops them. The programs take no steps: one finds the least
 that the totals must be missed by, the other weights that leave as many records as can be away from their limits.
@@ -9,8 +9,8 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from cmfast.kernels.cpu.margins._raking import EXACT
-from cmfast.kernels.cpu.margins._rows import reach
+from cmfast.kernels.cpu.margins.records.search import EXACT
+from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum
 from cmfast.kernels.shared.margins import CERTAIN, LOGIT
 from cmfast.kernels.status import INFEASIBLE, OK
 
@@ -93,7 +93,7 @@ class _Program:
         z = self.A @ y
         z[np.abs(z) <= ROUNDING * (abs(self.A) @ np.abs(y))] = 0.0
         products = self.m * y
-        return reach(z, self.q, self.low, self.high)[0] - float(products.sum()), float(np.abs(products).sum()), z
+        return bound_sum(z, self.q, self.low, self.high)[0] - float(products.sum()), float(np.abs(products).sum()), z
 
     def hold(self):
         """Hold records at the limits that they cannot leave.

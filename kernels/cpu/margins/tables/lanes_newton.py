@@ -1,12 +1,12 @@
-"""Newton's method for eight tables at a time, as in `_newton.py`, on the lines that no others stand for."""
+"""Newton's method for eight tables at a time, as in `newton.py`, on the marginals that no others determine."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
 from cmfast.kernels.cpu._core.vector_functions import exp, log
-from cmfast.kernels.cpu.margins import _lanes_plan as plan
-from cmfast.kernels.cpu.margins._lanes_begin import close
+from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
+from cmfast.kernels.cpu.margins.tables.lanes_setup import close
 from cmfast.kernels.cpu.solver.newton import has_stalled
 from cmfast.kernels.shared.margins import NUDGE, PROBES, UNIT
 from cmfast.kernels.shared.scaling import CLOSE, LEAST_PIVOT, SAFE_WIDTH

@@ -1,4 +1,4 @@
-"""What multipliers prove when they run away: that no table has the margins, or that some cells are zero in all that do.
+"""Infeasibility certificates from diverging dual iterates: no table has the margins, or some cells must be zero.
 
 Multiply the lines by any numbers y, and let z be what a cell gets by its lines. In a table with the margins m and the
 total T the sum of z over the cells is m . y, so m . y is at most T times the largest z, or there is no such table; and
@@ -10,7 +10,7 @@ multipliers, become such y wherever there is one: what runs away is what proves 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.table import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
 from cmfast.kernels.shared.margins import BELOW, CERTAIN, EVEN
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.margins import _dense_passes as passes
-from cmfast.kernels.cpu.margins._begin import reconcile
-from cmfast.kernels.cpu.margins._finish import gauge
+from cmfast.kernels.cpu.margins._consistency import reconcile
+from cmfast.kernels.cpu.margins.tables import dense_passes as passes
+from cmfast.kernels.cpu.margins.tables.results import gauge
 from cmfast.kernels.shared.margins import (
     CELLS_TOL,
     EXACT,

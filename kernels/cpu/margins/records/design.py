@@ -1,4 +1,4 @@
-"""What records add to the totals, however they are given: columns, sparse columns, or categories."""
+"""The design matrix of records by columns, given as a matrix, a sparse matrix, or categories."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches
-from cmfast.kernels.cpu.margins import _equal_rows, _full_rows
-from cmfast.kernels.cpu.margins._rows import Rows
+from cmfast.kernels.cpu.margins.records import dense_rows, duplicate_rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
 from cmfast.kernels.shared import margins_layout as _layout
 
 
@@ -45,11 +45,11 @@ def of_columns(
         return _of_matrix(np.require(A, requirements=["C", "W"]), low, high)
     if not np.isfinite(A).all():
         return Records(None, None, low, high, None)
-    if _full_rows.is_full((len(pattern[0]) - 1, K), int(np.count_nonzero(A))):
-        return _of_matrix(_full_rows.matrix(A, pattern, K), low, high)
+    if dense_rows.is_full((len(pattern[0]) - 1, K), int(np.count_nonzero(A))):
+        return _of_matrix(dense_rows.matrix(A, pattern, K), low, high)
     kind = _index(int(pattern[1].max(initial=0)) + 1)
     rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), A)
-    groups = _equal_rows.of_rows(*rows, [b for b in (low, high) if len(b) > 1])
+    groups = duplicate_rows.of_rows(*rows, [b for b in (low, high) if len(b) > 1])
     if groups is None:
         return Records(rows, None, low, high, None)
     sizes = np.diff(rows.first)[groups.chosen]
@@ -61,13 +61,13 @@ def of_columns(
 
 
 def _of_matrix(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> Records:
-    groups, used = _equal_rows.of_matrix(A, [b for b in (low, high) if len(b) > 1])
+    groups, used = duplicate_rows.of_matrix(A, [b for b in (low, high) if len(b) > 1])
     if used < 0:
         return Records(None, None, low, high, None)
-    is_full = _full_rows.is_full(A.shape, used)
+    is_full = dense_rows.is_full(A.shape, used)
     if groups is not None:
         A, (low, high) = A[groups.chosen], _chosen(groups, low, high)
-    rows = _full_rows.rows_of(A) if is_full else _used(A)
+    rows = dense_rows.rows_of(A) if is_full else _used(A)
     return Records(rows, None if groups is None else groups.of, low, high, None)
 
 
@@ -90,7 +90,9 @@ def of_categories(
         return Records(None, None, low, high, layout)
     known = {axis: np.ascontiguousarray(code) for axis, code in known.items()}
     others = [b for b in (low, high) if len(b) > 1]
-    groups = _equal_rows.of_categories(list(known.values()), [shape[axis] for axis in used], others) if used else None
+    groups = (
+        duplicate_rows.of_categories(list(known.values()), [shape[axis] for axis in used], others) if used else None
+    )
     if groups is not None:
         known = {axis: code[groups.chosen] for axis, code in known.items()}
         n, (low, high) = len(groups.chosen), _chosen(groups, low, high)
@@ -109,7 +111,7 @@ def _index(K: int) -> type[np.unsignedinteger]:
     return np.uint16 if K <= 1 << 16 else np.uint32
 
 
-def _chosen(groups: _equal_rows.Groups, *each: np.ndarray) -> list[np.ndarray]:
+def _chosen(groups: duplicate_rows.Groups, *each: np.ndarray) -> list[np.ndarray]:
     """Return numbers of records, if not the same one for all, for those that stand for the others."""
     return [numbers if len(numbers) == 1 else numbers[groups.chosen] for numbers in each]
 

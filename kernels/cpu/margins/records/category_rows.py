@@ -1,9 +1,9 @@
-"""Passes over records by categories, which have a one in as many columns each: a row of a table of columns."""
+"""Products with the design matrix of categories: each record has a one in one column of every margin."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._rows import Rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
 
 
 def columns_of(rows: Rows) -> np.ndarray | None:
@@ -14,7 +14,7 @@ def columns_of(rows: Rows) -> np.ndarray | None:
 
 
 @jit()
-def along(columns, y, z, start, stop):
+def multiply(columns, y, z, start, stop):
     """Add up `y` by the columns of records."""
     for c in range(start, stop):
         row, total = columns[c], 0.0
@@ -24,7 +24,7 @@ def along(columns, y, z, start, stop):
 
 
 @jit()
-def add_up(columns, x, sums, start, stop):
+def multiply_transposed(columns, x, sums, start, stop):
     """Add records up, of which there are `x`."""
     sums[:] = 0.0
     for c in range(start, stop):
@@ -34,7 +34,7 @@ def add_up(columns, x, sums, start, stop):
 
 
 @jit()
-def product(columns, h, y, z, out, start, stop):
+def multiply_hessian(columns, h, y, z, out, start, stop):
     """Add up `y` along the records, and what that times `h` adds to the columns: two records at a time."""
     out[:] = 0.0
     for c in range(start, stop, 2):

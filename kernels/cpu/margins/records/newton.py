@@ -1,16 +1,17 @@
-"""Newton's method on the multipliers of one set of weights, and how far off these are at its end."""
+"""Newton's method on the dual of raking for one set of weights, and an estimate of their error at its end."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.margins import _raking_equations as equations
-from cmfast.kernels.cpu.margins import _raking_proofs as proofs
-from cmfast.kernels.cpu.margins._begin import reconcile
-from cmfast.kernels.cpu.margins._raking import Search
-from cmfast.kernels.cpu.margins._raking_sweeps import swept
-from cmfast.kernels.cpu.margins._rows import Rows, along, weigh
+from cmfast.kernels.cpu.margins._consistency import reconcile
+from cmfast.kernels.cpu.margins.records import infeasibility as proofs
+from cmfast.kernels.cpu.margins.records import newton_system as equations
+from cmfast.kernels.cpu.margins.records.search import Search
+from cmfast.kernels.cpu.margins.records.sparse_rows import Rows, compute_weights, multiply
+from cmfast.kernels.cpu.margins.records.sweeps import swept
+from cmfast.kernels.shared.conjugate_gradients import FINER_FORCING, FINER_STEPS, MOST_FORMED_UNKNOWNS
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, MOST_ERROR, PROBES, PROOFS_FROM, UNIT
 from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, has_stalled
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
@@ -60,7 +61,7 @@ def search(p, q, targets):
         return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
     goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
-    weigh(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
+    compute_weights(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
     if p.rule == LINEAR:
         ratio[np.abs(ratio) <= NOISE] = 0.0
     if s.held is not None:
@@ -83,7 +84,7 @@ def _is_doubtful(s, status):
 
 def _settled(s, status, error):
     """Return the status, and about how far off a weight is, after linear programs have said what records can have."""
-    from cmfast.kernels.cpu.margins import _raking_limits as limits
+    from cmfast.kernels.cpu.margins.records import linear_programs as limits
 
     removed = s.removed
     if limits.settle(s) == INFEASIBLE:
@@ -114,7 +115,7 @@ def _solved(s):
     Targets of great importance that contradict each other have multipliers as large as that, which no step reaches.
     Then importance is raised by and by, each time from the multipliers that it had before.
     """
-    missed = s.weigh()
+    missed = s.compute_weights()
     if not s.asked.any() or swept(s):
         s.width = 0.0
         return OK
@@ -179,7 +180,7 @@ def _noise(s):
     rows = s.p.rows
     sizes = np.empty(len(s.q))
     magnitudes = Rows(rows.first, rows.columns, np.abs(rows.values))
-    along(magnitudes, np.where(s.asked, np.abs(s.multipliers), 0.0), sizes, 0, len(sizes))
+    multiply(magnitudes, np.where(s.asked, np.abs(s.multipliers), 0.0), sizes, 0, len(sizes))
     return NOISE * float(sizes.max(initial=0.0))
 
 
@@ -191,9 +192,9 @@ def _error(s):
     missed = s.set(s.multipliers)
     if s.by_gradients:
         bound = _bound(s, missed)
-        if bound <= MOST_ERROR or len(missed) > equations.MOST_ROOT:
+        if bound <= MOST_ERROR or len(missed) > MOST_FORMED_UNKNOWNS:
             return bound
-        s.by_gradients, missed = False, s.weigh()
+        s.by_gradients, missed = False, s.compute_weights()
     before, multipliers = s.residual(), s.multipliers.copy()
     d, z, worst, solve = s.step(missed, 0.0)
     rng, rounded = np.random.default_rng(0), 0.0
@@ -211,10 +212,10 @@ def _error(s):
 
 def _bound(s, missed):
     """Return how far off a weight may be at most, after finer steps if it is too far."""
-    for _ in range(equations.FINER_STEPS):
+    for _ in range(FINER_STEPS):
         products = equations.Gradients(s, missed)
         if products.bound(missed) <= MOST_ERROR:
             break
-        d, z = products(missed, equations.FINER)
+        d, z = products(missed, FINER_FORCING)
         missed = s.move(d, z)
     return equations.Gradients(s, missed).bound(missed)

@@ -1,7 +1,7 @@
-"""In which order unknowns are eliminated: first those that few others depend on, then the rest.
+"""Minimum-degree elimination ordering of a sparse Hessian, and its symbolic factorisation.
 
-Sparse tables have equations of which most entries are zero. Whoever has the fewest partners goes first, while that is
-less work than leaving it to the panels of the rest, which are many times faster with an entry, but know no zeros.
+The unknown with the fewest neighbours is eliminated first, while that is less work than leaving it to the dense
+trailing block, whose panels are many times faster with an entry but store zeros.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.table import UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS
 
 SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here

@@ -1,9 +1,10 @@
-"""Look at the targets and cells of one table, and list what may be positive."""
+"""Validate the targets and cells of one table, and list the cells that may be positive."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import (
+from cmfast.kernels.cpu.margins._consistency import reconcile
+from cmfast.kernels.cpu.margins.tables.table import (
     BOUNDED,
     CELLS,
     LEVENBERG,
@@ -21,9 +22,8 @@ from cmfast.kernels.cpu.margins._table import (
     WIDTH,
     WIDTH_BEFORE,
 )
-from cmfast.kernels.shared.margins import EVEN, NUDGE, ROUNDS
-from cmfast.kernels.shared.scaling import TOTALS_RTOL
-from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
+from cmfast.kernels.shared.margins import NUDGE
+from cmfast.kernels.status import INVALID, OK, RANGE, ZERO_LINE
 
 
 @jit(inner=True)
@@ -60,39 +60,6 @@ def _check(cells, targets):
         if m > 0.0:
             total += m
     return OK if total < np.inf else RANGE
-
-
-@jit()
-def reconcile(layout, targets):
-    """Multiply margins so that they agree with those before them on what they share; TOTALS if they are too far off."""
-    for number in range(ROUNDS):
-        changed = False
-        for p in range(len(layout.pairs)):
-            a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
-            one = shared_sums(layout, targets, a, layout.pairs[p, 3], n)
-            other = shared_sums(layout, targets, b, layout.pairs[p, 4], n)
-            for k in range(n):
-                gap, least = abs(one[k] - other[k]), max(one[k], other[k])
-                if gap > TOTALS_RTOL * least and number == 0:
-                    return TOTALS
-                other[k] = one[k] / other[k] if gap > EVEN * least else 1.0
-                changed |= other[k] != 1.0
-            start, to = layout.offsets[b], layout.pairs[p, 4]
-            for k in range(layout.offsets[b + 1] - start):
-                targets[start + k] *= other[layout.shared[to + k]]
-        if not changed:
-            break
-    return OK
-
-
-@jit(inner=True)
-def shared_sums(layout, targets, b, place, n):
-    """Return the sums of a margin over what it shares; NaN where it is not known."""
-    found = np.zeros(n)
-    start = layout.offsets[b]
-    for k in range(layout.offsets[b + 1] - start):
-        found[layout.shared[place + k]] += targets[start + k]
-    return found
 
 
 @jit(inner=True)

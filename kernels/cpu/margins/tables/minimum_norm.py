@@ -1,14 +1,13 @@
-"""The shortest multipliers that scale the cells of a large table in the same way, by the equations of its steps.
+"""Minimum-norm dual solution of a large table: the shortest multipliers that scale its cells in the same way.
 
-What lines share can be moved from one to the other. With cells of equal weight, and a little added to each line, the
-equations of a step are nearly those that the shortest multipliers solve, and keep to what changes a cell: conjugate
-gradients need a few rounds with them, and hundreds without.
+The dual solution is not unique where margins share axes. The Newton system of cells of equal weight, with a little
+added to each marginal, preconditions conjugate gradients for the shortest one: a few steps in place of hundreds.
 """
 
 import numpy as np
 
-from cmfast.kernels.cpu.margins._equations import factored, solved
-from cmfast.kernels.cpu.margins._table import CELLS, SHORTENED, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.newton_system import factored, solved
+from cmfast.kernels.cpu.margins.tables.table import CELLS, SHORTENED, UNKNOWNS
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 

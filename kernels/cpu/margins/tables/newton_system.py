@@ -1,4 +1,4 @@
-"""The equations of a step of a large table, row by row: sparse ones first, the rest as panels."""
+"""Newton system of a large table: sparse Cholesky by minimum degree, then panels for the dense trailing block."""
 
 import math
 from typing import NamedTuple
@@ -7,8 +7,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store
-from cmfast.kernels.cpu.margins._order import Order, arranged, turned
-from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.minimum_degree import Order, arranged, turned
+from cmfast.kernels.cpu.margins.tables.table import CELLS, LEVENBERG, SLACK, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import (
     COLUMNS,
     allocate_panels,
@@ -19,9 +19,9 @@ from cmfast.kernels.cpu.solver.panel_cholesky import (
 
 
 class Equations(NamedTuple):
-    """Where the second derivatives of a table stand, and their root.
+    """Structure and Cholesky factor of the Hessian of a table, the closed margin eliminated (Schur complement).
 
-    A closed line and an unknown that have cells in common have an entry; those of a line stand in order of unknowns.
+    A closed line and an unknown that have cells in common have an entry; those of a line are sorted by unknowns.
     """
 
     order: Order
@@ -112,10 +112,10 @@ def first_of_rest(order):
 
 @jit()
 def factored(t, equations):
-    """Form the equations of a step and find their root; return whether they have one.
+    """Form the Hessian, scaled to a unit diagonal, and factorize it; return False if a pivot is not positive.
 
-    They are scaled by the sums of the lines, and nudged so that they have a root. A multiplier that others can stand
-    for has none, and its gradient is zero.
+    Levenberg-Marquardt damping makes it positive definite: a multiplier that others determine has a zero pivot, and
+    its gradient is zero.
     """
     order, row = equations.order, equations.row.reshape(equations.row.size)
     alone, rest = len(equations.pivots), first_of_rest(order)

@@ -1,4 +1,4 @@
-"""Records that are alike, found by hashing, so that they are counted together."""
+"""Merge duplicate records, found by hashing, into one with the sum of their weights."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
-"""Usual tables, eight side by side, one a lane: nothing is ever added across lanes.
+"""Eight small positive tables scaled together, one in each SIMD lane; nothing is added across lanes.
 
-So each has the same bits whatever stands beside it. What is not usual, or does not come out right soon, is left to
-`launch.py`, which begins anew with it: a cell or a target that is not positive, margins that do not agree, many steps.
+So a table has the same bits in any batch. Tables that need the general path are left to `launch.py`: those with a cell
+or a target that is not positive, with margins that do not agree, or that need many steps.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu._core.vector_functions import exp, log, offset_lanes
-from cmfast.kernels.cpu.margins import _lanes_plan as plan
-from cmfast.kernels.cpu.margins._lanes_begin import close, exchange, sweep, take
-from cmfast.kernels.cpu.margins._lanes_newton import newton, probe
+from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
+from cmfast.kernels.cpu.margins.tables.lanes_newton import newton, probe
+from cmfast.kernels.cpu.margins.tables.lanes_setup import close, exchange, sweep, take
 from cmfast.kernels.shared.margins import SPAN
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK

@@ -1,4 +1,4 @@
-"""Passes over records, by as many threads as may be: each part of the records adds up by itself."""
+"""Products with the design matrix by all threads: each part of the records has sums of its own."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.margins import _category_rows, _full_rows, _rows
-from cmfast.kernels.cpu.margins._category_rows import columns_of
-from cmfast.kernels.cpu.margins._full_rows import matrix_of
-from cmfast.kernels.cpu.margins._rows import Rows
+from cmfast.kernels.cpu.margins.records import category_rows, dense_rows, sparse_rows
+from cmfast.kernels.cpu.margins.records.category_rows import columns_of
+from cmfast.kernels.cpu.margins.records.dense_rows import matrix_of
+from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
 
 PART = 1 << 16  # numbers of records that make a part
 MOST_PARTS = 16
@@ -37,36 +37,38 @@ class Passes:
     def _run(self, work: Callable[[int, int, int], object]) -> None:
         pool.run_pieces(work, self.bounds, seconds=self.seconds, num_threads=self.num_threads)
 
-    def extremes(self, alive: np.ndarray, least: np.ndarray, most: np.ndarray) -> None:
+    def find_extremes(self, alive: np.ndarray, least: np.ndarray, most: np.ndarray) -> None:
         """Note the least and the largest of each column, and zero, among records that may have a weight."""
         if self.codes is None:
-            _rows.extremes(self.rows, alive, least, most)
+            sparse_rows.find_extremes(self.rows, alive, least, most)
         else:
             least[:], most[:] = 0.0, self._counted(self.codes, alive.astype(np.float64)) > 0.0
 
-    def along(self, y: np.ndarray, z: np.ndarray) -> None:
+    def multiply(self, y: np.ndarray, z: np.ndarray) -> None:
         """Add up `y` by what records have of each column."""
         if self.matrix is not None:
             A, wide = self.matrix, np.zeros(self.matrix.shape[1])
             wide[: len(y)] = y
-            self._run(lambda _, start, stop: _full_rows.along(A, wide, z, start, stop))
+            self._run(lambda _, start, stop: dense_rows.multiply(A, wide, z, start, stop))
             return
         if self.codes is not None:
-            self._run(lambda _, start, stop: _category_rows.along(self.codes, y, z, start, stop))
+            self._run(lambda _, start, stop: category_rows.multiply(self.codes, y, z, start, stop))
             return
-        self._run(lambda _, start, stop: _rows.along(self.rows, y, z, start, stop))
+        self._run(lambda _, start, stop: sparse_rows.multiply(self.rows, y, z, start, stop))
 
-    def weigh(self, rule, q, low, high, z, x, h):
+    def compute_weights(self, rule, q, low, high, z, x, h):
         """Weigh records by their multipliers; `h` is how fast the weights change with these."""
-        self._run(lambda _, start, stop: _rows.weigh(rule, q, low, high, z, x, h, start, stop))
+        self._run(lambda _, start, stop: sparse_rows.compute_weights(rule, q, low, high, z, x, h, start, stop))
         self.count += 1
 
-    def add_up(self, x: np.ndarray, sums: np.ndarray, sizes: np.ndarray, squares: np.ndarray | None = None) -> None:
-        """Add records up, of which there are `x`, and the magnitudes of what is added; and the squares, if asked."""
+    def multiply_transposed(
+        self, x: np.ndarray, sums: np.ndarray, sizes: np.ndarray, squares: np.ndarray | None = None
+    ) -> None:
+        """Compute sums = A'x and the sums of the magnitudes of its terms, and of the squares if `squares` is given."""
         A = self.matrix
         if A is not None:
             self._run(
-                lambda k, start, stop: _full_rows.add_up(
+                lambda k, start, stop: dense_rows.multiply_transposed(
                     A, x, self.sums[k], self.sizes[k], self.squared[k], start, stop
                 )
             )
@@ -75,50 +77,58 @@ class Passes:
                     out[:] = parts.sum(0)[: self.K]
             return
         if squares is not None:
-            squares[:] = self.squares(x)
+            squares[:] = self.sum_squares(x)
         if self.codes is not None:
             sums[:] = self._counted(self.codes, x)
             sizes[:] = np.abs(sums)
             return
-        self._run(lambda k, start, stop: _rows.add_up(self.rows, x, self.sums[k], self.sizes[k], start, stop))
+        self._run(
+            lambda k, start, stop: sparse_rows.multiply_transposed(
+                self.rows, x, self.sums[k], self.sizes[k], start, stop
+            )
+        )
         sums[:], sizes[:] = self.sums.sum(0), self.sizes.sum(0)
 
-    def squares(self, x: np.ndarray) -> np.ndarray:
+    def sum_squares(self, x: np.ndarray) -> np.ndarray:
         """Return the sums of the squares of what records have, `x` times each."""
         if self.codes is not None:
             return self._counted(self.codes, x)
-        self._run(lambda k, start, stop: _rows.squares(self.rows, x, self.sums[k], start, stop))
+        self._run(lambda k, start, stop: sparse_rows.sum_squares(self.rows, x, self.sums[k], start, stop))
         found: np.ndarray = self.sums.sum(0)
         return found
 
     def _counted(self, codes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        self._run(lambda k, start, stop: _category_rows.add_up(codes, x, self.sums[k], start, stop))
+        self._run(lambda k, start, stop: category_rows.multiply_transposed(codes, x, self.sums[k], start, stop))
         found: np.ndarray = self.sums.sum(0)
         return found
 
-    def product(self, h: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the second derivatives times `y`, which is added up along the records on the way."""
+    def multiply_hessian(self, h: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return A' diag(h) A y; write A y to `z`."""
         if self.codes is None:
-            self._run(lambda k, start, stop: _rows.product(self.rows, h, y, z, self.sums[k], start, stop))
+            self._run(
+                lambda k, start, stop: sparse_rows.multiply_hessian(self.rows, h, y, z, self.sums[k], start, stop)
+            )
         else:
-            self._run(lambda k, start, stop: _category_rows.product(self.codes, h, y, z, self.sums[k], start, stop))
+            self._run(
+                lambda k, start, stop: category_rows.multiply_hessian(self.codes, h, y, z, self.sums[k], start, stop)
+            )
         self.count += 1
         found: np.ndarray = self.sums.sum(0)
         return found
 
-    def curve(self, h: np.ndarray) -> np.ndarray:
-        """Return the second derivatives, the lower triangle of which counts."""
+    def form_hessian(self, h: np.ndarray) -> np.ndarray:
+        """Return the Hessian A' diag(h) A, of which only the lower triangle is defined."""
         self.count += 1
         parts, width = self.sums.shape
         if self.products is None:
             self.products = np.empty((parts if self.K <= SMALL else 1, self.K, width))
         S, A = self.products, self.matrix
         if A is not None:
-            self._run(lambda k, start, stop: _full_rows.curve(A, h, S[k], start, stop))
+            self._run(lambda k, start, stop: dense_rows.form_hessian(A, h, S[k], start, stop))
             return np.ascontiguousarray(S.sum(0)[:, : self.K])
         if len(S) == 1:
-            _rows.curve(self.rows, h, S[0], 0, len(h))
+            sparse_rows.form_hessian(self.rows, h, S[0], 0, len(h))
         else:
-            self._run(lambda k, start, stop: _rows.curve(self.rows, h, S[k], start, stop))
+            self._run(lambda k, start, stop: sparse_rows.form_hessian(self.rows, h, S[k], start, stop))
         found: np.ndarray = S[0] if len(S) == 1 else S.sum(0)
         return found

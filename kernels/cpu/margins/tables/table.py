@@ -1,4 +1,4 @@
-"""One table as kernels see it: its positive cells, what its lines must sum to, and where the iteration is."""
+"""The workspace of one table: its positive cells, the targets of its marginals, and the state of the iteration."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,6 @@
-"""Sweeps while they are quick, else Newton's method on the multipliers of all margins but one, which is closed exactly.
+"""Sweeps while they converge quickly, else Newton's method on the dual of all margins but one, which is met exactly.
 
-The equations of a step are formed and solved by whoever calls, between :func:`opened` or :func:`stepped` and the next
-call of that.
+The caller forms and solves the Newton system, between :func:`opened` or :func:`stepped` and the next call of that.
 
 A step of the length ``damped_step`` decreases the dual for certain. The dual is convex, so it decreases as well all the
 way to any longer step at which it still falls: where to solve equations takes much longer than a pass, passes look for
@@ -13,8 +12,8 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._begin import begin
-from cmfast.kernels.cpu.margins._passes import (
+from cmfast.kernels.cpu.margins.tables.infeasibility import refutes, remove
+from cmfast.kernels.cpu.margins.tables.passes import (
     add_up,
     close,
     curve,
@@ -24,8 +23,8 @@ from cmfast.kernels.cpu.margins._passes import (
     sweep,
     widths,
 )
-from cmfast.kernels.cpu.margins._proofs import refutes, remove
-from cmfast.kernels.cpu.margins._table import (
+from cmfast.kernels.cpu.margins.tables.setup import begin
+from cmfast.kernels.cpu.margins.tables.table import (
     CELLS,
     LEVENBERG,
     PASSES,

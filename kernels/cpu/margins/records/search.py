@@ -1,12 +1,13 @@
-"""Where the search for the multipliers of one set of weights is: what they are, what is missed, how far to go."""
+"""The state of the search for the dual solution of one set of weights: multipliers, residual, step length."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu.margins import _raking_equations as equations
-from cmfast.kernels.cpu.margins._raking_passes import Passes
-from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, has_any, widest
+from cmfast.kernels.cpu.margins.records import newton_system as equations
+from cmfast.kernels.cpu.margins.records.passes import Passes
+from cmfast.kernels.cpu.margins.records.sparse_rows import MOST_EXPONENT, Rows, has_any, widest
+from cmfast.kernels.shared.conjugate_gradients import MOST_FORCING, MOST_FORMED_UNKNOWNS
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import Layout
 from cmfast.kernels.shared.scaling import damped_step
@@ -70,7 +71,7 @@ class Search:
         self.sums, self.sizes = np.empty(K), np.empty(K)
         self.least_sums: Any = 0.0  # of each column, that what is missed of it is compared with
         if p.rule == LINEAR:
-            self.passes.add_up(q, self.sums, self.sizes)
+            self.passes.multiply_transposed(q, self.sums, self.sizes)
             self.least_sums = FAINT_PART * self.sizes
         self.squares = np.empty(K) if p.rule == TRUNCATED else None  # of what records have, the weights times each
         self.tried: float | None = None  # part of the way at whose end the records are weighed
@@ -92,7 +93,7 @@ class Search:
         """Take out what zero targets leave without a weight; return whether each target can be reached at all."""
         p, K = self.p, len(self.targets)
         least, most = np.empty(K), np.empty(K)
-        self.passes.extremes(self.q > 0.0, least, most)
+        self.passes.find_extremes(self.q > 0.0, least, most)
         if p.rule != LINEAR and (self.targets == 0.0).any():
             gone = np.empty(len(self.q), np.bool_)
             while True:
@@ -104,7 +105,7 @@ class Search:
                 self.q[gone] = 0.0
                 if p.rule == LOGIT:  # no multiplier takes a weight to its bound
                     self.removed += int(gone.sum())
-                self.passes.extremes(self.q > 0.0, least, most)
+                self.passes.find_extremes(self.q > 0.0, least, most)
         empty = least == most
         status = ZERO_LINE if (self.asked & empty & self.hard & (self.targets != 0.0)).any() else OK
         self.asked &= ~empty
@@ -119,7 +120,7 @@ class Search:
     def _bound_total(self, columns, most):
         """Note between what the weights add up to, as columns that are never negative say."""
         y = np.where(columns, 1.0 / np.where(columns, most, 1.0), 0.0)
-        self.passes.along(y, self.scratch)
+        self.passes.multiply(y, self.scratch)
         each = self.scratch[self.q > 0.0]
         known = float(self.targets[columns] @ y[columns])
         if each.size and each.min() > 0.0:
@@ -131,27 +132,27 @@ class Search:
         self.q[records] = 0.0
         self.removed += len(records)
         least, most = np.empty(len(self.targets)), np.empty(len(self.targets))
-        self.passes.extremes(self.q > 0.0, least, most)
+        self.passes.find_extremes(self.q > 0.0, least, most)
         self.settled = self.asked & self.hard & (least == most)
         self.asked &= least != most
         self.by_gradients, self.least = self.p.is_large, np.inf
         self.multipliers[self.asked], self.z[:] = 0.0, 0.0
         self.width, self.before, self.damping, self.steps = np.inf, np.inf, 0.0, 0
 
-    def weigh(self):
+    def compute_weights(self):
         """Weigh the records by the multipliers; return what is missed of the targets."""
-        self._weigh(self.z)
+        self._compute_weights(self.z)
         return self._missed()
 
-    def _weigh(self, z):
+    def _compute_weights(self, z):
         p = self.p
-        self.passes.weigh(p.rule, self.q, p.low, p.high, z, self.x, self.h)
+        self.passes.compute_weights(p.rule, self.q, p.low, p.high, z, self.x, self.h)
         if self.held is not None:
             self.x[self.held], self.h[self.held] = self.held_at, 0.0
 
     def _missed(self):
         """Add up the records as they are weighed; return what is missed of the targets."""
-        self.passes.add_up(self.x, self.sums, self.sizes, self.squares)
+        self.passes.multiply_transposed(self.x, self.sums, self.sizes, self.squares)
         return np.where(self.asked, self.goals() - self.sums, 0.0)
 
     def move(self, d, z, t=1.0):
@@ -159,13 +160,13 @@ class Search:
         self.multipliers[self.asked] += t * d[self.asked]
         self.z += t * z
         is_weighed, self.tried = self.tried == t, None
-        return self._missed() if is_weighed else self.weigh()
+        return self._missed() if is_weighed else self.compute_weights()
 
     def set(self, multipliers):
         """Do so from multipliers alone, which leaves no rounding of earlier steps."""
         self.multipliers[self.asked] = multipliers[self.asked]
-        self.passes.along(np.where(self.asked, self.multipliers, 0.0), self.z)
-        return self.weigh()
+        self.passes.multiply(np.where(self.asked, self.multipliers, 0.0), self.z)
+        return self.compute_weights()
 
     def residual(self):
         """Return the most that a margin is off, over what it should be."""
@@ -189,11 +190,11 @@ class Search:
         """
         if self.by_gradients:
             products = equations.Gradients(self, missed)
-            d, z = products(missed, products.left(missed, left) if left < equations.MOST_LEFT else left)
-            if products.met or len(d) > equations.MOST_ROOT:
+            d, z = products(missed, products.left(missed, left) if left < MOST_FORCING else left)
+            if products.met or len(d) > MOST_FORMED_UNKNOWNS:
                 return d, z, self.width_of(d, z), products
             self.by_gradients = False
-        root = equations.Root(self, missed)
+        root = equations.Cholesky(self, missed)
         d, z = root(missed)
         return d, z, self.width_of(d, z), root
 
@@ -233,6 +234,6 @@ class Search:
     def _slope(self, d, z, t):
         """Return how fast the dual falls at a place on the way."""
         self.tried = t
-        self._weigh(self.z + t * z)
+        self._compute_weights(self.z + t * z)
         goals = self.targets * self._softened(self.multipliers + t * d)
         return float(np.where(self.asked, goals, 0.0) @ d - self.x @ z)

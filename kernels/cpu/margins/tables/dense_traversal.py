@@ -1,4 +1,4 @@
-"""How the cells of a dense table are read in the order in which they lie, and where their lines stand meanwhile."""
+"""Traversal plan of a dense table: the memory order of its cells, and the marginal index of each."""
 
 import math
 from functools import lru_cache

@@ -1,9 +1,9 @@
-"""What a combination of the targets proves: that no weights have them, or that some records can have none."""
+"""Farkas certificates from combinations of the targets: no weights meet them, or some weights must be zero."""
 
 import numpy as np
 
-from cmfast.kernels.cpu.margins._raking import EXACT
-from cmfast.kernels.cpu.margins._rows import along, bury, reach
+from cmfast.kernels.cpu.margins.records.search import EXACT
+from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum, fix_zero_weights, multiply
 from cmfast.kernels.shared.margins import CERTAIN, LINEAR
 from cmfast.kernels.status import INFEASIBLE, OK
 
@@ -37,7 +37,7 @@ def _kept(s, y, z, kept):
     y = np.where(kept, y, 0.0)
     if not kept[s.asked].all():
         z = np.empty(len(z))
-        s.passes.along(y, z)
+        s.passes.multiply(y, z)
     return y, z
 
 
@@ -48,7 +48,7 @@ def _gap(s, y, z):
     """
     products = np.where(s.asked & s.hard, s.targets, 0.0) * y
     size, product = float(np.abs(products).sum()), float(products.sum())
-    by_bounds, top = reach(z, s.q, s.p.low, s.p.high)
+    by_bounds, top = bound_sum(z, s.q, s.p.low, s.p.high)
     by_total = (s.most_total if top > 0.0 else s.least_total) * top if top != 0.0 else 0.0
     return product - min(by_bounds, by_total), size, by_bounds - product, by_total - product, top
 
@@ -57,16 +57,16 @@ def _magnitude(s, y):
     """Return what bounded weights times a combination add up to at most, signs aside: what rounding is relative to."""
     rows, p = s.p.rows, s.p
     sizes = np.empty(len(s.q))
-    along(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
+    multiply(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
     return float((s.q * np.where(p.high < np.inf, p.high, np.maximum(p.low, 1.0))) @ sizes)
 
 
 def _contradicts(s, y):
     """Return whether a combination of the columns is zero on every record, but not of their targets."""
     rows = s.p.rows
-    s.passes.along(y, s.scratch)
+    s.passes.multiply(y, s.scratch)
     sizes = np.empty(len(s.q))
-    along(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
+    multiply(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
     products = np.where(s.asked & s.hard, s.targets, 0.0) * y
     if not abs(products.sum()) > LARGE * float(np.maximum(s.q, np.abs(s.x)) @ np.abs(s.scratch)):
         return False  # weights not much larger than these have what is left of such a sum
@@ -90,7 +90,7 @@ def remove(s, d, z):
     y, z = _kept(s, d, z, s.asked & s.hard)
     _, size, by_bounds, by_total, top = _gap(s, y, z)
     lost = EXACT * size
-    found = bury(
+    found = fix_zero_weights(
         s.p.rows, z, s.q, s.p.low, s.targets, s.of_one_sign, CERTAIN, max(by_bounds, 0.0) + lost,
         max(by_total, 0.0) + lost, top,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def remove(s, d, z):
     empty = int(np.flatnonzero(asked & ~s.asked & s.hard & (s.targets != 0.0))[0])
     only = np.zeros(len(y))
     only[empty] = 1.0
-    s.passes.along(only, s.scratch)
+    s.passes.multiply(only, s.scratch)
     used = (before > 0.0) & (s.scratch != 0.0)
     below = (top if by_total <= by_bounds else 0.0) - z[used]
     y[empty] += np.sign(s.targets[empty]) * (below / np.abs(s.scratch[used])).min()

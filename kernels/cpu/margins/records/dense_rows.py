@@ -1,4 +1,4 @@
-"""Passes over records of few columns, most of which are used: the rows of a matrix, eight columns side by side."""
+"""Products with a dense design matrix of few columns, eight columns to a SIMD line."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.vector import (
     store_row,
     total,
 )
-from cmfast.kernels.cpu.margins._rows import Rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
 
 MOST_COLUMNS = 64
 LEAST_USED = 0.2  # part of the numbers that are not zero
@@ -56,7 +56,7 @@ def _width(K: int) -> int:
 
 
 @jit()
-def along(A, y, out, start, stop):
+def multiply(A, y, out, start, stop):
     """Add up `y` by what records have of each column."""
     for c in range(start, stop):
         z = splat(0.0)
@@ -66,7 +66,7 @@ def along(A, y, out, start, stop):
 
 
 @jit()
-def add_up(A, x, sums, sizes, squares, start, stop):
+def multiply_transposed(A, x, sums, sizes, squares, start, stop):
     """Add records up, of which there are `x`; the magnitudes of what is added; and the squares of what records have."""
     for k in range(0, A.shape[1], WIDTH):
         plain, large, square = splat(0.0), splat(0.0), splat(0.0)
@@ -82,7 +82,7 @@ def add_up(A, x, sums, sizes, squares, start, stop):
 
 
 @jit()
-def curve(A, h, S, start, stop):
+def form_hessian(A, h, S, start, stop):
     """Form the second derivatives: the lower triangle of the products of every two columns, `h` times each record."""
     p = q = r = s = found = 0
     one = two = three = four = 0.0

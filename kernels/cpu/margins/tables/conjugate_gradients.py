@@ -1,4 +1,4 @@
-"""Steps of tables of thousands of unknowns by conjugate gradients: nothing is held for each pair of them.
+"""Newton steps by conjugate gradients for tables of thousands of unknowns: the Hessian is never formed.
 
 A product is a pass over the cells. What a step leaves, and what rounding the targets does, adds energy: the squares of
 what cells change, each times the cell. No cell changes by more than the root of all energy over the cell, and there is
@@ -13,25 +13,35 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._equations import rescale
-from cmfast.kernels.cpu.margins._newton import SOLVE, stepped
-from cmfast.kernels.cpu.margins._passes import next_word, random_change
-from cmfast.kernels.cpu.margins._raking_equations import (
-    FINER,
-    FINER_STEPS,
-    FINEST,
-    MOST_LEFT,
-    MOST_PRODUCTS,
-    MOST_ROOT,
-    UNSEEN,
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE, stepped
+from cmfast.kernels.cpu.margins.tables.newton_system import rescale
+from cmfast.kernels.cpu.margins.tables.passes import next_word, random_change
+from cmfast.kernels.cpu.margins.tables.table import (
+    CELLS,
+    LEVENBERG,
+    PASSES,
+    PROBED,
+    RESIDUAL,
+    SLACK,
+    STEPS,
+    UNKNOWNS,
+    WIDTH,
 )
-from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, PROBED, RESIDUAL, SLACK, STEPS, UNKNOWNS, WIDTH
-from cmfast.kernels.shared.conjugate_gradients import least_eigenvalue
+from cmfast.kernels.shared.conjugate_gradients import (
+    EIGENVALUE_MARGIN,
+    FINER_FORCING,
+    FINER_STEPS,
+    LEAST_FORCING,
+    MOST_FORCING,
+    MOST_FORMED_UNKNOWNS,
+    MOST_PRODUCTS,
+    least_eigenvalue,
+)
 from cmfast.kernels.shared.margins import EVEN, MOST_ERROR, UNIT
 from cmfast.kernels.shared.scaling import STANDING
 from cmfast.kernels.status import OK
 
-MOST_FORMED = 20_000  # unknowns up to which equations are formed where products do not do: 3.2 GB
+MOST_FACTORIZED_UNKNOWNS = 20_000  # unknowns up to which equations are formed where products do not do: 3.2 GB
 MOST_STEPS = 60  # until they are, whatever the steps took
 MOST_SEEN = 5000  # products that may show the least eigenvalue
 SHOWN = 1e-8  # part of what is asked at random that is left when they have
@@ -60,15 +70,15 @@ def new_room(t):
 
 def is_large(t):
     """Return whether a table has so many unknowns that products are tried first."""
-    return int(t.counts[UNKNOWNS]) > MOST_ROOT
+    return int(t.counts[UNKNOWNS]) > MOST_FORMED_UNKNOWNS
 
 
 def steps_by_products(t, rules):
     """Take steps from where a table was opened; return its status, SOLVE where its equations are to be formed."""
-    room, may_form, status = new_room(t), t.counts[UNKNOWNS] <= MOST_FORMED, SOLVE
+    room, may_form, status = new_room(t), t.counts[UNKNOWNS] <= MOST_FACTORIZED_UNKNOWNS, SOLVE
     while status == SOLVE:
         rescale(t)
-        met = _solve(t, room, min(MOST_LEFT, max(math.sqrt(t.state[RESIDUAL]), FINEST)), EVEN, rules)
+        met = _solve(t, room, min(MOST_FORCING, max(math.sqrt(t.state[RESIDUAL]), LEAST_FORCING)), EVEN, rules)
         if may_form and not (met and t.counts[STEPS] < MOST_STEPS):
             return _anew(t)
         status = stepped(t, rules)
@@ -117,7 +127,7 @@ def _error(t, room, rules):
         if bound == np.inf or (number > 0 and bound <= MOST_ERROR):
             break
         rescale(t)
-        _solve(t, room, FINER, ROUNDED, rules)
+        _solve(t, room, FINER_FORCING, ROUNDED, rules)
         if stepped(t, rules) != OK:
             return np.inf
         before, bound = bound, _bound(t, least)
@@ -130,7 +140,7 @@ def _bound(t, least):
     """Return how far off a cell may be at most."""
     rescale(t)
     right = t.step[: t.counts[UNKNOWNS]]
-    energy, cell = (float((right * right).sum()) + noise(t, ROUNDED)) / UNSEEN, smallest(t)
+    energy, cell = (float((right * right).sum()) + noise(t, ROUNDED)) / EIGENVALUE_MARGIN, smallest(t)
     return math.sqrt(energy / least / cell) if least > 0.0 and cell > 0.0 else np.inf
 
 

@@ -1,4 +1,4 @@
-"""The equations of a step: by the root of their matrix, or by conjugate gradients, which need its products only."""
+"""The Newton system of raking, solved by Cholesky factorisation or by conjugate gradients."""
 
 import math
 from functools import partial
@@ -6,26 +6,28 @@ from functools import partial
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.margins import _rows
+from cmfast.kernels.cpu.margins.records import sparse_rows
 from cmfast.kernels.cpu.solver import cholesky
-from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
+from cmfast.kernels.shared.conjugate_gradients import (
+    EIGENVALUE_MARGIN,
+    LEAST_FORCING,
+    MOST_FORCING,
+    MOST_FORMED_UNKNOWNS,
+    MOST_PRODUCTS,
+    ArrayIterate,
+    ConjugateGradients,
+)
 from cmfast.kernels.shared.margins import LOGIT, MOST_ERROR, NUDGE, RAKING, TRUNCATED, UNIT
 
 DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
-MOST_ROOT = 3000  # columns up to which the matrix is formed
 FEW = 100  # and up to which always
 PER_ENTRY = 2.5  # time that an entry of the matrix takes for each record, over that of a number in a product
 PER_ROOT = 0.05  # and of the root, for K**3
 PRODUCTS = 12.0  # that a step takes, about
-FEWEST_PRODUCTS, MOST_PRODUCTS = 50, 1000  # that a step may take
+FEWEST_PRODUCTS = 50  # that a step may take
 SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
-UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
 FAINT = 1e-10  # part of all records that one must be, for what depends on it alone to be seen
 NEARLY = 0.3  # of how far off weights may be
-MOST_LEFT = 0.1  # by a step of what is missed
-FINER = 1e-3  # part of what is missed that a step leaves where weights are not right yet
-FINER_STEPS = 3  # where what is left is too much
-FINEST = 1e-6  # what a step leaves of what is missed, at the least
 
 
 def is_large(rows, K):
@@ -34,7 +36,7 @@ def is_large(rows, K):
         return False
     width = np.diff(rows.first)
     matrix = PER_ENTRY * 0.5 * float(width @ width) + PER_ROOT * float(K) ** 3
-    return K > MOST_ROOT or matrix > PRODUCTS * 2.0 * len(rows.columns)
+    return K > MOST_FORMED_UNKNOWNS or matrix > PRODUCTS * 2.0 * len(rows.columns)
 
 
 def _damping(s, missed, diagonal, soft):
@@ -58,12 +60,12 @@ def _softness(s):
     return np.where(s.asked, np.abs(s.goals()) / s.soft, 0.0)
 
 
-class Root:
-    """Equations whose matrix is formed, and a root of it."""
+class Cholesky:
+    """The Newton system with the Hessian formed and factorized."""
 
     def __init__(self, s, missed):
         self.s = s
-        S = s.passes.curve(s.h)
+        S = s.passes.form_hessian(s.h)
         diagonal, soft = np.einsum("kk->k", S), _softness(s)
         diagonal += soft
         size, nudge = _damping(s, missed, diagonal.copy(), soft)
@@ -79,7 +81,7 @@ class Root:
         self.solve(d)
         d *= self.scale
         z = np.empty(len(self.s.q))
-        self.s.passes.along(d, z)
+        self.s.passes.multiply(d, z)
         return d, z
 
 
@@ -99,15 +101,15 @@ def _factorize(S, nudge):
 
 
 class Gradients:
-    """Equations of which only products with their matrix are taken, scaled by its diagonal.
+    """The Newton system solved by diagonally preconditioned conjugate gradients.
 
-    Notes what the products say of the least eigenvalue.
+    Records the least eigenvalue of their Lanczos matrices.
     """
 
     def __init__(self, s, missed):
         self.s = s
         soft = _softness(s)
-        diagonal = (s.sums if s.p.rule == RAKING and s.passes.codes is not None else s.passes.squares(s.h)) + soft
+        diagonal = (s.sums if s.p.rule == RAKING and s.passes.codes is not None else s.passes.sum_squares(s.h)) + soft
         size, nudge = _damping(s, missed, diagonal, soft)
         self.usable = s.asked & (size > 0.0)
         self.added = soft + nudge * size
@@ -124,9 +126,9 @@ class Gradients:
         s = self.s
         rounded = UNIT * s.sizes
         energy = np.where(self.usable, (missed * missed + rounded * rounded) / self.diagonal, 0.0).sum()
-        steepest, faintest, total = _rows.steepness(s.h, s.x)
+        steepest, faintest, total = sparse_rows.measure_sensitivity(s.h, s.x)
         seen = 0.0 < s.least < np.inf and faintest >= FAINT * total
-        return math.sqrt(energy / (UNSEEN * s.least)) * steepest if seen else np.inf
+        return math.sqrt(energy / (EIGENVALUE_MARGIN * s.least)) * steepest if seen else np.inf
 
     def left(self, missed, left):
         """Return what part a step may leave: less than it might, where that makes it the last one."""
@@ -137,10 +139,10 @@ class Gradients:
         """Return a step that leaves at most a part of what is missed, and what it adds to the records."""
         s, K = self.s, len(missed)
         z = np.empty(len(s.q))
-        most = max(FEWEST_PRODUCTS, min(K // SLOW if K <= MOST_ROOT else MOST_PRODUCTS, MOST_PRODUCTS))
+        most = max(FEWEST_PRODUCTS, min(K // SLOW if K <= MOST_FORMED_UNKNOWNS else MOST_PRODUCTS, MOST_PRODUCTS))
 
         def multiply(p):
-            Hp = np.where(self.usable, s.passes.product(s.h, p, z) + self.added * p, 0.0)
+            Hp = np.where(self.usable, s.passes.multiply_hessian(s.h, p, z) + self.added * p, 0.0)
             return Hp, p @ Hp
 
         iterate = ArrayIterate(np.where(self.usable, missed, 0.0), lambda r: r / self.diagonal, multiply)
@@ -152,11 +154,11 @@ class Gradients:
                 break
         self.met = gradients.energy <= wanted
         s.least = min(s.least, gradients.least_eigenvalue())
-        s.passes.along(iterate.solution, z)
+        s.passes.multiply(iterate.solution, z)
         return iterate.solution, z
 
 
 def left_of(residual, tol):
     """Return what part of what is missed a step of conjugate gradients may leave."""
-    enough = 0.1 * tol / residual if residual > 0.0 else FINEST
-    return min(MOST_LEFT, max(math.sqrt(residual), FINEST, enough))
+    enough = 0.1 * tol / residual if residual > 0.0 else LEAST_FORCING
+    return min(MOST_FORCING, max(math.sqrt(residual), LEAST_FORCING, enough))

@@ -1,4 +1,4 @@
-"""How eight tables are taken: which of them are usual, targets that agree, and the first sweeps."""
+"""Load eight tables into lanes, make their targets agree, and sweep them a few times."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.vector import (
     store,
     where,
 )
-from cmfast.kernels.cpu.margins import _lanes_plan as plan
+from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
 from cmfast.kernels.shared.margins import EVEN, ROUNDS
 from cmfast.kernels.shared.scaling import TOTALS_RTOL
 
@@ -104,7 +104,7 @@ def _replace(p, S, good):
 
 @jit(inner=True, borrows=True)
 def _reconcile(p, S):
-    """Do what `_begin.reconcile` does; return which tables are usual and have margins that agree."""
+    """Do what `_consistency.reconcile` does; return which tables are usual and have margins that agree."""
     good = load(S, plan.GOOD) != 0.0
     for number in range(ROUNDS):
         changed = splat(0.0)

@@ -1,0 +1,41 @@
+"""Make margins agree on the axes that they share, which the targets of tables and of records need alike."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.margins import EVEN, ROUNDS
+from cmfast.kernels.shared.scaling import TOTALS_RTOL
+from cmfast.kernels.status import OK, TOTALS
+
+
+@jit()
+def reconcile(layout, targets):
+    """Multiply margins so that they agree with those before them on what they share; TOTALS if they are too far off."""
+    for number in range(ROUNDS):
+        changed = False
+        for p in range(len(layout.pairs)):
+            a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
+            one = shared_sums(layout, targets, a, layout.pairs[p, 3], n)
+            other = shared_sums(layout, targets, b, layout.pairs[p, 4], n)
+            for k in range(n):
+                gap, least = abs(one[k] - other[k]), max(one[k], other[k])
+                if gap > TOTALS_RTOL * least and number == 0:
+                    return TOTALS
+                other[k] = one[k] / other[k] if gap > EVEN * least else 1.0
+                changed |= other[k] != 1.0
+            start, to = layout.offsets[b], layout.pairs[p, 4]
+            for k in range(layout.offsets[b + 1] - start):
+                targets[start + k] *= other[layout.shared[to + k]]
+        if not changed:
+            break
+    return OK
+
+
+@jit(inner=True)
+def shared_sums(layout, targets, b, place, n):
+    """Return the sums of a margin over what it shares; NaN where it is not known."""
+    found = np.zeros(n)
+    start = layout.offsets[b]
+    for k in range(layout.offsets[b + 1] - start):
+        found[layout.shared[place + k]] += targets[start + k]
+    return found
