@@ -6,7 +6,7 @@ import scipy.sparse
 import cmfast
 from benchmarks._job import Job, Rival
 from cmfast.kernels.cpu.solver.symmetric_packing import pack
-from cmfast.kernels.cpu.solver.symmetric_passes import Passes
+from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
 
 TOL = 1e-10
 MOST_SWEEPS = 400
@@ -48,7 +48,7 @@ def _pass(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> Job:
         f"{len(i):,} pixels, {n:,} bins",
         len(i),
         "pixels",
-        lambda threads: Passes(packed, threads).sums(x),
+        lambda threads: SymmetricProducts(packed, threads).sums(x),
         check,
         lambda: (packed.gap.sum(), packed.value.sum()),
         "read",

@@ -222,7 +222,7 @@ def maps(size: Size) -> Iterator[Job]:
     a = 1 + np.random.default_rng(0).poisson(3000.0 / np.tile(far, n))
     i, j, a = (x[i >= 0] for x in (i, j, a))
     order = np.lexsort((j, i))
-    passes = launch.Passes(cupy, i[order], j[order], a[order], n)
+    passes = launch.SymmetricProducts(cupy, i[order], j[order], a[order], n)
     x, out = cupy.ones(n), cupy.empty(n)
 
     def run(i: Any, j: Any, a: Any) -> tuple[Any, ...]:

@@ -138,7 +138,7 @@ def _block(
         marks[:] = found.rows + 2 * found.columns
         return int(found.status)
 
-    task = symmetric_newton.Task(pixels.passes(*where, n), s, 0, tol, max_iter, judged)
+    task = symmetric_newton.SymmetricProblem(pixels.passes(*where, n), s, 0, tol, max_iter, judged)
     found = symmetric_newton.solve(task, int(bins.number[low:high].max()))
     if found.status not in (OK, MAX_ITER, UNDETERMINED):
         return np.nan, marks, (np.nan, np.nan, found.n_iter, found.status)

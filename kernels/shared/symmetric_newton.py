@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.conjugate_gradients import ConjugateGradients
+from cmfast.kernels.shared.conjugate_gradients import LEAST_FORCING, ConjugateGradients
 from cmfast.kernels.shared.scaling import FLOOR, FLOOR_LINES, damped_step, has_stalled, last_width
 from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
@@ -22,18 +22,17 @@ from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 SWEEPS = 3  # before Newton's method
 SUSPICIOUS = 15  # steps after which zeros are looked at that may forbid an answer
 NEWTON_STEPS = 200
-LEAST_FORCING = 1e-6
 FINEST_STEPS = 2  # beyond the tolerance, for a bound of how far off cells are in place of an estimate
 SHARPENING = 0.7  # how much better steps are solved as the residual falls
 ENOUGH = 0.3  # of the tolerance, of what a step leaves: more is of no use
-MOST_PRODUCTS = 20_000  # of one step
+MOST_SYMMETRIC_PRODUCTS = 20_000  # of one step
 PRODUCTS_PER_BIN = 20  # and more: without rounding one would do, and with it few bins may never get there
 MOST_PASSES = 10**9
 ROUNDING = 1e-15  # of a sum, over itself
 MOST_ERROR = 1e-4  # of a cell that is said to be right
 
 
-class Task(NamedTuple):
+class SymmetricProblem(NamedTuple):
     """What is asked."""
 
     passes: Any
@@ -44,7 +43,7 @@ class Task(NamedTuple):
     judge: Callable[[], int]  # whether the zeros allow an answer, as a status; it is asked once at most
 
 
-class Found(NamedTuple):
+class SymmetricScaling(NamedTuple):
     """Factors, and how good they are."""
 
     status: int
@@ -101,7 +100,7 @@ class _Doubt:
         return max(size / self.eigenvalue if self.eigenvalue > 0.0 else math.inf, self.moved)
 
 
-def solve(task: Task, longest: int, start: Any = None) -> Found:
+def solve(task: SymmetricProblem, longest: int, start: Any = None) -> SymmetricScaling:
     """Find the factors; `longest` is the number of cells of the longest line."""
     passes, s = task.passes, task.targets
     total, rounding = float(s.sum()), floor(longest)
@@ -120,8 +119,8 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
         missed = float(np.abs(g).sum())
         residual, worst = missed / total, float(np.abs(g / s).max())
 
-        def found(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> Found:
-            return Found(status, x, residual, worst, passes.count, status == OK and doubt.certain)
+        def found(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> SymmetricScaling:
+            return SymmetricScaling(status, x, residual, worst, passes.count, status == OK and doubt.certain)
 
         if not (worst < np.inf and bool((r > 0.0).all()) and bool((x < np.inf).all())):
             return found(RANGE if judged else task.judge() or RANGE)
@@ -175,7 +174,7 @@ def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float 
     gradients = ConjugateGradients(iterate, float((g * z).sum()))
     nothing = min(ROUNDING * ROUNDING * float(r.sum()), least)
     goal = max(forcing * forcing * gradients.energy, nothing)
-    most = min(MOST_PRODUCTS, PRODUCTS_PER_BIN * len(x))
+    most = min(MOST_SYMMETRIC_PRODUCTS, PRODUCTS_PER_BIN * len(x))
     while gradients.energy > (goal if gradients.lengths else nothing) and len(gradients.lengths) < most:
         passes.checkpoint()
         if not gradients.advance():

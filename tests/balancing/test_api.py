@@ -16,7 +16,7 @@ import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu.solver.graph_structure import colours
 from cmfast.kernels.cpu.solver.symmetric_packing import pack
-from cmfast.kernels.cpu.solver.symmetric_passes import Passes
+from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
 from cmfast.kernels.shared.balancing import REASONS
 from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
 from cmfast.kernels.shared.symmetric_newton import direction
@@ -106,15 +106,15 @@ def test_packed_pixels_are_those_of_a_matrix(scale):
     x = np.random.default_rng(10).random(n)
     A = scipy.sparse.coo_array((a, (i, j)), shape=(n, n)).tocsr()
     wanted = x * (A @ x + A.T @ x - A.diagonal() * x)
-    np.testing.assert_allclose(Passes(packed, 2).sums(x), wanted, rtol=1e-12)
-    np.testing.assert_allclose(Passes(packed, 1).least(x), (a * x[i] * x[j]).min(), rtol=1e-12)
+    np.testing.assert_allclose(SymmetricProducts(packed, 2).sums(x), wanted, rtol=1e-12)
+    np.testing.assert_allclose(SymmetricProducts(packed, 1).least(x), (a * x[i] * x[j]).min(), rtol=1e-12)
 
 
 def test_a_table_of_rows_and_columns_is_packed():
     rng = np.random.default_rng(11)
     M = rng.random((40, 90)) * (rng.random((40, 90)) < 0.3)
     i, j = np.nonzero(M)
-    passes = Passes(pack(i, j + 40, M[i, j], 130, 40), 1)
+    passes = SymmetricProducts(pack(i, j + 40, M[i, j], 130, 40), 1)
     x, y = rng.random(40), rng.random(90)
     P = x[:, None] * M * y
     np.testing.assert_allclose(passes.sums(np.concatenate([x, y])), np.concatenate([P.sum(1), P.sum(0)]), rtol=1e-12)
@@ -266,7 +266,7 @@ def test_the_proved_step_never_raises_what_is_minimised():
     A = A[np.ix_(*(np.flatnonzero(A.any(0)),) * 2)]
     n = len(A)
     rows, columns = np.nonzero(np.triu(A))
-    passes = Passes(pack(rows, columns, A[rows, columns].astype(float), n, 0), 1)
+    passes = SymmetricProducts(pack(rows, columns, A[rows, columns].astype(float), n, 0), 1)
     e = rng.normal(0.0, 4.0, n)
     values = []
     for _ in range(40):
@@ -313,7 +313,7 @@ def test_the_smallest_eigenvalue_is_bounded_by_triangles_and_found_by_probes():
         i, j, a = contacts(60, seed, rng.uniform(0.3, 0.9))
         if seed % 2:
             i, j, a = (x[i < j] for x in (i, j, a))
-        passes = Passes(pack(i, j, a.astype(float), 60, 0), 1)
+        passes = SymmetricProducts(pack(i, j, a.astype(float), 60, 0), 1)
         x = upper(i, j, a, 60, tol=1e-12).weights
         r = passes.sums(x)
         P = dense(i, j, a, 60) * x * x[:, None]

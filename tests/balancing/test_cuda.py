@@ -30,7 +30,7 @@ def there(i, j, a, n, **options):
 
 def both(*pixels):
     """Return the passes of both targets."""
-    return symmetric_passes.Passes(packing.pack(*pixels, 0), 1), launch.Passes(device.xp, *pixels)
+    return symmetric_passes.SymmetricProducts(packing.pack(*pixels, 0), 1), launch.SymmetricProducts(device.xp, *pixels)
 
 
 def positive(n, seed, scale):
@@ -108,7 +108,7 @@ def test_schedules_and_neighbours_change_no_bit():
 def test_chunks_are_added_up():
     n = 2 * launch.CHUNK + 300
     bins = np.arange(n)
-    passes = launch.Passes(device.xp, bins, bins, np.ones(n), n)
+    passes = launch.SymmetricProducts(device.xp, bins, bins, np.ones(n), n)
     d, moved = np.random.default_rng(7).random((2, n))
     found = [passes.dot(launch._DOT, d=device.asarray(d), moved=device.asarray(moved)) for _ in range(2)]
     assert found[0] == found[1] == pytest.approx(float(d @ moved), rel=1e-14)

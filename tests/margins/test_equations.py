@@ -205,7 +205,7 @@ def test_factors_are_the_shortest_that_scale_the_cells(side, fill, sd):
 def test_products_solve_the_equations_and_show_the_least_eigenvalue(shape, axes, fill, options):
     for seed in range(3):
         t = first_of(shape, axes, fill, seed, **options)
-        room, n = conjugate_gradients.new_room(t), t.counts[UNKNOWNS]
+        room, n = conjugate_gradients.allocate_workspace(t), t.counts[UNKNOWNS]
         rescale(t)
         S, right = second_derivatives(t)
         np.testing.assert_allclose(t.step[:n], right, atol=1e-12)

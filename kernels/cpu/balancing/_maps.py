@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.solver import symmetric_cells
 from cmfast.kernels.cpu.solver.symmetric_packing import pack, pack_part
-from cmfast.kernels.cpu.solver.symmetric_passes import Passes
+from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
 from cmfast.kernels.shared import balancing_cells
 
 
@@ -35,7 +35,7 @@ class Map:
     def passes(self, low, high, place, base, n):
         """Return passes over the pixels of a block."""
         packed = pack_part(self.cells, place, low, high, base, n, 0, self.num_threads)
-        return Passes(packed, self.num_threads)
+        return SymmetricProducts(packed, self.num_threads)
 
     def between(self, low, high, place, base):
         """Return the rows and columns of what counts in a block, among the bins that have a place."""
@@ -49,7 +49,7 @@ class Map:
 
 
 def _packed(rows, columns, values, n, num_threads):
-    return Passes(pack(rows, columns, values, n, 0), num_threads)
+    return SymmetricProducts(pack(rows, columns, values, n, 0), num_threads)
 
 
 def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):

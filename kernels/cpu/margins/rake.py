@@ -13,8 +13,8 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins.records import design as designs
 from cmfast.kernels.cpu.margins.records.newton import search
 from cmfast.kernels.cpu.margins.records.newton_system import is_large
-from cmfast.kernels.cpu.margins.records.passes import Passes
-from cmfast.kernels.cpu.margins.records.search import Problem, missed_part
+from cmfast.kernels.cpu.margins.records.passes import DesignProducts
+from cmfast.kernels.cpu.margins.records.search import RakingProblem, missed_part
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import FLOOR, METHODS, MOST_PASSES, RAKING, TRUNCATED
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
@@ -84,7 +84,7 @@ def _problem(records, K, method, importance, tol, max_iter, num_threads):
     rule = METHODS[method]
     if rule == TRUNCATED and not low.any() and np.isinf(high).all():
         rule = RAKING
-    return Problem(
+    return RakingProblem(
         records.rows,
         designs.margin_of(records.layout, K),
         low,
@@ -118,7 +118,7 @@ def _move(p, records, q, targets, moved, lines, numbers, k):
         return
     out = q * records.apart(found.ratio)
     sizes = np.empty(len(targets))
-    Passes(p.rows, len(targets), p.num_threads).multiply_transposed(records.together(out), sums, sizes)
+    DesignProducts(p.rows, len(targets), p.num_threads).multiply_transposed(records.together(out), sums, sizes)
     residual[k], error[k] = missed_part(p, found.goals, sums, sizes, found.least_sums), found.error
     moved[:] = out
     if found.status != LIMIT_ONLY:

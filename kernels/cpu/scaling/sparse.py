@@ -10,7 +10,7 @@ from cmfast.kernels.cpu.scaling._rules import check_targets
 from cmfast.kernels.cpu.solver.margin_totals import compare_totals
 from cmfast.kernels.cpu.solver.sparse_support import SparseSupport, classify_sparse_cells
 from cmfast.kernels.cpu.solver.symmetric_packing import pack
-from cmfast.kernels.cpu.solver.symmetric_passes import Passes
+from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
 from cmfast.kernels.cpu.zeros.support import support
 from cmfast.kernels.shared import symmetric_newton
 from cmfast.kernels.shared.scaling import MOST_SWEEPS, SMALL_CELLS, goals, line_bound
@@ -175,8 +175,8 @@ def _newton_steps(p, cells, begin):
         now = kept[0]
         packed = pack(now.rows, now.columns + R, now.values, R + C, R)
         longest = max(int(np.bincount(now.rows).max()), int(np.bincount(now.columns).max()))
-        task = symmetric_newton.Task(
-            Passes(packed, p.num_threads),
+        task = symmetric_newton.SymmetricProblem(
+            SymmetricProducts(packed, p.num_threads),
             np.concatenate([p.u, p.v]),
             R,
             0.5 * p.tol,

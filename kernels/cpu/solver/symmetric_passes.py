@@ -117,7 +117,7 @@ def least_pixel(p, x, found, start, stop):
         found[t] = least
 
 
-class Passes:
+class SymmetricProducts:
     """Pixels, and how passes over them are shared between threads."""
 
     def __init__(self, packed, num_threads):

@@ -36,12 +36,12 @@ def balance(
     del num_threads
     xp = library(values)
 
-    read = partial(balancing_cells.read, to_passes=partial(Passes, xp))
+    read = partial(balancing_cells.read, to_passes=partial(SymmetricProducts, xp))
     given = (None if array is None else array.get() for array in (rows, columns, values, sums, keep))
     return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, read=read, **options))
 
 
-class Passes:
+class SymmetricProducts:
     """Pixels on the device, in the rows of both of their bins, and the passes over them.
 
     Vectors come from the host and go there.
@@ -142,7 +142,7 @@ class Passes:
 class DeviceIterate:
     """The vectors of conjugate gradients on the Hessian, which begin at zero, on the device."""
 
-    def __init__(self, passes: Passes, x: Any, r: Any, g: Any, z: Any) -> None:
+    def __init__(self, passes: SymmetricProducts, x: Any, r: Any, g: Any, z: Any) -> None:
         xp, n = passes.xp, passes.n
         self._passes, self._x, self._r, self._left, self._z = passes, x, r, g, z
         self._step, self._d, self._w, self._moved = xp.zeros(n), xp.zeros(n), xp.empty(n), xp.empty(n)

@@ -26,7 +26,7 @@ NEAR = 1e-6  # part of the distance of its bounds within which a weight may be a
 NOISE = 1e-15  # of the largest product of an entry and its multiplier
 
 
-class Found(NamedTuple):
+class RakedWeights(NamedTuple):
     """What became of one set of weights."""
 
     status: int
@@ -58,7 +58,7 @@ def search(p, q, targets):
     if status == MAX_ITER and s.passes.count < p.max_iter:
         status = UNDETERMINED  # more passes change nothing
     if status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
-        return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
+        return RakedWeights(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
     goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
     compute_weights(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
@@ -66,7 +66,7 @@ def search(p, q, targets):
         ratio[np.abs(ratio) <= NOISE] = 0.0
     if s.held is not None:
         ratio[s.held] = s.held_at / before[s.held]
-    return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals, s.least_sums)
+    return RakedWeights(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals, s.least_sums)
 
 
 def _is_doubtful(s, status):

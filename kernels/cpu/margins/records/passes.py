@@ -18,7 +18,7 @@ SMALL = 64  # columns up to which each part has products of its own
 SECONDS = 1e-9  # of a pass, for each number
 
 
-class Passes:
+class DesignProducts:
     """What is added up over rows. The parts depend on nothing but the rows, and are added in their order."""
 
     def __init__(self, rows: Rows, K: int, num_threads: int | None) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu.margins.records import newton_system as equations
-from cmfast.kernels.cpu.margins.records.passes import Passes
+from cmfast.kernels.cpu.margins.records.passes import DesignProducts
 from cmfast.kernels.cpu.margins.records.sparse_rows import MOST_EXPONENT, Rows, has_any, widest
 from cmfast.kernels.shared.conjugate_gradients import MOST_FORCING, MOST_FORMED_UNKNOWNS
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
@@ -22,7 +22,7 @@ FAINT_PART = 1e-6  # part of what a column added up to, below which linear weigh
 EXACT = 1e-15  # of a sum, which rounding leaves
 
 
-class Problem(NamedTuple):
+class RakingProblem(NamedTuple):
     """What all elements of a batch share."""
 
     rows: Rows
@@ -64,7 +64,7 @@ class Search:
         self.raise_to(p.soft)
         self.hard = np.isinf(p.soft) | (targets == 0.0)  # no part of nothing is anything else
         self.all_hard = bool(self.hard.all())
-        self.passes = Passes(p.rows, K, p.num_threads)
+        self.passes = DesignProducts(p.rows, K, p.num_threads)
         self.by_gradients, self.least = p.is_large, np.inf  # and the least eigenvalue that these have seen
         self.multipliers, self.z = np.zeros(K), np.zeros(n)
         self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)

@@ -49,7 +49,7 @@ ROUNDED = 2.0 * UNIT  # what rounding may do to a target
 AT_ONCE = 8  # products
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Where conjugate gradients are, in unknowns that are scaled as the table says."""
 
     found: np.ndarray  # (unknowns + 1,)
@@ -61,11 +61,11 @@ class Room(NamedTuple):
     lengths: np.ndarray  # (products,)
 
 
-def new_room(t):
+def allocate_workspace(t):
     """Return room for as many products as are taken at a time."""
     most = max(MOST_PRODUCTS, MOST_SEEN)
     found, left, along, product, plain = np.zeros((5, int(t.counts[UNKNOWNS]) + 1))
-    return Room(found, left, along, product, plain, np.zeros(most + 1), np.zeros(most))
+    return Workspace(found, left, along, product, plain, np.zeros(most + 1), np.zeros(most))
 
 
 def is_large(t):
@@ -75,7 +75,7 @@ def is_large(t):
 
 def steps_by_products(t, rules):
     """Take steps from where a table was opened; return its status, SOLVE where its equations are to be formed."""
-    room, may_form, status = new_room(t), t.counts[UNKNOWNS] <= MOST_FACTORIZED_UNKNOWNS, SOLVE
+    room, may_form, status = allocate_workspace(t), t.counts[UNKNOWNS] <= MOST_FACTORIZED_UNKNOWNS, SOLVE
     while status == SOLVE:
         rescale(t)
         met = _solve(t, room, min(MOST_FORCING, max(math.sqrt(t.state[RESIDUAL]), LEAST_FORCING)), EVEN, rules)
