@@ -305,6 +305,13 @@ def test_sums_over_chunks_raise_where_int64_does_not_hold_them():
     assert exact.tolist() == [2**43 * (2**20 - 1)]
 
 
+def test_counts_that_wrap_to_none_are_not_called_no_samples():
+    M = np.full((2, 2), HUGE)
+    for what in (uncertainty.standard_error, uncertainty.interval, uncertainty.posterior):
+        with pytest.warns(cmfast.FailureWarning, match="its cells add up to more than fits"):
+            what(M, "accuracy")
+
+
 def test_merge_of_files_refuses_what_int64_does_not_hold(tmp_path):
     from cmfast.cli import main
 
