@@ -180,6 +180,19 @@ def test_calls_of_torchmetrics_classes_are_not_mixed():
     assert int(one.confmat.sum()) == THREADS * 15 * 4
 
 
+@pytest.mark.parametrize("way", ["update", "forward"])
+def test_first_updates_of_a_collection_may_come_from_several_threads(way):
+    module = pytest.importorskip("cmfast.compat.torchmetrics")
+    target = torch.tensor([0, 1, 2, 3])
+    for _ in range(40):  # in the first ones it finds out which metrics share their counts
+        some = ("MulticlassF1Score", "MulticlassCohenKappa", "MulticlassAccuracy")
+        every = module.MetricCollection([getattr(module, name)(num_classes=4) for name in some])
+        in_threads(lambda k, i, every=every: getattr(every, way)(target, target), 2)
+        assert {int(one.confmat.sum()) for one in every.values()} == {THREADS * 2 * 4}
+        assert all(value == 1 for value in every.compute().values())
+    assert every.clone()._lock is not every._lock
+
+
 def test_readers_see_whole_updates():
     counts = cmfast.ConfusionCounts()
     stop = threading.Event()
