@@ -330,7 +330,7 @@ def confusion_matrix(
         failures.report(status, on_failure, why=why)
         return matrix
     wraps = sample_weight is not None and dispatch.dtype_of(sample_weight).kind != "f"
-    if wraps:  # what int64 does not hold is 0 throughout; else NaN, of which normalize reports
+    if wraps:  # the matrix is 0 throughout; one of floats is NaN, and normalize reports that
         failures.report(status, on_failure, why=why)
         _fill(matrix, status, 1)
     shares = _shares(matrix, method=normalize, on_failure=on_failure, num_threads=num_threads)

@@ -104,7 +104,7 @@ def _index(index: tuple[int, ...]) -> str:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect what functions called in this block warn of, in place of warning: for this thread alone.
+    """Collect the warnings of functions called in this block as texts, instead of issuing them: for this thread alone.
 
     `warnings.catch_warnings` changes the filters of all threads, and of two that overlap one may stay for good.
     """

@@ -26,7 +26,7 @@ def counted(
 ) -> tuple[Any, np.int8]:
     """Return the matrix of two rows of integers, and its status; ids beyond `n_classes` are known not to be there.
 
-    INVALID are sums that int64 does not hold, of which the matrix is 0, and floats that are not finite.
+    The status is INVALID where int64 does not hold a sum, and the matrix 0 throughout, or where a float is not finite.
     """
     if ignored is not None:
         seen = y_true != ignored
@@ -40,20 +40,20 @@ def counted(
     small = np.int32 if C < 2**31 else np.int64
     at = (i.astype(small), j.astype(small))
     if weight is None:
-        return _summed(np.ones(len(i), np.int64), at, C), np.int8(Status.CONVERGED)
+        return _sum_entries(np.ones(len(i), np.int64), at, C), np.int8(Status.CONVERGED)
     if weight.dtype.kind == "f":
-        matrix = _summed(weight.astype(np.float64), at, C)
+        matrix = _sum_entries(weight.astype(np.float64), at, C)
         return matrix, _status(good=bool(np.isfinite(matrix.data).all()))
     if not weight.size or halves.fits(int(weight.min()), int(weight.max()), weight.size):
-        return _summed(weight.astype(np.int64), at, C), np.int8(Status.CONVERGED)
-    low, high = (_summed(half, at, C) for half in halves.split(weight))
+        return _sum_entries(weight.astype(np.int64), at, C), np.int8(Status.CONVERGED)
+    low, high = (_sum_entries(half, at, C) for half in halves.split(weight))
     values, good = halves.join(low.data, high.data)
     if not good.all():
         return type(low)((C, C), dtype=np.int64), _status(good=False)
     return type(low)((values, low.indices, low.indptr), shape=(C, C)), _status(good=True)
 
 
-def _summed(values: np.ndarray, at: tuple[np.ndarray, np.ndarray], C: int) -> Any:
+def _sum_entries(values: np.ndarray, at: tuple[np.ndarray, np.ndarray], C: int) -> Any:
     """Return the matrix (C, C) with the sums of the values that have one place; sums of 0 are stored, too."""
     from scipy.sparse import coo_array
 
