@@ -611,6 +611,13 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ----------
         process_group : torch.distributed.ProcessGroup, optional
             Default: all processes. Every one of them has to call this.
+
+        Raises
+        ------
+        RuntimeError
+            The processes have different versions of cmfast.
+        OverflowError
+            More samples than int64 holds.
         """
         held, empty = self._snapshot()
         return self._with(_sync.summed(held, process_group), empty)
