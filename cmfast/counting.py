@@ -270,7 +270,7 @@ def confusion_matrix(
         y_true=_typed(y_true, names),
         y_pred=_typed(y_pred, names),
         sample_weight=sample_weight,
-        groups=groups,
+        groups=validate.labelled(groups),
     )
     if whole_floats:
         y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))

@@ -99,14 +99,13 @@ def has_order(y: Any) -> bool:
     return isinstance(found, _text.Coded) and found.ordered
 
 
-def warn_of_order(names: list[str]) -> None:
-    """Warn that the classes of these metrics, which depend on their order, are text, and were sorted as such."""
+def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
+    """Warn that the classes of these metrics, which depend on their order, are text that nobody put in order."""
     shown = ", ".join(names)
     verb = "depends" if len(names) == 1 else "depend"
-    order = "give it by labels=[...], or by an ordered categorical"
-    failures.diagnose(
-        f"{shown} {verb} on the order of the classes, which are text and were sorted alphabetically; {order}"
-    )
+    order = "in the order of a categorical that declares none" if of_categories else "and were sorted alphabetically"
+    cure = "give it by labels=[...], or by an ordered categorical"
+    failures.diagnose(f"{shown} {verb} on the order of the classes, which are text {order}; {cure}")
 
 
 def whole(name: str, y: Any) -> Any:

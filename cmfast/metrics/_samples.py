@@ -150,8 +150,8 @@ def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any],
     names = None if options.labels is None else dispatch.adopt(labels=options.labels)[0]
     y_true, y_pred = _labels.declared(*(validate.labelled(given[name]) for name in ("y_true", "y_pred")))
     labelled = {"y_true": y_true, "y_pred": y_pred}
-    optional = ("sample_weight", "groups")
-    arrays = dict(zip(given, dispatch.adopt(optional=optional, **{**given, **labelled}), strict=True))
+    whole = {**given, **labelled, "groups": validate.labelled(given["groups"])}
+    arrays = dict(zip(given, dispatch.adopt(optional=("sample_weight", "groups"), **whole), strict=True))
     if options.whole_floats:
         arrays |= {name: _labels.whole(name, arrays[name]) for name in labelled}
     both = arrays["y_true"], arrays["y_pred"]
