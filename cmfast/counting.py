@@ -184,7 +184,8 @@ def confusion_matrix(
     -----
     DiagnosticWarning
         Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
-        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have. Text
+        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have; or
+        more rows than columns of 0 and 1, as indicators of several labels have, without `n_classes` and `labels`. Text
         of which no label is in both, and so nothing right.
 
     Notes
@@ -291,7 +292,8 @@ def confusion_matrix(
     if doubt is not None:
         failures.diagnose(doubt)
     if sample_axes == 1:
-        _labels.warn_of_one_hot(y_true, y_pred)
+        warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
+        warn(y_true, y_pred)
     if sparse and (groups is not None or normalize is not None):
         validate.refuse("sparse", "False with groups or normalize", "True")
 

@@ -71,7 +71,8 @@ def summed(
     if doubt is not None:
         failures.diagnose(doubt)
     if options.sample_axes == 1:
-        _labels.warn_of_one_hot(arrays["y_true"], arrays["y_pred"])
+        warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
+        warn(arrays["y_true"], arrays["y_pred"])
     ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, arrays["y_true"])
     arrays["groups"], n_groups = _labels.numbered(arrays["groups"], options.n_groups)
     n_groups = _groups(arrays["groups"], n_groups)
