@@ -184,15 +184,16 @@ def confusion_matrix(
     -----
     DiagnosticWarning
         Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
-        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have. Text
+        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have; or
+        more rows than columns of 0 and 1, as indicators of several labels have, without `n_classes` and `labels`. Text
         of which no label is in both, and so nothing right.
 
     Notes
     -----
     Bad values: a matrix that a weight with NaN or infinity falls into, or whose sums float64 cannot hold (INVALID), is
-    NaN throughout, one whose sums int64 cannot hold is 0 throughout, and both are reported as `on_failure` says;
-    matrices beside them are as always. Synchronises the device. Reproducible: same input, same bits, for any number of
-    threads.
+    NaN throughout, one whose sums int64 cannot hold is 0 throughout, normalised NaN, and both are reported as
+    `on_failure` says; matrices beside them are as always. Of a sparse matrix floats stay as they are. Synchronises the
+    device. Reproducible: same input, same bits, for any number of threads.
 
     Arrays of xarray give one of dimensions ``true``, ``predicted`` and ``group``, with classes and names of groups as
     coordinates. They are matched by position: raises where coordinates or the order of dimensions differ.
@@ -249,10 +250,8 @@ def confusion_matrix(
         arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
         known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
-        lazily = chunks.matrices(confusion_matrix, arrays, on_failure, {**known, "num_threads": num_threads})
-        if normalize is None:
-            return lazily
-        return normalizing.normalize(lazily, normalize, on_failure=on_failure, num_threads=num_threads)
+        shares = None if normalize is None else partial(_shares, method=normalize, on_failure=on_failure)
+        return chunks.matrices(confusion_matrix, arrays, on_failure, {**known, "num_threads": num_threads}, shares)
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
@@ -272,7 +271,7 @@ def confusion_matrix(
         y_true=_typed(y_true, names),
         y_pred=_typed(y_pred, names),
         sample_weight=sample_weight,
-        groups=groups,
+        groups=validate.labelled(groups),
     )
     if whole_floats:
         y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
@@ -293,7 +292,8 @@ def confusion_matrix(
     if doubt is not None:
         failures.diagnose(doubt)
     if sample_axes == 1:
-        _labels.warn_of_one_hot(y_true, y_pred)
+        warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
+        warn(y_true, y_pred)
     if sparse and (groups is not None or normalize is not None):
         validate.refuse("sparse", "False with groups or normalize", "True")
 
@@ -324,14 +324,32 @@ def confusion_matrix(
             classes = range(n_classes) if n_classes is not None else _labels.occurring(y_true, y_pred, ignored)
         called = _labels.names_of(of_groups)
         matrix = dispatch.counts(matrix, given, axes=sample_axes, classes=list(classes), groups=called)
-    if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
-        return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     why = None
     if sample_weight is not None:
         samples = dispatch.shape_of(arrays["sample_weight"])[len(dispatch.shape_of(sample_weight)) - 1 :]
         why = partial(values.unweighted, sample_weight, samples, groups)
-    failures.report(status, on_failure, why=why)
-    return matrix
+    if normalize is None:
+        failures.report(status, on_failure, why=why)
+        return matrix
+    wraps = sample_weight is not None and dispatch.dtype_of(sample_weight).kind != "f"
+    if wraps:  # the matrix is 0 throughout; one of floats is NaN, and normalize reports that
+        failures.report(status, on_failure, why=why)
+        _fill(matrix, status, 1)
+    shares = _shares(matrix, method=normalize, on_failure=on_failure, num_threads=num_threads)
+    if wraps:
+        _fill(shares, status, np.nan)
+    return shares
+
+
+def _shares(matrices: Any, *, method: Method, on_failure: OnFailure, num_threads: int | None) -> Any:
+    return normalizing.normalize(matrices, method, on_failure=on_failure, num_threads=num_threads)
+
+
+def _fill(matrices: Any, status: Any, value: float) -> None:
+    """Write `value` to all cells of the matrices that were not counted, in place."""
+    bare = dispatch.bare(matrices)
+    with dispatch.chosen(bare):
+        bare[status != 0] = value
 
 
 def _sparse(
@@ -359,10 +377,9 @@ def _sparse(
                 first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[k])) for k in outside[:3]]
                 _refuse_outside(name, n_classes, outside.size, first)
     weights = None if weight is None else dispatch.to_host(weight)
-    matrix = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)
-    bad = matrix.dtype.kind == "f" and not np.isfinite(matrix.data).all()
+    matrix, status = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)
     why = None if weight is None else partial(values.unweighted, weight, dispatch.shape_of(weight), None)
-    failures.report(np.int8(Status.INVALID if bad else Status.CONVERGED), on_failure, why=why)
+    failures.report(status, on_failure, why=why)
     return matrix
 
 

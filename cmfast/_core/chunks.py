@@ -15,8 +15,14 @@ NARROW = 8  # bytes: sums of integers of fewer leave int64, and raise, after 2**
 DIGITS, BITS = 4, 24  # of a weight that is a float; sums of a digit leave int64, and raise, after 2**38 samples
 
 
-def matrices(count: Callable[..., Any], arrays: dict[str, Any], on_failure: OnFailure, options: dict[str, Any]) -> Any:
-    """Return the lazy matrices that `count` gives for chunks of labels, added up."""
+def matrices(
+    count: Callable[..., Any],
+    arrays: dict[str, Any],
+    on_failure: OnFailure,
+    options: dict[str, Any],
+    normalize: Callable[..., Any] | None,
+) -> Any:
+    """Return the lazy matrices that `count` gives for chunks of labels, added up; and normalised, if that is given."""
     if options["sparse"]:
         validate.refuse("sparse", "False with Dask arrays", "True")
     known = {name: options[name] for name in ("n_classes", "labels", "n_groups")}
@@ -28,29 +34,35 @@ def matrices(count: Callable[..., Any], arrays: dict[str, Any], on_failure: OnFa
     def added(weight: Any) -> Any:
         return lazy.dask().sums(count, arrays | {"sample_weight": weight}, axes, **options)
 
-    if not lazy.are_lazy(weight):  # None, or of another library, which is refused
-        return added(weight)
-    dtype = dispatch.dtype_of(weight)
+    dtype = dispatch.dtype_of(weight) if lazy.are_lazy(weight) else None  # of another library it is refused
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
-    if dtype.kind == "f":
+    if dtype is None or (dtype.kind != "f" and dtype.itemsize < NARROW):
+        found = added(weight)
+    elif dtype.kind == "f":
         top = abs(halves.finite(weight)).max()
         digits = {f"d{k}": added(weight.map_blocks(_digit, top, k, dtype=np.int64)) for k in range(DIGITS)}
         bad = added((weight != halves.finite(weight)).astype(np.int8))
-        return _of_digits(**digits, bad=bad, top=top, **rest)
-    if dtype.itemsize < NARROW:
-        return added(weight)
-    low, high = map(added, halves.split(weight))
-    return _of_halves(low, high, **rest)
+        found = _of_digits(**digits, bad=bad, top=top, **rest)
+    else:
+        low, high = map(added, halves.split(weight))
+        return _of_halves(low, high, normalize=normalize, **rest)
+    return found if normalize is None else normalize(found, num_threads=options["num_threads"])
 
 
 @lazy.by_block(low="CC", high="CC")
-def _of_halves(low: Any, high: Any, *, on_failure: OnFailure, num_threads: int | None) -> Any:
-    """Return the sums of integers whose halves were summed; nothing here is worth a second thread."""
-    del num_threads
+def _of_halves(
+    low: Any, high: Any, *, normalize: Callable[..., Any] | None, on_failure: OnFailure, num_threads: int | None
+) -> Any:
+    """Return the sums of integers whose halves were summed: 0, or normalised NaN, where int64 does not hold one."""
     table, good = halves.join(low, high)
     good = good.all(axis=(-2, -1))
     failures.report((~good * np.int8(Status.INVALID)).astype(np.int8), on_failure)
-    return table * good[..., None, None]
+    if normalize is None:
+        return table * good[..., None, None]
+    table[~good] = 1
+    shares = normalize(table, num_threads=num_threads)
+    shares[~good] = np.nan
+    return shares
 
 
 def _digit(weight: Any, top: Any, k: int) -> Any:

@@ -1,6 +1,6 @@
 """Pick the backend from the arrays themselves; there is no global switch."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from contextlib import AbstractContextManager
 from math import prod
 from types import ModuleType
@@ -102,10 +102,13 @@ def _check_agreement(one: ModuleType, arrays: dict[str, Any]) -> None:
 
 
 def check_agreement(**arrays: Any) -> None:
-    """Do so for arrays that are not adopted together; those of libraries without names, and None, are skipped."""
-    for one in {adapter(type(array)) for array in arrays.values()}:
+    """Check this of arrays that are not adopted together, also in a dict; None is skipped, as are other libraries."""
+    every: dict[str, Any] = {}
+    for name, array in arrays.items():
+        every |= {f"{name}[{k!r}]": x for k, x in array.items()} if isinstance(array, Mapping) else {name: array}
+    for one in {adapter(type(array)) for array in every.values()}:
         try:
-            _check_agreement(one, arrays)
+            _check_agreement(one, every)
         except ValueError as error:
             raise ValueError(caller.named(str(error))) from None
 

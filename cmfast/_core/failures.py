@@ -2,7 +2,9 @@
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy as np
 from cmfast._core import caller, dispatch
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
+
+_texts: ContextVar[list[str] | None] = ContextVar("cmfast_warnings", default=None)
 
 
 class FailureWarning(RuntimeWarning):
@@ -98,19 +102,41 @@ def _index(index: tuple[int, ...]) -> str:
     return str(index[0]) if len(index) == 1 else str(index)
 
 
+@contextmanager
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of functions called in this block as texts, instead of issuing them: for this thread alone.
+
+    `warnings.catch_warnings` changes the filters of all threads, and of two that overlap one may stay for good.
+    """
+    texts: list[str] = []
+    token = _texts.set(texts)
+    try:
+        yield texts
+    finally:
+        _texts.reset(token)
+
+
 def announce(text: str, on_failure: OnFailure, status: Any = None) -> None:
     """Warn or raise with `text`; the warning points at the first frame outside cmfast."""
     if on_failure == "raise":
         raise FailureError(caller.named(text), status)
     if on_failure == "warn":
-        warnings.warn(caller.named(text), FailureWarning, stacklevel=_outside())
+        _warn(text, FailureWarning)
 
 
 def diagnose(text: str) -> None:
     """Warn with `text` that the result of a call needs care; the warning points at the first frame outside cmfast."""
     if caller.has_part():
         return
-    warnings.warn(caller.named(text), DiagnosticWarning, stacklevel=_outside())
+    _warn(text, DiagnosticWarning)
+
+
+def _warn(text: str, category: type[Warning]) -> None:
+    texts = _texts.get()
+    if texts is None:
+        warnings.warn(caller.named(text), category, stacklevel=_outside())
+    else:
+        texts.append(caller.named(text))
 
 
 def _outside() -> int:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
 SPAN = 1 << 10  # integers that lie so close together may be counted in a table of all between them
 NEAR = 1 << 16  # integers that lie so close together are looked up in a table, however few samples there are
+FEWEST_ROWS, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
 BLOCK = 1 << 18  # samples that are looked up at a time
 
 
@@ -41,27 +43,55 @@ def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_gro
         validate.refuse("n_groups", "given with groups that are a Dask array", "None")
 
 
-def warn_of_one_hot(y_true: Any, y_pred: Any) -> None:
-    """Warn of labels of shape (n, C) that have exactly one 1 in every row, and 0 elsewhere, in both arrays.
+def warn_of_one_hot(*labels: Any) -> bool:
+    """Warn of labels of shape (n, C) that have exactly one 1 in every row, and 0 elsewhere, in all arrays.
 
     They may be n rows of C samples, as of a retrieval of one of C documents, so nothing is refused; but rows of classes
-    that were encoded one-hot look alike. The first row tells nearly all others apart.
+    that were encoded one-hot look alike. The first row tells nearly all others apart. Returns whether it has warned.
     """
-    arrays = [y_true, y_pred]
-    if any(isinstance(y, _text.Coded) for y in arrays):
+    arrays = _rows_of_bits(labels)
+    n, C = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
+    if n < 2 or C < 3:
+        return False
+    for rows in (slice(0, 1), slice(None)):
+        for y in arrays:
+            host = np.asarray(dispatch.to_host(y[rows]))
+            if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == C - 1).all():
+                return False
+    given, every = ("y_true and y_pred", "both") if len(arrays) == 2 else ("labels", "all")
+    said = f"{given} have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
+    failures.diagnose(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of {every}")
+    return True
+
+
+def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
+    """Warn of more rows than columns of 0 and 1, as indicators of several labels have, that are taken for a batch.
+
+    Not for callers who have said which classes there are. One-hot labels are warned of as such.
+    """
+    if warn_of_one_hot(y_true, y_pred):
         return
-    arrays = [dispatch.bare(y) for y in arrays]
-    shapes = [dispatch.shape_of(y) for y in arrays]
-    if len(shapes[0]) != 2 or shapes[0] != shapes[1] or shapes[0][0] < 2 or shapes[0][1] < 3:
+    arrays = _rows_of_bits((y_true, y_pred))
+    n, columns = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
+    if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < FEWEST_ROWS:
         return
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
             host = np.asarray(dispatch.to_host(y[rows]))
-            if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == shapes[0][1] - 1).all():
+            if not ((host == 0) | (host == 1)).all():
                 return
-    n, C = shapes[0]
-    said = f"y_true and y_pred have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
-    failures.diagnose(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of both")
+    said = f"y_true and y_pred have {n} rows of {columns} that are 0 or 1, as indicators of several labels have, and"
+    cure = "metrics.multilabel takes indicators; for a batch pass n_classes=2"
+    failures.diagnose(f"{said} were counted as a batch of {n}, with {columns} samples each; {cure}")
+
+
+def _rows_of_bits(labels: Sequence[Any]) -> list[Any]:
+    """Return arrays of one shape (n, C), not of text; none if any is something else."""
+    if any(isinstance(y, _text.Coded) for y in labels):
+        return []
+    arrays = [dispatch.bare(y) for y in labels]
+    shapes = {dispatch.shape_of(y) for y in arrays}
+    return arrays if len(shapes) == 1 and len(shapes.pop()) == 2 else []
 
 
 def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
@@ -99,14 +129,13 @@ def has_order(y: Any) -> bool:
     return isinstance(found, _text.Coded) and found.ordered
 
 
-def warn_of_order(names: list[str]) -> None:
-    """Warn that the classes of these metrics, which depend on their order, are text, and were sorted as such."""
+def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
+    """Warn that the classes of these metrics, which depend on their order, are text that nobody put in order."""
     shown = ", ".join(names)
     verb = "depends" if len(names) == 1 else "depend"
-    order = "give it by labels=[...], or by an ordered categorical"
-    failures.diagnose(
-        f"{shown} {verb} on the order of the classes, which are text and were sorted alphabetically; {order}"
-    )
+    order = "in the order of a categorical that declares none" if of_categories else "and were sorted alphabetically"
+    cure = "give it by labels=[...], or by an ordered categorical"
+    failures.diagnose(f"{shown} {verb} on the order of the classes, which are text {order}; {cure}")
 
 
 def whole(name: str, y: Any) -> Any:
@@ -121,7 +150,9 @@ def whole(name: str, y: Any) -> Any:
     bad = np.flatnonzero((numbers != values) | (abs(values) >= 2.0**63))
     if bad.size:
         index = np.unravel_index(bad[0], values.shape)
-        validate.refuse(name, "whole numbers", f"{values[index]} at {_text.where(index)}, {bad.size} such in all")
+        given = f"{values[index]} at {_text.where(index)}, {bad.size} such in all"
+        cure = validate.labels_of_probabilities(values)
+        validate.refuse(name, "whole numbers", f"{given}; {cure}" if cure else given)
     return dispatch.from_host(numbers, like=y)
 
 

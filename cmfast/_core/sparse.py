@@ -4,6 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.shared import halves
+from cmfast.kernels.status import Status
+
 MOST_SPAN = 1 << 26  # of labels, up to which a table says which of them occur
 
 
@@ -20,10 +23,11 @@ def counted(
     n_classes: int | None,
     labels: np.ndarray | None,
     ignored: int | None,
-) -> Any:
-    """Return the matrix of two rows of integers; ids beyond `n_classes` are known not to be there."""
-    from scipy.sparse import coo_array
+) -> tuple[Any, np.int8]:
+    """Return the matrix of two rows of integers, and its status; ids beyond `n_classes` are known not to be there.
 
+    The status is INVALID where int64 does not hold a sum, and the matrix 0 throughout, or where a float is not finite.
+    """
     if ignored is not None:
         seen = y_true != ignored
         y_true, y_pred = y_true[seen], y_pred[seen]
@@ -33,10 +37,31 @@ def counted(
     if not inside.all():
         i, j = i[inside], j[inside]
         weight = None if weight is None else weight[inside]
-    kind = np.float64 if weight is not None and weight.dtype.kind == "f" else np.int64
-    values = np.ones(len(i), np.int64) if weight is None else weight.astype(kind)
     small = np.int32 if C < 2**31 else np.int64
-    return coo_array((values, (i.astype(small), j.astype(small))), shape=(C, C)).tocsr()
+    at = (i.astype(small), j.astype(small))
+    if weight is None:
+        return _sum_entries(np.ones(len(i), np.int64), at, C), np.int8(Status.CONVERGED)
+    if weight.dtype.kind == "f":
+        matrix = _sum_entries(weight.astype(np.float64), at, C)
+        return matrix, _status(good=bool(np.isfinite(matrix.data).all()))
+    if not weight.size or halves.fits(int(weight.min()), int(weight.max()), weight.size):
+        return _sum_entries(weight.astype(np.int64), at, C), np.int8(Status.CONVERGED)
+    low, high = (_sum_entries(half, at, C) for half in halves.split(weight))
+    values, good = halves.join(low.data, high.data)
+    if not good.all():
+        return type(low)((C, C), dtype=np.int64), _status(good=False)
+    return type(low)((values, low.indices, low.indptr), shape=(C, C)), _status(good=True)
+
+
+def _sum_entries(values: np.ndarray, at: tuple[np.ndarray, np.ndarray], C: int) -> Any:
+    """Return the matrix (C, C) with the sums of the values that have one place; sums of 0 are stored, too."""
+    from scipy.sparse import coo_array
+
+    return coo_array((values, at), shape=(C, C)).tocsr()
+
+
+def _status(*, good: bool) -> np.int8:
+    return np.int8(Status.CONVERGED if good else Status.INVALID)
 
 
 def _numbered(y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, int]:
@@ -77,6 +102,10 @@ def margins(M: Any) -> tuple[np.ndarray, ...]:
         np.add.at(sums[part], place, values)
     if values.size and not (values >= 0).all():  # no sum may hide it
         sums[0] = -1
+    elif kind is np.int64 and values.size and not halves.fits(0, int(values.max()), values.size):
+        low, high = (half.sum() for half in halves.split(values))
+        if not halves.join(low, high)[1]:  # the sums above may have wrapped
+            sums[0] = -1
     return tuple(sums)
 
 

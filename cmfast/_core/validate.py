@@ -104,18 +104,21 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
     """Refuse what cannot be labels; floats might be, where the function has the option for them."""
     text = kind(array)
     floats = dtype_of(array).kind == "f" and "missing" not in text
-    pictured = caller.name().startswith(("display.", "report"))  # those have no such option
-    cure = ".astype(int) makes labels of whole numbers" if pictured else "whole_floats=True takes whole numbers"
-    if floats and _are_probabilities(array):
-        cure = "as probabilities are: .argmax(-1) makes labels of a row for each sample, > 0.5 of those of one class"
+    cure = "whole_floats=True takes whole numbers"
+    if caller.name().startswith(("display.", "report", "uncertainty.paired_counts")):  # those have no such option
+        cure = ".astype(int) makes labels of whole numbers"
+    if floats:
+        cure = labels_of_probabilities(array) or cure
     refuse(name, wanted, f"{text}; {cure}" if floats else text, TypeError)
 
 
-def _are_probabilities(array: Any) -> bool:
-    """Whether floats are from 0 to 1, and not all of them whole numbers."""
+def labels_of_probabilities(array: Any) -> str:
+    """Say how floats from 0 to 1 that are not all whole numbers become labels; "" of any others."""
     values = np.asarray(to_host(array))
     with np.errstate(invalid="ignore"):
-        return bool(values.size and values.min() >= 0 and values.max() <= 1 and (values % 1).any())
+        likely = bool(values.size and values.min() >= 0 and values.max() <= 1 and (values % 1).any())
+    cure = "as probabilities are: .argmax(-1) makes labels of a row for each sample, > 0.5 of those of one class"
+    return cure if likely else ""
 
 
 def labelled(y: Any) -> Any:

@@ -1,6 +1,5 @@
 """What a report says of one model: counts, scaling, metrics, classes and confusions, each with its interval."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import metrics, uncertainty
-from cmfast._core import caller
-from cmfast._core.failures import DiagnosticWarning, FailureWarning
+from cmfast._core import caller, failures
 from cmfast._core.markup import balance_controls
 from cmfast._report import _confusions
 from cmfast._report._asked import FEW, Asked, Scaled
@@ -29,13 +27,11 @@ class Notes:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Take the warnings of a block."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with failures.collect_warnings() as texts:
             yield
-        for one in caught:
-            if not issubclass(one.category, DiagnosticWarning | FailureWarning):
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-            elif (text := str(one.message).removeprefix(f"{caller.name()}: ")) not in self.found:
+        for named in texts:
+            text = named.removeprefix(f"{caller.name()}: ")
+            if text not in self.found:
                 self.found.append(text)
 
 

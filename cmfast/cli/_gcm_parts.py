@@ -169,13 +169,10 @@ def _grid_by(
     parts: Sequence[Part], columns: Columned | None, axes: bytes | None, rule: str, *, threads: int | None
 ) -> tuple[bytes, list[str]]:
     """Return the grid that a rule chooses of all points, and what it says of that."""
-    import warnings
-
-    with _all(parts, columns) as X, caller.inside(FUNCTION), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with _all(parts, columns) as X, caller.inside(FUNCTION), failures.collect_warnings() as texts:
         choose: Callable[..., cmfast.Grid] = getattr(cmfast.Grid, rule)
         grid = compute(choose, _on_axes(X, axes, threads), on_failure="ignore", num_threads=threads)
-        return grid.to_bytes(), [str(one.message) for one in caught]
+        return grid.to_bytes(), texts
 
 
 def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: bytes | None) -> cmfast.Grid:

@@ -33,7 +33,7 @@ class Codes(NamedTuple):
 
 
 def of_labels(name: str, y: Array, *, dates: bool = False, floats: bool = False) -> Codes:
-    """Return a column of labels, of whatever shape; of `floats` the error names the option that takes whole ones."""
+    """Return a column of labels, of whatever shape; with `floats` the error says how floats become labels."""
     return coded(name, y, SPAN, "biuM" if dates else "biu", LABELS, validate.refuse_labels if floats else _refuse)
 
 

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
-from cmfast._core import labels as _labels
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -27,10 +26,10 @@ from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, array_facts, array_of_facts, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
-from cmfast.confusion_counts._axis import CATEGORIES, FOUND, GROWING
+from cmfast.confusion_counts._axis import GROWING
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, joined, merged, of_parts, one_of, parts_of
 from cmfast.metrics import MetricName, _plan
-from cmfast.metrics._evaluate import check_options, needs
+from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import Names
 
 if TYPE_CHECKING:
@@ -386,10 +385,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             held, place = for_two(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis
-        if names is not None and axis.source in (FOUND, CATEGORIES) and _labels.are_unordered_text(axis.labels):
-            ordered = [] if _plan.is_group(names) else [name for name in _plan.names_of(names) if needs(name)]
-            if ordered:
-                _labels.warn_of_order(ordered)
+        _samples.warn_of_order([axis], names)
         if pos_label is not None:
             options = {**options, "positive": axis.place_of("pos_label", pos_label)}
             if len(axis.labels) != 2:
@@ -611,6 +607,13 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ----------
         process_group : torch.distributed.ProcessGroup, optional
             Default: all processes. Every one of them has to call this.
+
+        Raises
+        ------
+        RuntimeError
+            The processes have different versions of cmfast.
+        OverflowError
+            More samples than int64 holds.
         """
         held, empty = self._snapshot()
         return self._with(_sync.summed(held, process_group), empty)

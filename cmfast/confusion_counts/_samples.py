@@ -1,5 +1,6 @@
 """Samples of any labels, counted: what they are called is put to the counts afterwards, of which there are few."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -10,8 +11,10 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
-from cmfast.confusion_counts._axis import FOUND, IDS, LABELS, Axis, comparable, kind_of
+from cmfast.confusion_counts._axis import CATEGORIES, FOUND, IDS, LABELS, Axis, comparable, kind_of
 from cmfast.confusion_counts._held import UNKNOWN, Held
+from cmfast.metrics import _plan
+from cmfast.metrics._evaluate import needs
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
@@ -197,6 +200,17 @@ def warn_of_strangers(held: Held) -> None:
     if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
         numbers = " and ".join(str(int(found.sum())) for found in occurs)
         failures.diagnose(f"truth and prediction have no label in common, of {numbers}; are they of the same classes?")
+
+
+def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
+    """Warn once of metrics that were named and depend on the order of text classes, unless the order was given."""
+    sources = [axis.source for axis in axes if _labels.are_unordered_text(axis.labels)]
+    sources = [source for source in sources if source in (FOUND, CATEGORIES)]
+    if names is None or not sources or _plan.is_group(names):
+        return
+    ordered = [name for name in _plan.names_of(names) if needs(name)]
+    if ordered:
+        _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 
 
 def _place_of(ignored: Any, truth: _codes.Codes) -> int | None:

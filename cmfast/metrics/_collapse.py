@@ -104,8 +104,8 @@ def collapse(
     Notes
     -----
     Bad values: a matrix with NaN or an infinite cell is NaN throughout, one whose sums int64 cannot hold is 0
-    throughout, and both are reported as `on_failure` says; their neighbours are as always. Synchronises the device.
-    Reproducible: same input, same bits, for any number of threads.
+    throughout, and both are reported as `on_failure` says; their neighbours are as always. Of a sparse matrix floats
+    stay as they are. Synchronises the device. Reproducible: same input, same bits, for any number of threads.
 
     Every cell is counted once, as a sample with a weight, by what :func:`cmfast.confusion_matrix` runs:
     ``out[a, b]`` is the sum of ``M[i, j]`` over the classes i of group a and j of group b.
@@ -126,7 +126,9 @@ def collapse(
     names, codes = _numbered(groups, C)
     if is_sparse:
         cells = cast("Any", M).tocoo()
-        return Collapsed(sparse.counted(codes[cells.row], codes[cells.col], cells.data, len(names), None, None), names)
+        matrix, status = sparse.counted(codes[cells.row], codes[cells.col], cells.data, len(names), None, None)
+        failures.report(status, on_failure, failed="matrices not collapsed")
+        return Collapsed(matrix, names)
     bare = dispatch.bare(M)
     shape = dispatch.shape_of(bare)
     rows, columns = (dispatch.sent(part.reshape(-1), bare) for part in np.meshgrid(codes, codes, indexing="ij"))

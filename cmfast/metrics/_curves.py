@@ -101,4 +101,6 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
 
     def explain(self) -> str:
         """Say in words what to do."""
+        if not dispatch.to_host(self.matrix).any():
+            return "no samples, so no threshold costs anything"
         return f"call positive what scores at least {reading.numbers(self.threshold)}; that costs least"

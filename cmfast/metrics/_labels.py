@@ -102,7 +102,8 @@ def label_margins(
     -----
     DiagnosticWarning
         Labels of shape (n, 1) with `n_classes`; labels with exactly one 1 in each of several rows, as one-hot labels
-        have; text of which no label is in both.
+        have; without `n_classes` and `labels` more rows than columns of 0 and 1, as indicators of several labels have;
+        text of which no label is in both.
 
     Notes
     -----

@@ -48,6 +48,8 @@ class Report(NamedTuple):
         """Say in words how good it is, and which class is found least, where that is beyond chance."""
         recall = {name: row[self.columns.index("recall")] for name, row in list(self.rows.items())[: -len(AVERAGES)]}
         support = np.array([row[-1] for row in list(self.rows.values())[: len(recall)]], np.float64)
+        if not support.any():
+            return "nothing was counted"
         said = f"{_number(self.overall['accuracy'])} of all samples are right"
         right = np.nan_to_num(np.array(list(recall.values()), np.float64)) * support
         if not all((abs(x - np.round(x)) < 1e-6).all() for x in (support, right)):  # weights are no counts of samples

@@ -71,7 +71,8 @@ def summed(
     if doubt is not None:
         failures.diagnose(doubt)
     if options.sample_axes == 1:
-        _labels.warn_of_one_hot(arrays["y_true"], arrays["y_pred"])
+        warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
+        warn(arrays["y_true"], arrays["y_pred"])
     ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, arrays["y_true"])
     arrays["groups"], n_groups = _labels.numbered(arrays["groups"], options.n_groups)
     n_groups = _groups(arrays["groups"], n_groups)
@@ -150,8 +151,8 @@ def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any],
     names = None if options.labels is None else dispatch.adopt(labels=options.labels)[0]
     y_true, y_pred = _labels.declared(*(validate.labelled(given[name]) for name in ("y_true", "y_pred")))
     labelled = {"y_true": y_true, "y_pred": y_pred}
-    optional = ("sample_weight", "groups")
-    arrays = dict(zip(given, dispatch.adopt(optional=optional, **{**given, **labelled}), strict=True))
+    whole = {**given, **labelled, "groups": validate.labelled(given["groups"])}
+    arrays = dict(zip(given, dispatch.adopt(optional=("sample_weight", "groups"), **whole), strict=True))
     if options.whole_floats:
         arrays |= {name: _labels.whole(name, arrays[name]) for name in labelled}
     both = arrays["y_true"], arrays["y_pred"]

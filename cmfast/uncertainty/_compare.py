@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
+from cmfast.confusion_counts._samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
@@ -127,7 +128,8 @@ def compare(
     -----
     DiagnosticWarning
         Fewer than twelve clusters, of which intervals are too narrow; so few samples or clusters in which the two
-        differ that p cannot be as small as ``1 - level``, whatever they say.
+        differ that p cannot be as small as ``1 - level``, whatever they say; a metric of ordered classes was named, and
+        more than two classes are text whose order nobody gave.
 
     Notes
     -----
@@ -170,7 +172,27 @@ def compare(
     <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 3.73e-09: the first is higher>
     """
     check(T)
+    warn_of_order([T._held.axis], names)
+    options: dict[str, Any] = {"method": method, "test": test, "level": level, "n_replicates": n_replicates, "rng": rng}
+    options |= {"undefined": undefined, "positive": positive, "num_threads": num_threads}
     wanted = _plan.names_of(names)
+    return _plan.as_asked(names, wanted, compare_pair(T, wanted, **options))
+
+
+def compare_pair(
+    T: PairedCounts,
+    wanted: tuple[str, ...],
+    *,
+    method: str,
+    test: str,
+    level: float,
+    n_replicates: int,
+    rng: "int | np.random.Generator",
+    undefined: Undefined,
+    positive: int,
+    num_threads: int | None,
+) -> list[Comparison]:
+    """Return the comparisons of two classifiers in the order of the names, after checking the options."""
     validate.choice("method", method, get_args(CompareMethod))
     validate.choice("test", test, get_args(CompareTest))
     level = share("level", level)
@@ -181,7 +203,7 @@ def compare(
     layout = _plan.plan(wanted, len(T.labels), undefined, positive, asked="T")
     seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
     asked = _Asked(layout, method, test, level, n_replicates, seed, seed_of_swaps, num_threads)
-    return _plan.as_asked(names, wanted, _compared(T, wanted, asked))
+    return _compared(T, wanted, asked)
 
 
 def share(name: str, value: Any) -> float:

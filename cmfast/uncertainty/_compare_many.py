@@ -1,7 +1,7 @@
 """Several classifiers on the same samples, every two of them: ``compare_many``."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -9,9 +9,10 @@ from cmfast._core import reading, validate
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
 from cmfast._core.p_values import benjamini_hochberg, holm
+from cmfast.confusion_counts._samples import warn_of_order
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty._compare import CompareMethod, CompareTest, compare
+from cmfast.uncertainty._compare import CompareMethod, CompareTest, compare_pair
 from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
@@ -187,10 +188,11 @@ def compare_many(
     options: dict[str, Any] = {"method": method, "test": test, "level": level, "n_replicates": n_replicates, "rng": rng}
     options |= {"undefined": undefined, "positive": positive, "num_threads": num_threads}
     wanted = _plan.names_of(names)
-    found = {pair: compare(T, cast(Names, wanted), **options) for pair, T in counts_by_pair.items()}
+    warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
+    found = {pair: compare_pair(T, wanted, **options) for pair, T in counts_by_pair.items()}
     out = []
-    for name in wanted:
-        every = {pair: one[name] for pair, one in found.items()}
+    for k, name in enumerate(wanted):
+        every = {pair: one[k] for pair, one in found.items()}
         if len({repr(one.axes) for one in every.values()}) > 1:
             validate.refuse("counts_by_pair", "of the same groups and classes", "several")
         p = np.array([one.p_value for one in every.values()], np.float64)

@@ -122,7 +122,9 @@ class Comparison(NamedTuple):
     def explain(self) -> str:
         """Say in words what was found; of many the most certain one."""
         p = np.asarray(self.p_value)
-        if not p.size or np.isnan(p).all():
+        if not p.size:
+            return f"{self.name} of no groups"
+        if np.isnan(p).all():
             return f"{self.name} is undefined"
         at = tuple(int(k) for k in np.unravel_index(np.nanargmin(p), p.shape))
         first, second, low, high = (float(np.asarray(a)[at]) for a in (self.first, self.second, self.low, self.high))

@@ -287,6 +287,11 @@ def paired_counts(
     OverflowError
         More classes, groups and clusters than int64 can number the cells of.
 
+    Warns
+    -----
+    DiagnosticWarning
+        All labels have exactly one 1 in each of several rows, as one-hot labels have.
+
     Notes
     -----
     Bad values: missing labels are refused. Synchronises the device. Reproducible: counts are exact, and do not depend

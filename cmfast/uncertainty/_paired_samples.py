@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast import counting
 from cmfast._core import dispatch, validate
+from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import IDS, LABELS, Axis
@@ -36,10 +37,12 @@ def counted(
     validate.columns(**given)
     dispatch.check_agreement(**given, groups=groups, clusters=clusters)
     axis = classes(labels, n_classes)
-    columns = [_codes.of_labels(name, y) for name, y in given.items()]
+    columns = [_codes.of_labels(name, y, floats=True) for name, y in given.items()]
     codes = dict(zip(given, (column.codes for column in columns), strict=True))
     dispatch.adopt(**codes)
     shape = validate.same_shape(**codes)
+    if all(column.values == [0, 1] for column in columns):  # also of bool
+        _labels.warn_of_one_hot(*codes.values())
     columns = [column._replace(codes=column.codes.reshape(-1)) for column in columns]
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):

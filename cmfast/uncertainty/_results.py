@@ -155,4 +155,6 @@ class Posterior(NamedTuple):
 
     def explain(self) -> str:
         """Say in words what the draws say."""
+        if 0 in dispatch.shape_of(self.draws):
+            return "no draws"
         return f"mean {reading.numbers(self.mean)}, standard deviation {reading.numbers(self.standard_deviation)}"

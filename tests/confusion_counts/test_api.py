@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import pickle
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -696,6 +697,49 @@ def test_sums_over_processes(tmp_path, library):
     both = first + ConfusionCounts.from_labels([7, 1], [1, 1], groups=["c", "a"], sample_weight=[0.5, 2.0])
     head = f"{both.labels} {both.groups} {both.matrix.tolist()}"
     assert [out.strip() for out, _ in said] == [f"{head} {n}" for n in (3, 2.5, 0)]
+
+
+APART = """
+import sys
+import numpy as np, torch.distributed as dist
+import cmfast
+from cmfast._core import identity
+
+rank, file, way = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
+n = 2**62 if way == "many" else 1
+counts = cmfast.ConfusionCounts(n_classes=2).update([0], [rank], sample_weight=np.array([n]))
+if way == "versions" and rank:
+    identity.identity = lambda: "7.8.9"
+try:
+    print(counts.sync().matrix.tolist())
+except (RuntimeError, OverflowError) as error:
+    print(type(error).__name__, error)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without torch.distributed")
+@pytest.mark.parametrize("way", ["one", "many", "versions"])
+def test_processes_whose_counts_do_not_add_up(tmp_path, way):
+    command = [sys.executable, "-c", APART]
+    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([*command, str(k), str(tmp_path / "meet"), way], **options) for k in range(2)]
+    said = [process.communicate(timeout=300) for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    first, second = (out.strip() for out, _ in said)
+    assert first == second
+    if way == "one":
+        assert first == "[[1, 1], [0, 0]]"
+    elif way == "many":
+        assert first.startswith("OverflowError ConfusionCounts.sync: counts must be counts of at most 2**63 - 1")
+    else:
+        assert re.fullmatch(
+            r"RuntimeError ConfusionCounts\.sync: the processes have cmfast \S+ \(\w{12}\) and 7\.8\.9; install one "
+            r"version on all machines",
+            first,
+        )
 
 
 def test_files_that_contradict_themselves():

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 import cmfast
@@ -214,6 +215,81 @@ def test_metrics_of_weights_that_int64_cannot_add_up_are_nan_and_warn(weight, te
         assert metrics.from_labels(y, y, "accuracy", sample_weight=np.array(weight) // 4) == 1
 
 
+def test_sparse_sums_are_exact_or_invalid():
+    rng = np.random.default_rng(5)
+    failed = 0
+    for _ in range(200):
+        n, bits, kind = (
+            int(rng.integers(1, 30)),
+            int(rng.choice([3, 40, 60, 63])),
+            [np.int64, np.uint64][rng.integers(2)],
+        )
+        bits += kind is np.uint64
+        y, p = rng.integers(0, 3, (2, n))
+        weight = rng.integers(0, 2**bits - 1, n, kind, endpoint=True)
+        exact = np.zeros((3, 3), object)
+        np.add.at(exact, (y, p), weight.astype(object))
+        cells = np.zeros((3, 3), kind)
+        cells[y, p] = weight
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = cmfast.confusion_matrix(y, p, n_classes=3, sample_weight=weight, sparse=True)
+        if exact.max() >= 2**63:
+            failed += 1
+            assert [str(one.message) for one in caught] == [
+                "confusion_matrix: matrices not computed: INVALID; its weights add up to more than fits"
+            ]
+            assert found.nnz == 0
+            assert found.shape == (3, 3)
+        else:
+            assert not caught
+            assert (found.toarray() == exact).all()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.FailureWarning)
+            dense = metrics.collapse(cells, [0, 0, 1]).matrix
+            assert (metrics.collapse(scipy.sparse.coo_array(cells), [0, 0, 1]).matrix.toarray() == dense).all()
+    assert 20 < failed < 180
+
+
+def test_sparse_sums_that_are_not_finite_are_reported():
+    large = scipy.sparse.csr_array(np.full((2, 2), 1e308))
+    with pytest.warns(cmfast.FailureWarning, match="matrices not collapsed: INVALID"):
+        metrics.collapse(large, ["a", "a"])
+    with pytest.raises(cmfast.FailureError, match="more than fits"):
+        cmfast.confusion_matrix([0, 0], [0, 0], sample_weight=[HUGE, HUGE], sparse=True, on_failure="raise")
+
+
+def test_no_sum_of_a_sparse_matrix_wraps_to_one_that_could_be():
+    M = 3 * np.eye(6, dtype=np.int64)
+    for k in (1, 2, 3, 4):  # rows and columns add up to 2**64 + 3
+        M += HUGE * np.roll(np.eye(6, dtype=np.int64), k, axis=1)
+    assert M.sum(axis=1).tolist() == [3] * 6
+    for name in ("accuracy", "kappa", "mcc"):
+        with pytest.warns(cmfast.FailureWarning, match="the cells of M add up to more than fits"):
+            assert np.isnan(metrics.compute(scipy.sparse.csr_array(M), name))
+
+
+@pytest.mark.parametrize("method", ["true", "pred", "all", "bi"])
+def test_shares_of_weights_that_int64_cannot_add_up_are_nan(method):
+    y = np.array([[0, 0, 1], [0, 1, 1]])
+    weight = np.array([[HUGE, HUGE, 7], [1, 2, 3]])
+    alone = cmfast.confusion_matrix(y[1], y[1], n_classes=2, sample_weight=weight[1], normalize=method)
+    for library in (np.array, torch.tensor):
+        with pytest.warns(cmfast.FailureWarning, match="1 of 2 .* more than fits") as caught:
+            found = cmfast.confusion_matrix(
+                library(y), library(y), n_classes=2, sample_weight=library(weight), normalize=method
+            )
+        assert len(caught) == 1
+        assert np.isnan(np.asarray(found[0])).all()
+        assert np.array_equal(np.asarray(found[1]), alone)
+    da = pytest.importorskip("dask.array")
+    lazily = [da.from_array(x, chunks=(2, 2)) for x in (y, y, weight)]
+    with pytest.warns(cmfast.FailureWarning, match="INVALID"):
+        found = cmfast.confusion_matrix(*lazily[:2], n_classes=2, sample_weight=lazily[2], normalize=method).compute()
+    assert np.isnan(found[0]).all()
+    assert np.array_equal(found[1], alone)
+
+
 def test_sums_over_chunks_raise_where_int64_does_not_hold_them():
     da = pytest.importorskip("dask.array")
     from cmfast._core.adapters import _dask
@@ -227,6 +303,13 @@ def test_sums_over_chunks_raise_where_int64_does_not_hold_them():
         da.reduction(digits, _dask._added, _dask._added, axis=(0,), dtype=np.int64).compute()
     exact = da.reduction(digits[:-1], _dask._added, _dask._added, axis=(0,), dtype=np.int64).compute()
     assert exact.tolist() == [2**43 * (2**20 - 1)]
+
+
+def test_counts_that_wrap_to_none_are_not_called_no_samples():
+    M = np.full((2, 2), HUGE)
+    for what in (uncertainty.standard_error, uncertainty.interval, uncertainty.posterior):
+        with pytest.warns(cmfast.FailureWarning, match="its cells add up to more than fits"):
+            what(M, "accuracy")
 
 
 def test_merge_of_files_refuses_what_int64_does_not_hold(tmp_path):

@@ -10,7 +10,7 @@ from folded import check_each
 from optional import torch
 
 import cmfast
-from cmfast import contingency, metrics, uncertainty
+from cmfast import conformal, contingency, metrics, uncertainty
 
 M = np.array([[8, 1, 0], [2, 6, 1], [0, 1, 9]])
 BATCH = np.stack([M, 0 * M, M + 1])
@@ -169,3 +169,57 @@ def test_what_is_said_of_counts():
     assert uncertainty.paired_counts(y, p, p).explain().endswith("neither 1; they never differ")
     assert "&lt;b&gt;" in counts.from_labels(["<b>"], ["a"])._repr_html_()
     assert "&lt;b&gt;" in uncertainty.paired_counts(["<b>"] * 9, ["a"] * 9, ["<b>"] * 9)._repr_html_()
+
+
+NONE, NO_IDS, NO_MATRICES = np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 3, 3))
+UNIT = cmfast.Grid([0.0], [1.0])
+NO_SETS = conformal.prediction_sets(np.zeros((0, 3)), [0.9])
+NO_PAIRS = uncertainty.paired_counts([], [], [])
+OF_NOTHING = {
+    "ipf": (lambda: cmfast.ipf(NO_MATRICES), "no matrices"),
+    "ras": (lambda: cmfast.ras(NO_MATRICES), "no matrices"),
+    "support": (lambda: cmfast.support(NO_MATRICES), "none"),
+    "ipf_nd": (lambda: cmfast.ipf_nd(NO_MATRICES, [((0,), np.zeros((0, 3)))], ndim=2), "no tables"),
+    "support_nd": (lambda: cmfast.support_nd(NO_MATRICES, [((0,), np.zeros((0, 3)))], ndim=2), "none"),
+    "round_to_margins": (lambda: cmfast.round_to_margins(NO_MATRICES), "no tables"),
+    "cells": (lambda: cmfast.cell_counts(np.zeros((0, 1)), NO_IDS, NO_IDS, grid=UNIT, n_classes=2), "0 points"),
+    "histogram": (lambda: cmfast.sparse_histogram(np.zeros((0, 1)), grid=UNIT), "heights of 0 pairs"),
+    "gcm": (lambda: quiet(cmfast.geometric_confusion_matrix, np.zeros((0, 1)), NO_IDS, NO_IDS, grid=UNIT), "Verdict: "),
+    "collapse": (lambda: metrics.collapse(NO_MATRICES, ["a", "a", "b"]), "0 matrices"),
+    "confusions": (lambda: metrics.most_confused(NO_MATRICES), "the largest confusions of 0 matrices"),
+    "confusions of no classes": (lambda: metrics.most_confused(np.zeros((0, 0))), "nothing is confused"),
+    "least cost": (lambda: metrics.least_cost(NONE, NO_IDS, [[0, 1], [1, 0]]), "no samples"),
+    "least costs": (lambda: metrics.least_cost(NO_MATRICES[0:0, 0], NO_MATRICES[0:0, 0].astype(int), [[0, 1], [1, 0]]),
+                    "no samples"),
+    "margins": (lambda: metrics.margins(NO_MATRICES), "a total of 0"),
+    "roc": (lambda: metrics.roc(NONE, NO_IDS), "both rates at each of 1 thresholds"),
+    "precision_recall": (lambda: metrics.precision_recall(NONE, NO_IDS), "precision and recall at each of 1"),
+    "report": (lambda: metrics.report(np.zeros((3, 3))), "nothing was counted"),
+    "report of no classes": (lambda: metrics.report(np.zeros((0, 0))), "nothing was counted"),
+    "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_replicates=5), "0 intervals"),
+    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_draws=5), "no draws"),
+    "bowker": (lambda: uncertainty.bowker(NO_MATRICES), "no groups"),
+    "stuart_maxwell": (lambda: uncertainty.stuart_maxwell(NO_MATRICES), "no groups"),
+    "paired": (lambda: NO_PAIRS, "nothing was counted"),
+    "mcnemar": (lambda: uncertainty.mcnemar(NO_PAIRS), "0 samples"),
+    "compare": (lambda: uncertainty.compare(NO_PAIRS, "accuracy"), "accuracy: "),
+    "compare groups": (lambda: uncertainty.compare(uncertainty.paired_counts([], [], [], groups=[]), "mcc"),
+                       "mcc of no groups"),
+    "compare_many": (lambda: uncertainty.compare_many({}, "accuracy"), "no pairs"),
+    "equivalence": (lambda: uncertainty.equivalence(NO_PAIRS, "accuracy", margin=0.1), "accuracy has no "),
+    "sets": (lambda: NO_SETS, "no sets"),
+    "ccm": (lambda: conformal.ccm(NO_SETS), "classes by sets: 3 without sets"),
+    "coverage": (lambda: conformal.coverage_confusion(NO_SETS, NO_IDS), "no sets"),
+    "scores": (lambda: conformal.score_histogram(NONE), "scores in 4,096 cells"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_results_of_nothing_are_read_as_such(name):
+    make, begins = OF_NOTHING[name]
+    result = make()
+    text = result.explain()
+    assert text.startswith(begins)
+    assert not re.search(r"  | ,| ;|, $| $|nan", text), text
+    assert repr(result)
+    assert result._repr_html_()

@@ -114,10 +114,67 @@ def test_one_hot_labels_are_warned_of_and_no_batch_is(name, make):
     with pytest.warns(cmfast.DiagnosticWarning, match=r"exactly one 1 in each of 60 rows.*pass \.argmax\(-1\)") as told:
         call(make(one_hot), make(other))
     assert len(told) == 1
-    batch = RNG.integers(0, 2, (N, C))
-    for y, p in ((one_hot, batch), (batch, one_hot), (batch, batch), (one_hot[:1], other[:1]), (one_hot[0], other[0]),
-                 (one_hot[:, :2], one_hot[:, :2]), (one_hot[None], other[None])):  # fmt: skip
+    for y, p in ((one_hot[:1], other[:1]), (one_hot[0], other[0]),
+                 (one_hot[:9, :2], one_hot[:9, :2]), (one_hot[None], other[None])):  # fmt: skip
         call(make(np.ascontiguousarray(y)), make(np.ascontiguousarray(p)))
+
+
+BATCH = RNG.integers(0, 2, (N, C))
+INDICATED = {
+    "confusion_matrix": cmfast.confusion_matrix,
+    "from_labels": lambda y, p, **options: metrics.from_labels(y, p, "accuracy", **options),
+    "label_margins": metrics.label_margins,
+}
+
+
+@pytest.mark.parametrize("name", INDICATED)
+@pytest.mark.parametrize(
+    "make", [np.asarray, lambda x: np.asarray(x, bool), torch.from_numpy, np.ndarray.tolist],
+    ids=["int", "bool", "torch", "list"],
+)  # fmt: skip
+def test_indicators_of_several_labels_are_warned_of_and_no_other_batch_is(name, make):
+    call = INDICATED[name]
+    one_hot = np.eye(C, dtype=np.int64)[IDS]
+    for y, p in ((BATCH, BATCH), (one_hot, BATCH), (BATCH, one_hot), (BATCH[:10, :2], BATCH[:10, :2])):
+        with pytest.warns(cmfast.DiagnosticWarning, match=r"that are 0 or 1.*metrics\.multilabel takes") as told:
+            call(make(y), make(p))
+        assert len(told) == 1
+        call(make(y), make(p), n_classes=2)
+    wide = RNG.integers(0, 2, (4, N))
+    call(make(wide), make(wide))
+    call(make(BATCH[:, 0]), make(BATCH[:, 1]))
+    call(make(BATCH[:3]), make(BATCH[:3]))
+    if "bool" not in str(getattr(make(BATCH), "dtype", "")):
+        for y, p in ((BATCH + 1, BATCH), (BATCH, BATCH * 2), (BATCH - 1, BATCH)):
+            call(make(y + 1), make(p + 1))
+
+
+def test_maps_of_0_and_1_are_no_indicators():
+    assert cmfast.confusion_matrix(BATCH, BATCH, sample_axes=2).shape == (2, 2)
+    assert cmfast.ConfusionCounts.from_labels(BATCH, BATCH).n_samples == BATCH.size
+    assert uncertainty.paired_counts(BATCH, BATCH, BATCH).n_samples == BATCH.size
+
+
+def test_one_hot_labels_of_two_classifiers_are_warned_of():
+    one_hot, other = np.eye(C, dtype=np.int64)[IDS], np.eye(C, dtype=np.int64)[GUESS]
+    for make in (np.asarray, lambda x: np.asarray(x, bool), torch.from_numpy):
+        with pytest.warns(cmfast.DiagnosticWarning, match=r"labels have exactly one 1 .* pass \.argmax\(-1\) of all"):
+            uncertainty.paired_counts(make(one_hot), make(other), make(one_hot))
+    uncertainty.paired_counts(one_hot, other, BATCH)
+
+
+def test_groups_in_a_dict_have_the_index_of_the_labels():
+    y = pd.Series(IDS)
+    turned = pd.Series(IDS)[::-1]
+    for call in (
+        cmfast.ConfusionCounts.from_labels,
+        lambda y, p, groups: uncertainty.paired_counts(y, p, p, groups=groups),
+    ):
+        with pytest.raises(ValueError, match=r"y_true and groups\['b'\] must have the same index"):
+            call(y, y, groups={"a": y, "b": turned})
+        call(y, y, groups={"a": y, "b": turned.to_numpy()})
+    with pytest.raises(ValueError, match="y_true and sample_weight must have the same index"):
+        cmfast.confusion_matrix(y, pd.Series(IDS, index=y.index + 7), sample_weight=turned)
 
 
 def test_probabilities_as_labels_are_told_of_argmax():
@@ -136,6 +193,13 @@ def test_probabilities_as_labels_are_told_of_argmax():
             call(IDS.astype(float))
         with pytest.raises(TypeError, match="whole_floats=True takes whole numbers"):
             call((IDS > 1).astype(float))
+    for options in ({}, {"n_classes": C}):
+        with pytest.raises(ValueError, match=r"y_pred must be whole numbers, got .* as probabilities are: \.argmax"):
+            cmfast.confusion_matrix(IDS, P[:, 0].numpy(), whole_floats=True, **options)
+    with pytest.raises(TypeError, match=r"y_b must be integers.*as probabilities are: \.argmax"):
+        uncertainty.paired_counts(IDS, IDS, P[:, 0].numpy())
+    with pytest.raises(TypeError, match=r"y_a must be integers.*; \.astype\(int\) makes labels of whole numbers"):
+        uncertainty.paired_counts(IDS, IDS.astype(float), IDS)
 
 
 def test_targets_that_are_proportions_are_warned_of():

@@ -5,9 +5,11 @@ import copy
 import inspect
 import os
 import pickle
+import re
 import sys
 import textwrap
 import threading
+import warnings
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -180,6 +182,19 @@ def test_calls_of_torchmetrics_classes_are_not_mixed():
     assert int(one.confmat.sum()) == THREADS * 15 * 4
 
 
+@pytest.mark.parametrize("way", ["update", "forward"])
+def test_first_updates_of_a_collection_may_come_from_several_threads(way):
+    module = pytest.importorskip("cmfast.compat.torchmetrics")
+    target = torch.tensor([0, 1, 2, 3])
+    for _ in range(40):  # in the first ones it finds out which metrics share their counts
+        some = ("MulticlassF1Score", "MulticlassCohenKappa", "MulticlassAccuracy")
+        every = module.MetricCollection([getattr(module, name)(num_classes=4) for name in some])
+        in_threads(lambda k, i, every=every: getattr(every, way)(target, target), 2)
+        assert {int(one.confmat.sum()) for one in every.values()} == {THREADS * 2 * 4}
+        assert all(value == 1 for value in every.compute().values())
+    assert every.clone()._lock is not every._lock
+
+
 def test_readers_see_whole_updates():
     counts = cmfast.ConfusionCounts()
     stop = threading.Event()
@@ -314,6 +329,50 @@ def test_every_class_that_can_be_updated_is_tried_here_and_has_a_lock():
     named = {one.__name__ for one in classes.values() if hasattr(one, "update") or hasattr(one, "__iadd__")}
     assert named == CLASSES | {one.__name__ for one in torch_metrics()}
     assert {kind.partition(",")[0] for kind in UPDATED} == CLASSES
+
+
+def test_functions_that_take_warnings_leave_those_of_other_threads_alone():
+    y, p = np.array([0, 1, 1, 2] * 5), np.array([0, 1, 0, 1] * 5)
+    notes = cmfast.report(y, p, n_replicates=20).to_dict()["notes"]
+    assert notes, "of so few samples it has something to say"
+    before = (list(warnings.filters), warnings.showwarning)
+    found, heard = [], []
+
+    def step(k, i):
+        if k % 2:
+            found.append(cmfast.report(y, p, n_replicates=20).to_dict()["notes"])
+        else:
+            warnings.warn(f"of thread {k}", RuntimeWarning, stacklevel=2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *rest: heard.append(str(message))
+        in_threads(step, 5)
+        assert len(heard) == THREADS // 2 * 5
+    assert all(one == notes for one in found)
+    assert (list(warnings.filters), warnings.showwarning) == before
+
+
+def test_no_function_changes_the_filters_of_warnings():
+    of_processes = ("cmfast/cli/", "cmfast/_demo/", "cmfast/_reproduce/")  # commands, which have one thread
+    few = {"cmfast/_warmup.py", "cmfast/_files/tables.py"}
+    wrong = {"catch_warnings", "simplefilter", "filterwarnings"}
+    found = set()
+    for path in [*(ROOT / "cmfast").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]:
+        name = path.relative_to(ROOT).as_posix()
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        if not name.startswith(of_processes) and {getattr(call, "attr", "") for call in calls} & wrong:
+            found.add(name)
+    assert found == few
+
+
+def test_the_page_says_of_every_public_class_what_threads_may_do():
+    page = (ROOT / "docs" / "thread_safety.md").read_text()
+    named = set(re.findall(r"`(\w+)`", page))
+    of_torchmetrics = {one.__name__ for one in torch_metrics()} - {"MetricCollection"}  # in one line
+    missing = {one.__name__ for _, one in public_classes()} - named - of_torchmetrics
+    assert not missing, sorted(missing)
+    assert "classes of `cmfast.compat.torchmetrics`" in page
 
 
 def test_locks_that_nobody_has_are_forgotten():

@@ -77,6 +77,8 @@ def test_lists_without_labels():
     assert cmfast.confusion_matrix([], []).shape == (0, 0)
     np.testing.assert_array_equal(cmfast.confusion_matrix([], (), n_classes=2), np.zeros((2, 2), np.int64))
     assert_same_bits(cmfast.confusion_matrix([], [], labels=["a", "b"]), np.zeros((2, 2), np.int64))
+    assert cmfast.confusion_matrix([], [], n_classes=2, groups=[]).shape == (0, 2, 2)
+    assert cmfast.metrics.from_labels([], [], "accuracy", n_classes=2, groups=()).shape == (0,)
     with pytest.raises(TypeError, match="y_true must be integers, bool or strings, got dtype float64"):
         cmfast.confusion_matrix(np.empty(0), np.empty(0))
 

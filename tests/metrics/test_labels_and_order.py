@@ -9,7 +9,7 @@ import sklearn.metrics as skm
 import torch
 
 import cmfast
-from cmfast import metrics
+from cmfast import metrics, uncertainty
 
 RNG = np.random.default_rng(12)
 N = 400
@@ -145,7 +145,12 @@ ORDERED = pd.CategoricalDtype(ORDER, ordered=True)
 def test_a_metric_of_ordered_classes_warns_of_text_whose_order_nobody_gave():
     y, p = NAMES[IDS], NAMES[GUESS]
     frame = pd.DataFrame({"y": y, "p": p, "site": np.arange(N) % 2})
+    found, given = (uncertainty.paired_counts(y, p, np.roll(p, 1), labels=labels) for labels in (None, ORDER))
+    drawn = {"n_replicates": 20}
     calls = [
+        lambda: uncertainty.compare(found, "kappa_linear", **drawn),
+        lambda: uncertainty.compare_many({("a", "b"): found, ("a", "c"): found}, ["mcc", "kappa_linear"], **drawn),
+        lambda: uncertainty.equivalence(found, "kappa_linear", margin=0.1),
         lambda: metrics.from_labels(y, p, "kappa_linear"),
         lambda: metrics.from_labels(y, p, ["mcc", "gerrity"]),
         lambda: cmfast.ConfusionCounts.from_labels(y, p).compute("kappa_quadratic"),
@@ -167,6 +172,15 @@ def test_a_metric_of_ordered_classes_warns_of_text_whose_order_nobody_gave():
         lambda: cmfast.ConfusionCounts(labels=ORDER).update(y, p).compute("kappa_linear"),
         lambda: cmfast.ConfusionCounts.from_labels(pd.Series(y, dtype=ORDERED), p).compute("kappa_linear"),
         lambda: cmfast.ConfusionCounts.from_labels(y, p).compute("mcc"),
+        lambda: uncertainty.compare(found, "mcc", **drawn),
+        lambda: uncertainty.compare(given, "kappa_linear", **drawn),
+        lambda: uncertainty.compare(found, **drawn),
+        lambda: uncertainty.compare_many({("a", "b"): found}, **drawn),
+        lambda: uncertainty.compare_many({("a", "b"): given}, "kappa_linear", **drawn),
+        lambda: uncertainty.equivalence(given, "kappa_linear", margin=0.1),
     ]
     for call in silent:
         call()
+    unordered = pd.Series(pd.Categorical(y, ORDER))
+    with pytest.warns(cmfast.DiagnosticWarning, match="text in the order of a categorical that declares none"):
+        assert cmfast.ConfusionCounts.from_labels(unordered, unordered).compute("kappa_linear") == 1

@@ -7,6 +7,7 @@ from checks import assert_same_bits
 import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cpu.scaling import _gradient_large
+from cmfast.kernels.cpu.scaling import gradient as kernel
 
 SIZES = [(1, 4), (4, 1), (7, 7), (8, 9), (9, 8), (33, 20), (64, 64), (65, 65), (80, 66), (66, 80), (140, 133)]
 
@@ -223,3 +224,26 @@ def test_large_matrices_have_the_same_bits_for_any_number_of_threads():
     one, two = (dispatch.call("scaling_gradient", M, G, None, None, *known, num_threads=n) for n in (1, 2))
     for a, b in zip(one, two, strict=True):
         assert_same_bits(a, b)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 3), (3, 0), (0, 3, 3), (1, 1), (2, 3), (9, 4, 7)], ids=str)
+def test_nothing_is_written_past_the_lines_of_a_tile(shape, monkeypatch):
+    made = []
+
+    def guarded(n):
+        lines = new_lines(n + 16)
+        lines[n:] = 7.5
+        made.append(lines[n:])
+        return lines[:n]
+
+    new_lines = kernel.new_lines
+    monkeypatch.setattr(kernel, "new_lines", guarded)
+    M = np.ones(shape)
+    result = cmfast.ipf(M, np.full(shape[:-1], 1.0 * shape[-1]), np.full((*shape[:-2], shape[-1]), 1.0 * shape[-2]))
+    of_row, of_col = np.ones(result.row_scale.shape), np.ones(result.col_scale.shape)
+    for sent in ((None, None), (of_row, of_col)):
+        found = gradient(M, M, result, *sent)
+        assert [part.shape for part in found] == [M.shape, of_row.shape, of_col.shape]
+        assert all(np.isfinite(part).all() for part in found)
+    assert all((guard == 7.5).all() for guard in made)
+    assert bool(made) == bool(M.size)

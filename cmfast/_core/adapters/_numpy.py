@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def check_agreement(arrays: dict[str, Any]) -> None:
     if pd is None:
         return
     named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
-    for (first, x), (second, y) in pairwise(named):
+    for (first, x), (second, y) in combinations(named, 2):
         a, b = x.index, y.index
         if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
             continue

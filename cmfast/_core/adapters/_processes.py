@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import validate
+from cmfast._core import identity, validate
 from cmfast.kernels.shared import halves
 
 
 def gathered(value: Any, group: Any) -> list[Any] | None:
-    """Return what every process gave, in the order of their ranks; None where there is only this one."""
+    """Return what every process gave, in the order of their ranks; None where there is only this one.
+
+    Raises RuntimeError, in all processes, where one of them has another version of cmfast.
+    """
     if "torch" not in sys.modules:
         return None
     import torch.distributed as dist  # noqa: TID251
@@ -18,8 +21,12 @@ def gathered(value: Any, group: Any) -> list[Any] | None:
     if not (dist.is_available() and dist.is_initialized()):
         return None
     every: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(every, value, group=group)
-    return every
+    dist.all_gather_object(every, (identity.identity(), value), group=group)
+    versions = {part[0] for part in every}
+    if len(versions) > 1:
+        named = " and ".join(sorted(versions))
+        validate.fail(f"the processes have cmfast {named}; install one version on all machines", RuntimeError)
+    return [part[1] for part in every]
 
 
 def where(array: Any) -> str | None:

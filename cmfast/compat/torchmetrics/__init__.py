@@ -13,8 +13,6 @@ Examples
 tensor(0.7000)
 """
 
-from torchmetrics import MetricCollection
-
 from cmfast.compat.torchmetrics._agreement import (
     BinaryCohenKappa,
     BinaryConfusionMatrix,
@@ -28,6 +26,7 @@ from cmfast.compat.torchmetrics._agreement import (
     MultilabelJaccardIndex,
     MultilabelMatthewsCorrCoef,
 )
+from cmfast.compat.torchmetrics._collection import MetricCollection
 from cmfast.compat.torchmetrics._scores import (
     BinaryAccuracy,
     BinaryF1Score,

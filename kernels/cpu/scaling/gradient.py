@@ -293,6 +293,10 @@ def scaling_gradient(
     batch = row_scale.shape[:-1]
     n = math.prod(batch)
     kind = batches.result_dtype(M, *(() if G is None else (G,)))
+    shapes = ((R, C), (R,), (C,))
+    if not n * R * C:  # a tile of no cells has no lines to work in
+        of_targets = [np.zeros((*batch, size)) for size in (R, C)] if targets else []
+        return np.zeros((*batch, R, C), kind), *of_targets
     flat, m_step = _flat_cells(M, batch, R * C)
     G = np.empty((0, R * C)) if G is None else batches.flat_batch(G, 2).reshape(n, R * C)
     if of_row is None and of_col is not None:
@@ -329,7 +333,6 @@ def scaling_gradient(
 
     bounds = pool.pieces(n, n * each, tile=1 if large else WIDTH)
     pool.run_pieces(work, bounds, seconds=n * each, num_threads=num_threads)
-    shapes = ((R, C), (R,), (C,))
     results = (out, out_row, out_col) if targets else (out,)
     return tuple(a.reshape(*batch, *shape) for a, shape in zip(results, shapes, strict=False))
 
