@@ -145,9 +145,11 @@ def ipf(
     logits : bool
         `M` holds the natural logarithms of the cells, of any sign and size, -inf for zeros: cells that no float64 holds
         are scaled too. `row_scale` and `col_scale` are logarithms then, with the mean of `row_scale` at zero, and
-        ``matrix = exp(row_scale[..., :, None] + M + col_scale[..., None, :])``. Of a result in which
-        cells of less than 1e-130 alone connect some lines to the others, these factors and cells are not determined.
-        Without `smoothing` and `start`; on the CPU.
+        ``matrix = exp(row_scale[..., :, None] + M + col_scale[..., None, :])`` up to the rounding of this sum, which of
+        logarithms near 1e9 is 1e-7; `matrix` itself is as accurate as ever. Of a result in which cells of less than
+        1e-130 alone connect some lines to the others, these factors and cells are not determined. Logarithms that span
+        more than 300 are halved until they do not, and scaled again whenever they are doubled: `max_iter` is of each of
+        these problems, `n_iter` of all. Without `smoothing` and `start`; on the CPU.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices that have no answer (see Notes).
     num_threads : int, optional

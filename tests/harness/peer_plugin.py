@@ -182,20 +182,25 @@ def sinkhorn_log(
     del verbose, warmstart, options
     a, b, M = list_to_array(a, b, M)
     nx = get_backend(M, a, b)
-    u, v, cost = (nx.to_numpy(part).astype(float) for part in (a, b, M))
-    u = u if len(u) else np.full(cost.shape[0], 1 / cost.shape[0])
-    v = v if len(v) else np.full(cost.shape[1], 1 / cost.shape[1])
+    is_torch = nx.__name__ == "torch"  # whose tensors may want gradients
+    u, v, cost = ((part.double() if is_torch else nx.to_numpy(part).astype(float)) for part in (a, b, M))
+    like = cost.detach() if is_torch else cost
+    u = u if len(u) else like[:, 0] * 0 + 1 / cost.shape[0]
+    v = v if len(v) else like[0] * 0 + 1 / cost.shape[1]
     tol = min(max(stopThr, 1e-14), 0.1)
     # A sweep of theirs reads the matrix twice; of ours a pass reads it once.
     found = cmfast.ipf(-cost / reg, u, v.T, logits=True, tol=tol, max_iter=2 * numItermax, on_failure="ignore")
     if warn and not (found.status == cmfast.Status.CONVERGED).all():
         warnings.warn("Sinkhorn did not converge.", stacklevel=2)
     plan = found.matrix if v.ndim == 1 else (found.matrix * cost).sum((-1, -2))
-    given = partial(nx.from_numpy, type_as=M)
+
+    def given(part):
+        return part.to(M.dtype) if is_torch else nx.from_numpy(part, type_as=M)
+
     if not log:
         return given(plan)
     factors = {"log_u": found.row_scale.T, "log_v": found.col_scale.T}
-    factors |= {"u": np.exp(factors["log_u"]), "v": np.exp(factors["log_v"])}
+    factors |= {name[4:]: part.exp() if is_torch else np.exp(part) for name, part in factors.items()}
     return given(plan), {**{name: given(part) for name, part in factors.items()}, "niter": 0, "err": [0.0]}
 
 

@@ -1,5 +1,7 @@
 """Scaling of logarithms of cells: what callers rely on beside what the oracle says."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from checks import assert_same_bits
@@ -33,6 +35,22 @@ def test_any_range(scale):
     np.testing.assert_allclose(result.matrix.sum(-2), 1.0, rtol=1e-12)
     sums = result.row_scale[..., :, None] + L + result.col_scale[..., None, :]
     np.testing.assert_allclose(result.matrix, np.exp(sums), rtol=1e-14 * scale, atol=1e-15 * scale)
+
+
+@pytest.mark.parametrize("targets", [None, ([3.0, 5.0], [6.0, 2.0])])
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e13, 1e18])
+def test_large_logarithms_lose_nothing_to_rounding(size, targets):
+    """The odds ratio of a 2 x 2 table is the same after scaling; of these it was off by a factor of up to e**192."""
+    rng = np.random.default_rng(3)
+    a, b, c = rng.uniform(-size, size, (3, 200))
+    d = [float(-sum(map(Fraction, (x, -y, -z, rng.uniform(-20, 20))))) for x, y, z in zip(a, b, c, strict=True)]
+    L = np.stack([a, b, c, d], -1).reshape(-1, 2, 2)
+    want = [float(sum(map(Fraction, (M[0, 0], -M[0, 1], -M[1, 0], M[1, 1])))) for M in L]
+    near = abs(np.array(want)) < 500
+    P = cmfast.ipf(L[near], *(targets or ()), logits=True).matrix
+    found = np.log(P[:, 0, 0]) + np.log(P[:, 1, 1]) - np.log(P[:, 0, 1]) - np.log(P[:, 1, 0])
+    assert near.sum() >= 80
+    np.testing.assert_allclose(found, np.array(want)[near], rtol=1e-12, atol=1e-12)
 
 
 def test_the_same_bits_for_any_neighbours():

@@ -168,6 +168,27 @@ def test_factors_beyond_float64_are_logarithms_throughout(reg):
     np.testing.assert_allclose(again, result.matrix, rtol=1e-9, atol=1e-300)
 
 
+@pytest.mark.parametrize("reg", [1e-5, 1e-3, 0.1])
+def test_a_plan_of_little_regularisation_costs_what_the_best_does(reg):
+    """Lines whose cells were all out of range had no sum, and were called CONVERGED.
+
+    Other programs end with a plan that costs 0 at 1e-5, as they stop before the columns have their sums.
+    """
+    L, _, _ = gaussians()
+    x = np.arange(100)
+    a, b = (np.exp(-((x - m) ** 2) / 200) for m in (30, 40))
+    a, b = a / a.sum(), b / b.sum()
+    result = cmfast.ipf(L / reg, a, b, logits=True)
+    assert result.status == Status.CONVERGED
+    assert lines_off(result.matrix, a, b) <= TOL * (1 + 1e-6)
+    ends = np.unique(np.r_[0, a.cumsum(), b.cumsum()])  # on a line the best plan goes by ranks
+    middle = (ends[1:] + ends[:-1]) / 2
+    i, j = (np.minimum(t.cumsum().searchsorted(middle), 99) for t in (a, b))
+    best = (np.diff(ends) * (i - j) ** 2).sum()
+    assert best == pytest.approx(99.3153, abs=1e-3)
+    assert -(result.matrix * L).sum() == pytest.approx(best, abs=reg * np.log(10_000))
+
+
 def test_logarithms_with_dead_cells_and_empty_lines():
     L, a, b = gaussians(40)
     L[0, :], a[0] = -np.inf, 0.0

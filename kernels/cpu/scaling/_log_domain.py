@@ -91,9 +91,19 @@ def _iterate(A, s, t, limits, most, newton):
 def _scale_rows(A, s, y):
     """Return the logarithms of the row factors and the scaled cells, whose rows have their sums."""
     x = np.log(s) - _log_sums(A + y, 1)
-    P = np.exp(A + x[:, None] + y)
+    P = np.exp(_add_to_lines(A, x, y))
     rest = s / P.sum(1)  # what rounding large logarithms leaves
     return x + np.log(rest), P * rest[:, None]
+
+
+def _add_to_lines(A, x, y):
+    """Add numbers to rows and columns, and what rounding takes from the sums (Knuth's two-sum)."""
+    x, y = x[:, None], y[None, :]
+    first = A + x
+    total = first + y
+    t, w = first - A, total - first
+    lost = (A - (first - t)) + (x - t) + (first - (total - w)) + (y - w)
+    return np.where(np.isfinite(lost), total + lost, total)
 
 
 def _log_sums(A, axis):

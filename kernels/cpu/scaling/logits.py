@@ -18,10 +18,15 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, load_row, new_lines, st
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling._log_domain import scale_in_logs
 from cmfast.kernels.cpu.scaling.launch import ipf
+from cmfast.kernels.shared.scaling import FLOOR
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SPREAD = 300.0  # between logarithms of cells that one problem takes
 LEAST = 1.000001 * math.exp(-SPREAD)  # cells up to it were not in range
+FAINT = 0.5 * SPREAD  # the largest logarithm of a line may be this far below zero
+NEGLIGIBLE = 0.01  # of the tolerance: part of a line that cells out of range may have together
+MOST_REPEATS = 30  # of a step
+PLAIN = 2.0**10  # of what is added to lines: rounding of sums moves no cell by more than 1e-12 of itself
 SECONDS_PER_CELL = 4e-9
 
 
@@ -63,15 +68,61 @@ def _begin(cells, R, halvings, a, b, start, stop):
 
 
 @jit()
+def _add_three(x, y, z):
+    """Add three numbers, and what rounding takes from the two sums (Knuth's two-sum)."""
+    first = x + y
+    total = first + z
+    t, w = first - x, total - first
+    whole = total + ((x - (first - t)) + (y - t) + (first - (total - w)) + (z - w))
+    return whole if whole - whole == 0.0 else total
+
+
+@jit()
 def _shift(cells, R, part, a, b, start, stop):
     """Make logarithms times `part`, with what is added to their lines, of zeros and of what is in range."""
     C = b.shape[1]
     for k in range(start, stop):
         row, col, p = a[k], b[k], cells[k]
+        if max(np.abs(row).max(), np.abs(col).max()) > PLAIN:
+            for i in range(R):
+                for j in range(C):
+                    x = _add_three(p[i * C + j] * part, row[i], col[j])
+                    p[i * C + j] = x if not -np.inf < x < -SPREAD else -SPREAD
+        else:
+            for i in range(R):
+                for j in range(C):
+                    x = p[i * C + j] * part + row[i] + col[j]
+                    p[i * C + j] = x if not -np.inf < x < -SPREAD else -SPREAD
+
+
+@jit()
+def _raise_lines(cells, R, part, a, b, start, stop):
+    """Add more to the rows, then to the columns, whose largest logarithm is far below zero, in place."""
+    C = b.shape[1]
+    for k in range(start, stop):
+        row, col, p = a[k], b[k], cells[k]
+        for i in range(R):
+            top = -np.inf
+            for j in range(C):
+                top = max(top, _add_three(p[i * C + j] * part, row[i], col[j]))
+            if -np.inf < top < -FAINT:
+                row[i] -= top
+        for j in range(C):
+            top = -np.inf
+            for i in range(R):
+                top = max(top, _add_three(p[i * C + j] * part, row[i], col[j]))
+            if -np.inf < top < -FAINT:
+                col[j] -= top
+
+
+@jit()
+def _lift(cells, R, a, b, start, stop):
+    """Add to logarithms what is added to their lines."""
+    C = b.shape[1]
+    for k in range(start, stop):
         for i in range(R):
             for j in range(C):
-                x = p[i * C + j] * part + row[i] + col[j]
-                p[i * C + j] = x if not -np.inf < x < -SPREAD else -SPREAD
+                cells[k, i * C + j] = _add_three(cells[k, i * C + j], a[k, i], b[k, j])
 
 
 @jit()
@@ -184,6 +235,9 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
             new = ipf(again, r, c, None, None, **options)
             for a, b in zip(found, new, strict=True):
                 a[dead] = b
+        _repeat(found, part, cells, now, some, of_now, 0.5**number, **options)
+        if number == 0:
+            _mend(found, part, cells[now], some, of_now, num_threads)
         _add(found[1:3], some[:2])
         n_iter[now] += found[4]
         going[now] = (found[5] == OK) | (found[5] == MAX_ITER) | (found[5] == UNDETERMINED)
@@ -192,13 +246,42 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
         ends = found[0], *some[:2], found[3], found[5], found[7]
         for to, a in zip((*out, residual, status, line_error), ends, strict=True):
             to[places] = a[ended]
-        if number == 0:
-            _mend(out[0], cells, part, now, some, num_threads)
         for line, to, target in zip(some[:2], sums[:2], of_now, strict=True):
             to[now] = 2.0 * line - (0.0 if target is None else _logarithms(target))
     status[limits & (status == OK)] = LIMIT_ONLY
     out[1][limits], out[2][limits] = np.nan, np.nan
     return *out, *numbers
+
+
+def _repeat(found, part, cells, now, some, targets, share, **options):
+    """Solve those problems of a step again, in place, in which cells that are not in range have a part of a line."""
+    R, C = found[0].shape[1:]
+    for _ in range(MOST_REPEATS):
+        again = np.flatnonzero(_are_carried(found, part, targets, options["tol"]))
+        if not len(again):
+            return
+        pool.checkpoint()
+        cells_again, sums = cells[now[again]], some.take(again)
+        _add([a[again] for a in found[1:3]], sums[:2])
+        _over_lines(_raise_lines, cells_again, R, share, sums.row, sums.col, num_threads=options["num_threads"])
+        _exponentials(cells_again, R, share, sums, options["num_threads"])
+        r, c = (None if a is None else a[again] for a in targets)
+        new = ipf(cells_again.reshape(-1, R, C), r, c, None, None, **options)
+        passes = found[4][again]
+        for a, b in zip((*found, part, some.row, some.col), (*new, cells_again, *sums[:2]), strict=True):
+            a[again] = b
+        found[4][again] += passes
+    found[5][_are_carried(found, part, targets, options["tol"])] = RANGE
+
+
+def _are_carried(found, part, targets, tol):
+    """Return of which problems cells that are not in range have more than a negligible part of a line."""
+    matrix, status = found[0], found[5]
+    least = NEGLIGIBLE * max(tol, FLOOR)
+    faint = np.where(part.reshape(matrix.shape) <= LEAST, matrix, 0.0)
+    u, v = (1.0 if a is None else a for a in targets)
+    large = (faint.sum(2) > least * u).any(1) | (faint.sum(1) > least * v).any(1)
+    return large & ((status == OK) | (status == UNDETERMINED))
 
 
 def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
@@ -235,33 +318,49 @@ def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
     return found
 
 
-def _mend(matrix, cells, part, now, some, num_threads):
-    """Give cells that were not in range in the last step what they are."""
+def _mend(found, part, cells, some, targets, num_threads):
+    """Give cells that were not in range in the last step what they are, in place."""
+    matrix, row, col, residual, _, status, _, line_error = found
     halved = some.halvings > 0
-    with np.errstate(all="ignore"):
-        lines = some.row[halved][:, :, None] + some.col[halved][:, None, :]
-        exact = cells[now[halved]].reshape(lines.shape) + lines
-    found = matrix[now[halved]]
-    least = (part[halved].reshape(lines.shape) <= LEAST) & (found > 0.0)
-    values = exact[least]
+    few, sums = cells[halved], some.take(halved)
+    _over_lines(_lift, few, matrix.shape[1], sums.row, sums.col, num_threads=num_threads)
+    mended = matrix[halved]
+    least = (part[halved].reshape(mended.shape) <= LEAST) & (mended > 0.0)
+    factors = _logarithms(row[halved])[:, :, None] + _logarithms(col[halved])[:, None, :]
+    values = few.reshape(mended.shape)[least] + factors[least]
     _run(_exponentiate, values, num_threads)
-    found[least] = values
-    matrix[now[halved]] = found
+    mended[least] = values
+    matrix[halved] = mended
+    left = halved & (status == MAX_ITER)  # cells that were not in range may have had a part of what was added up
+    lines = (None if a is None else a[left] for a in targets)
+    residual[left], line_error[left] = _miss(matrix[left], *lines)
+
+
+def _miss(P, u, v):
+    """Return by how much matrices miss their targets: all lines over the total, and the worst line over its own."""
+    u, v = (np.ones(size) if a is None else a for a, size in ((u, P.shape[1]), (v, P.shape[2])))
+    v = v * (u.sum(-1, keepdims=True) / v.sum(-1, keepdims=True))
+    gaps = np.abs(P.sum(2) - u), np.abs(P.sum(1) - v)
+    worst = (np.divide(gap, t, out=np.zeros(gap.shape), where=t > 0.0) for gap, t in zip(gaps, (u, v), strict=True))
+    return (gaps[0].sum(1) + gaps[1].sum(1)) / u.sum(-1), np.maximum(*(w.max(1, initial=0.0) for w in worst))
 
 
 def _begun(cells, R, C, num_threads):
     n = len(cells)
     sums = _Sums(np.empty((n, R)), np.empty((n, C)), np.empty(n, np.int64))
-    arguments = (cells, R, sums.halvings, sums.row, sums.col)
-    pool.run(_begin, arguments, n, seconds=cells.size * SECONDS_PER_CELL, num_threads=num_threads)
+    _over_lines(_begin, cells, R, sums.halvings, sums.row, sums.col, num_threads=num_threads)
     return sums
 
 
 def _exponentials(cells, R, part, sums, num_threads):
     """Replace the logarithms of cells by cells in range."""
-    arguments = (cells, R, part, sums.row, sums.col)
-    pool.run(_shift, arguments, len(cells), seconds=cells.size * SECONDS_PER_CELL, num_threads=num_threads)
+    _over_lines(_shift, cells, R, part, sums.row, sums.col, num_threads=num_threads)
     _run(_exponentiate, cells, num_threads)
+
+
+def _over_lines(kernel, cells, *arguments, num_threads):
+    seconds = cells.size * SECONDS_PER_CELL
+    pool.run(kernel, (cells, *arguments), len(cells), seconds=seconds, num_threads=num_threads)
 
 
 def _run(kernel, numbers, num_threads):
@@ -274,10 +373,10 @@ def _add(factors, sums):
         _add_logarithms(np.array(one, np.float64).reshape(-1), to.reshape(-1))
 
 
-def _logarithms(targets):
-    """Return the logarithms of targets, 0 of those that are zero."""
-    logs = np.zeros(targets.shape)
-    _add_logarithms(np.where(targets > 0.0, targets, 1.0).reshape(-1), logs.reshape(-1))
+def _logarithms(lines):
+    """Return the logarithms of targets or factors, 0 of those that are zero."""
+    logs = np.zeros(lines.shape)
+    _add_logarithms(np.where(lines > 0.0, lines, 1.0).reshape(-1), logs.reshape(-1))
     return logs
 
 
