@@ -247,7 +247,10 @@ def names(name: str, value: Any, n: int) -> list[Any]:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         found = list(value)
     elif hasattr(array, "tolist") and getattr(array, "ndim", 0) == 1:
-        found = array.tolist()
+        try:
+            found = array.tolist()
+        except NotImplementedError as error:  # a tensor of no memory
+            refuse(name, wanted, f"{type(value).__name__}: {error}", TypeError)
     else:
         refuse(name, wanted, f"{type(value).__name__} {shown(value)}", TypeError)
     if len(found) != n:

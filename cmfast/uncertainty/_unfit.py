@@ -28,7 +28,7 @@ def unfit(index: tuple[int, ...], helps: str, **arrays: Any) -> str:
     some = ((name, array) for name, array in arrays.items() if array is not None)
     one = {f"{name}{at}": _one(array, index) for name, array in some}
     found = values.bad(**one)
-    if not found and not sum(array.sum(dtype=np.float64) for array in one.values()):
+    if not found and not any(array.any() for array in one.values()):
         found = f"M{at} holds no samples to draw from"
     elif not found and any((array != np.rint(array)).any() for array in one.values()):
         found = f"its cells are fractions; give {helps}"

@@ -139,6 +139,8 @@ def test_tensors_without_data_are_refused():
     ):
         with pytest.raises(TypeError, match="is on meta; cmfast works on cpu and cuda tensors"):
             call()
+    with pytest.raises(TypeError, match="groups must be a sequence of 2 names, got Tensor: Cannot copy out of meta"):
+        cmfast.metrics.collapse(np.eye(2), y)
 
 
 class Strict:

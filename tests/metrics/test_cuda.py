@@ -34,6 +34,16 @@ def test_the_cpu_is_matched_bit_for_bit(dtype, shape):
     assert_same_bits(on_cuda, tuple(on_cpu))
 
 
+@pytest.mark.parametrize("exponent", [-1000, -300, 0, 500, 1000])
+def test_areas_of_weights_of_any_unit_are_those_of_the_cpu(exponent):
+    rng = np.random.default_rng(4)
+    s, y, weight = rng.integers(0, 9, (3, 60)) / 8, rng.integers(0, 2, (3, 60)), rng.random((3, 60))
+    weight = np.ldexp(weight, exponent)
+    for area in (metrics.auc, metrics.average_precision):
+        there = area(*map(device.asarray, (s, y)), sample_weight=device.asarray(weight)).get()
+        np.testing.assert_allclose(there, area(s, y, sample_weight=weight), rtol=1e-12)
+
+
 def test_neighbours_and_schedules_change_no_bit():
     rng = np.random.default_rng(2)
     s, y = rng.integers(0, 50, (4, 600)) / 7, rng.integers(0, 2, (4, 600))

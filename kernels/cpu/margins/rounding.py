@@ -50,7 +50,7 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
 def _status(cells):
     if not (np.isfinite(cells) & (cells >= 0.0)).all():
         return INVALID
-    return OK if cells.sum() < EXACT else RANGE
+    return OK if (cells < EXACT).all() and cells.sum() < EXACT else RANGE
 
 
 def _lines(shape, axes):

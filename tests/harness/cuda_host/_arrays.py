@@ -387,6 +387,19 @@ def isfinite(array: ndarray) -> ndarray:
     return _new(np.isfinite(array._host))
 
 
+def frexp(array: ndarray) -> tuple[ndarray, ndarray]:
+    """Return fractions and exponents of two."""
+    _here(array)
+    fractions, exponents = np.frexp(array._host)
+    return _new(fractions), _new(exponents)
+
+
+def ldexp(array: ndarray, exponents: ndarray) -> ndarray:
+    """Return values times powers of two."""
+    _operands(array, exponents)
+    return _new(np.ldexp(array._host, exponents._host))
+
+
 def where(condition: ndarray, one: Any, other: Any) -> ndarray:
     """Return values of `one` where the condition holds, else of `other`."""
     _operands(condition.astype(bool), one, other)
