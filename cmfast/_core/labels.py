@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.adapters import _columns, _text
+from cmfast._core.adapters import _columns, _text, adapter, read_only
 
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 NOWHERE = -1  # a place that no label has
@@ -50,13 +50,13 @@ def warn_of_one_hot(y_true: Any, y_pred: Any) -> None:
     arrays = [y_true, y_pred]
     if any(isinstance(y, _text.Coded) for y in arrays):
         return
-    arrays = [dispatch.bare(y) for y in arrays]
+    arrays = [adapter(y).unwrap(y) for y in arrays]
     shapes = [dispatch.shape_of(y) for y in arrays]
     if len(shapes[0]) != 2 or shapes[0] != shapes[1] or shapes[0][0] < 2 or shapes[0][1] < 3:
         return
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
-            host = np.asarray(dispatch.to_host(y[rows]))
+            host = adapter(y[rows]).to_host(y[rows])
             if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == shapes[0][1] - 1).all():
                 return
     n, C = shapes[0]
@@ -71,7 +71,7 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     shape = dispatch.shape_of(names)
     if len(shape) != 1 or shape[0] == 0:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
-    if KINDS.get(dispatch.dtype_of(names).kind) != KINDS[kind]:
+    if KINDS.get(adapter(names).dtype(names).kind) != KINDS[kind]:
         validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.kind(names), TypeError)
     values = listed(names)
     value, times = Counter(values).most_common(1)[0]
@@ -84,7 +84,7 @@ def listed(names: Any) -> list[Any]:
     """Return adopted labels as Python's values."""
     if isinstance(names, _text.Coded):
         return [names.names[k] for k in names.codes.tolist()]
-    values: list[Any] = dispatch.to_host(names).tolist()
+    values: list[Any] = adapter(names).to_host(names).tolist()
     return values
 
 
@@ -111,18 +111,18 @@ def warn_of_order(names: list[str]) -> None:
 
 def whole(name: str, y: Any) -> Any:
     """Return floats as integers, checked to be whole numbers; anything else as it is."""
-    if isinstance(y, _text.Coded) or dispatch.dtype_of(y).kind != "f":
+    if isinstance(y, _text.Coded) or adapter(y).dtype(y).kind != "f":
         return y
-    if dispatch.device_of(y) != "cpu":
+    if adapter(y).device(y) != "cpu":
         validate.refuse(name, "integers on a device", f"{validate.kind(y)}; convert them there", TypeError)
-    values = np.asarray(dispatch.to_host(y))
+    values = adapter(y).to_host(y)
     with np.errstate(invalid="ignore"):
         numbers = values.astype(np.int64)
     bad = np.flatnonzero((numbers != values) | (abs(values) >= 2.0**63))
     if bad.size:
         index = np.unravel_index(bad[0], values.shape)
         validate.refuse(name, "whole numbers", f"{values[index]} at {_text.where(index)}, {bad.size} such in all")
-    return dispatch.from_host(numbers, like=y)
+    return adapter(y).from_host(numbers, y)
 
 
 def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
@@ -135,16 +135,12 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
         missing = np.flatnonzero(np.isnat(y)) if y is not None else np.empty(0)
         if y is not None and missing.size:
             _text.missing(name, missing.size, np.unravel_index(missing[0], y.shape), "NaT")
-    first, second, last = (
-        None if y is None else dispatch.read_only(y.astype(unit).view(np.int64)) for y in given.values()
-    )
+    first, second, last = (None if y is None else read_only(y.astype(unit).view(np.int64)) for y in given.values())
     return first, second, last
 
 
 def declared(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Return columns of the host whose library keeps codes of text or integers as these; anything else as it is."""
-    if any(dispatch.adapter(type(y)).HAS_DEVICES for y in (y_true, y_pred)):
-        return y_true, y_pred
     first, second = (_declared(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
     return first, second
 
@@ -180,7 +176,7 @@ def alike(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> tuple[
 
 
 def _values(y: _text.Coded) -> np.ndarray:
-    return dispatch.read_only(np.array(y.names, y.dtype)[y.codes])
+    return read_only(np.array(y.names, y.dtype)[y.codes])
 
 
 def _codes(y: np.ndarray) -> _text.Coded:
@@ -211,7 +207,7 @@ def counted(
         return None
     # None is negative: one type less to compile for.
     truth, guess = (y.codes.view(np.uint8) if y.codes.dtype == np.int8 else y.codes for y in (y_true, y_pred))
-    truth, guess = map(dispatch.read_only, (truth, guess))
+    truth, guess = map(read_only, (truth, guess))
     at = y_true.names.index(ignored) if ignored is not None and ignored in y_true.names else None
     options |= {"n_classes": n, "labels": None, "ignored": at}
     M, status, outside = dispatch.call("confusion_matrix", truth, guess, weight, groups, **options)
@@ -306,19 +302,19 @@ def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
 
     Where the truth is `ignored` nothing does, neither there nor among the predictions.
     """
-    truth, guess = map(dispatch.bare, (y_true, y_pred))
-    if dispatch.device_of(truth) == "cpu":
-        truth, guess = (dispatch.to_host(y) for y in (truth, guess))
+    truth, guess = (adapter(y).unwrap(y) for y in (y_true, y_pred))
+    if adapter(truth).device(truth) == "cpu":
+        truth, guess = (adapter(y).to_host(y) for y in (truth, guess))
         if truth.shape != guess.shape and ignored is not None:
             truth, guess = np.broadcast_arrays(truth, guess)
         return _occurring(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
     if ignored is not None:
-        with dispatch.chosen(truth):
+        with adapter(truth).use_device(truth):
             if truth.shape != guess.shape:
                 truth, guess = truth + guess * 0, guess + truth * 0
             seen = truth != ignored
             truth, guess = truth[seen], guess[seen]
-    return sorted({value for y in (truth, guess) for value in dispatch.distinct(y)[0].tolist()})
+    return sorted({value for y in (truth, guess) for value in adapter(y).unique(y)[0].tolist()})
 
 
 def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
@@ -352,9 +348,9 @@ def tabulated(
     """
     y_true, y_pred, weight, groups = arrays.values()
     shape = dispatch.shape_of(y_true)
-    if 0 in shape or dispatch.bare(y_true) is not y_true or dispatch.device_of(y_true) != "cpu":
+    if 0 in shape or adapter(y_true).unwrap(y_true) is not y_true or adapter(y_true).device(y_true) != "cpu":
         return None
-    ends = [dispatch.extent(y) for y in (y_true, y_pred)]
+    ends = [adapter(y).extent(y) for y in (y_true, y_pred)]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     span = high - low + 1
     cells = span * span * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
@@ -363,23 +359,24 @@ def tabulated(
         return None
     options = {"n_classes": None, "labels": np.arange(low, high + 1), "ignored": ignored, **counting}
     M, status, _ = dispatch.call("confusion_matrix", y_true, y_pred, weight, groups, **options)
-    if np.any(dispatch.to_host(status)):  # of weights: sums say which of a batch it is
+    if np.any(adapter(status).to_host(status)):  # of weights: sums say which of a batch it is
         return None
     seen = M if weight is None else dispatch.call("confusion_matrix", y_true, y_pred, None, None, **options)[0]
-    pairs = dispatch.to_host(seen).reshape(-1, span, span).any(axis=0)
+    pairs: Any = adapter(seen).to_host(seen).reshape(-1, span, span).any(axis=0)
     return M, low, [low + k for k in np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1)).tolist()]
 
 
 def placed(y: Any, classes: list[int], ignored: int | None = None) -> Any:
     """Return integers as places among `classes`, in few bytes; NOWHERE for others and `ignored`."""
-    array = dispatch.bare(y)
+    array = adapter(y).unwrap(y)
     index = {value: k for k, value in enumerate(classes) if value != ignored}
-    if dispatch.device_of(array) == "cpu":
-        out = dispatch.from_host(_placed(dispatch.to_host(array), classes, index), like=array)
+    if adapter(array).device(array) == "cpu":
+        out = adapter(array).from_host(_placed(adapter(array).to_host(array), classes, index), array)
     else:
-        values, codes = dispatch.distinct(array)
-        places = dispatch.sent(np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64), array)
-        with dispatch.chosen(array):
+        values, codes = adapter(array).unique(array)
+        host = np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64)
+        places = adapter(array).send(host, array)
+        with adapter(array).use_device(array):
             out = places[codes]
     return out if array is y else y.copy(data=out)  # which has named axes
 
@@ -409,7 +406,7 @@ def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:
         validate.refuse("n_groups", "None where groups are text", n_groups)
     order = sorted(_text.occurring(groups))
     (places,) = _text.match(order, groups)
-    return dispatch.read_only(places), len(order)
+    return read_only(places), len(order)
 
 
 def names_of(groups: Any) -> list[Any] | bool | None:
@@ -437,7 +434,7 @@ def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
 def _reshaped(y: Any, n_batch: int) -> Any:
     if isinstance(y, _text.Coded):
         return replace(y, codes=_reshaped(y.codes, n_batch))
-    return dispatch.flattened(y, n_batch)
+    return adapter(y).flatten(y, n_batch)
 
 
 def check_ignored(value: object) -> None:
@@ -454,6 +451,6 @@ def ignored(value: Any, y_true: Any) -> Any:
         validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.shown(value)}", TypeError)
     if text:
         return value
-    value, dtype = validate.count("ignore_index", value, least=-(2**63)), dispatch.dtype_of(y_true)
+    value, dtype = validate.count("ignore_index", value, least=-(2**63)), adapter(y_true).dtype(y_true)
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return value if low <= value <= high else None

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, values
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.conformal import OUTSIDE
 
 CURE = "of logits the softmax is meant"
@@ -38,8 +39,10 @@ def unscored_kind(name: str, index: tuple[int, ...]) -> str:
 
 
 def _at(array: Any, index: tuple[int, ...]) -> Any:
-    with dispatch.chosen(array):
-        return dispatch.to_host(dispatch.bare(array)[index])
+    array = adapter(array).unwrap(array)
+    with adapter(array).use_device(array):
+        one = array[index]
+    return adapter(one).to_host(one)
 
 
 def _no_probability(row: np.ndarray, index: tuple[int, ...]) -> str:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
-from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
+from cmfast._core import validate
+from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -228,7 +229,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def matrix(self) -> ArrayT:
         """The counts: shape (C, C), or (G, C, C) with groups. One of NumPy is read-only."""
         M: Any = self._held.whole()
-        found: Any = dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+        found: Any = read_only(M) if isinstance(M, np.ndarray) else M
         return cast(ArrayT, found)
 
     @property
@@ -658,6 +659,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
 def _samples_in(held: Held) -> float:
     """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
     M: Any = held.whole()
-    with dispatch.chosen(M):
+    with adapter(M).use_device(M):
         total: float = M.sum().item()
     return total

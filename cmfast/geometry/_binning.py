@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
@@ -108,7 +109,7 @@ def heights(
     validate.per_point(n, weights=weights, groups=groups)
     grid = as_grid(grid, m)
     if split is not None:
-        with dispatch.chosen(X):
+        with adapter(X).use_device(X):
             weights = split(weights)
     options: dict[str, Any] = {
         "origin": grid.origin,

@@ -6,6 +6,7 @@ from typing import Any, overload
 import numpy as np
 
 from cmfast._core import dispatch, failures, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
 from cmfast.geometry import _parts
 from cmfast.geometry._cells import CellCounts, SparseHistogram
@@ -269,8 +270,8 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     except MemoryError:
         validate.fail(too_many, MemoryError)
     matrix: ArrayT = found[0]
-    if dispatch.dtype_of(matrix).kind == "i":
-        if dispatch.to_host(found[1]).any():
+    if adapter(matrix).dtype(matrix).kind == "i":
+        if adapter(found[1]).to_host(found[1]).any():
             validate.refuse("values", "nonnegative", "negative integers")
     else:
         failures.report(found[1], on_failure, failed="overlaps not computed")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._dealing import numbers
@@ -70,8 +71,8 @@ def _part(part: Any, k: int, n: int) -> _Whole:
     if not isinstance(part, CellCounts):
         validate.refuse(name, "CellCounts", type(part).__name__, TypeError)
     some = slice(None, None, max(1, -(-len(part) // LOOKED_AT)))
-    table = None if part._table is None else dispatch.to_host(part._table)
-    if (numbers(dispatch.to_host(part._keys[some]), table, part, n) != k).any():
+    table = None if part._table is None else adapter(part._table).to_host(part._table)
+    if (numbers(adapter(part._keys[some]).to_host(part._keys[some]), table, part, n) != k).any():
         validate.refuse(name, f"part {k} of {n}, as CellCounts.deal({n}) gives it", "cells of other parts")
     return _Whole(part._matrix(), part.grid, part.n_classes, part.n_points)
 
@@ -106,7 +107,7 @@ def _added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _sum(arrays: list[Any]) -> Any:
-    with dispatch.chosen(arrays[0]):
+    with adapter(arrays[0]).use_device(arrays[0]):
         return sum(arrays[1:], arrays[0])
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
@@ -30,7 +31,7 @@ class Spread(NamedTuple):
 def spread(X: Array, num_threads: int | None) -> Spread:
     """Return the spread of points."""
     low, high, n = dispatch.call("column_ranges", X, num_threads=num_threads)
-    return Spread(dispatch.to_host(low), dispatch.to_host(high), int(n), dispatch.shape_of(X)[0])
+    return Spread(adapter(low).to_host(low), adapter(high).to_host(high), int(n), dispatch.shape_of(X)[0])
 
 
 def moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
@@ -95,7 +96,8 @@ class Columns:
 
     def freedman_diaconis(self, n: int | None) -> list[float]:
         """Return the widths of the rule of Freedman and Diaconis; Scott's where the interquartile range is 0."""
-        lower, upper = dispatch.to_host(dispatch.call("column_quartiles", self.X))
+        quartiles = dispatch.call("column_quartiles", self.X)
+        lower, upper = adapter(quartiles).to_host(quartiles)
         spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
         flat = [d for d, s in enumerate(spread) if s == 0 and self.high[d] > self.low[d]]
         scott = self.scott(n)
@@ -139,7 +141,7 @@ class Columns:
             grid = {"origin": origin, "inverse": read_only(1.0 / np.array(widths(power)))}
             options: dict[str, Any] = {"n_groups": None, "num_threads": self.num_threads}
             found = dispatch.call("sparse_histogram", sample, None, None, **grid, **options)
-            with dispatch.chosen(found[1]):
+            with adapter(found[1]).use_device(found[1]):
                 number, together = float(found[1].sum()), float((found[1] * (found[1] - 1)).sum())
             return float(1.0 + (self.n - 1) * together / max(number * (number - 1.0), 1.0))
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
@@ -169,7 +170,7 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         labels : sequence, optional
             What the classes are called, in their order; default: their numbers.
         """
-        value, row, col = (np.asarray(dispatch.to_host(x)) for x in self)
+        value, row, col = (adapter(x).to_host(x) for x in self)
         if value.ndim > 1:
             return f"the largest confusions of {value[..., 0].size:,} matrices, of each in a row"
         n_classes = int(max(row.max(initial=-1), col.max(initial=-1))) + 1

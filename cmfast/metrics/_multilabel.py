@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
 from cmfast._core.lazy import are_lazy, by_block
 from cmfast.counting import confusion_matrix
@@ -83,10 +84,10 @@ def multilabel_tables(
     if samplewise:
         if weight is not None:
             validate.refuse("sample_weight", "None where there is one table per sample", "an array")
-        tables = _of_samples(dispatch.bare(y_true), dispatch.bare(y_pred), None, num_threads)
-        return dispatch.dimensioned("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
-    tables = _tables(dispatch.bare(y_true), dispatch.bare(y_pred), weight, num_threads)
-    return dispatch.dimensioned("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
+        tables = _of_samples(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), None, num_threads)
+        return adapter(y_true).name_dimensions("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
+    tables = _tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), weight, num_threads)
+    return adapter(y_true).name_dimensions("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
 
 
 def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
@@ -104,7 +105,7 @@ def _checked(given: dict[str, Any]) -> list[Any]:
         validate.refuse("y_true", "of shape (..., n, L), a column per label", f"shape {shape}")
     if weight is not None and dispatch.shape_of(weight) != shape[:-1]:
         validate.refuse("sample_weight", f"of shape {shape[:-1]}", f"shape {dispatch.shape_of(weight)}")
-    return [y_true, y_pred, None if weight is None else dispatch.bare(weight)]
+    return [y_true, y_pred, None if weight is None else adapter(weight).unwrap(weight)]
 
 
 @by_block(y_true="L", y_pred="L")
@@ -225,12 +226,13 @@ def multilabel(
     _plan.undefined_of(undefined)
     validate.on_failure(on_failure)
     *given, weight = _adopted(y_true, y_pred, sample_weight)
-    y_true, y_pred = map(dispatch.bare, given)
+    outer = adapter(given[0])
+    y_true, y_pred = map(outer.unwrap, given)
     tables = _tables(y_true, y_pred, weight, num_threads, on_failure)  # which says what is bad, once
     options: dict[str, Any] = {"undefined": undefined, "on_failure": "ignore", "num_threads": num_threads}
     found = []
     own = None
-    with dispatch.chosen(tables):
+    with adapter(tables).use_device(tables):
         for metric, average in forms:
             in_table = cast(MetricName, f"{metric}_binary")
             if metric == "subset_accuracy":
@@ -250,7 +252,8 @@ def multilabel(
                 supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
                 found.append(_averaged(tables, metric, supports, options))
     axes = ["(L)" if average == "" and metric not in OF_SAMPLES else "()" for metric, average in forms]
-    found = [dispatch.dimensioned(f"(n,L),(n,L)->{ax}", tuple(given), one) for ax, one in zip(axes, found, strict=True)]
+    given_axes = zip((f"(n,L),(n,L)->{ax}" for ax in axes), found, strict=True)
+    found = [outer.name_dimensions(signature, tuple(given), one) for signature, one in given_axes]
     return found[0] if isinstance(names, str) else dict(zip(several, found, strict=True))
 
 

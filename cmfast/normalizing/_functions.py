@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import (
     METHODS,
     SYNONYMS,
@@ -246,10 +247,10 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
     validate.matrices(M=given[0], target=given[1])
     M_shape, target_shape = map(dispatch.shape_of, given)
     batch = validate.batch(M=M_shape[:-2], target=target_shape[:-2])
-    cells, wanted = map(dispatch.bare, given)
-    with dispatch.chosen(cells), np.errstate(all="ignore"):
-        if any(dispatch.dtype_of(array) != np.float32 for array in (cells, wanted)):
-            cells, wanted = dispatch.real(cells), dispatch.real(wanted)
+    cells, wanted = map(adapter(given[0]).unwrap, given)
+    with adapter(cells).use_device(cells), np.errstate(all="ignore"):
+        if any(adapter(array).dtype(array) != np.float32 for array in (cells, wanted)):
+            cells, wanted = adapter(cells).to_float64(cells), adapter(wanted).to_float64(wanted)
         out, invalid, lacking, beyond = divide_by_samples(cells, wanted)
         lacking = lacking & ~invalid
         beyond = beyond & ~invalid & ~lacking
@@ -257,13 +258,13 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
         out[status != 0] = math.nan
 
     def describe(index: tuple[int, ...]) -> str:
-        arrays = [np.broadcast_to(dispatch.to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
+        arrays = [np.broadcast_to(adapter(array).to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
         return unreached(*arrays)
 
     failures.report(status, on_failure, failed="matrices without weights", describe=describe)
     if tick := reporter(progress, "matrices"):
         tick(math.prod(batch), math.prod(batch))
-    return dispatch.dimensioned("(R,C),(R,C)->(R,C)", tuple(given), out)
+    return adapter(given[0]).name_dimensions("(R,C),(R,C)->(R,C)", tuple(given), out)
 
 
 def divide_by_samples(cells: Any, target: Any) -> tuple[Any, Any, Any, Any]:
@@ -301,14 +302,14 @@ def bi_weights(
     (M,) = dispatch.adopt(op="importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
     out, status = dispatch.call("importance_weights", M, *factors, method="bi", num_threads=num_threads)
-    with dispatch.chosen(out):
+    with adapter(out).use_device(out):
         limits = result.status == Status.LIMIT_ONLY
         if bool(limits.any()):  # synchronises
             limit, describe = solve("ipf", M, num_threads=num_threads, **options)
             out, status = _with_limits(M, limit.matrix, limits, out, status)
 
     def why(index: tuple[int, ...]) -> str:
-        code, scaled = (dispatch.to_host(codes)[index] for codes in (status, result.status))
+        code, scaled = (adapter(codes).to_host(codes)[index] for codes in (status, result.status))
         return OUT_OF_RANGE if code != scaled else describe(index)
 
     return out, status, why

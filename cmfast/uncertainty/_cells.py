@@ -4,6 +4,7 @@ from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast.normalizing import normalize
 from cmfast.uncertainty._clusters import Parts
 from cmfast.uncertainty._results import Interval
@@ -28,12 +29,12 @@ def intervals(
     if method == "normal":
         estimate, error = _with_errors(M, of, parts, rows=rows, options=options)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        with dispatch.chosen(M):
+        with adapter(M).use_device(M):
             none = (error != error) & (error == error)  # noqa: PLR0124 - no replicate was undefined
             return Interval(estimate, estimate - z * error, estimate + z * error, error, none)
     estimate = normalize(_whole(M, parts), of, on_failure=options["on_failure"], num_threads=threads)
     drawn, status = _drawn(M, parts, "row_multinomial" if rows else scheme, draws, options)
-    with dispatch.chosen(M):  # of what has no estimate it was said
+    with adapter(M).use_device(M):  # of what has no estimate it was said
         status = status * (estimate == estimate).all(-1).all(-1)  # noqa: PLR0124
     report(status, options["on_failure"], "matrices without intervals", M, clustered=parts is not None)
     replicates = normalize(drawn, of, on_failure="ignore", num_threads=threads)
@@ -41,7 +42,7 @@ def intervals(
     ends = dispatch.call(
         "replicate_intervals", replicates, estimate, bends, method=method, level=level, num_threads=threads
     )
-    with dispatch.chosen(M):
+    with adapter(M).use_device(M):
         low, high, error, n_undefined = ends
         n_undefined = n_undefined + (draws["n_replicates"] - n_undefined) * (status != 0)[..., None, None]
         known = fit(status, 2)
@@ -57,7 +58,7 @@ def _whole(M: Any, parts: Parts | None) -> Any:
     """Return the matrix that is normalised: that of all clusters and strata."""
     if parts is None:
         return M
-    with dispatch.chosen(M):
+    with adapter(M).use_device(M):
         return M.sum(-3)
 
 

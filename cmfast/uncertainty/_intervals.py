@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.kernels.shared.metrics import Total
@@ -423,7 +424,7 @@ def _normal(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
     values = _values(M, names, {**options, "on_failure": "ignore"})
     errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
     z = NormalDist().inv_cdf(0.5 + level / 2)
-    with dispatch.chosen(M):
+    with adapter(M).use_device(M):
         return [_around(values[name], z * errors[name], errors[name]) for name in names]
 
 
@@ -452,7 +453,7 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
     sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
     found = []
-    with dispatch.chosen(M):
+    with adapter(M).use_device(M):
         for name, which in zip(names, of, strict=True):
             value, whole = values[name], sums.total[..., None]
             size = {"row": sums.row_sums, "col": sums.col_sums}.get(which.removeprefix("not "), whole)

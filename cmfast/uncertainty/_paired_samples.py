@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast import counting
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import IDS, LABELS, Axis
@@ -62,7 +63,7 @@ def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
         validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
     if not column.values:
         return
-    least, most = dispatch.extent(column.codes)
+    least, most = adapter(column.codes).extent(column.codes)
     low, high = column.values[least], column.values[most]
     if low < 0 or high >= n:
         validate.refuse(name, f"in 0..{n - 1}", low if low < 0 else high)
@@ -87,16 +88,17 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
 
 def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of the numbers that labels and units came with, on the host, in no order."""
-    n, (truth, first, second) = samples.n, (dispatch.wide(column.codes) for column in samples.columns)
+    n, (truth, first, second) = samples.n, (adapter(column.codes).to_int64(column.codes) for column in samples.columns)
     n_units = len(samples.place)
-    with dispatch.chosen(truth):
-        row = truth if samples.unit is None else dispatch.wide(samples.unit) * n + truth
+    with adapter(truth).use_device(truth):
+        row = truth if samples.unit is None else adapter(samples.unit).to_int64(samples.unit) * n + truth
         if n_units * n**3 <= max(DENSE, 4 * len(truth)):
             table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
-            dense = dispatch.to_host(table).reshape(-1)
+            dense = adapter(table).to_host(table).reshape(-1)
             keys = np.flatnonzero(dense)
             return keys, dense[keys]
-        keys = dispatch.to_host((row * n + first) * n + second)
+        keys = (row * n + first) * n + second
+        keys = adapter(keys).to_host(keys)
     return sorted_cells(keys, np.ones(len(keys), np.int64))
 
 

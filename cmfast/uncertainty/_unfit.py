@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, values
+from cmfast._core import failures, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 
 
@@ -37,5 +38,5 @@ def unfit(index: tuple[int, ...], helps: str, **arrays: Any) -> str:
 
 def _one(array: Any, index: tuple[int, ...]) -> np.ndarray:
     """Return what is at a place of the batch, on the host."""
-    with dispatch.chosen(array):
-        return np.asarray(dispatch.to_host(array[index] if index else array))
+    with adapter(array).use_device(array):
+        return adapter(array).to_host(array[index] if index else array)

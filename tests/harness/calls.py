@@ -13,6 +13,7 @@ from optional import torch
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast.kernels.cuda._core import module
 from cmfast.metrics import _plan
 from cmfast.uncertainty import _paired_replicates
@@ -45,10 +46,10 @@ def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     draws, share, W, C = dispatch.adopt(draws=draws, share=share, W=W, C=C)
     n_classes = W.shape[-1]
     half = max(n_classes - 1, 0).bit_length()
-    where = np.argwhere(dispatch.to_host(draws))
-    counts = dispatch.to_host(draws)[tuple(where.T)]
+    where = np.argwhere(adapter(draws).to_host(draws))
+    counts = adapter(draws).to_host(draws)[tuple(where.T)]
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
-    with dispatch.chosen(draws):
+    with adapter(draws).use_device(draws):
         keys, counts = (_like(draws, a) for a in (keys, counts))
     return dispatch.call("cell_excess", *dispatch.adopt(keys=keys, counts=counts), share, W, C)
 
@@ -131,7 +132,7 @@ def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any
     errors = cmfast.uncertainty.standard_error(M, of=of, clustered=clustered, strata=strata, n=n)
     (M,) = dispatch.adopt(M=M)
     exact = {"tol": 1e-13} if of == "bi" else {}
-    with dispatch.chosen(M):
+    with adapter(M).use_device(M):
         whole = M.sum(-3)
     P = cmfast.normalize(whole, of, on_failure="ignore", **exact)
     options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n}
@@ -235,7 +236,7 @@ def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any
     C, units = options["n_classes"], _paired_replicates.units_of(T._held)
     plan = _plan.plan(tuple(names), C, "present", 1, asked="T").plan
     found = _paired_replicates.errors(units, T._home, plan, C, None, clustered=T.n_clusters is not None)
-    return tuple(dispatch.sent(array, T._home) for array in found)  # from where they are used
+    return tuple(adapter(T._home).send(array, T._home) for array in found)  # from where they are used
 
 
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
