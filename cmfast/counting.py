@@ -349,7 +349,7 @@ def _sparse(
     for name, array in given.items():
         if array is not None and len(dispatch.shape_of(array)) != 1:
             validate.refuse(name, "of shape (n,) for a sparse matrix", f"shape {dispatch.shape_of(array)}")
-        if array is not None and adapter(array).device(array) != "cpu":
+        if array is not None and not adapter(array).is_on_host(array):
             validate.refuse(name, "on the host for a sparse matrix", f"on {adapter(array).device(array)}", TypeError)
     truth, guess = adapter(y_true).to_host(y_true), adapter(y_pred).to_host(y_pred)
     if n_classes is not None:

@@ -22,17 +22,20 @@ def total(x: Any) -> int:
     size = prod(dispatch.shape_of(x))
     if not size:
         return 0
-    with adapter(x).use_device(x):
-        low, high = adapter(x).extent(x)
-        if halves.fits(low, high, size):
-            return int(x.sum())
-        return (int((x >> halves.BITS).sum()) << halves.BITS) + int((x & (2**halves.BITS - 1)).sum())
+    if halves.fits(*adapter(x).extent(x), size):
+        return int(adapter(x).evaluate(lambda x: x.sum(), x))
+    high, low = adapter(x).evaluate(_sum_halves, x)
+    return int((high << halves.BITS) + low)
+
+
+def _sum_halves(x: Any) -> tuple[int, int]:
+    """Return the sums of the upper and of the lower halves of integers."""
+    return int((x >> halves.BITS).sum()), int((x & (2**halves.BITS - 1)).sum())
 
 
 def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
     """Return ``a + b`` of counts; raise OverflowError where a sum is above `most`. Synchronises the device."""
-    with adapter(a).use_device(a):
-        out = a + b
+    out = adapter(a).evaluate(lambda a, b: a + b, a, b)
     size = prod(dispatch.shape_of(out))
     low, high = adapter(out).extent(out) if size else (0, 0)
     if low < 0 or high > most:  # a sum of two counts that int64 does not hold is negative
@@ -47,15 +50,12 @@ def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
 def add_along(name: str, x: Any, axis: int, most: int = LARGEST) -> Any:
     """Return the sums of counts along an axis; raise OverflowError where one is above `most`. Synchronises."""
     n = dispatch.shape_of(x)[axis]
-    with adapter(x).use_device(x):
-        largest = adapter(x).extent(x)[1] if prod(dispatch.shape_of(x)) else 0
-        if largest * n <= most:
-            return x.sum(axis)
-    exact = np.asarray(adapter(x).to_host(x).astype(object).sum(axis))
-    if exact.max() > most:
-        _refuse_large(name, exact, most)
-    with adapter(x).use_device(x):
-        return x.sum(axis)
+    largest = adapter(x).extent(x)[1] if prod(dispatch.shape_of(x)) else 0
+    if largest * n > most:
+        exact = np.asarray(adapter(x).to_host(x).astype(object).sum(axis))
+        if exact.max() > most:
+            _refuse_large(name, exact, most)
+    return adapter(x).evaluate(lambda x: x.sum(axis), x)
 
 
 def check(name: str, x: Any, most: int = LARGEST) -> None:

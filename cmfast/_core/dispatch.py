@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import caller
-from cmfast._core.adapters import adapter, read_only
+from cmfast._core.adapters import KNOWN, adapter, read_only
 
 # Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
 SIZES = ("n_classes", "n_groups", "n_replicates")
@@ -97,7 +97,7 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
     """Run `op` where its arrays, adopted and validated, live."""
     first = arrays[0] if arrays[0] is not None else next(array for array in arrays if array is not None)
     try:
-        return adapter(first).call(op, arrays, options)
+        return (KNOWN.get(type(first)) or adapter(first)).call(op, arrays, options)
     except OverflowError as error:
         raise OverflowError(caller.named(str(error))) from error
     except MemoryError as error:

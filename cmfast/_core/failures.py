@@ -69,9 +69,8 @@ def report(
         return
     if isinstance(status, np.generic) and not status:  # one matrix without trouble: the common case, kept short
         return
-    with adapter(status).use_device(status):
-        if not bool(status.any()):
-            return
+    if not adapter(status).any(status):
+        return
     codes = adapter(status).to_host(status)
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"

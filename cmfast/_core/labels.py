@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -56,7 +57,7 @@ def warn_of_one_hot(y_true: Any, y_pred: Any) -> None:
         return
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
-            host = adapter(y[rows]).to_host(y[rows])
+            host = adapter(y).entry(y, rows)
             if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == shapes[0][1] - 1).all():
                 return
     n, C = shapes[0]
@@ -113,7 +114,7 @@ def whole(name: str, y: Any) -> Any:
     """Return floats as integers, checked to be whole numbers; anything else as it is."""
     if isinstance(y, _text.Coded) or adapter(y).dtype(y).kind != "f":
         return y
-    if adapter(y).device(y) != "cpu":
+    if not adapter(y).is_on_host(y):
         validate.refuse(name, "integers on a device", f"{validate.kind(y)}; convert them there", TypeError)
     values = adapter(y).to_host(y)
     with np.errstate(invalid="ignore"):
@@ -303,18 +304,22 @@ def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
     Where the truth is `ignored` nothing does, neither there nor among the predictions.
     """
     truth, guess = (adapter(y).unwrap(y) for y in (y_true, y_pred))
-    if adapter(truth).device(truth) == "cpu":
+    if adapter(truth).is_on_host(truth):
         truth, guess = (adapter(y).to_host(y) for y in (truth, guess))
         if truth.shape != guess.shape and ignored is not None:
             truth, guess = np.broadcast_arrays(truth, guess)
         return _occurring(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
     if ignored is not None:
-        with adapter(truth).use_device(truth):
-            if truth.shape != guess.shape:
-                truth, guess = truth + guess * 0, guess + truth * 0
-            seen = truth != ignored
-            truth, guess = truth[seen], guess[seen]
+        truth, guess = adapter(truth).evaluate(partial(_leave_out, ignored), truth, guess)
     return sorted({value for y in (truth, guess) for value in adapter(y).unique(y)[0].tolist()})
+
+
+def _leave_out(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
+    """Return both without samples whose truth is `ignored`."""
+    if truth.shape != guess.shape:
+        truth, guess = truth + guess * 0, guess + truth * 0
+    seen = truth != ignored
+    return truth[seen], guess[seen]
 
 
 def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
@@ -348,7 +353,7 @@ def tabulated(
     """
     y_true, y_pred, weight, groups = arrays.values()
     shape = dispatch.shape_of(y_true)
-    if 0 in shape or adapter(y_true).unwrap(y_true) is not y_true or adapter(y_true).device(y_true) != "cpu":
+    if 0 in shape or adapter(y_true).unwrap(y_true) is not y_true or not adapter(y_true).is_on_host(y_true):
         return None
     ends = [adapter(y).extent(y) for y in (y_true, y_pred)]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
@@ -370,15 +375,14 @@ def placed(y: Any, classes: list[int], ignored: int | None = None) -> Any:
     """Return integers as places among `classes`, in few bytes; NOWHERE for others and `ignored`."""
     array = adapter(y).unwrap(y)
     index = {value: k for k, value in enumerate(classes) if value != ignored}
-    if adapter(array).device(array) == "cpu":
+    if adapter(array).is_on_host(array):
         out = adapter(array).from_host(_placed(adapter(array).to_host(array), classes, index), array)
     else:
         values, codes = adapter(array).unique(array)
         host = np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64)
         places = adapter(array).send(host, array)
-        with adapter(array).use_device(array):
-            out = places[codes]
-    return out if array is y else y.copy(data=out)  # which has named axes
+        out = adapter(array).evaluate(lambda places, codes: places[codes], places, codes)
+    return adapter(y).rewrap(out, y)
 
 
 def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:

@@ -72,7 +72,7 @@ def real(**arrays: Any) -> None:
 
 
 def _real(name: str, array: Any) -> None:
-    if array.dtype in REALS:
+    if type(array) is np.ndarray and array.dtype in REALS:
         return  # the short way
     dtype = adapter(array).dtype(array)
     if dtype.kind not in "buif" or dtype.itemsize > 8:
@@ -154,7 +154,7 @@ def samples_last(*, sized: bool, **arrays: Any) -> str | None:
 def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
     for name, array in arrays.items():
-        if array.dtype not in REALS:
+        if type(array) is not np.ndarray or array.dtype not in REALS:
             _real(name, array)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():

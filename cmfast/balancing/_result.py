@@ -57,8 +57,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
     @property
     def kept(self) -> Any:
         """Which bins are not left out, an array of bool, shape (n,)."""
-        with adapter(self.reason).use_device(self.reason):
-            return self.reason == 0
+        return adapter(self.reason).evaluate(lambda reason: reason == 0, self.reason)
 
     def _parts(self) -> dict[str, str]:
         found = np.bincount(adapter(self.reason).to_host(self.reason), minlength=len(REASONS)).tolist()

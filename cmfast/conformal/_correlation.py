@@ -111,9 +111,13 @@ class CcmCounts(Counts):
         """Labels in a set on average: float64, shape (...)."""
         G = adapter(self.G).unwrap(self.G)
         every = adapter(G).send(np.eye(self.n_classes, dtype=np.int64), G)
-        with adapter(G).use_device(G), np.errstate(invalid="ignore"):
+
+        def mean(G: Any, every: Any, n: Any) -> Any:
             hits = (G * every).sum(-1).sum(-1)
-            return adapter(hits).to_float64(hits) / adapter(self.n).unwrap(self.n)
+            return adapter(hits).cast(hits, np.float64) / n
+
+        with np.errstate(invalid="ignore"):
+            return adapter(G).evaluate(mean, G, every, adapter(self.n).unwrap(self.n))
 
     def _ratios(self, kind: str, undefined: float = np.nan) -> tuple[Any, Any]:
         n, G = dispatch.adopt(n=self.n, G=self.G)

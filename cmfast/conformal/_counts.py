@@ -34,7 +34,7 @@ class Counts(State):
             exact = adapter(array).dtype(array) == np.int64
             if type(array) is not type(x) or not exact:
                 bare = adapter(array).unwrap(array)
-                object.__setattr__(self, name, array if exact else adapter(bare).to_int64(bare))
+                object.__setattr__(self, name, array if exact else adapter(bare).cast(bare, np.int64))
         self._check_counts()
 
     def _check_counts(self) -> None:

@@ -51,8 +51,8 @@ class CoverageCounts(Counts):
             ``V / n``; NaN for a class without samples.
         """
         V, n = adapter(self.V).unwrap(self.V), adapter(self.n).unwrap(self.n)
-        with adapter(V).use_device(V), np.errstate(invalid="ignore"):
-            return adapter(V).to_float64(V) / n[..., None]
+        with np.errstate(invalid="ignore"):
+            return adapter(V).evaluate(lambda V, n: adapter(V).cast(V, np.float64) / n[..., None], V, n)
 
     def _parts(self) -> dict[str, str]:
         return {"counts": reading.shape(self.V), "empty": self.empty}

@@ -71,8 +71,7 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threa
         validate.real(u=u)
         per_row("u", u, rows)
         u = adapter(u).unwrap(u)
-        with adapter(u).use_device(u):
-            return 1.0 - adapter(u).to_float64(u)
+        return adapter(u).evaluate(lambda u: 1.0 - adapter(u).cast(u, np.float64), u)
     if isinstance(rng, np.random.Generator):
         drawn: np.ndarray = rng.random(rows)
         bare = adapter(P).unwrap(P)

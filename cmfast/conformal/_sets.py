@@ -96,9 +96,8 @@ class PredictionSets:
         array([0.5])
         """
         found = self.coverage_by_size(y, on_failure=on_failure)
-        with adapter(found.n).use_device(found.n), np.errstate(invalid="ignore"):
-            covered = found.covered.sum(-1)
-            return adapter(covered).to_float64(covered) / found.n.sum(-1)
+        with np.errstate(invalid="ignore"):
+            return adapter(found.n).evaluate(_share_of_sizes, found.covered, found.n)
 
     def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
         """Return how many sets there are of every size, and how many of them hold the label of their row.
@@ -147,6 +146,12 @@ class PredictionSets:
         return f"{text}; {(sizes == 0).mean():.2%} are empty"
 
 
+def _share_of_sizes(covered: Any, n: Any) -> Any:
+    """Return the share of rows that are covered, of any size of sets."""
+    total = covered.sum(-1)
+    return adapter(total).cast(total, np.float64) / n.sum(-1)
+
+
 def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
     """Return what a file says was done about empty sets; the first versions did not write it, and meant the default."""
     found: EmptySets = parts.get("empty", "allow")
@@ -158,9 +163,12 @@ def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
 def _mask(words: Array, *, n_classes: int) -> Array:
     shape = dispatch.shape_of(words)
     places = adapter(words).send(np.arange(WORD), words)
-    with adapter(words).use_device(words):
+
+    def unpack(words: Any, places: Any) -> Any:
         bits = (words.reshape(*shape, 1) >> places) & 1
         return bits.reshape(*shape[:-1], shape[-1] * WORD)[..., :n_classes] != 0
+
+    return adapter(words).evaluate(unpack, words, places)
 
 
 def _sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
@@ -367,4 +375,5 @@ def _limits(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> An
     if not (fits and broadcast and (len(shape) > len(batch) and shape[len(batch)])):
         validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}")
     *outer, alphas = shape[: len(batch) + 1]
-    return q.reshape(*outer, alphas, *((1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)))
+    core_shape = (1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)
+    return adapter(q).reshape(q, (*outer, alphas, *core_shape))

@@ -93,8 +93,7 @@ def _of_integers(x: Array, dtype: np.dtype[Any], span: int) -> Codes:
     if least >= 0 and most < span:
         return Codes(x, list(range(most + 1)))
     if most - least < span and dtype.kind == "i" and dtype.itemsize > 1:  # so the type holds every distance
-        with adapter(x).use_device(x):
-            return Codes(x - least, list(range(least, most + 1)))
+        return Codes(adapter(x).evaluate(lambda x: x - least, x), list(range(least, most + 1)))
     values, codes = adapter(x).unique(x)
     return Codes(codes, values.tolist())
 

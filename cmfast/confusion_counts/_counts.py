@@ -659,6 +659,5 @@ class ConfusionCounts(State, Generic[ArrayT]):
 def _samples_in(held: Held) -> float:
     """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
     M: Any = held.whole()
-    with adapter(M).use_device(M):
-        total: float = M.sum().item()
+    total: float = adapter(M).evaluate(lambda M: M.sum().item(), M)
     return total

@@ -75,8 +75,7 @@ def add_matrix(held: Held, M: Array, most: int) -> Held:
     most += held.most
     if most > addition.LARGEST and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
         return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
-    with adapter(M).use_device(M):
-        return held._replace(matrix=held.matrix + M, most=most)
+    return held._replace(matrix=adapter(M).evaluate(lambda a, b: a + b, held.matrix, M), most=most)
 
 
 def looked_at(held: Held) -> Held:
@@ -101,8 +100,8 @@ def one_of(held: Held, place: int) -> Held:
     """Return the counts of the group at `place`, in memory of their own."""
     C, M = len(held.axis.labels), held.whole()
     every = [list(range(C))] * 2
-    with adapter(M).use_device(M):
-        return Held(held.axis, None, adapter(M[place]).scatter(M[place], (C, C), every, every))
+    one = adapter(M).evaluate(lambda M: adapter(M).scatter(M[place], (C, C), every, every), M)
+    return Held(held.axis, None, one)
 
 
 def for_two(held: Held, positive: int) -> tuple[Held, int]:

@@ -85,10 +85,10 @@ def of_columns(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Arr
     sizes = [max(len(column.values), 1) for column in columns]
     if math.prod(sizes) >= 2**62:
         validate.fail("groups: there are more combinations of their labels than int64 holds", OverflowError)
-    number, *others = (adapter(y).send(column.codes.reshape(-1), y) for column in columns)
+    number, *others = (adapter(y).send(adapter(column.codes).flatten(column.codes, 0), y) for column in columns)
     for size, codes in zip(sizes[1:], others, strict=True):
-        with adapter(number).use_device(number):
-            number = adapter(number).to_int64(number) * size + codes
+        number = adapter(number).cast(number, np.int64)
+        number = adapter(number).evaluate(lambda number, codes, size=size: number * size + codes, number, codes)
     found, number = _occurring(number, math.prod(sizes))
     labelled = [_labelled(*pair) for pair in zip(columns, np.unravel_index(found, sizes), strict=True)]
     rows = np.stack([places for _, places in labelled], axis=1)

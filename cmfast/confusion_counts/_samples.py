@@ -89,7 +89,7 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
     if not integers or adapter(arrays[0]).device(arrays[0]) != adapter(M).device(M):
         return None
     options = {"n_classes": len(held.axis.labels), "labels": None, "n_groups": None, "num_threads": None}
-    flat = [y if len(y.shape) == 1 else y.reshape(-1) for y in arrays]
+    flat = [y if len(y.shape) == 1 else adapter(y).flatten(y, 0) for y in arrays]
     part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
     if outside is not None:
         return None
@@ -103,7 +103,7 @@ def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | N
         return None
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": weight}
     adopted = dispatch.adopt(optional=("sample_weight",), **given)
-    if adapter(adopted[0]).device(adopted[0]) != "cpu":
+    if not adapter(adopted[0]).is_on_host(adopted[0]):
         return None
     return [None if y is None else adapter(y).to_host(y) for y in adopted]
 
@@ -131,7 +131,7 @@ def _counted_ids(
 def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _Samples:
     """Return samples in a line, whose shapes agree."""
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred, sample_weight=weight)
-    flat = [None if x is None else x.reshape(-1) for x in (y_true, y_pred, weight)]
+    flat = [None if x is None else adapter(x).flatten(x, 0) for x in (y_true, y_pred, weight)]
     return _Samples(flat[0], flat[1], flat[2], shape)
 
 

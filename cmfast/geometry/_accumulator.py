@@ -193,7 +193,7 @@ class CellAccumulator:
     def _storable(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
         """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
         _, extent = ranges or ((), ())
-        here = all(adapter(part.counts).device(part.counts) == "cpu" and part._table is None for part in parts)
+        here = all(adapter(part.counts).is_on_host(part.counts) and part._table is None for part in parts)
         return here and math.prod(extent) << self._tag < 2**63 - 1
 
 
@@ -272,7 +272,7 @@ def count_in_parts(
     for start in range(0, n, PART):
         part = slice(start, min(start + PART, n))
         ranges = found._held.ranges
-        points = X[part], y_true[part], y_pred[part]
+        points = X[part, :], y_true[part], y_pred[part]
         found._add(_binning.count(*points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:
             report(part.stop, n)

@@ -109,8 +109,7 @@ def heights(
     validate.per_point(n, weights=weights, groups=groups)
     grid = as_grid(grid, m)
     if split is not None:
-        with adapter(X).use_device(X):
-            weights = split(weights)
+        weights = adapter(X).evaluate(split, weights)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -140,7 +139,7 @@ def classes_of(
 ) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
     options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
-    counted = Counted(*dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options))
+    counted = Counted(*dispatch.call("cell_counts", X[:0, :], y_true, y_pred, n_classes=n_classes, **options))
     if counted.outside is not None:
         refuse_outside(Outside(*counted.outside))
     return checked_classes(Binned(*counted.binned).n_classes)

@@ -150,24 +150,21 @@ class CellCounts(State, Generic[ArrayT]):
     def labels(self) -> ArrayT:
         """Label of every triple: int64, shape (K,)."""
         tags: Any = self._decoded()[1]
-        with adapter(tags).use_device(tags):
-            found: ArrayT = tags >> bits_of(self.n_classes)
+        found: ArrayT = adapter(tags).evaluate(lambda tags: tags >> bits_of(self.n_classes), tags)
         return found
 
     @property
     def predictions(self) -> ArrayT:
         """Prediction of every triple: int64, shape (K,)."""
         tags: Any = self._decoded()[1]
-        with adapter(tags).use_device(tags):
-            found: ArrayT = tags & ((1 << bits_of(self.n_classes)) - 1)
+        found: ArrayT = adapter(tags).evaluate(lambda tags: tags & ((1 << bits_of(self.n_classes)) - 1), tags)
         return found
 
     @property
     def n_points(self) -> int:
         """Points that were counted, without those left out."""
         counts: Any = self.counts
-        with adapter(counts).use_device(counts):
-            return int(counts.sum())
+        return int(adapter(counts).evaluate(lambda counts: counts.sum(), counts))
 
     @property
     def key_bits(self) -> int:

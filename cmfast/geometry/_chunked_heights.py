@@ -61,13 +61,16 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
     validate.per_point(n, weights=weights)
     as_grid(grid, m)
     top, step = 0.0, max(1, PART // m)
-    with adapter(X).use_device(X), np.errstate(over="ignore", invalid="ignore"):
-        origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))
+    origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))
+
+    def largest(X: Any, weights: Any) -> float:
+        inside = (abs((X.astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
+        return float((abs(halves.finite(weights.astype(np.float64))) * inside).max())  # synchronises
+
+    with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, step):
             some = slice(start, start + step)
-            inside = (abs((X[some].astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
-            found = abs(halves.finite(weights[some].astype(np.float64))) * inside
-            top = max(top, float(found.max()))  # synchronises
+            top = max(top, adapter(X).evaluate(largest, X[some], weights[some]))
     return top
 
 
@@ -77,10 +80,9 @@ def _sums(
     split = None if weights is None else partial(_columns, top=top)
     found = _binning.heights(X, weights, groups, split=split, **options)
     values = found.values
-    with adapter(values).use_device(values):
-        columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
-        if weights is not None and top is None:
-            columns = halves.carried(*columns)
+    columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
+    if weights is not None and top is None:
+        columns = adapter(values).evaluate(halves.carried, *columns)
     return _Part(Runs(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
 
 
@@ -100,8 +102,7 @@ def _joined(parts: list[_Part]) -> _Part:
 def _both(a: _Part, b: _Part) -> _Part:
     runs = merged(a.runs, b.runs, bits_of(a.n_groups))
     if len(runs.columns) == 2:
-        with adapter(runs.keys).use_device(runs.keys):
-            runs = runs._replace(columns=halves.carried(*runs.columns))
+        runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carried, *runs.columns))
     return _Part(runs, a.n_groups, a.n_dropped + b.n_dropped)
 
 
@@ -126,10 +127,8 @@ def _finished(found: _Part, grid: Grid, kind: Any, top: float | None, on_failure
 
 def _integers(low: Any, high: Any) -> Any:
     """Return the sums of integers from those of their halves."""
-    with adapter(low).use_device(low):
-        values, good = halves.join(low, high)
-        fits = bool(good.all())  # synchronises
-    if not fits:
+    values, good = adapter(low).evaluate(halves.join, low, high)
+    if not adapter(good).evaluate(lambda good: bool(good.all()), good):  # synchronises
         pairs = zip(adapter(low).to_host(low).tolist(), adapter(high).to_host(high).tolist(), strict=True)
         worst = max(((b << halves.BITS) + a for a, b in pairs), key=abs)
         validate.fail(f"a sum of weights is {worst}, which int64 cannot hold", OverflowError)

@@ -219,8 +219,8 @@ def describe(
         pair_work=pair_work,
         weighting=tuple(w.name for w in weightings),
         status=codes[0] if single else codes,
-        normalized=out[1][0] if single else out[1],
-        upper=out[2][0] if single else out[2],
+        normalized=out[1][0, ...] if single else out[1],
+        upper=out[2][0, ...] if single else out[2],
         **{name: float(x[0]) if single else x for name, x in arrays.items()},
     )
 

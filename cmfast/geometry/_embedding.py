@@ -77,9 +77,12 @@ def _are_finite(X: Array) -> bool:
     """Whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
     n, m = dispatch.shape_of(X)
     step = max(1, PART // m)
-    with adapter(X).use_device(X):
+
+    def are_finite(X: Array) -> bool:
         parts = (X[start : start + step] for start in range(0, n, step))
         return all(bool(((part < float("inf")) & (part > -float("inf"))).all()) for part in parts)  # synchronises
+
+    return bool(adapter(X).evaluate(are_finite, X))
 
 
 def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, num_threads: int | None) -> Array:
@@ -127,8 +130,9 @@ def reported(
     """Return what the kernel returned, NaN where no weighting exists; say what has no answer."""
     codes = outcomes(found, out)
     if not any(w.status.ok for w in found):  # where there are no points, no weight is used
-        with adapter(out[0]).use_device(out[0]):
-            out = (*(None if x is None else x + float("nan") for x in out[:-1]), out[-1])
+        *parts, status = out
+        none = adapter(parts[0]).evaluate(lambda *xs: tuple(None if x is None else x + np.nan for x in xs), *parts)
+        out = (*none, status)
     if known is not None:
         codes[codes == statuses(known)] = 0
     report(found, codes, on_failure)

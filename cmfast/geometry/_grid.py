@@ -60,7 +60,7 @@ class Grid(State):
         for name, value in (("origin", origin), ("width", width)):
             given: dict[str, Any] = {name: value}
             (adopted,) = dispatch.adopt(**given)
-            if adapter(adopted).device(adopted) != "cpu":
+            if not adapter(adopted).is_on_host(adopted):
                 validate.refuse(name, "on the host", f"an array on {adapter(adopted).device(adopted)}", TypeError)
             array = adapter(adopted).to_host(adopted)
             if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:

@@ -119,7 +119,7 @@ def _of_all(cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure,
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
     out, _ = weighted(cells, weights, bi, on_failure, num_threads, bounded=False)
-    return out[0] if is_list(weights) else out[0][0]
+    return out[0] if is_list(weights) else out[0][0, ...]
 
 
 def diagnose(

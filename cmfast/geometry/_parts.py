@@ -107,8 +107,7 @@ def _added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _sum(arrays: list[Any]) -> Any:
-    with adapter(arrays[0]).use_device(arrays[0]):
-        return sum(arrays[1:], arrays[0])
+    return adapter(arrays[0]).evaluate(lambda *arrays: sum(arrays[1:], arrays[0]), *arrays)
 
 
 def _rounded(
@@ -122,7 +121,7 @@ def _rounded(
     bounded: bool,
 ) -> tuple[tuple[Any, ...], list[Weighting]]:
     M = whole.matrix
-    nothing = M.reshape(-1)[:0]
+    nothing = adapter(M).flatten(M, 0)[:0]
     out = dispatch.call("gcm", nothing, nothing, M, *fixed, *sums, step="round", bounded=bounded)
     found = tables(M, weights, bi)
     return reported(out, found, on_failure), found
@@ -132,7 +131,7 @@ def _matrices(
     whole: _Whole, sums: tuple[Any, ...], fixed: list[Any], weights: Any, bi: dict[str, Any], on_failure: OnFailure
 ) -> Any:
     out, _ = _rounded(whole, sums, fixed, weights, bi, on_failure, bounded=False)
-    return out[0] if is_list(weights) else out[0][0]
+    return out[0] if is_list(weights) else out[0][0, ...]
 
 
 def _shapes(part: CellCounts) -> tuple[Shapes, Any]:

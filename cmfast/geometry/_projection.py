@@ -269,19 +269,19 @@ def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
         # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
         noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(X)[1]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
-    return Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+    return Projection(axes.mean, axes.components[:m, :], axes.explained_variance_ratio[:m])
 
 
 def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
     """Return `X` on its principal axes, as :func:`axes_of` has them."""
     kept = axes_of(X, m, keep_all=keep_all)
-    m = len(kept.components)
+    m = dispatch.shape_of(kept.components)[0]
     n = dispatch.shape_of(X)[0]
-    if n * m * 8 <= MOST_PROJECTED or adapter(X).device(X) != "cpu":  # nothing leaves a device
+    if n * m * 8 <= MOST_PROJECTED or not adapter(X).is_on_host(X):  # nothing leaves a device
         return kept.transform(X, num_threads=num_threads)
     with Scratch() as out:
         rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
         for start in range(0, n, rows):
-            part = kept.transform(X[start : start + rows], num_threads=num_threads)
+            part = kept.transform(X[start : start + rows, :], num_threads=num_threads)
             out.append(adapter(part).to_host(part))
         return adapter(X).from_host(out.mapped(), X)

@@ -37,8 +37,8 @@ def spread(X: Array, num_threads: int | None) -> Spread:
 def moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
     """Return the sums over points that Scott's rule needs: integers, which add up over parts of the points."""
     options = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
-    sums: list[list[int]] = dispatch.call("column_moments", X, **options, num_threads=num_threads).tolist()
-    return sums
+    sums = dispatch.call("column_moments", X, **options, num_threads=num_threads)
+    return adapter(sums).to_host(sums).tolist()  # type: ignore[no-any-return]
 
 
 class Columns:
@@ -129,7 +129,7 @@ class Columns:
     def occupancy(self, wanted: float) -> list[float]:
         """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
         origin, scott = read_only(self.low), np.array(self.scott(None))
-        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // SAMPLE))]
+        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // SAMPLE)), :]
         varying = self.high > self.low
 
         def widths(power: float) -> list[float]:
@@ -141,8 +141,7 @@ class Columns:
             grid = {"origin": origin, "inverse": read_only(1.0 / np.array(widths(power)))}
             options: dict[str, Any] = {"n_groups": None, "num_threads": self.num_threads}
             found = dispatch.call("sparse_histogram", sample, None, None, **grid, **options)
-            with adapter(found[1]).use_device(found[1]):
-                number, together = float(found[1].sum()), float((found[1] * (found[1] - 1)).sum())
+            number, together = adapter(found[1]).evaluate(_pairs, found[1])
             return float(1.0 + (self.n - 1) * together / max(number * (number - 1.0), 1.0))
 
         narrow, wide = -float(HALVINGS), float(HALVINGS)
@@ -150,6 +149,11 @@ class Columns:
             middle = (narrow + wide) / 2
             narrow, wide = (middle, wide) if companions(middle) < wanted else (narrow, middle)
         return widths(wide)
+
+
+def _pairs(counts: Any) -> tuple[float, float]:
+    """Return the number of points, and of ordered pairs of them in one cell; synchronises the device."""
+    return float(counts.sum()), float((counts * (counts - 1)).sum())
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

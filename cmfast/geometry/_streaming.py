@@ -97,15 +97,14 @@ class PcaAccumulator:
         mean, components, ratio = (adapter(x).to_host(x) for x in found[:3])
         n_dropped, first = found[3:]
         _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
-        part: tuple[int, int, Any, Any, Any] = (n_rows - n_dropped, n_dropped, mean, None, X[:0])
+        part: tuple[int, int, Any, Any, Any] = (n_rows - n_dropped, n_dropped, mean, None, X[:0, :])
         if part[0]:
-            with adapter(X).use_device(X):
-                along = dispatch.call("project", X, *found[:2], num_threads=num_threads)[:, :1]
-            along = adapter(along).to_host(along)
+            along = dispatch.call("project", X, *found[:2], num_threads=num_threads)
+            along = adapter(along).entry(along, (slice(None), slice(1)))
             shares = ratio / ratio[0] if ratio[0] > 0 else ratio
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
                 largest = np.square(along[~np.isnan(along)]).sum()
-                part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0])
+                part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0, :])
         with self._guard.lock:
             self._check_columns(n)  # another thread may have brought the first points meanwhile
             self._held = _joined("X", self._held, part)

@@ -132,7 +132,7 @@ def collapse(
     shape = dispatch.shape_of(bare)
     rows, columns = (adapter(bare).send(part.reshape(-1), bare) for part in np.meshgrid(codes, codes, indexing="ij"))
     options = {"n_classes": len(names), "labels": None, "n_groups": None, "ignored": None, "num_threads": num_threads}
-    weight = bare.reshape((*shape[:-2], C * C))
+    weight = adapter(bare).flatten(bare, len(shape) - 2)
     matrix, status, _ = dispatch.call("confusion_matrix", rows, columns, weight, None, **options)
     failures.report(status, on_failure, failed="matrices not collapsed")
     return Collapsed(adapter(M).name_dimensions("(C,C)->(K,K)", (M,), matrix), names)

@@ -30,9 +30,13 @@ def _run(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(classes, C, "classes")
+    found: list[Any]
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
     failures.report(status, on_failure, failed="matrices left out")
-    return [part if chosen is None else part[..., list(chosen), :, :] for part in found]
+    if chosen is None:
+        return found
+    some = list(chosen)
+    return [adapter(part).evaluate(lambda part: part[..., some, :, :], part) for part in found]
 
 
 @overload

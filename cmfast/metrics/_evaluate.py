@@ -109,8 +109,11 @@ def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] 
     """Return the results in the order of the names; of a metric per class those of `labels`."""
     if labels is not None:
         first = layout.plan.scalars
-        with adapter(found[0]).use_device(found[0]):
-            found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
+        chosen = list(labels)
+        found = [
+            part if place < first else adapter(part).evaluate(lambda part: part[..., chosen], part)
+            for place, part in enumerate(found)
+        ]
     return found if len(found) == 1 == len(layout.places) else [found[place] for place in layout.places]
 
 

@@ -82,7 +82,9 @@ def summed(
         check(len(listed), listed)
         arrays["y_true"] = _labels.placed(arrays["y_true"], listed, ignored)
         arrays["y_pred"] = _labels.placed(arrays["y_pred"], listed)
-        _leave_out(*(adapter(arrays[name]).unwrap(arrays[name]) for name in ("y_true", "y_pred")))
+        given = arrays["y_true"]
+        truth, guess = (adapter(arrays[name]).unwrap(arrays[name]) for name in ("y_true", "y_pred"))
+        arrays["y_true"] = adapter(given).rewrap(adapter(truth).evaluate(_leave_out, truth, guess), given)
         return _of(arrays, n_classes=len(listed), ignored=_labels.NOWHERE, **counting), listed
     if n_classes is None:
         return _of_integers(arrays, ignored, options, check, counting)
@@ -90,10 +92,9 @@ def summed(
     return _of(arrays, n_classes=n_classes, ignored=ignored, **counting), None
 
 
-def _leave_out(truth: Any, guess: Any) -> None:
-    """Let a truth count nowhere, in place, where what was predicted is none of the classes."""
-    with adapter(truth).use_device(truth):
-        truth[guess < 0] = _labels.NOWHERE
+def _leave_out(truth: Any, guess: Any) -> Any:
+    """Return the truth, NOWHERE where what was predicted is none of the classes."""
+    return truth - (truth - _labels.NOWHERE) * (guess < 0)
 
 
 def _of_chunks(
@@ -130,14 +131,17 @@ def _of_part(
 
 def diagonal_of(sums: Margins[Any]) -> Any:
     """Return the diagonal, below 0 where the sums are INVALID: those of integers are 0 there, which has metrics."""
-    d, status = sums.diagonal, sums.status
-    if lazy.is_lazy(status) or not np.any(adapter(status).to_host(status)):  # sums over chunks raise
-        return d
-    d, status = adapter(d).unwrap(d), adapter(status).unwrap(status)
-    with adapter(d).use_device(d):
-        wrong = status != 0
-        spoilt = d - adapter(wrong).to_int64(wrong)[..., None]
-    return spoilt if type(spoilt) is type(sums.diagonal) else sums.diagonal.copy(data=spoilt)
+    given, status = sums.diagonal, sums.status
+    if lazy.is_lazy(status) or not adapter(status).any(status):  # sums over chunks raise
+        return given
+    d, status = (adapter(x).unwrap(x) for x in (given, status))
+    return adapter(given).rewrap(adapter(d).evaluate(_spoil, d, status), given)
+
+
+def _spoil(d: Any, status: Any) -> Any:
+    """Return diagonals of sums, below 0 where these have failed."""
+    wrong = status != 0
+    return d - adapter(wrong).cast(wrong, np.int64)[..., None]
 
 
 def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any], Any]:
@@ -357,17 +361,15 @@ def _as_they_are(arrays: dict[str, Any], ignored: int | None, counting: dict[str
 
 def _all_occur(sums: Margins[Any]) -> bool:
     """Whether every class occurs, as far as sums tell: bad weights hide it, and such as add up to nothing."""
-    t, p = (adapter(x).unwrap(x) for x in (sums.row_sums, sums.col_sums))
-    with adapter(t).use_device(t):
-        found = ((t != 0) | (p != 0)).reshape(-1, dispatch.shape_of(t)[-1])
-    return bool(adapter(found).to_host(found).any(0).all()) and not np.any(adapter(sums.status).to_host(sums.status))
+    t, p = (adapter(x).to_host(x) for x in (sums.row_sums, sums.col_sums))
+    found: Any = ((t != 0) | (p != 0)).reshape(-1, t.shape[-1])
+    return bool(found.any(0).all()) and not adapter(sums.status).any(sums.status)
 
 
 def _extreme(values: Array, which: str) -> int:
-    if adapter(values).device(values) == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
+    if adapter(values).is_on_host(values):  # torch has no maximum of most unsigned integers, NumPy has
         return int(getattr(adapter(values).to_host(values), which)())
-    with adapter(values).use_device(values):
-        return int(getattr(values, which)())  # synchronises
+    return int(adapter(values).evaluate(lambda x: getattr(x, which)(), values))  # synchronises
 
 
 def _largest_but(values: Array, ignored: int) -> int:

@@ -108,11 +108,15 @@ def threshold_matrices(
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
     failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
     if drop_ties:
-        with adapter(thresholds).use_device(thresholds):
-            keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
-            keep[:-1] = thresholds[1:] != thresholds[:-1]
-            thresholds, matrices = thresholds[keep], matrices[keep]
+        thresholds, matrices = adapter(thresholds).evaluate(_drop_repeated, thresholds, matrices)
     return ThresholdMatrices(thresholds, matrices)
+
+
+def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
+    """Return the last entry of every threshold."""
+    keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
+    keep[:-1] = thresholds[1:] != thresholds[:-1]
+    return thresholds[keep], matrices[keep]
 
 
 def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
@@ -145,10 +149,8 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
     if doubt is not None:
         failures.diagnose(doubt)
     if isinstance(pos_label, int):
-        with adapter(y_true).use_device(y_true):
-            positive = y_true == pos_label
-            occurs = bool(positive.any())
-        if not occurs:
+        positive = adapter(y_true).evaluate(lambda y: y == pos_label, y_true)
+        if not adapter(positive).any(positive):
             occurring = np.unique(adapter(y_true).to_host(y_true)).tolist()
             if len(occurring) > 1:
                 _refuse_absent(pos_label, occurring)
@@ -164,8 +166,7 @@ def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
 
 def _why(arrays: list[Any], index: tuple[int, ...]) -> str:
     """Say why the row of scores at `index` was left out."""
-    bare = (adapter(array).unwrap(array) for array in arrays if array is not None)
-    score, y, *weight = (adapter(array).to_host(array[index]) for array in bare)
+    score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
     wrong = np.flatnonzero((y < -1) | (y > 1))
     if wrong.size:
         where = f"y_true{values.place((*index, wrong[0]))}"

@@ -1,6 +1,8 @@
 """Importance-sampling estimates of confusion matrices under other distributions, and their effective sample sizes."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
@@ -12,7 +14,7 @@ from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, 
 from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
-from cmfast.normalizing._functions import divide_by_samples, unreached
+from cmfast.normalizing._functions import divide_by_samples, match_types, unreached
 from cmfast.scaling._reasons import OUT_OF_RANGE
 
 __all__ = ["TargetEstimate", "estimate_for_target"]
@@ -201,11 +203,9 @@ def estimate_for_target(
     arrays = dispatch.adopt(op="importance_weights", M=M, **{name: class_shares if target is None else target})
     batch = _check_shapes(name, *arrays)
     cells, wanted = map(adapter(arrays[0]).unwrap, arrays)
-    with adapter(cells).use_device(cells), np.errstate(all="ignore"):
-        if any(adapter(array).dtype(array) != np.float32 for array in (cells, wanted)):
-            cells, wanted = adapter(cells).to_float64(cells), adapter(wanted).to_float64(wanted)
-        found = _by_shares(cells, wanted, num_threads) if target is None else _by_cells(cells, wanted)
-        matrix, weights, size, status = _measure(cells, *found)
+    by = partial(_by_shares, num_threads=num_threads) if target is None else _by_cells
+    with np.errstate(all="ignore"):
+        matrix, weights, size, status = adapter(cells).evaluate(partial(_estimate, by), cells, wanted)
 
     def describe(index: tuple[int, ...]) -> str:
         M_of_it, wanted_of_it = (
@@ -235,6 +235,12 @@ def _check_shapes(name: str, M: Any, wanted: Any) -> tuple[int, ...]:
     return validate.batch(M=dispatch.shape_of(M)[:-2], **{name: leading})
 
 
+def _estimate(by: Callable[..., tuple[Any, ...]], cells: Any, wanted: Any) -> tuple[Any, ...]:
+    """Return matrix, weights, effective sample sizes and statuses, as `by` makes them of one type of floats."""
+    cells, wanted = match_types(cells, wanted)
+    return _measure(cells, *by(cells, wanted))
+
+
 def _by_shares(cells: Any, shares: Any, num_threads: int | None) -> tuple[Any, ...]:
     """Return matrix and weights for shares of the rows, and which are invalid, lack samples, leave the range."""
     options = {"method": "row", "num_threads": num_threads}
@@ -261,16 +267,16 @@ def _measure(cells: Any, matrix: Any, weights: Any, invalid: Any, lacking: Any, 
     With shares r of the estimate's total the size is ``1 / sum(r**2 / cells)``: the square of a sum of weights would
     leave the range first.
     """
-    total = _sum_cells(adapter(matrix).to_float64(matrix))
+    total = _sum_cells(adapter(matrix).cast(matrix, np.float64))
     lacking = lacking & ~invalid
     beyond = (beyond | (total == 0) | (total == math.inf)) & ~invalid & ~lacking
     status = invalid * int(Status.INVALID) + lacking * int(Status.INFEASIBLE) + beyond * int(Status.RANGE)
     matrix[status != 0] = math.nan
     weights[status != 0] = math.nan
-    shares = adapter(matrix).to_float64(matrix) / total[..., None, None]
+    shares = adapter(matrix).cast(matrix, np.float64) / total[..., None, None]
     divisors = cells + (cells == 0)
-    size = 1 / _sum_cells(shares * (shares / adapter(divisors).to_float64(divisors)))
-    return matrix, weights, size, adapter(status).to_int8(status)
+    size = 1 / _sum_cells(shares * (shares / adapter(divisors).cast(divisors, np.float64)))
+    return matrix, weights, size, adapter(status).cast(status, np.int8)
 
 
 def _sum_cells(x: Any) -> Any:
@@ -305,11 +311,10 @@ def _explain_failure(name: str, M: np.ndarray, wanted: np.ndarray) -> str:
 
 def _warn_of_few(size: Any) -> None:
     """Warn of estimates that are worth too few samples; synchronises the device."""
-    with adapter(size).use_device(size):
-        if not bool((size < FEW).any()):
-            return
     known = adapter(size).to_host(size)
     few = np.count_nonzero(known < FEW)
+    if not few:
+        return
     where = f"{few} of {known.size} estimates are" if known.ndim else "the estimate is"
     least = f"{'smallest ' * bool(known.ndim)}effective sample size {np.nanmin(known):.3g}"
     failures.diagnose(

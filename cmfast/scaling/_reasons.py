@@ -17,9 +17,9 @@ SHOWN = 600.0  # between logarithms of cells that are looked at for a reason
 OUT_OF_RANGE = "a weight leaves the range of the result"
 
 
-def unnormalised(M: Any) -> str:
+def unnormalised(M: np.ndarray) -> str:
     """Say what is wrong with a matrix that :func:`normalize` or :func:`importance_weights` gave NaN."""
-    return values.bad(M=adapter(M).to_host(M)) or OUT_OF_RANGE
+    return values.bad(M=M) or OUT_OF_RANGE
 
 
 def unscaled(

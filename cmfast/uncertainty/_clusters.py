@@ -8,7 +8,7 @@ import numpy as np
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast.metrics import _plan
-from cmfast.uncertainty._results import Interval
+from cmfast.uncertainty._results import Interval, normal_interval
 from cmfast.uncertainty._unfit import report
 
 LABELS = "biuSU"  # kinds of arrays that name strata
@@ -71,11 +71,10 @@ def intervals(
         return made
     *spread, _ = _errors(M, parts, layout, options["n"], options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
-    with adapter(M).use_device(M):
-        return [
-            one._replace(low=one.estimate - z * error, high=one.estimate + z * error, standard_error=error)
-            for one, error in zip(made, (spread[place] for place in layout.places), strict=True)
-        ]
+    return [
+        normal_interval(one.estimate, spread[place], z)._replace(n_undefined=one.n_undefined)
+        for one, place in zip(made, layout.places, strict=True)
+    ]
 
 
 def errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:

@@ -172,7 +172,7 @@ def _are_carried_by_few(
     names = tuple(name for name in found if (form := find(name)) is not None and not form.per_class)
     if method not in CARRIED or not names or not are_counts.any() or sparse.is_sparse(M):
         return {}
-    if adapter(M).device(M) != "cpu":
+    if not adapter(M).is_on_host(M):
         return {}
     host = np.where(are_counts[..., None, None], np.asarray(adapter(M).to_host(M), np.float64), 0.0)
     layout = _plan.plan(names, host.shape[-1], "present", 1, asked="M")

@@ -41,7 +41,7 @@ def counted(
     codes = dict(zip(given, (column.codes for column in columns), strict=True))
     dispatch.adopt(**codes)
     shape = validate.same_shape(**codes)
-    columns = [column._replace(codes=column.codes.reshape(-1)) for column in columns]
+    columns = [column._replace(codes=adapter(column.codes).flatten(column.codes, 0)) for column in columns]
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
             _check_ids(name, column, len(axis.labels))
@@ -88,18 +88,23 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
 
 def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of the numbers that labels and units came with, on the host, in no order."""
-    n, (truth, first, second) = samples.n, (adapter(column.codes).to_int64(column.codes) for column in samples.columns)
+    n, (truth, first, second) = (
+        samples.n,
+        (adapter(column.codes).cast(column.codes, np.int64) for column in samples.columns),
+    )
     n_units = len(samples.place)
-    with adapter(truth).use_device(truth):
-        row = truth if samples.unit is None else adapter(samples.unit).to_int64(samples.unit) * n + truth
-        if n_units * n**3 <= max(DENSE, 4 * len(truth)):
-            table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
-            dense = adapter(table).to_host(table).reshape(-1)
-            keys = np.flatnonzero(dense)
-            return keys, dense[keys]
-        keys = (row * n + first) * n + second
-        keys = adapter(keys).to_host(keys)
-    return sorted_cells(keys, np.ones(len(keys), np.int64))
+    row = truth
+    if samples.unit is not None:
+        unit = adapter(samples.unit).cast(samples.unit, np.int64)
+        row = adapter(truth).evaluate(lambda unit, truth: unit * n + truth, unit, truth)
+    if n_units * n**3 <= max(DENSE, 4 * dispatch.shape_of(truth)[0]):
+        table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
+        dense = adapter(table).to_host(table).reshape(-1)
+        cells = np.flatnonzero(dense)
+        return cells, dense[cells]
+    keys = adapter(row).evaluate(lambda row, first, second: (row * n + first) * n + second, row, first, second)
+    host = adapter(keys).to_host(keys)
+    return sorted_cells(host, np.ones(len(host), np.int64))
 
 
 def _labelled(samples: _Samples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool) -> Held:

@@ -49,6 +49,17 @@ class Interval(NamedTuple):
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
 
 
+def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
+    """Return the interval of `z` standard errors on both sides; no replicate of it was undefined."""
+
+    def ends(estimate: Any, error: Any) -> tuple[Any, ...]:
+        none = (error != error) & (error == error)  # noqa: PLR0124
+        return estimate - z * error, estimate + z * error, none
+
+    low, high, none = adapter(estimate).evaluate(ends, estimate, error)
+    return Interval(estimate, low, high, error, none)
+
+
 @reading.computable
 @dataclass(eq=False, repr=False)  # as one dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):
@@ -138,18 +149,18 @@ class Posterior(NamedTuple):
     @property
     def mean(self) -> Any:
         """Mean of the draws."""
-        return self.draws.mean(-1)
+        return adapter(self.draws).evaluate(lambda draws: draws.mean(-1), self.draws)
 
     @property
     def standard_deviation(self) -> Any:
         """Standard deviation of the draws."""
-        return self.draws.std(-1)
+        return adapter(self.draws).evaluate(lambda draws: draws.std(-1), self.draws)
 
     def probability(self, above: float) -> Any:
         """Return the probability that the metric is greater than a number."""
         above = validate.finite("above", above)
-        with adapter(self.draws).use_device(self.draws):
-            return (self.draws > above).sum(-1) / max(1, self.draws.shape[-1])
+        size = max(1, self.draws.shape[-1])
+        return adapter(self.draws).evaluate(lambda draws: (draws > above).sum(-1) / size, self.draws)
 
     def _parts(self) -> dict[str, str]:
         return {"draws": reading.shape(self.draws, 1), "mean": reading.numbers(self.mean)}

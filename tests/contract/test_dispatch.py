@@ -151,12 +151,12 @@ def test_two_devices():
         def __init__(self, device):
             self.device = device
 
-    adapters._by_class[Array] = Fake()
+    adapters.KNOWN[Array] = Fake()
     try:
         with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
             cmfast.overlap(Array("cuda:0"), Array("cuda:1"))
     finally:
-        del adapters._by_class[Array]
+        del adapters.KNOWN[Array]
 
 
 @pytest.mark.torch

@@ -25,7 +25,7 @@ def instances(code: str) -> list[str]:
 
 
 cuda_host.siblings(instances)
-adapters._by_class[cuda_host.ndarray] = import_module("cmfast._core.adapters._cupy").ADAPTER
+adapters.KNOWN[cuda_host.ndarray] = import_module("cmfast._core.adapters._cupy").ADAPTER
 
 
 def has_kernels(op: str, case: Any) -> bool:

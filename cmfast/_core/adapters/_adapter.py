@@ -1,14 +1,13 @@
 """What an array library supplies to take part, and what it gets by default: read this page to add one.
 
-A library whose arrays lie in the memory of the host supplies :meth:`Adapter.adopt`, :meth:`Adapter.to_host` and
+A library whose arrays are in the memory of the host supplies :meth:`Adapter.adopt`, :meth:`Adapter.to_host` and
 :meth:`Adapter.from_host`, in a module of this folder that ends with ``ADAPTER = ItsAdapter()``. One entry of `ADAPTERS`
-in the package finds it by the root module of its arrays, and one line in `tests/harness/backends.py` runs every op on
-it. Arrays on a device override what else needs that device. Outside this folder, adopted arrays are only indexed,
-compared and calculated with by operators, on their device; for everything else there is a method here.
+in the package finds it by the name of the library, and one line in `tests/harness/backends.py` runs every op on it. A
+library with arrays on devices overrides the methods that need the device. Outside this folder adopted arrays are passed
+on and indexed; any expression of them is a function that is given to :meth:`Adapter.evaluate`.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -25,8 +24,8 @@ class Adapter:
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return the argument `name` as an array for all other methods, without a copy where that is possible.
 
-        Raise TypeError where it is none, or would have to be moved to the host; with the cure. It may require gradients
-        if `op` propagates them.
+        Raise TypeError, with the cure, for anything else, and for what would have to be moved to the host. If `op`
+        propagates gradients, the array may require them.
         """
         raise NotImplementedError
 
@@ -35,7 +34,7 @@ class Adapter:
         raise NotImplementedError
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return an array of the memory of `x`, to which nobody else refers, on the device of `like`."""
+        """Return an array of the memory of `x`, to which nothing else refers, on the device of `like`."""
         raise NotImplementedError
 
     # What follows from these on the host.
@@ -50,10 +49,10 @@ class Adapter:
         del x
         return "cpu"
 
-    def use_device(self, x: Any) -> AbstractContextManager[Any]:
-        """Return a context in which expressions of `x` are calculated on its device."""
+    def is_on_host(self, x: Any) -> bool:
+        """Return whether `x` lies in the memory of the host."""
         del x
-        return nullcontext()
+        return True
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run `op` where its arrays live; those that are None stay None."""
@@ -62,42 +61,55 @@ class Adapter:
         return self._returned(kernel(op, "cpu")(*hosts, **options), like)
 
     def _returned(self, out: Any, like: Any) -> Any:
-        """Return what a kernel of the host returned with arrays of this library."""
+        """Return what was computed on the host, as arrays of this library."""
         if isinstance(out, tuple):
-            return tuple(self._returned(x, like) for x in out)
-        return self.from_host(np.asarray(out), like) if isinstance(out, np.ndarray | np.generic) else out
+            return tuple(self._shared(x, like) for x in out)
+        return self._shared(out, like)
+
+    def _shared(self, x: Any, like: Any) -> Any:
+        if not isinstance(x, np.ndarray | np.generic):
+            return x
+        host = np.asarray(x)
+        # What is read-only may be memory of an argument.
+        return self.from_host(host if host.flags.writeable else host.copy(), like)
+
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays that have the methods of NumPy's: an array, or several in a tuple."""
+        like = arrays[0]
+        return self._returned(function(*(None if x is None else read_only(self.to_host(x)) for x in arrays)), like)
 
     def check_agreement(self, arrays: dict[str, Any]) -> None:
         """Raise ValueError where names of rows, dimensions or coordinates contradict the match by position."""
 
     def send(self, x: Any, like: Any) -> Any:
-        """Return a copy of an ndarray on the device of `like`; an array of this library as it is."""
-        return self.from_host(np.array(x), like) if isinstance(x, np.ndarray) else x
+        """Return a copy of an array or scalar of NumPy on the device of `like`; an array of this library as it is."""
+        return self.from_host(np.array(x), like) if isinstance(x, np.ndarray | np.generic) else x
 
     def flatten(self, x: Any, n_batch: int) -> Any:
         """Return `x` with all axes after the first `n_batch` as one."""
-        return x.reshape(*x.shape[:n_batch], prod(x.shape[n_batch:]))
+        return self.reshape(x, (*x.shape[:n_batch], prod(x.shape[n_batch:])))
+
+    def reshape(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Return `x` with its entries in another shape."""
+        return x.reshape(shape)
+
+    def entry(self, x: Any, index: Any) -> np.ndarray:
+        """Return on the host what `x` has at `index`, which may be short of axes."""
+        one = self.evaluate(lambda x: x[index], x)
+        return self.to_host(one)
 
     def extent(self, x: Any) -> tuple[int, int]:
         """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
-        host = self.to_host(x)
-        return int(host.min()), int(host.max())
+        ends: tuple[int, int] = self.evaluate(lambda x: (int(x.min()), int(x.max())), x)
+        return ends
 
-    def to_int64(self, x: Any) -> Any:
-        """Return integers as int64; `x` itself if they are."""
-        return self._cast(x, np.int64)
+    def any(self, x: Any) -> bool:
+        """Return whether any entry of `x` is not zero; synchronises the device."""
+        return bool(self.evaluate(lambda x: x.any(), x))
 
-    def to_float64(self, x: Any) -> Any:
-        """Return integers as float64."""
-        return self._cast(x, np.float64)
-
-    def to_int8(self, x: Any) -> Any:
-        """Return integers as int8, the type of statuses."""
-        return self._cast(x, np.int8)
-
-    def _cast(self, x: Any, dtype: type) -> Any:
-        host = self.to_host(x)
-        return x if host.dtype == dtype else self.from_host(host.astype(dtype), x)
+    def cast(self, x: Any, dtype: type) -> Any:
+        """Return `x` as an array of a type of NumPy; `x` itself if it is one."""
+        return self.evaluate(lambda x: x.astype(dtype, copy=False), x)
 
     def unique(self, x: Any) -> tuple[np.ndarray, Any]:
         """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""
@@ -116,6 +128,11 @@ class Adapter:
     def unwrap(self, x: Any) -> Any:
         """Return the array inside of one with named axes; others as they are."""
         return x
+
+    def rewrap(self, data: Any, x: Any) -> Any:
+        """Return an array with the named axes of `x`, inside of which an array like `data` was."""
+        del x
+        return data
 
     def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
         """Return the result `out` with the axes that its letters in `signature` have in `arrays`."""

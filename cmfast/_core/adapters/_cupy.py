@@ -1,6 +1,6 @@
 """CuPy arrays, on their device and the caller's current stream. Kernels: ``cuda``."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,32 +28,32 @@ class CuPy(Adapter):
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
         """Return a copy on the device of `like`."""
-        with self.use_device(like):
+        with like.device:
             return module.library(like).asarray(x)
 
     def device(self, x: Any) -> str:
         """Return the name of the device of `x`."""
         return f"cuda:{x.device.id}"
 
-    def use_device(self, x: Any) -> AbstractContextManager[Any]:
-        """Return a context in which the device of `x` is the current one."""
-        device: AbstractContextManager[Any] = x.device
-        return device
+    def is_on_host(self, x: Any) -> bool:
+        """Return False: to look at values is to copy them."""
+        del x
+        return False
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the ``cuda`` kernel; 0-d results stay arrays: a number would have to wait for the device."""
         first = next(array for array in arrays if array is not None)
-        with self.use_device(first):
+        with first.device:
             return kernel(op, "cuda")(*arrays, **options)
 
-    def extent(self, x: Any) -> tuple[int, int]:
-        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
-        with self.use_device(x):
-            return int(x.min()), int(x.max())
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays, on the device of the first."""
+        with arrays[0].device:
+            return function(*arrays)
 
     def unique(self, x: Any) -> tuple[Any, Any]:
         """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""
-        with self.use_device(x):
+        with x.device:
             values = module.library(x).unique(x)
             codes = module.library(x).searchsorted(values, x)
         return values.get(), codes
@@ -61,14 +61,10 @@ class CuPy(Adapter):
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
         """Return zeros of `shape`, int64 or float64, with the entries `source` of `x` at `target`; a list per axis."""
         xp = module.library(x)
-        with self.use_device(x):
+        with x.device:
             out = xp.zeros(shape, "f8" if x.dtype.kind == "f" else "i8")
             out[tuple(map(xp.asarray, np.ix_(*target)))] = x[tuple(map(xp.asarray, np.ix_(*source)))]
         return out
-
-    def _cast(self, x: Any, dtype: type) -> Any:
-        with self.use_device(x):
-            return x.astype(dtype, copy=False)
 
 
 ADAPTER = CuPy()

@@ -1,7 +1,7 @@
 """NumPy arrays and whatever ``numpy.asarray`` takes: lists, pandas, Arrow, memory maps. Kernels: ``cpu``."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a who
 
 
 class NumPy(Adapter):
-    """How NumPy's arrays are taken, and whatever becomes one."""
+    """How NumPy's arrays are taken, and lists, columns and buffers, of which it makes arrays."""
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
@@ -28,7 +28,7 @@ class NumPy(Adapter):
         if isinstance(x, _text.Coded):
             return x
         if type(x) is not np.ndarray:
-            _refuse(name, x)
+            refuse(name, x)
             known = _columns.dictionary(name, x)
             if known is not None:
                 distinct, codes = known
@@ -74,6 +74,10 @@ class NumPy(Adapter):
             return out[()] if type(out) is np.ndarray and not out.ndim else out
         return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
 
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays."""
+        return function(*arrays)
+
     def to_host(self, x: Any) -> np.ndarray:
         """Return `x` itself; a scalar as an array."""
         return np.asarray(x)
@@ -87,9 +91,6 @@ class NumPy(Adapter):
         """Return `x` itself: there is one host."""
         del like
         return x
-
-    def _cast(self, x: Any, dtype: type) -> Any:
-        return x.astype(dtype, copy=False)
 
 
 def _converted(name: str, x: Any) -> np.ndarray:
@@ -116,7 +117,8 @@ def _converted(name: str, x: Any) -> np.ndarray:
     return _text.exact(name, x) if out.dtype.kind in "Of" and _text.are_integers(kinds) else out
 
 
-def _refuse(name: str, x: Any) -> None:
+def refuse(name: str, x: Any) -> None:
+    """Refuse what NumPy would take, but not as it is meant: masks, lazy values, sparse and device memory."""
     what = f"{type(x).__module__}.{type(x).__qualname__}"
     if isinstance(x, np.ma.MaskedArray):
         msg = f"{name} is a masked array, whose mask would be lost; fill or drop the masked values first"
@@ -134,10 +136,8 @@ def _refuse(name: str, x: Any) -> None:
         msg = f"{name} is a sparse {what}; give {name}.toarray()"
         raise TypeError(msg)
     if _on_a_device(x):
-        msg = f"{name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
-        raise TypeError(msg)
-    if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
-        msg = f"{name} is a {what}, for whose library cmfast has no adapter; give numpy.asarray({name})"
+        where = getattr(x, "device", "a device")
+        msg = f"{name} is a {what} on {where}; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
         msg = f"{name} must be an array, got {type(x).__name__}"

@@ -1,6 +1,7 @@
 """Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,8 @@ class Torch(Adapter):
         return torch.from_numpy(view).to(like.device)
 
     def send(self, x: Any, like: Any) -> Any:
-        """Return a copy of an ndarray on the device of `like`; a tensor as it is."""
-        return torch.tensor(x, device=like.device) if isinstance(x, np.ndarray) else x
+        """Return a copy of an array or scalar of NumPy on the device of `like`; a tensor as it is."""
+        return torch.tensor(x, device=like.device) if isinstance(x, np.ndarray | np.generic) else x
 
     def dtype(self, x: Any) -> np.dtype[Any]:
         """Return NumPy's dtype for that of `x`."""
@@ -94,6 +95,10 @@ class Torch(Adapter):
     def device(self, x: Any) -> str:
         """Return the name of the device of `x`."""
         return str(x.device)
+
+    def is_on_host(self, x: Any) -> bool:
+        """Return whether `x` lies in the memory of the host."""
+        return x.device.type == "cpu"  # type: ignore[no-any-return]
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
@@ -115,22 +120,18 @@ class Torch(Adapter):
             return _on_cuda(op, first.device, arrays, options)
         return super().call(op, arrays, options)
 
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of tensors."""
+        return function(*arrays)
+
     def extent(self, x: Any) -> tuple[int, int]:
         """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
         values = self.to_host(x) if x.dtype in _UNSIGNED else x  # of which torch does not know the least
         return int(values.min()), int(values.max())
 
-    def to_int64(self, x: Any) -> Any:
-        """Return integers as int64; `x` itself if they are."""
-        return x.long()
-
-    def to_float64(self, x: Any) -> Any:
-        """Return integers as float64; a quotient of two would be of float32."""
-        return x.double()
-
-    def to_int8(self, x: Any) -> Any:
-        """Return integers as int8, the type of statuses."""
-        return x.to(torch.int8)
+    def cast(self, x: Any, dtype: type) -> Any:
+        """Return `x` as a tensor of the type that NumPy calls so."""
+        return x.to(_TYPES[np.dtype(dtype)])
 
     def unique(self, x: Any) -> tuple[np.ndarray, Any]:
         """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""

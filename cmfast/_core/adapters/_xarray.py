@@ -4,8 +4,7 @@ Arrays of one call are matched by position. So those whose names or coordinates 
 """
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -103,9 +102,25 @@ class XArray(Adapter):
         """Return the array that is in `x`."""
         return x.data if isinstance(x, xr.DataArray) else x
 
+    def rewrap(self, data: Any, x: Any) -> Any:
+        """Return a DataArray with all of `x` but what is in it."""
+        return x.copy(data=data) if isinstance(x, xr.DataArray) else data
+
     def device(self, x: Any) -> str:
         """Return the name of the device of what is in `x`."""
         return _inner(x).device(self.unwrap(x))
+
+    def is_on_host(self, x: Any) -> bool:
+        """Return whether what is in `x` lies in the memory of the host."""
+        return _inner(x).is_on_host(self.unwrap(x))
+
+    def entry(self, x: Any, index: Any) -> np.ndarray:
+        """Return on the host what is in `x` at `index`."""
+        return _inner(x).entry(self.unwrap(x), index)
+
+    def extent(self, x: Any) -> tuple[int, int]:
+        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
+        return _inner(x).extent(self.unwrap(x))
 
     def dtype(self, x: Any) -> np.dtype[Any]:
         """Return the dtype that NumPy has for what is in `x`."""
@@ -137,9 +152,9 @@ class XArray(Adapter):
         del like
         return x
 
-    def use_device(self, x: Any) -> AbstractContextManager[Any]:
-        """Return the context of what is in `x`."""
-        return _inner(x).use_device(self.unwrap(x))
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays with named axes, on the device of the first."""
+        return _inner(arrays[0]).evaluate(lambda _: function(*arrays), self.unwrap(arrays[0]))
 
 
 def _inner(x: Any) -> Adapter:
