@@ -10,7 +10,7 @@ from cmfast import normalizing
 from cmfast._core import chunks, dispatch, failures, lazy, validate, values
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _text, adapter
 from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Integers, Method, OnFailure
 from cmfast.kernels.status import Status
 
@@ -279,14 +279,14 @@ def confusion_matrix(
     if n_classes is None:
         y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    arrays = {name: None if x is None else dispatch.bare(x) for name, x in arrays.items()}
+    arrays = {name: None if x is None else adapter(x).unwrap(x) for name, x in arrays.items()}
     y_true, y_pred, sample_weight, groups = arrays.values() if sample_axes == 1 else _labels.flat(sample_axes, arrays)
     _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
     ignored = None if ignore_index is None else _labels.ignored(ignore_index, y_true)
     of_groups = groups
     groups, n_groups = _labels.numbered(groups, n_groups)
     if labels is not None:
-        _labels.check_listed(names, n_classes, dispatch.dtype_of(y_true).kind)
+        _labels.check_listed(names, n_classes, adapter(y_true).dtype(y_true).kind)
     sized = not (n_classes is None and labels is None)
     doubt = validate.samples_last(sized=sized, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
@@ -307,7 +307,7 @@ def confusion_matrix(
             ignored = None if ignored is None else _labels.NOWHERE
             n_classes, names = (len(order), None) if labels is None else (None, np.arange(len(order)))
     elif names is not None:
-        names = dispatch.to_host(names)
+        names = adapter(names).to_host(names)
     if sparse:
         return _sparse(y_true, y_pred, sample_weight, n_classes, names, ignored, on_failure)
     if found is not None:
@@ -318,12 +318,13 @@ def confusion_matrix(
         matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
         if outside is not None:
             _refuse_outside(*outside)
-    if any(dispatch.bare(y) is not y for y in given):
+    named = next((adapter(y) for y in given if adapter(y).unwrap(y) is not y), None)
+    if named is not None:
         classes = names if order is None else order
         if classes is None:
             classes = range(n_classes) if n_classes is not None else _labels.occurring(y_true, y_pred, ignored)
         called = _labels.names_of(of_groups)
-        matrix = dispatch.counts(matrix, given, axes=sample_axes, classes=list(classes), groups=called)
+        matrix = named.name_classes(matrix, given, axes=sample_axes, classes=list(classes), groups=called)
     why = None
     if sample_weight is not None:
         samples = dispatch.shape_of(arrays["sample_weight"])[len(dispatch.shape_of(sample_weight)) - 1 :]
@@ -331,25 +332,29 @@ def confusion_matrix(
     if normalize is None:
         failures.report(status, on_failure, why=why)
         return matrix
-    wraps = sample_weight is not None and dispatch.dtype_of(sample_weight).kind != "f"
-    if wraps:  # the matrix is 0 throughout; one of floats is NaN, and normalize reports that
+    has_integers = sample_weight is not None and adapter(sample_weight).dtype(sample_weight).kind != "f"
+    overflows = has_integers and adapter(status).any(status)
+    if overflows:  # the matrix is 0 throughout; one of floats is NaN, and normalize reports that
         failures.report(status, on_failure, why=why)
-        _fill(matrix, status, 1)
+        matrix = _replace_failed(matrix, status, 1)
     shares = _shares(matrix, method=normalize, on_failure=on_failure, num_threads=num_threads)
-    if wraps:
-        _fill(shares, status, np.nan)
-    return shares
+    return _replace_failed(shares, status, np.nan) if overflows else shares
 
 
 def _shares(matrices: Any, *, method: Method, on_failure: OnFailure, num_threads: int | None) -> Any:
     return normalizing.normalize(matrices, method, on_failure=on_failure, num_threads=num_threads)
 
 
-def _fill(matrices: Any, status: Any, value: float) -> None:
-    """Write `value` to all cells of the matrices that were not counted, in place."""
-    bare = dispatch.bare(matrices)
-    with dispatch.chosen(bare):
-        bare[status != 0] = value
+def _replace_failed(matrices: Any, status: Any, value: float) -> Any:
+    """Return the matrices with `value` in all cells of those that were not counted."""
+
+    def replace(cells: Any, codes: Any) -> Any:
+        cells = cells + 0  # a copy, in every library
+        cells[codes != 0] = value
+        return cells
+
+    bare = adapter(matrices).unwrap(matrices)
+    return adapter(matrices).rewrap(adapter(bare).evaluate(replace, bare, status), matrices)
 
 
 def _sparse(
@@ -366,9 +371,9 @@ def _sparse(
     for name, array in given.items():
         if array is not None and len(dispatch.shape_of(array)) != 1:
             validate.refuse(name, "of shape (n,) for a sparse matrix", f"shape {dispatch.shape_of(array)}")
-        if array is not None and dispatch.device_of(array) != "cpu":
-            validate.refuse(name, "on the host for a sparse matrix", f"on {dispatch.device_of(array)}", TypeError)
-    truth, guess = dispatch.to_host(y_true), dispatch.to_host(y_pred)
+        if array is not None and not adapter(array).is_on_host(array):
+            validate.refuse(name, "on the host for a sparse matrix", f"on {adapter(array).device(array)}", TypeError)
+    truth, guess = adapter(y_true).to_host(y_true), adapter(y_pred).to_host(y_pred)
     if n_classes is not None:
         seen = True if ignored is None else truth != ignored
         for name, y in (("y_true", truth), ("y_pred", guess)):
@@ -376,7 +381,7 @@ def _sparse(
             if outside.size:
                 first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[k])) for k in outside[:3]]
                 _refuse_outside(name, n_classes, outside.size, first)
-    weights = None if weight is None else dispatch.to_host(weight)
+    weights = None if weight is None else adapter(weight).to_host(weight)
     matrix, status = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)
     why = None if weight is None else partial(values.unweighted, weight, dispatch.shape_of(weight), None)
     failures.report(status, on_failure, why=why)
@@ -389,7 +394,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array, groups: Array, **optio
     except MemoryError:
         if groups is None or options["n_groups"] is not None:
             raise
-        largest = int(dispatch.to_host(groups).max())
+        largest = int(adapter(groups).to_host(groups).max())
         given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
         validate.refuse("groups", "0, 1, ..., one number per matrix", given, MemoryError)
 
@@ -397,7 +402,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array, groups: Array, **optio
 def _typed(y: Array, names: Any) -> Array:
     """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what the labels are."""
     if isinstance(y, list | tuple) and not y:
-        return np.empty(0, np.int64 if names is None else dispatch.dtype_of(names))
+        return np.empty(0, np.int64 if names is None else adapter(names).dtype(names))
     return y
 
 
@@ -405,7 +410,7 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
     """Check kinds and shapes of the adopted arrays; the first two hold labels."""
     kinds = {}
     for name in ("y_true", "y_pred"):
-        dtype = dispatch.dtype_of(arrays[name])
+        dtype = adapter(arrays[name]).dtype(arrays[name])
         kinds[name] = dtype.kind
         if dtype.kind not in _labels.KINDS:
             validate.refuse_labels(name, arrays[name], "integers, bool or strings")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast._core.lazy import by_block
 from cmfast.kernels.status import Status
@@ -45,13 +46,13 @@ class Certificate(NamedTuple, Generic[ArrayT]):
 
     def explain(self) -> str:
         """Say in words what it proves."""
-        short = np.asarray(dispatch.to_host(self.wanted)) != np.asarray(dispatch.to_host(self.available))
+        rows, cols, wanted, available = map(adapter(self.wanted).to_host, self)
+        short = wanted != available
         if short.ndim == 0:
-            rows, cols, wanted, available = map(dispatch.to_host, self)
             if not short:
                 return "nothing is wrong"
             if rows.any() and cols.any():
-                return unreachable(rows, cols, wanted, available)
+                return unreachable(rows, cols, float(wanted), float(available))
             return "a row or column without a positive cell has a target"
         return f"{int(short.sum()):,} of {short.size:,} matrices have rows that want more than there is, or less"
 
@@ -83,7 +84,7 @@ class Support(NamedTuple, Generic[ArrayT]):
 
     def _parts(self) -> dict[str, str]:
         parts = {"of": reading.shape(self.dead_cells), "status": reading.statuses(self.status)}
-        return parts | {"dead cells": f"{int(dispatch.to_host(self.dead_cells).sum()):,}"}
+        return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Say in words, with class indices, what was found for one matrix of the batch.
@@ -109,11 +110,11 @@ class Support(NamedTuple, Generic[ArrayT]):
         >>> cmfast.support([[[1, 1], [0, 1]], [[1, 0], [1, 0]]]).explain(0)
         'no scaling exists, only a limit: 1 positive cell goes to zero (first: [0, 1]), 2 blocks are left'
         """
-        codes = dispatch.to_host(self.status)
+        codes = adapter(self.status).to_host(self.status)
         if index is None and codes.ndim:
             return reading.statuses(codes)
         place = validate.place(() if index is None else index, codes.shape)
-        return _explain(*(dispatch.to_host(part)[place] for part in (*self[:-1], *self.certificate)))
+        return _explain(*(adapter(part).to_host(part)[place] for part in (*self[:-1], *self.certificate)))
 
 
 def _explain(
@@ -134,7 +135,7 @@ def _explain(
         where = f"zero in every {other} with a target" if partly else "empty"
         return f"{what} {where} but must sum to {wanted - available:.12g}"
     if status is Status.INFEASIBLE:
-        return unreachable(rows, cols, wanted, available)
+        return unreachable(rows, cols, float(wanted), float(available))
     blocks = int(max(row_block.max(initial=-1), col_block.max(initial=-1))) + 1
     if status is Status.LIMIT_ONLY:
         n = int(dead.sum())

@@ -14,6 +14,19 @@ from cmfast.metrics import METRICS, Metric
 from cmfast.metrics._catalogue import FORMS
 
 ROOT = Path(__file__).parent.parent
+STANDARD = "[array API standard](https://data-apis.org/array-api/latest/)"
+ARRAYS = {
+    "NumPy, and whatever `numpy.asarray` takes: lists, pandas, polars, Arrow, memory maps": ("CPU", "NumPy"),
+    "torch tensors on the CPU": ("CPU, on their memory", "tensors"),
+    f"on the CPU, of any library that follows the {STANDARD}, as JAX with 64-bit types": (
+        "CPU, on their memory by DLPack",
+        "arrays of that library, on their device",
+    ),
+    "CuPy": ("CUDA, on their device and the current stream", "CuPy"),
+    "torch tensors on a GPU, where CuPy is installed": ("CUDA, on their memory", "tensors"),
+    "xarray": ("those of the arrays inside", "with dimensions and coordinates"),
+    "Dask": ("those of the blocks", "lazy ([more](dask.md))"),
+}
 MERGE = {None: "batch axes are independent", "sum": "integer tables add", "cells": "sorted cells merge"}
 
 
@@ -22,9 +35,14 @@ def support() -> str:
     rows = [
         "# What runs where",
         "",
-        "Generated from `kernels/ops.py` by `python docs/generate.py`. CPU: NumPy arrays (and whatever `numpy.asarray`",
-        "takes) and torch tensors. CUDA: CuPy arrays, and torch tensors on a device where CuPy is installed; an op",
-        "without a CUDA kernel raises `NotImplementedError`, nothing falls back or moves to the host.",
+        "Generated from `kernels/ops.py` by `python docs/generate.py`.",
+        "",
+        "| arrays | kernels | results |",
+        "|---|---|---|",
+        *(f"| {arrays} | {kernels} | {results} |" for arrays, (kernels, results) in ARRAYS.items()),
+        "",
+        "An op without a CUDA kernel raises `NotImplementedError`; nothing falls back or moves to the host. Arrays on",
+        "other devices are refused by name.",
         "",
         "What the CUDA kernels have run on: the tests compile them for sm_80 and sm_90 and run them, with the code",
         "that launches them, on an emulation of CUDA on the host. They have not run on a GPU yet ([more](cuda.md)).",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared import halves
 
 LARGEST = validate.LARGEST
@@ -21,21 +22,24 @@ def total(x: Any) -> int:
     size = prod(dispatch.shape_of(x))
     if not size:
         return 0
-    with dispatch.chosen(x):
-        low, high = dispatch.extent(dispatch.bare(x))
-        if halves.fits(low, high, size):
-            return int(x.sum())
-        return (int((x >> halves.BITS).sum()) << halves.BITS) + int((x & (2**halves.BITS - 1)).sum())
+    if halves.fits(*adapter(x).extent(x), size):
+        return int(adapter(x).evaluate(lambda x: x.sum(), x))
+    high, low = adapter(x).evaluate(_sum_halves, x)
+    return int((high << halves.BITS) + low)
+
+
+def _sum_halves(x: Any) -> tuple[int, int]:
+    """Return the sums of the upper and of the lower halves of integers."""
+    return int((x >> halves.BITS).sum()), int((x & (2**halves.BITS - 1)).sum())
 
 
 def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
     """Return ``a + b`` of counts; raise OverflowError where a sum is above `most`. Synchronises the device."""
-    with dispatch.chosen(a):
-        out = a + b
+    out = adapter(a).evaluate(lambda a, b: a + b, a, b)
     size = prod(dispatch.shape_of(out))
-    low, high = dispatch.extent(dispatch.bare(out)) if size else (0, 0)
+    low, high = adapter(out).extent(out) if size else (0, 0)
     if low < 0 or high > most:  # a sum of two counts that int64 does not hold is negative
-        numbers = [np.asarray(dispatch.to_host(x)).astype(object) for x in (a, b)]
+        numbers = [adapter(x).to_host(x).astype(object) for x in (a, b)]
         exact = np.asarray(numbers[0] + numbers[1])
         if exact.max() > most:
             _refuse_large(name, exact, most)
@@ -46,26 +50,23 @@ def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
 def add_along(name: str, x: Any, axis: int, most: int = LARGEST) -> Any:
     """Return the sums of counts along an axis; raise OverflowError where one is above `most`. Synchronises."""
     n = dispatch.shape_of(x)[axis]
-    with dispatch.chosen(x):
-        largest = dispatch.extent(dispatch.bare(x))[1] if prod(dispatch.shape_of(x)) else 0
-        if largest * n <= most:
-            return x.sum(axis)
-    exact = np.asarray(np.asarray(dispatch.to_host(x)).astype(object).sum(axis))
-    if exact.max() > most:
-        _refuse_large(name, exact, most)
-    with dispatch.chosen(x):
-        return x.sum(axis)
+    largest = adapter(x).extent(x)[1] if prod(dispatch.shape_of(x)) else 0
+    if largest * n > most:
+        exact = np.asarray(adapter(x).to_host(x).astype(object).sum(axis))
+        if exact.max() > most:
+            _refuse_large(name, exact, most)
+    return adapter(x).evaluate(lambda x: x.sum(axis), x)
 
 
 def check(name: str, x: Any, most: int = LARGEST) -> None:
     """Refuse int64 counts that are negative (ValueError) or above `most` (OverflowError); synchronises the device."""
     if not prod(dispatch.shape_of(x)):
         return
-    low, high = dispatch.extent(dispatch.bare(x))
+    low, high = adapter(x).extent(x)
     if low < 0:
-        _refuse_negative(name, np.asarray(dispatch.to_host(x)))
+        _refuse_negative(name, adapter(x).to_host(x))
     if high > most:
-        _refuse_large(name, np.asarray(dispatch.to_host(x)), most)
+        _refuse_large(name, adapter(x).to_host(x), most)
 
 
 def check_total(name: str, x: Any, *, most: int = LARGEST) -> int:
@@ -73,7 +74,7 @@ def check_total(name: str, x: Any, *, most: int = LARGEST) -> int:
     check(name, x)
     found = total(x)
     if found > most:
-        host = np.asarray(dispatch.to_host(x))
+        host = adapter(x).to_host(x)
         given = f"{found:,}, of which {host.max():,} are{_where(host.argmax(), host.shape) or ' one count'}"
         validate.refuse(name, f"counts of at most {_power(most)} samples in all", given, OverflowError)
     return found

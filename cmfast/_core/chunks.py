@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, labels, lazy, validate
+from cmfast._core import failures, labels, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
@@ -34,7 +35,7 @@ def matrices(
     def added(weight: Any) -> Any:
         return lazy.dask().sums(count, arrays | {"sample_weight": weight}, axes, **options)
 
-    dtype = dispatch.dtype_of(weight) if lazy.are_lazy(weight) else None  # of another library it is refused
+    dtype = adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None  # of another library it is refused
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
     if dtype is None or (dtype.kind != "f" and dtype.itemsize < NARROW):
         found = added(weight)
@@ -82,11 +83,11 @@ def _of_digits(
     del num_threads
     total: Any = 0
     for digit in (d0, d1, d2, d3):
-        total = total * 2**BITS + dispatch.to_host(digit).astype(object)  # Python's integers
-    exponent = np.frexp(np.asarray(dispatch.to_host(top), np.float64))[1] - DIGITS * BITS
+        total = total * 2**BITS + adapter(digit).to_host(digit).astype(object)  # Python's integers
+    exponent = np.frexp(np.asarray(adapter(top).to_host(top), np.float64))[1] - DIGITS * BITS
     with np.errstate(over="ignore"):
         table = np.ldexp(np.asarray(total, np.float64), exponent[..., None, None])
-    wrong = (dispatch.to_host(bad) != 0) | ~np.isfinite(table)
+    wrong = (adapter(bad).to_host(bad) != 0) | ~np.isfinite(table)
     spoilt = wrong.any(axis=(-2, -1))
     failures.report((spoilt * np.int8(Status.INVALID)).astype(np.int8), on_failure)
-    return dispatch.sent(np.where(spoilt[..., None, None], np.nan, table), d0)
+    return adapter(d0).send(np.where(spoilt[..., None, None], np.nan, table), d0)

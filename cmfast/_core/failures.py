@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, dispatch
+from cmfast._core import caller
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
 
@@ -72,10 +73,9 @@ def report(
         return
     if isinstance(status, np.generic) and not status:  # one matrix without trouble: the common case, kept short
         return
-    with dispatch.chosen(status):
-        if not bool(status.any()):
-            return
-    codes = dispatch.to_host(status)
+    if not adapter(status).any(status):
+        return
+    codes = adapter(status).to_host(status)
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"
     text = message(codes, np.flatnonzero(codes), failed, describe)

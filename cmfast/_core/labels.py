@@ -4,13 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.adapters import _columns, _text
+from cmfast._core.adapters import _columns, _text, adapter, read_only
 
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 NOWHERE = -1  # a place that no label has
@@ -55,7 +56,7 @@ def warn_of_one_hot(*labels: Any) -> bool:
         return False
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
-            host = np.asarray(dispatch.to_host(y[rows]))
+            host = adapter(y).entry(y, rows)
             if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == C - 1).all():
                 return False
     given, every = ("y_true and y_pred", "both") if len(arrays) == 2 else ("labels", "all")
@@ -77,7 +78,7 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
         return
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
-            host = np.asarray(dispatch.to_host(y[rows]))
+            host = adapter(y).entry(y, rows)
             if not ((host == 0) | (host == 1)).all():
                 return
     said = f"y_true and y_pred have {n} rows of {columns} that are 0 or 1, as indicators of several labels have, and"
@@ -89,7 +90,7 @@ def _rows_of_bits(labels: Sequence[Any]) -> list[Any]:
     """Return arrays of one shape (n, C), not of text; none if any is something else."""
     if any(isinstance(y, _text.Coded) for y in labels):
         return []
-    arrays = [dispatch.bare(y) for y in labels]
+    arrays = [adapter(y).unwrap(y) for y in labels]
     shapes = {dispatch.shape_of(y) for y in arrays}
     return arrays if len(shapes) == 1 and len(shapes.pop()) == 2 else []
 
@@ -101,7 +102,7 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     shape = dispatch.shape_of(names)
     if len(shape) != 1 or shape[0] == 0:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
-    if KINDS.get(dispatch.dtype_of(names).kind) != KINDS[kind]:
+    if KINDS.get(adapter(names).dtype(names).kind) != KINDS[kind]:
         validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.kind(names), TypeError)
     values = listed(names)
     value, times = Counter(values).most_common(1)[0]
@@ -114,7 +115,7 @@ def listed(names: Any) -> list[Any]:
     """Return adopted labels as Python's values."""
     if isinstance(names, _text.Coded):
         return [names.names[k] for k in names.codes.tolist()]
-    values: list[Any] = dispatch.to_host(names).tolist()
+    values: list[Any] = adapter(names).to_host(names).tolist()
     return values
 
 
@@ -140,11 +141,11 @@ def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
 
 def whole(name: str, y: Any) -> Any:
     """Return floats as integers, checked to be whole numbers; anything else as it is."""
-    if isinstance(y, _text.Coded) or dispatch.dtype_of(y).kind != "f":
+    if isinstance(y, _text.Coded) or adapter(y).dtype(y).kind != "f":
         return y
-    if dispatch.device_of(y) != "cpu":
+    if not adapter(y).is_on_host(y):
         validate.refuse(name, "integers on a device", f"{validate.kind(y)}; convert them there", TypeError)
-    values = np.asarray(dispatch.to_host(y))
+    values = adapter(y).to_host(y)
     with np.errstate(invalid="ignore"):
         numbers = values.astype(np.int64)
     bad = np.flatnonzero((numbers != values) | (abs(values) >= 2.0**63))
@@ -153,7 +154,7 @@ def whole(name: str, y: Any) -> Any:
         given = f"{values[index]} at {_text.where(index)}, {bad.size} such in all"
         cure = validate.labels_of_probabilities(values)
         validate.refuse(name, "whole numbers", f"{given}; {cure}" if cure else given)
-    return dispatch.from_host(numbers, like=y)
+    return adapter(y).from_host(numbers, y)
 
 
 def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
@@ -166,16 +167,12 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
         missing = np.flatnonzero(np.isnat(y)) if y is not None else np.empty(0)
         if y is not None and missing.size:
             _text.missing(name, missing.size, np.unravel_index(missing[0], y.shape), "NaT")
-    first, second, last = (
-        None if y is None else dispatch.read_only(y.astype(unit).view(np.int64)) for y in given.values()
-    )
+    first, second, last = (None if y is None else read_only(y.astype(unit).view(np.int64)) for y in given.values())
     return first, second, last
 
 
 def declared(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Return columns of the host whose library keeps codes of text or integers as these; anything else as it is."""
-    if any(dispatch.adapter(type(y)).HAS_DEVICES for y in (y_true, y_pred)):
-        return y_true, y_pred
     first, second = (_declared(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
     return first, second
 
@@ -211,7 +208,7 @@ def alike(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> tuple[
 
 
 def _values(y: _text.Coded) -> np.ndarray:
-    return dispatch.read_only(np.array(y.names, y.dtype)[y.codes])
+    return read_only(np.array(y.names, y.dtype)[y.codes])
 
 
 def _codes(y: np.ndarray) -> _text.Coded:
@@ -242,7 +239,7 @@ def counted(
         return None
     # None is negative: one type less to compile for.
     truth, guess = (y.codes.view(np.uint8) if y.codes.dtype == np.int8 else y.codes for y in (y_true, y_pred))
-    truth, guess = map(dispatch.read_only, (truth, guess))
+    truth, guess = map(read_only, (truth, guess))
     at = y_true.names.index(ignored) if ignored is not None and ignored in y_true.names else None
     options |= {"n_classes": n, "labels": None, "ignored": at}
     M, status, outside = dispatch.call("confusion_matrix", truth, guess, weight, groups, **options)
@@ -337,19 +334,23 @@ def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
 
     Where the truth is `ignored` nothing does, neither there nor among the predictions.
     """
-    truth, guess = map(dispatch.bare, (y_true, y_pred))
-    if dispatch.device_of(truth) == "cpu":
-        truth, guess = (dispatch.to_host(y) for y in (truth, guess))
+    truth, guess = (adapter(y).unwrap(y) for y in (y_true, y_pred))
+    if adapter(truth).is_on_host(truth):
+        truth, guess = (adapter(y).to_host(y) for y in (truth, guess))
         if truth.shape != guess.shape and ignored is not None:
             truth, guess = np.broadcast_arrays(truth, guess)
         return _occurring(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
     if ignored is not None:
-        with dispatch.chosen(truth):
-            if truth.shape != guess.shape:
-                truth, guess = truth + guess * 0, guess + truth * 0
-            seen = truth != ignored
-            truth, guess = truth[seen], guess[seen]
-    return sorted({value for y in (truth, guess) for value in dispatch.distinct(y)[0].tolist()})
+        truth, guess = adapter(truth).evaluate(partial(_leave_out, ignored), truth, guess)
+    return sorted({value for y in (truth, guess) for value in adapter(y).unique(y)[0].tolist()})
+
+
+def _leave_out(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
+    """Return both without samples whose truth is `ignored`."""
+    if truth.shape != guess.shape:
+        truth, guess = truth + guess * 0, guess + truth * 0
+    seen = truth != ignored
+    return truth[seen], guess[seen]
 
 
 def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
@@ -383,9 +384,9 @@ def tabulated(
     """
     y_true, y_pred, weight, groups = arrays.values()
     shape = dispatch.shape_of(y_true)
-    if 0 in shape or dispatch.bare(y_true) is not y_true or dispatch.device_of(y_true) != "cpu":
+    if 0 in shape or adapter(y_true).unwrap(y_true) is not y_true or not adapter(y_true).is_on_host(y_true):
         return None
-    ends = [dispatch.extent(y) for y in (y_true, y_pred)]
+    ends = [adapter(y).extent(y) for y in (y_true, y_pred)]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     span = high - low + 1
     cells = span * span * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
@@ -394,25 +395,25 @@ def tabulated(
         return None
     options = {"n_classes": None, "labels": np.arange(low, high + 1), "ignored": ignored, **counting}
     M, status, _ = dispatch.call("confusion_matrix", y_true, y_pred, weight, groups, **options)
-    if np.any(dispatch.to_host(status)):  # of weights: sums say which of a batch it is
+    if np.any(adapter(status).to_host(status)):  # of weights: sums say which of a batch it is
         return None
     seen = M if weight is None else dispatch.call("confusion_matrix", y_true, y_pred, None, None, **options)[0]
-    pairs = dispatch.to_host(seen).reshape(-1, span, span).any(axis=0)
+    pairs: Any = adapter(seen).to_host(seen).reshape(-1, span, span).any(axis=0)
     return M, low, [low + k for k in np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1)).tolist()]
 
 
 def placed(y: Any, classes: list[int], ignored: int | None = None) -> Any:
     """Return integers as places among `classes`, in few bytes; NOWHERE for others and `ignored`."""
-    array = dispatch.bare(y)
+    array = adapter(y).unwrap(y)
     index = {value: k for k, value in enumerate(classes) if value != ignored}
-    if dispatch.device_of(array) == "cpu":
-        out = dispatch.from_host(_placed(dispatch.to_host(array), classes, index), like=array)
+    if adapter(array).is_on_host(array):
+        out = adapter(array).from_host(_placed(adapter(array).to_host(array), classes, index), array)
     else:
-        values, codes = dispatch.distinct(array)
-        places = dispatch.sent(np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64), array)
-        with dispatch.chosen(array):
-            out = places[codes]
-    return out if array is y else y.copy(data=out)  # which has named axes
+        values, codes = adapter(array).unique(array)
+        host = np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64)
+        places = adapter(array).send(host, array)
+        out = adapter(array).evaluate(lambda places, codes: places[codes], places, codes)
+    return adapter(y).rewrap(out, y)
 
 
 def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:
@@ -440,7 +441,7 @@ def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:
         validate.refuse("n_groups", "None where groups are text", n_groups)
     order = sorted(_text.occurring(groups))
     (places,) = _text.match(order, groups)
-    return dispatch.read_only(places), len(order)
+    return read_only(places), len(order)
 
 
 def names_of(groups: Any) -> list[Any] | bool | None:
@@ -468,7 +469,7 @@ def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
 def _reshaped(y: Any, n_batch: int) -> Any:
     if isinstance(y, _text.Coded):
         return replace(y, codes=_reshaped(y.codes, n_batch))
-    return dispatch.flattened(y, n_batch)
+    return adapter(y).flatten(y, n_batch)
 
 
 def check_ignored(value: object) -> None:
@@ -485,6 +486,6 @@ def ignored(value: Any, y_true: Any) -> Any:
         validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.shown(value)}", TypeError)
     if text:
         return value
-    value, dtype = validate.count("ignore_index", value, least=-(2**63)), dispatch.dtype_of(y_true)
+    value, dtype = validate.count("ignore_index", value, least=-(2**63)), adapter(y_true).dtype(y_true)
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return value if low <= value <= high else None

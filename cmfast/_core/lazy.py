@@ -73,11 +73,6 @@ def is_frame(x: object) -> bool:
     return dask is not None and isinstance(x, getattr(dask, "DataFrame", ()))
 
 
-def partitions(frame: Any) -> list[Any]:
-    """Return, as Delayed, what a DataFrame of Dask's is made of."""
-    return list(frame.to_delayed())
-
-
 def is_awaited(x: object) -> bool:
     """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
     dask = sys.modules.get("dask.delayed")

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import validate
+from cmfast._core.adapters import adapter
 from cmfast._core.lazy import dask, is_lazy
 from cmfast._core.markup import escape_prose, isolate
 from cmfast.kernels.status import Status
@@ -74,7 +75,7 @@ def _cells(M: Any) -> str:
     """Return one matrix that is small enough to be read as an HTML table."""
     if M is None or len(M.shape) != 2 or max(M.shape, default=0) > WIDEST:
         return ""
-    rows = np.asarray(dispatch.to_host(M)).tolist()
+    rows = adapter(M).to_host(M).tolist()
     body = "".join("<tr>" + "".join(f"<td>{x:.4g}</td>" for x in row) + "</tr>" for row in rows)
     return f"<table><tbody>{body}</tbody></table>"
 
@@ -89,7 +90,7 @@ def shape(array: Any, core: int = 2) -> str:
 
 def explained(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping[Status, str], none: str) -> str:
     """Say in words what codes mean: of one place in the batch, or a line for every status that occurs; else `none`."""
-    codes = np.asarray(dispatch.to_host(status))
+    codes = adapter(status).to_host(status)
 
     def said(code: Any) -> str:
         found = Status(int(code))
@@ -105,16 +106,16 @@ def explained(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping
 
 def statuses(codes: Any) -> str:
     """Return statuses by name, with their number where there are many."""
-    found, number = np.unique(np.asarray(dispatch.to_host(codes)), return_counts=True)
+    found, number = np.unique(adapter(codes).to_host(codes), return_counts=True)
     names = [Status(int(code)).name for code in found]
-    if not np.ndim(dispatch.to_host(codes)):
+    if not np.ndim(adapter(codes).to_host(codes)):
         return names[0]
     return ", ".join(f"{n:,} {name}" for n, name in zip(number.tolist(), names, strict=True)) or "none"
 
 
 def most(values: Any, form: str = ".2g") -> str:
     """Return a number, or the largest of many that are numbers."""
-    host = np.asarray(dispatch.to_host(values))
+    host = adapter(values).to_host(values)
     if not host.ndim:
         return format(host.item(), form)
     known = host[~np.isnan(host)] if host.dtype.kind == "f" else host.ravel()
@@ -123,7 +124,7 @@ def most(values: Any, form: str = ".2g") -> str:
 
 def numbers(values: Any, form: str = ".3g") -> str:
     """Return a few numbers, or how many there are."""
-    host = np.atleast_1d(np.asarray(dispatch.to_host(values))).ravel()
+    host = np.atleast_1d(adapter(values).to_host(values)).ravel()
     return ", ".join(format(x, form) for x in host.tolist()) if host.size <= 6 else f"{host.size:,} numbers"
 
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn, get_args
 import numpy as np
 
 from cmfast._core import caller
-from cmfast._core.adapters import _columns, _text
+from cmfast._core.adapters import _columns, _text, adapter
 from cmfast._core.annotations import OnFailure, Progress
-from cmfast._core.dispatch import dtype_of, shape_of, to_host
+from cmfast._core.dispatch import shape_of
 
 LARGEST = 2**63 - 1  # of int64, in which kernels count, and addresses are
 MOST_BITS = 512
@@ -72,9 +72,9 @@ def real(**arrays: Any) -> None:
 
 
 def _real(name: str, array: Any) -> None:
-    if array.dtype in REALS:
+    if type(array) is np.ndarray and array.dtype in REALS:
         return  # the short way
-    dtype = dtype_of(array)
+    dtype = adapter(array).dtype(array)
     if dtype.kind not in "buif" or dtype.itemsize > 8:
         refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
 
@@ -82,19 +82,19 @@ def _real(name: str, array: Any) -> None:
 def integer(**arrays: Any) -> None:
     """Check that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
-        if array is not None and dtype_of(array).kind not in "bui":
+        if array is not None and adapter(array).dtype(array).kind not in "bui":
             refuse(name, "integers", kind(array), TypeError)
 
 
 def kind(array: Any) -> str:
     """Return what an array holds in place of labels, for messages: its dtype, and whether floats stand for gaps."""
-    dtype = dtype_of(array)
+    dtype = adapter(array).dtype(array)
     text = f"dtype {dtype}"
     if dtype.kind == "M":
         return f"{text}; give dates as text, which .astype(str) makes of them"
     if dtype.kind != "f":
         return text
-    bad = np.flatnonzero(np.isnan(to_host(array)))
+    bad = np.flatnonzero(np.isnan(adapter(array).to_host(array)))
     if not bad.size:
         return text
     return f"{text} with {_text.gaps(bad.size, np.unravel_index(bad[0], shape_of(array)), 'nan')}"
@@ -103,7 +103,7 @@ def kind(array: Any) -> str:
 def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
     """Refuse what cannot be labels; floats might be, where the function has the option for them."""
     text = kind(array)
-    floats = dtype_of(array).kind == "f" and "missing" not in text
+    floats = adapter(array).dtype(array).kind == "f" and "missing" not in text
     cure = "whole_floats=True takes whole numbers"
     if caller.name().startswith(("display.", "report", "uncertainty.paired_counts")):  # those have no such option
         cure = ".astype(int) makes labels of whole numbers"
@@ -114,7 +114,7 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
 
 def labels_of_probabilities(array: Any) -> str:
     """Say how floats from 0 to 1 that are not all whole numbers become labels; "" of any others."""
-    values = np.asarray(to_host(array))
+    values = adapter(array).to_host(array)
     with np.errstate(invalid="ignore"):
         likely = bool(values.size and values.min() >= 0 and values.max() <= 1 and (values % 1).any())
     cure = "as probabilities are: .argmax(-1) makes labels of a row for each sample, > 0.5 of those of one class"
@@ -157,7 +157,7 @@ def samples_last(*, sized: bool, **arrays: Any) -> str | None:
 def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
     for name, array in arrays.items():
-        if array.dtype not in REALS:
+        if type(array) is not np.ndarray or array.dtype not in REALS:
             _real(name, array)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 
 
 def bad(**arrays: Any) -> str:
@@ -52,14 +53,11 @@ def _row(array: Any, index: tuple[int, ...]) -> np.ndarray:
     """Return what `array`, whose leading axes broadcast, has for one place of the batch, on the host."""
     sizes = dispatch.shape_of(array)[:-1]
     own = tuple(0 if size == 1 else k for size, k in zip(sizes, index[len(index) - len(sizes) :], strict=True))
-    with dispatch.chosen(array):
-        row: np.ndarray = dispatch.to_host(array[own])
-    return row
+    return adapter(array).entry(array, own)
 
 
 def unsummed(M: Any, index: tuple[int, ...]) -> str:
     """Say why the matrix at `index` of a batch has no metrics."""
-    with dispatch.chosen(M):
-        one = dispatch.to_host(M[index])
+    one = adapter(M).entry(M, index)
     name = f"M{place(index)}" if index else "M"
     return bad(**{name: one}) or f"the cells of {name} add up to more than fits"

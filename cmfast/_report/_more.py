@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast import conformal, uncertainty
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.markup import isolate
 from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
 from cmfast._report._facts import WHOLE, Notes, named, of_whole
@@ -68,7 +69,7 @@ def geometry(
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Return what the classes' overlap in space says, and the geometric matrix; of the first model."""
     (X,) = dispatch.adopt(embeddings=X)
-    X = np.asarray(dispatch.to_host(X))
+    X = adapter(X).to_host(X)
     if X.ndim != 2 or len(X) != len(y):
         validate.refuse("embeddings", f"of shape ({len(y)}, n), a row per sample", f"shape {X.shape}")
     known = (y >= 0) & (guess >= 0)
@@ -90,7 +91,7 @@ def geometry(
 def sets(scores: Any, y: np.ndarray, guess: np.ndarray, labels: list[str], asked: Asked) -> dict[str, Any]:
     """Return what prediction sets hold that are calibrated on one half of the samples, for the other half."""
     (P,) = dispatch.adopt(scores=scores)
-    P = np.asarray(dispatch.to_host(P))
+    P = adapter(P).to_host(P)
     if P.shape != (len(y), len(labels)):
         wanted = f"of shape ({len(y)}, {len(labels)}), a row per sample and a column per class"
         validate.refuse("scores", wanted, f"shape {P.shape}")

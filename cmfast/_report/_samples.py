@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast import confusion_counts, uncertainty
-from cmfast._core import dispatch, validate
+from cmfast._core import validate
+from cmfast._core.adapters import adapter
 from cmfast._report import _cells
 from cmfast._report._cells import Cells
 from cmfast.confusion_counts import _codes
@@ -57,13 +58,13 @@ def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, 
         known, matrices = counts.labels, {names[0]: counts.matrix}
     if not known:
         validate.refuse("y_true", "samples, at least one", "none")
-    host = {name: np.asarray(dispatch.to_host(M)) for name, M in matrices.items()}
+    host = {name: adapter(M).to_host(M) for name, M in matrices.items()}
     by_group: dict[str, tuple[tuple[Any, ...], np.ndarray]] = {}
     columns: tuple[str, ...] = ()
     if groups is not None:
         for name, y in predictions.items():
             found = confusion_counts.ConfusionCounts.from_labels(y_true, y, labels=list(known), groups=groups)
-            by_group[name] = (found.groups or (), np.asarray(dispatch.to_host(found.matrix)))
+            by_group[name] = (found.groups or (), adapter(found.matrix).to_host(found.matrix))
             columns = found.group_names
     return Counted(known, host, {}, paired, by_group, columns)
 
@@ -85,7 +86,7 @@ def _listed(y_true: Any, predictions: dict[str, Any], labels: Any) -> Counted:
     C = len(found.labels)
     if not C:
         validate.refuse("y_true", "samples, at least one", "none")
-    keys, counts = (np.asarray(dispatch.to_host(part)) for part in (found.keys, found.counts))
+    keys, counts = (adapter(part).to_host(part) for part in (found.keys, found.counts))
     truth, first, second = keys // C**2, keys // C % C, keys % C
     cells = {
         name: _cells.of_keys(truth * C + guess, counts, C)
@@ -99,5 +100,5 @@ def ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
     found = _codes.of_labels(name, column, dates=True, floats=True)
     places = {label: k for k, label in enumerate(labels)}
     known = np.array([places.get(value, -1) for value in found.values], np.int64)
-    out: np.ndarray = known[np.asarray(dispatch.to_host(found.codes)).ravel().astype(np.int64)]  # of bool no mask
+    out: np.ndarray = known[adapter(found.codes).to_host(found.codes).ravel().astype(np.int64)]  # of bool no mask
     return out

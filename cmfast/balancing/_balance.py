@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cmfast._core import dispatch, failures, sparse, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.balancing import _reasons
@@ -175,7 +176,7 @@ def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
     adopted = dispatch.adopt(optional=optional, **dict(zip(names, given, strict=True)))
     arrays = dict(zip(names, adopted, strict=True))
     if one is not None:
-        arrays["sums"] = dispatch.sent(np.full(n, one), arrays["values"])
+        arrays["sums"] = adapter(arrays["values"]).send(np.full(n, one), arrays["values"])
     _check(arrays, n)
     return arrays, n
 
@@ -199,8 +200,8 @@ def _check(arrays: dict[str, Any], n: int) -> None:
     for name in ("sums", "keep"):
         if shapes.get(name, (n,)) != (n,):
             validate.refuse(name, f"of shape ({n},), one entry per bin", f"shape {shapes[name]}")
-    if keep is not None and dispatch.dtype_of(keep).kind != "b":
-        validate.refuse("keep", "an array of bool", f"dtype {dispatch.dtype_of(keep)}", TypeError)
+    if keep is not None and adapter(keep).dtype(keep).kind != "b":
+        validate.refuse("keep", "an array of bool", f"dtype {adapter(keep).dtype(keep)}", TypeError)
 
 
 def _offsets(name: str, given: Any, n: int) -> list[int] | None:

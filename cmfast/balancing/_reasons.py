@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, values
+from cmfast._core import values
+from cmfast._core.adapters import adapter
 from cmfast.balancing._result import MEANING, BalanceResult
 from cmfast.kernels.status import Status
 
@@ -17,15 +18,15 @@ def unbalanced(
 ) -> str:
     """Say why the block at `index` has no weights."""
     result: BalanceResult[Any] = found
-    codes, proof = (dispatch.to_host(a) for a in (result.status, result.proof))
+    codes, proof = (adapter(a).to_host(a) for a in (result.status, result.proof))
     status = Status(int(codes[index]))
     low, high = (0, n) if blocks is None else (blocks[index[0]], blocks[index[0] + 1])
     marks = np.asarray(proof[low:high])
     if status is Status.INVALID:
-        return _invalid({name: None if a is None else dispatch.to_host(a) for name, a in arrays.items()}, n, upper)
+        return _invalid({name: None if a is None else adapter(a).to_host(a) for name, a in arrays.items()}, n, upper)
     if status is Status.INFEASIBLE:
         sums = arrays["sums"]
-        s = np.broadcast_to(1.0 if sums is None else dispatch.to_host(sums), n)[low:high]
+        s = np.broadcast_to(1.0 if sums is None else adapter(sums).to_host(sums), n)[low:high]
         rows, others = marks % 2 == 1, marks >= 2
         wanted, there = f"{s[rows].sum():.12g}", f"{s[others].sum():.12g}"
         return (
@@ -36,7 +37,7 @@ def unbalanced(
         dead = f"pixels of {_named(marks == 1, low)} would have to vanish"
         return f"no weights exist: {dead}; {ADVICE}, or take the limit by ipf"
     if status in (Status.MAX_ITER, Status.UNDETERMINED):
-        worst, n_iter = (dispatch.to_host(a)[index] for a in (result.worst_row, result.n_iter))
+        worst, n_iter = (adapter(a).to_host(a)[index] for a in (result.worst_row, result.n_iter))
         if status is Status.MAX_ITER:
             return f"not converged after {int(n_iter)} passes: a sum is off by {float(worst):.1e} of itself"
         return f"sums are met to {float(worst):.1e}, but that does not fix all weights"

@@ -4,7 +4,8 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, reading
+from cmfast._core import reading
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.balancing import REASONS
 from cmfast.kernels.status import Status
@@ -56,11 +57,10 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
     @property
     def kept(self) -> Any:
         """Which bins are not left out, an array of bool, shape (n,)."""
-        with dispatch.chosen(self.reason):
-            return self.reason == 0
+        return adapter(self.reason).evaluate(lambda reason: reason == 0, self.reason)
 
     def _parts(self) -> dict[str, str]:
-        found = np.bincount(np.asarray(dispatch.to_host(self.reason)), minlength=len(REASONS)).tolist()
+        found = np.bincount(adapter(self.reason).to_host(self.reason), minlength=len(REASONS)).tolist()
         out = [f"{number:,} {name}" for name, number in zip(REASONS, found, strict=True) if number]
         return {
             "bins": ", ".join(out) or "none",

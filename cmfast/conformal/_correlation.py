@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
@@ -108,10 +109,15 @@ class CcmCounts(Counts):
     @property
     def mean_size(self) -> Array:
         """Labels in a set on average: float64, shape (...)."""
-        G = dispatch.bare(self.G)
-        every = dispatch.sent(np.eye(self.n_classes, dtype=np.int64), G)
-        with dispatch.chosen(G), np.errstate(invalid="ignore"):
-            return dispatch.real((G * every).sum(-1).sum(-1)) / dispatch.bare(self.n)
+        G = adapter(self.G).unwrap(self.G)
+        every = adapter(G).send(np.eye(self.n_classes, dtype=np.int64), G)
+
+        def mean(G: Any, every: Any, n: Any) -> Any:
+            hits = (G * every).sum(-1).sum(-1)
+            return adapter(hits).cast(hits, np.float64) / n
+
+        with np.errstate(invalid="ignore"):
+            return adapter(G).evaluate(mean, G, every, adapter(self.n).unwrap(self.n))
 
     def _ratios(self, kind: str, undefined: float = np.nan) -> tuple[Any, Any]:
         n, G = dispatch.adopt(n=self.n, G=self.G)
@@ -123,7 +129,7 @@ class CcmCounts(Counts):
 
     def explain(self) -> str:
         """Say in words how many classes have a correlation."""
-        reason = np.asarray(dispatch.to_host(self.reason))
+        reason = adapter(self.reason).to_host(self.reason)
         names = ("in some sets", "in none", "in all", "without sets")
         found = ", ".join(
             f"{(reason == code).sum():,} {name}" for code, name in enumerate(names) if (reason == code).any()
@@ -201,7 +207,8 @@ def _counted(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple
     (*batch, n, _) = dispatch.shape_of(packed)
     with validate.room(8 * n_classes**2 * math.prod(batch), n_classes=n_classes):
         G = dispatch.call("ccm", packed, n_classes=n_classes, num_threads=num_threads)
-    return dispatch.sent(np.full(batch, n, np.int64), dispatch.bare(packed)), G
+    packed = adapter(packed).unwrap(packed)
+    return adapter(packed).send(np.full(batch, n, np.int64), packed), G
 
 
 @lazy.later
@@ -244,7 +251,8 @@ def rank_clients(
     """
     validate.choice("order", order, ORDERS)
     if isinstance(ccms, CcmCounts):
-        rho = np.asarray(dispatch.to_host(ccms.correlation()))
+        rho = ccms.correlation()
+        rho = adapter(rho).to_host(rho)
         if rho.ndim < 3:
             validate.refuse("ccms", "counts with an axis of clients", f"shape {rho.shape}")
     else:
@@ -263,7 +271,7 @@ def _stacked(ccms: Any) -> np.ndarray:
         validate.refuse("ccms", "CcmCounts or a list of them", validate.shown(ccms), TypeError)
     if len({one.empty for one in ccms}) > 1:
         validate.refuse("ccms", "of sets made by one rule for empty ones", ", ".join(one.empty for one in ccms))
-    found = [np.asarray(dispatch.to_host(one.correlation())) for one in ccms]
+    found = [adapter(rho).to_host(rho) for rho in (one.correlation() for one in ccms)]
     if len({one.shape for one in found}) > 1:
         validate.refuse("ccms", "counts of one shape", ", ".join(str(one.shape) for one in found))
     return np.stack(found)

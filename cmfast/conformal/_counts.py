@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from cmfast._core import addition, dispatch, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.addition import MOST_SAMPLES
 from cmfast._files.archive import demand
 from cmfast._files.states import State, of_class
@@ -30,20 +31,23 @@ class Counts(State):
         for name, x in given.items():
             (array,) = dispatch.adopt(**{name: x})
             validate.integer(**{name: array})
-            exact = dispatch.dtype_of(array) == np.int64
+            exact = adapter(array).dtype(array) == np.int64
             if type(array) is not type(x) or not exact:
-                object.__setattr__(self, name, array if exact else dispatch.wide(dispatch.bare(array)))
+                bare = adapter(array).unwrap(array)
+                object.__setattr__(self, name, array if exact else adapter(bare).cast(bare, np.int64))
         self._check_counts()
 
     def _check_counts(self) -> None:
         """Refuse negative counts, and more samples than can be multiplied; synchronises the device."""
         for name in self._CORES:
-            addition.check(name, dispatch.bare(getattr(self, name)), MOST_SAMPLES)
+            array = getattr(self, name)
+            addition.check(name, adapter(array).unwrap(array), MOST_SAMPLES)
         self._check_totals()
 
     def _check_totals(self) -> None:
         for name in self._TOTALS:
-            array = dispatch.bare(getattr(self, name))
+            array = getattr(self, name)
+            array = adapter(array).unwrap(array)
             addition.add_along(f"the sum of {name}", array, len(dispatch.shape_of(array)) - 1, MOST_SAMPLES)
 
     @classmethod
@@ -87,7 +91,7 @@ class Counts(State):
         if any(getattr(self, name) != getattr(other, name) for name in self._SAME):
             return False
         pairs = ((getattr(self, name), getattr(other, name)) for name in self._CORES)
-        return all(np.array_equal(dispatch.to_host(a), dispatch.to_host(b)) for a, b in pairs)
+        return all(np.array_equal(adapter(a).to_host(a), adapter(b).to_host(b)) for a, b in pairs)
 
     def __hash__(self) -> int:
         msg = f"{type(self).__name__} are unhashable, as arrays are"
@@ -160,7 +164,8 @@ class Counts(State):
         batch = self._batch()
         found: dict[str, Any] = {"batch": np.array(batch, np.int64)}
         for name, core in self._CORES.items():
-            host = np.asarray(dispatch.to_host(getattr(self, name)))
+            array = getattr(self, name)
+            host = adapter(array).to_host(array)
             found[name] = host.reshape(math.prod(batch), *host.shape[host.ndim - core :])
         return found | {name: getattr(self, name) for name in self._SAME}
 

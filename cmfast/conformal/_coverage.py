@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core import lazy, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
@@ -49,16 +50,16 @@ class CoverageCounts(Counts):
         array of float64, shape (..., C, C)
             ``V / n``; NaN for a class without samples.
         """
-        V, n = dispatch.bare(self.V), dispatch.bare(self.n)
-        with dispatch.chosen(V), np.errstate(invalid="ignore"):
-            return dispatch.real(V) / n[..., None]
+        V, n = adapter(self.V).unwrap(self.V), adapter(self.n).unwrap(self.n)
+        with np.errstate(invalid="ignore"):
+            return adapter(V).evaluate(lambda V, n: adapter(V).cast(V, np.float64) / n[..., None], V, n)
 
     def _parts(self) -> dict[str, str]:
         return {"counts": reading.shape(self.V), "empty": self.empty}
 
     def explain(self) -> str:
         """Say in words how often sets hold their class."""
-        V, n = (np.asarray(dispatch.to_host(x)) for x in (self.V, self.n))
+        V, n = (adapter(x).to_host(x) for x in (self.V, self.n))
         held, total = int(np.diagonal(V, axis1=-2, axis2=-1).sum()), int(n.sum())
         return f"{held:,} of {total:,} sets hold the true class" if total else "no sets"
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.conformal._correlation import ccm
 from cmfast.conformal._coverage import coverage_confusion
@@ -110,14 +111,13 @@ class CcmDisplay:
             validate.refuse("y_pred", "None where y is not given", "an array")
         if alpha is not None:
             levels(alpha)
-        correlation = np.asarray(dispatch.to_host(ccm(sets).correlation()))[index]
-        sizes = np.asarray(dispatch.to_host(sets.size_counts))[index]
+        to_host = adapter(sets.size_counts).to_host
+        correlation, sizes = to_host(ccm(sets).correlation())[index], to_host(sets.size_counts)[index]
         confusion = coverage = None
         if y is not None:
-            rates = np.asarray(dispatch.to_host(coverage_confusion(sets, y).rates()))
-            coverage = np.diagonal(rates[index])
+            coverage = np.diagonal(to_host(coverage_confusion(sets, y).rates())[index])
         if y_pred is not None:
-            confusion = np.asarray(dispatch.to_host(confusion_matrix(y, y_pred, n_classes=sets.n_classes)))
+            confusion = to_host(confusion_matrix(y, y_pred, n_classes=sets.n_classes))
         return cls(correlation, sizes, confusion=confusion, coverage=coverage, alpha=alpha)
 
     def plot(self) -> "CcmDisplay":

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast.conformal._counts import Counts
@@ -77,7 +78,7 @@ class ScoreHistogram(Counts):
         array([0.4, 1. , inf])
         """
         alphas = levels(alpha)
-        host = np.asarray(dispatch.to_host(self.counts))
+        host = adapter(self.counts).to_host(self.counts)
         running = np.cumsum(host.reshape(-1, self.bins + 1), -1)
         out = np.full((len(running), len(alphas)), np.inf)
         for b, row in enumerate(running):
@@ -86,7 +87,8 @@ class ScoreHistogram(Counts):
                 at = int(np.searchsorted(row, rank(n, *one.as_integer_ratio())))
                 if at < self.bins:
                     out[b, a] = (at + 1) * (self.top / self.bins)
-        return dispatch.sent(out.reshape(*host.shape[:-1], len(alphas)), dispatch.bare(self.counts))
+        counts = adapter(self.counts).unwrap(self.counts)
+        return adapter(counts).send(out.reshape(*host.shape[:-1], len(alphas)), counts)
 
     def _parts(self) -> dict[str, str]:
         return {"counts": reading.shape(self.counts, 1), "top": f"{self.top:.4g}"}

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.conformal import MOST_PENALTY
 
 ScoreMethod: TypeAlias = Literal["aps", "raps", "lac"]
@@ -69,10 +70,11 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threa
     if u is not None:
         validate.real(u=u)
         per_row("u", u, rows)
-        with dispatch.chosen(u):
-            return 1.0 - dispatch.real(dispatch.bare(u))
+        u = adapter(u).unwrap(u)
+        return adapter(u).evaluate(lambda u: 1.0 - adapter(u).cast(u, np.float64), u)
     if isinstance(rng, np.random.Generator):
         drawn: np.ndarray = rng.random(rows)
-        return dispatch.sent(drawn, dispatch.bare(P))
+        bare = adapter(P).unwrap(P)
+        return adapter(bare).send(drawn, bare)
     seed = 0 if rng is None else validate.count("rng", rng, most=None)
     return dispatch.call("row_draws", P, seed=seed, num_threads=num_threads)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, values
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.conformal import OUTSIDE
 
 CURE = "of logits the softmax is meant"
@@ -14,8 +15,8 @@ def unscored(P: Any, y: Any, u: Any, groups: Any, n_groups: int, index: tuple[in
     """Say why the row at `index` has no scores; what is None was not given."""
     n_classes = dispatch.shape_of(P)[-1]
     return (
-        _no_probability(_at(P, index), index)
-        or ("" if u is None else _no_share(_at(u, index), index))
+        _no_probability(adapter(P).entry(P, index), index)
+        or ("" if u is None else _no_share(adapter(u).entry(u, index), index))
         or ("" if y is None else unlabelled("y", y, n_classes, index))
         or ("" if groups is None else unlabelled("groups", groups, n_groups, index))
         or f"probabilities of P{values.place(index)} add up to more than fits"
@@ -24,7 +25,7 @@ def unscored(P: Any, y: Any, u: Any, groups: Any, n_groups: int, index: tuple[in
 
 def unlabelled(name: str, labels: Any, number: int, index: tuple[int, ...]) -> str:
     """Say which label at `index` is no class or group, of which there are `number`; "" if it is one."""
-    label, kinds = _at(labels, index), "classes" if name == "y" else "groups"
+    label, kinds = adapter(labels).entry(labels, index), "classes" if name == "y" else "groups"
     if 0 <= label < number:
         return ""
     which = f"none of the {number} {kinds}, 0 to {number - 1}" if number else f"none, as there are no {kinds}"
@@ -35,11 +36,6 @@ def unscored_kind(name: str, index: tuple[int, ...]) -> str:
     """Say which class or group has no scores."""
     kind = "class" if name == "y" else "group"
     return f"no score is of {kind} {index[-1]}, so its threshold is infinity"
-
-
-def _at(array: Any, index: tuple[int, ...]) -> Any:
-    with dispatch.chosen(array):
-        return dispatch.to_host(dispatch.bare(array)[index])
 
 
 def _no_probability(row: np.ndarray, index: tuple[int, ...]) -> str:

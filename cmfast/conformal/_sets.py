@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import dispatch, failures, lazy, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import demand
 from cmfast.conformal import _options, _reasons
@@ -55,7 +56,7 @@ class PredictionSets:
     @property
     def mask(self) -> Array:
         """Whether every class is in the set of every row: bool, shape (..., A, n, C)."""
-        return _mask(dispatch.bare(self.packed), n_classes=self.n_classes)
+        return _mask(adapter(self.packed).unwrap(self.packed), n_classes=self.n_classes)
 
     @property
     def size_counts(self) -> Array:
@@ -95,8 +96,8 @@ class PredictionSets:
         array([0.5])
         """
         found = self.coverage_by_size(y, on_failure=on_failure)
-        with dispatch.chosen(found.n), np.errstate(invalid="ignore"):
-            return dispatch.real(found.covered.sum(-1)) / found.n.sum(-1)
+        with np.errstate(invalid="ignore"):
+            return adapter(found.n).evaluate(_share_of_sizes, found.covered, found.n)
 
     def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
         """Return how many sets there are of every size, and how many of them hold the label of their row.
@@ -138,11 +139,17 @@ class PredictionSets:
 
     def explain(self) -> str:
         """Say in words how large the sets are."""
-        sizes = np.asarray(dispatch.to_host(self.sizes))
+        sizes = adapter(self.sizes).to_host(self.sizes)
         if not sizes.size:
             return "no sets"
         text = f"sets of {sizes.mean():.3g} of {self.n_classes} classes on average, from {sizes.min()} to {sizes.max()}"
         return f"{text}; {(sizes == 0).mean():.2%} are empty"
+
+
+def _share_of_sizes(covered: Any, n: Any) -> Any:
+    """Return the share of rows that are covered, of any size of sets."""
+    total = covered.sum(-1)
+    return adapter(total).cast(total, np.float64) / n.sum(-1)
 
 
 def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
@@ -155,16 +162,19 @@ def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
 @lazy.by_block(words="W")
 def _mask(words: Array, *, n_classes: int) -> Array:
     shape = dispatch.shape_of(words)
-    places = dispatch.sent(np.arange(WORD), words)
-    with dispatch.chosen(words):
+    places = adapter(words).send(np.arange(WORD), words)
+
+    def unpack(words: Any, places: Any) -> Any:
         bits = (words.reshape(*shape, 1) >> places) & 1
         return bits.reshape(*shape[:-1], shape[-1] * WORD)[..., :n_classes] != 0
 
+    return adapter(words).evaluate(unpack, words, places)
+
 
 def _sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
-    words = dispatch.bare(packed)
+    words = adapter(packed).unwrap(packed)
     (*batch, _, n, _) = dispatch.shape_of(words)
-    anything = dispatch.sent(np.zeros((*batch, n), np.int64), words)
+    anything = adapter(words).send(np.zeros((*batch, n), np.int64), words)
     packed, anything = dispatch.adopt(sets=packed, y=anything)
     return (dispatch.call("set_coverage", packed, anything, n_classes=n_classes)[0],)
 
@@ -332,7 +342,7 @@ def _of_chunks(
     rows = _options.probabilities(P, rule)
     n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
     if lazy.is_lazy(P):
-        q = lazy.dask().lazily(q)
+        q = lazy.dask().da.asarray(q)
     _limits(q, rows, n_classes, groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]
     core = "A" * (len(dispatch.shape_of(q)) - len(rows))
@@ -354,7 +364,7 @@ def _turned(P: Array, q: Array, u: Array | None, groups: Array | None, **options
 def _limits(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:
     """Return thresholds in the shape (batch, alpha, group, 1 or class)."""
     validate.real(q=q)
-    q = dispatch.bare(q)
+    q = adapter(q).unwrap(q)
     shape, batch = dispatch.shape_of(q), rows[:-1]
     wanted = "(..., A, G)" if by_group else f"(..., A) or (..., A, {n_classes})"
     core = len(shape) - len(batch)
@@ -365,4 +375,5 @@ def _limits(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> An
     if not (fits and broadcast and (len(shape) > len(batch) and shape[len(batch)])):
         validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}")
     *outer, alphas = shape[: len(batch) + 1]
-    return q.reshape(*outer, alphas, *((1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)))
+    core_shape = (1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)
+    return adapter(q).reshape(q, (*outer, alphas, *core_shape))

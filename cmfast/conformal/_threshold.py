@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.labels import check_known
 from cmfast._core.lazy import are_lazy, by_block
@@ -238,4 +239,4 @@ def _number(name: str, labels: Any, asked: int | None) -> int:
     """Return how many classes or groups there are."""
     if asked is not None:
         return asked
-    return 1 + max(dispatch.extent(labels)[1], -1) if 0 not in dispatch.shape_of(labels) else 0
+    return 1 + max(adapter(labels).extent(labels)[1], -1) if 0 not in dispatch.shape_of(labels) else 0

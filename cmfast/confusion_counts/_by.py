@@ -109,7 +109,7 @@ def _of_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any)
     if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
         wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
         validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
-    parts = [lazy.dask().awaited(_of_one, part, k, keys, options) for k, part in enumerate(lazy.partitions(frame))]
+    parts = [lazy.dask().awaited(_of_one, part, k, keys, options) for k, part in enumerate(frame.to_delayed())]
     return lazy.dask().tree(ConfusionCounts.merge, parts)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
-from cmfast._core.adapters import _columns, _text
+from cmfast._core.adapters import _columns, _text, adapter, read_only
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
 
@@ -28,7 +28,7 @@ class Codes(NamedTuple):
 
     def compact(self) -> "Codes":
         """Return the column without the codes that do not occur."""
-        places, codes = dispatch.distinct(self.codes)
+        places, codes = adapter(self.codes).unique(self.codes)
         return Codes(codes, [self.values[k] for k in places.tolist()], self.declared)
 
 
@@ -43,8 +43,9 @@ def _refuse(name: str, x: Array, wanted: str) -> NoReturn:
 
 def whole(name: str, y: Array) -> Array:
     """Return labels that are floats as integers, checked to be whole numbers; any others as they are."""
-    found = dispatch.bare(dispatch.adopt(**{name: validate.labelled(y)})[0])
-    floats = not isinstance(found, _text.Coded) and dispatch.dtype_of(found).kind == "f"
+    found = dispatch.adopt_one(name, validate.labelled(y))
+    found = adapter(found).unwrap(found)
+    floats = not isinstance(found, _text.Coded) and adapter(found).dtype(found).kind == "f"
     return _labels.whole(name, found) if floats else y
 
 
@@ -64,21 +65,22 @@ def coded(
     if declared is not None:
         values = _plain(declared.values)
         source = ORDERED if declared.ordered else CATEGORIES
-        return Codes(dispatch.read_only(declared.codes), values, Axis(tuple(values), source))
-    x = dispatch.bare(dispatch.adopt(**{name: validate.labelled(x)})[0])
+        return Codes(read_only(declared.codes), values, Axis(tuple(values), source))
+    x = dispatch.adopt_one(name, validate.labelled(x))
+    x = adapter(x).unwrap(x)
     if isinstance(x, _text.Coded):
         return Codes(x.codes, x.names)
-    dtype = dispatch.dtype_of(x)
+    dtype = adapter(x).dtype(x)
     if dtype.kind not in kinds:
         refuse(name, x, wanted)
     if dtype.kind == "b":
         return Codes(x, [False, True])
     if dtype.kind in "iu":
         return _of_integers(x, dtype, span)
-    found, codes = dispatch.distinct(x)
+    found, codes = adapter(x).unique(x)
     missing = np.isnat(found) if dtype.kind == "M" else np.isnan(found)
     if missing.any():  # they are sorted behind all others
-        n_missing = int((dispatch.to_host(codes) >= np.argmax(missing)).sum())
+        n_missing = int((adapter(codes).to_host(codes) >= np.argmax(missing)).sum())
         validate.refuse(name, "without missing values", f"{n_missing} missing")
     return Codes(codes, list(found) if dtype.kind == "M" else found.tolist())
 
@@ -87,13 +89,12 @@ def _of_integers(x: Array, dtype: np.dtype[Any], span: int) -> Codes:
     """Return integers as their own codes, or as distances from the least, where they lie close together."""
     if 0 in dispatch.shape_of(x):
         return Codes(x, [])
-    least, most = dispatch.extent(x)
+    least, most = adapter(x).extent(x)
     if least >= 0 and most < span:
         return Codes(x, list(range(most + 1)))
     if most - least < span and dtype.kind == "i" and dtype.itemsize > 1:  # so the type holds every distance
-        with dispatch.chosen(x):
-            return Codes(x - least, list(range(least, most + 1)))
-    values, codes = dispatch.distinct(x)
+        return Codes(adapter(x).evaluate(lambda x: x - least, x), list(range(least, most + 1)))
+    values, codes = adapter(x).unique(x)
     return Codes(codes, values.tolist())
 
 

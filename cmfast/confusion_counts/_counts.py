@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
-from cmfast._core import dispatch, validate
+from cmfast._core import validate
+from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -227,7 +228,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def matrix(self) -> ArrayT:
         """The counts: shape (C, C), or (G, C, C) with groups. One of NumPy is read-only."""
         M: Any = self._held.whole()
-        found: Any = dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+        found: Any = read_only(M) if isinstance(M, np.ndarray) else M
         return cast(ArrayT, found)
 
     @property
@@ -661,6 +662,5 @@ class ConfusionCounts(State, Generic[ArrayT]):
 def _samples_in(held: Held) -> float:
     """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
     M: Any = held.whole()
-    with dispatch.chosen(M):
-        total: float = M.sum().item()
+    total: float = adapter(M).evaluate(lambda M: M.sum().item(), M)
     return total

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import addition, dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
@@ -72,16 +73,15 @@ def merged(a: Held, b: Held) -> Held:
 def add_matrix(held: Held, M: Array, most: int) -> Held:
     """Return counts with a matrix of the same classes added, whose integers add up to `most` at most."""
     most += held.most
-    if most > addition.LARGEST and all(dispatch.dtype_of(x).kind != "f" for x in (held.matrix, M)):
+    if most > addition.LARGEST and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
         return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
-    with dispatch.chosen(M):
-        return held._replace(matrix=held.matrix + M, most=most)
+    return held._replace(matrix=adapter(M).evaluate(lambda a, b: a + b, held.matrix, M), most=most)
 
 
 def looked_at(held: Held) -> Held:
     """Return the counts; refuse integers below 0, and more in all than int64 holds, unless `most` says enough."""
     M = held.matrix
-    if M is None or held.most <= addition.LARGEST or dispatch.dtype_of(M).kind == "f":
+    if M is None or held.most <= addition.LARGEST or adapter(M).dtype(M).kind == "f":
         return held
     return held._replace(most=addition.check_total("counts", M))
 
@@ -93,15 +93,15 @@ def moved(held: Held, out: Held) -> Array:
     target = [held.axis.places_in(out.axis)] * 2
     if held.keys is not None and out.keys is not None:
         target = [held.keys.places_in(out.keys), *target]
-    return dispatch.moved(held.matrix, out.shape(), [list(range(n)) for n in held.shape()], target)
+    return adapter(held.matrix).scatter(held.matrix, out.shape(), [list(range(n)) for n in held.shape()], target)
 
 
 def one_of(held: Held, place: int) -> Held:
     """Return the counts of the group at `place`, in memory of their own."""
     C, M = len(held.axis.labels), held.whole()
     every = [list(range(C))] * 2
-    with dispatch.chosen(M):
-        return Held(held.axis, None, dispatch.moved(M[place], (C, C), every, every))
+    one = adapter(M).evaluate(lambda M: adapter(M).scatter(M[place], (C, C), every, every), M)
+    return Held(held.axis, None, one)
 
 
 def for_two(held: Held, positive: int) -> tuple[Held, int]:
@@ -127,7 +127,7 @@ def parts_of(held: Held, *, on_host: bool) -> dict[str, Any]:
     if held.keys is not None:
         parts |= {"columns": held.keys.to_facts(), "groups": held.keys.rows}
     if M is not None:
-        parts["matrix" if held.keys is None else "matrices"] = dispatch.to_host(M) if on_host else M
+        parts["matrix" if held.keys is None else "matrices"] = adapter(M).to_host(M) if on_host else M
     return parts
 
 
@@ -146,10 +146,10 @@ def of_parts(parts: dict[str, Any]) -> tuple[Held, Held]:
     held = Held(axis, keys, M)
     if M is not None:
         (M,) = dispatch.adopt(matrix=M)
-        kind = dispatch.dtype_of(M)
+        kind = adapter(M).dtype(M)
         demand(kind in (np.int64, np.float64) and dispatch.shape_of(M) == held.shape(), "its matrix has another shape")
         every = [list(range(n)) for n in held.shape()]
-        held = held._replace(matrix=dispatch.moved(M, held.shape(), every, every))  # nobody else's memory
+        held = held._replace(matrix=adapter(M).scatter(M, held.shape(), every, every))  # nobody else's memory
         try:
             held = looked_at(held)
         except (ValueError, OverflowError) as error:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import demand
 from cmfast.confusion_counts import _codes
@@ -84,10 +85,10 @@ def of_columns(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Arr
     sizes = [max(len(column.values), 1) for column in columns]
     if math.prod(sizes) >= 2**62:
         validate.fail("groups: there are more combinations of their labels than int64 holds", OverflowError)
-    number, *others = (dispatch.sent(column.codes.reshape(-1), y) for column in columns)
+    number, *others = (adapter(y).send(adapter(column.codes).flatten(column.codes, 0), y) for column in columns)
     for size, codes in zip(sizes[1:], others, strict=True):
-        with dispatch.chosen(number):
-            number = dispatch.wide(number) * size + codes
+        number = adapter(number).cast(number, np.int64)
+        number = adapter(number).evaluate(lambda number, codes, size=size: number * size + codes, number, codes)
     found, number = _occurring(number, math.prod(sizes))
     labelled = [_labelled(*pair) for pair in zip(columns, np.unravel_index(found, sizes), strict=True)]
     rows = np.stack([places for _, places in labelled], axis=1)
@@ -118,7 +119,7 @@ def _named(groups: Any) -> dict[str, Any]:
 def _occurring(number: Array, n_possible: int) -> tuple[np.ndarray, Array]:
     """Return which numbers occur, and which of them each entry is."""
     if not isinstance(number, np.ndarray) or n_possible > 4 * len(number) + 2**16:
-        return dispatch.distinct(number)
+        return adapter(number).unique(number)
     number = number.astype(np.uint8) if number.dtype.kind == "b" else number  # as an index a bool is a mask
     found = np.flatnonzero(np.bincount(number, minlength=n_possible))
     if len(found) == n_possible:

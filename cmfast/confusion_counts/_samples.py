@@ -9,6 +9,7 @@ import numpy as np
 from cmfast import counting
 from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _labels
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, IDS, LABELS, Axis, comparable, kind_of
@@ -42,7 +43,7 @@ def classes(labels: Array | None, n_classes: int | None, *, dates: bool = False)
     shape = dispatch.shape_of(found.codes)
     if len(shape) != 1 or not shape[0]:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
-    names = tuple(found.values[k] for k in dispatch.to_host(found.codes).tolist())
+    names = tuple(found.values[k] for k in adapter(found.codes).to_host(found.codes).tolist())
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         validate.refuse("labels", "unique", f"{twice!r:.40} {names.count(twice)} times")
@@ -77,7 +78,7 @@ def counted(
         return _counted(y_true, y_pred, weight, groups, given, ignored)
     y_true, y_pred, weight = shared
     held = _counted(y_true, y_pred, weight, None, given, ignored)
-    return held._replace(matrix=dispatch.from_host(held.whole(), like=tensor))
+    return held._replace(matrix=adapter(tensor).from_host(held.whole(), tensor))
 
 
 def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
@@ -87,11 +88,11 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
     if not alike or held.keys is not None or not held.axis.counts_up or 0 in y_true.shape:
         return None
     arrays = dispatch.adopt(y_true=y_true, y_pred=y_pred)
-    integers = all(dispatch.dtype_of(y).kind in "iu" for y in arrays)
-    if not integers or dispatch.device_of(arrays[0]) != dispatch.device_of(M):
+    integers = all(adapter(y).dtype(y).kind in "iu" for y in arrays)
+    if not integers or adapter(arrays[0]).device(arrays[0]) != adapter(M).device(M):
         return None
     options = {"n_classes": len(held.axis.labels), "labels": None, "n_groups": None, "num_threads": None}
-    flat = [y if len(y.shape) == 1 else y.reshape(-1) for y in arrays]
+    flat = [y if len(y.shape) == 1 else adapter(y).flatten(y, 0) for y in arrays]
     part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
     if outside is not None:
         return None
@@ -100,15 +101,14 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
 
 def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
     """Return tensors of the host as NumPy's arrays of the same memory, on which small calls are short; else None."""
-    one = dispatch.adapter(type(y_true))
     alike = all(type(y) is type(y_true) for y in (y_pred, weight) if y is not None)
-    if not alike or not one.HAS_DEVICES or dispatch.bare(y_true) is not y_true:
+    if not alike or adapter(y_true) is adapter(np.empty(0)) or adapter(y_true).unwrap(y_true) is not y_true:
         return None
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": weight}
     adopted = dispatch.adopt(optional=("sample_weight",), **given)
-    if dispatch.device_of(adopted[0]) != "cpu":
+    if not adapter(adopted[0]).is_on_host(adopted[0]):
         return None
-    return [None if y is None else dispatch.to_host(y) for y in adopted]
+    return [None if y is None else adapter(y).to_host(y) for y in adopted]
 
 
 def _counted_ids(
@@ -121,9 +121,9 @@ def _counted_ids(
         y_pred=validate.labelled(y_pred),
         sample_weight=weight,
     )
-    y_true, y_pred, weight = (None if x is None else dispatch.bare(x) for x in (y_true, y_pred, weight))
+    y_true, y_pred, weight = (None if x is None else adapter(x).unwrap(x) for x in (y_true, y_pred, weight))
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        if dispatch.dtype_of(y).kind not in "bui":
+        if adapter(y).dtype(y).kind not in "bui":
             validate.refuse_labels(name, y, "integers")
     validate.real(sample_weight=weight)
     _labels.warn_of_one_hot(y_true, y_pred)
@@ -134,7 +134,7 @@ def _counted_ids(
 def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _Samples:
     """Return samples in a line, whose shapes agree."""
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred, sample_weight=weight)
-    flat = [None if x is None else x.reshape(-1) for x in (y_true, y_pred, weight)]
+    flat = [None if x is None else adapter(x).flatten(x, 0) for x in (y_true, y_pred, weight)]
     return _Samples(flat[0], flat[1], flat[2], shape)
 
 
@@ -146,7 +146,7 @@ def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | 
         keys, number, order = _keys.of_columns(groups, samples.y_true, samples.shape)
     options: dict[str, Any] = {"n_classes": n, "groups": number, "n_groups": None if keys is None else len(keys.rows)}
     options |= {"sample_weight": samples.weight, "ignore_index": ignored}
-    if samples.weight is not None and dispatch.dtype_of(samples.weight).kind != "f":
+    if samples.weight is not None and adapter(samples.weight).dtype(samples.weight).kind != "f":
         options["on_failure"] = "raise"  # the only one: more than int64 holds
     try:
         M = counting.confusion_matrix(samples.y_true, samples.y_pred, **options)
@@ -159,7 +159,7 @@ def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | 
     every = list(range(n))
     source = [every, every] if keys is None else [list(order), every, every]
     shape = (n, n) if keys is None else (len(keys.rows), n, n)
-    return Held(axis, keys, dispatch.moved(M, shape, source, [list(range(size)) for size in shape]), most)
+    return Held(axis, keys, adapter(M).scatter(M, shape, source, [list(range(size)) for size in shape]), most)
 
 
 def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any) -> Held:
@@ -169,7 +169,8 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     ]
     if weight is not None:
         validate.columns(sample_weight=weight)
-        weight = dispatch.bare(dispatch.adopt(sample_weight=weight)[0])
+        weight = dispatch.adopt_one("sample_weight", weight)
+        weight = adapter(weight).unwrap(weight)
         validate.real(sample_weight=weight)
     if all(column.values == [0, 1] for column in columns):  # also of bool
         _labels.warn_of_one_hot(*(column.codes for column in columns))
@@ -188,14 +189,15 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     groups_at = [] if held.keys is None else [list(range(len(held.keys.rows)))]
     source, target = ([*groups_at, *([pair[side] for pair in pairs] for pairs in known)] for side in (0, 1))
     shape = (*(map(len, groups_at)), len(places), len(places))
-    return Held(axis, held.keys, dispatch.moved(held.matrix, shape, source, target), held.most)
+    return Held(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
 
 
 def warn_of_strangers(held: Held) -> None:
     """Warn where no text is both a truth and a prediction, of several each that were found."""
     if held.matrix is None or held.axis.source != FOUND or held.axis.kind != "strings":
         return
-    pairs = dispatch.to_host(held.matrix).reshape(-1, len(held.axis.labels), len(held.axis.labels)).any(axis=0)
+    C = len(held.axis.labels)
+    pairs: Any = adapter(held.matrix).to_host(held.matrix).reshape(-1, C, C).any(axis=0)
     occurs = [pairs.any(axis=axis) for axis in (1, 0)]
     if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
         numbers = " and ".join(str(int(found.sum())) for found in occurs)
@@ -229,7 +231,7 @@ def _axis_of(columns: list[_codes.Codes], samples: _Samples, held: Held, n: int,
     M = held.matrix
     if samples.weight is not None:  # which may add up to nothing where a label occurs
         M = counting.confusion_matrix(samples.y_true, samples.y_pred, n_classes=n, ignore_index=ignored)
-    pairs = dispatch.to_host(M)
+    pairs: Any = adapter(M).to_host(M)
     pairs = pairs.any(axis=0) if pairs.ndim == 3 else pairs  # of any group
     axes = [column.axis(pairs.any(axis=1 - k)) for k, column in enumerate(columns)]
     return axes[0].union(axes[1], "y_pred", "y_true")

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from cmfast._core import dispatch
-from cmfast._core.adapters import _processes
+from cmfast._core.adapters import _processes, adapter
 from cmfast.confusion_counts._held import Held, looked_at, merged, moved
 
 
 def summed(held: Held, group: Any) -> Held:
     """Return the sum over all processes: labels and groups are exchanged, then matrices of one shape are added."""
     place = _processes.where(held.matrix)
-    floats = held.matrix is not None and dispatch.dtype_of(held.matrix).kind == "f"
+    floats = held.matrix is not None and adapter(held.matrix).dtype(held.matrix).kind == "f"
     heads = _processes.gathered((held.axis, held.keys, place, floats, 0 if held.matrix is None else held.most), group)
     if heads is None:
         return held

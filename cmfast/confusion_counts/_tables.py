@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, ranks, reading, validate
+from cmfast._core import ranks, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.markup import escape_name, escape_prose, isolate
 from cmfast.confusion_counts._held import Held
@@ -27,7 +28,8 @@ def to_pandas(held: Held) -> Any:
     pd = _library("pandas")
     labels = list(held.axis.labels)
     columns = pd.Index(labels, name="predicted")
-    M = dispatch.to_host(held.whole())
+    M = held.whole()
+    M = adapter(M).to_host(M)
     if held.keys is None:
         return pd.DataFrame(M, pd.Index(labels, name="true"), columns)
     groups = zip(*([key] if len(held.keys.names) == 1 else key for key in held.keys.labels), strict=True)
@@ -45,9 +47,10 @@ def to_html(held: Held, said: str) -> str:
     if held.keys is not None or not 0 < len(labels) <= reading.WIDEST:
         return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
+    M = held.whole()
     rows = "".join(
         f"<tr><th>{label}</th>{''.join(f'<td>{x:,}</td>' for x in row)}</tr>"
-        for label, row in zip(labels, dispatch.to_host(held.whole()).tolist(), strict=True)
+        for label, row in zip(labels, adapter(M).to_host(M).tolist(), strict=True)
     )
     return f"{head}<thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody>{foot}"
 
@@ -57,7 +60,8 @@ def explained(held: Held, name: Callable[[object], str] = str) -> str:
 
     Labels and groups are written as `name` does.
     """
-    M = np.asarray(dispatch.to_host(held.whole()), np.float64)
+    M = held.whole()
+    M = np.asarray(adapter(M).to_host(M), np.float64)
     if not (np.isfinite(M) & (M >= 0)).all():
         return "some counts are negative, or no numbers: weights were"
     total = M.sum()
@@ -96,7 +100,8 @@ def to_xarray(held: Held) -> Any:
             while name in coords:  # the classes keep theirs
                 name = f"'{name}'"  # noqa: PLW2901
             coords[name] = ("group", _coordinate([key[c] for key in columns]))
-    found = xr.DataArray(dispatch.to_host(held.whole()), coords, dims, name="counts")
+    M = held.whole()
+    found = xr.DataArray(adapter(M).to_host(M), coords, dims, name="counts")
     if held.keys is None or "group" in coords:  # a column of that name is what groups are selected by
         return found
     called = [name for name in coords if name not in ("true", "predicted")]
@@ -111,7 +116,7 @@ def tidy(held: Held, metrics: dict[str, Array], library: str, labels: Iterable[A
     """Return metrics in columns beside those of the groups, and of the class where a metric has one per class."""
     labels = list(labels)
     G, C = (1 if held.keys is None else len(held.keys.rows)), len(labels)
-    host = {name: np.asarray(dispatch.to_host(value)) for name, value in metrics.items()}
+    host = {name: adapter(value).to_host(value) for name, value in metrics.items()}
     ndim = 0 if held.keys is None else 1
     per_class = any(value.ndim > ndim for value in host.values())
     times = C if per_class else 1

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cmfast._core import dispatch, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Floats
 from cmfast.contingency._surface import ratios_of
 from cmfast.metrics._thresholds import costs_of
@@ -71,7 +72,7 @@ def convex_hull(points: Array, /) -> Hull:
     """
     (points,) = dispatch.adopt(points=points)
     validate.real(points=points)
-    rates = np.asarray(dispatch.to_host(points), np.float64)
+    rates = np.asarray(adapter(points).to_host(points), np.float64)
     if rates.ndim != 2 or rates.shape[1] != 2:
         validate.refuse("points", "of shape (n, 2)", f"shape {rates.shape}")
     wrong = np.argwhere(~((rates >= 0) & (rates <= 1)))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
 from cmfast.contingency._surface import metric_of
 from cmfast.metrics import MetricName, compute
@@ -101,13 +102,14 @@ def learning_path(
     found = compute(M, names, undefined="strict", on_failure=on_failure)
     if metric is not None and len(dispatch.shape_of(found[metric])) == len(shape) - 1:
         validate.refuse("metric", "one with a single value per matrix", repr(metric))
-    if dispatch.device_of(M) != "cpu":
-        return LearningPath(found["recall"], *_lengths(*(found[name] for name in names)))
+    points = found["recall"]
+    if not adapter(M).is_on_host(M):
+        return LearningPath(points, *_lengths(*(found[name] for name in names)))
     # Sums are of float64 and in one order, whatever library the matrices are of.
-    points, *height = (dispatch.to_host(found[name]) for name in names)
-    wide = _lengths(points.astype(np.float64), *(x.astype(np.float64) for x in height))
-    narrow = (np.asarray(x).astype(points.dtype) for x in wide)
-    return LearningPath(found["recall"], *(dispatch.from_host(x, found["recall"])[()] for x in narrow))
+    hosts = [adapter(found[name]).to_host(found[name]) for name in names]
+    wide = _lengths(*(x.astype(np.float64) for x in hosts))
+    narrow = (x.astype(hosts[0].dtype) for x in wide)
+    return LearningPath(points, *(adapter(points).send(x, points) for x in narrow))
 
 
 def _lengths(points: Any, height: Any = None) -> tuple[Any, Any, Any, Any]:

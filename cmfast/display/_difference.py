@@ -5,7 +5,8 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core import drawing, pictures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast._core.p_values import binomial, holm
 from cmfast.display import _painting, _values
@@ -139,7 +140,7 @@ def difference(
     p = None
     if paired is not None:
         check(paired, "paired")
-        theirs = [np.asarray(dispatch.to_host(M)) for M in (paired.first, paired.second)]
+        theirs = [adapter(M).to_host(M) for M in (paired.first, paired.second)]
         if not all(map(np.array_equal, (first, second), theirs)):
             validate.refuse("paired", "the counts of A and B", "others")
         p = _p_values(paired, len(first))
@@ -156,7 +157,7 @@ def difference(
 
 def _p_values(T: PairedCounts, C: int) -> np.ndarray:
     """Return the p-value of every cell, corrected by Holm for those in which the two differ; 1 in others."""
-    keys, counts = (np.asarray(dispatch.to_host(part)) for part in (T.keys, T.counts))
+    keys, counts = (adapter(part).to_host(part) for part in (T.keys, T.counts))
     truth, first, second = keys // C**2 % C, keys // C % C, keys % C
     apart = first != second
     only = np.zeros((2, C, C), np.int64)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.display import _painting, _values
 from cmfast.display._orders import Order
@@ -28,8 +29,9 @@ def _adopted(
     if len(shape) != 3 or not shape[0]:
         validate.refuse("M", "at least one matrix, of shape (E, C, C)", f"shape {shape}")
     called = [str(k) for k in range(shape[0])] if names is None else _values.texts("names", names, shape[0])
-    shares = None if method is None else dispatch.to_host(normalized(array, method, on_failure=on_failure))
-    return np.asarray(dispatch.to_host(array)), shares if shares is None else np.asarray(shares), called
+    to_host = adapter(array).to_host
+    shares = None if method is None else to_host(normalized(array, method, on_failure=on_failure))
+    return to_host(array), shares, called
 
 
 class StripDisplay:

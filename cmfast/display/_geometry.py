@@ -5,7 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core import drawing, pictures, validate
+from cmfast._core.adapters import adapter
 from cmfast.display import _painting, _values
 from cmfast.display._painting import Look
 from cmfast.geometry import GcmResult, WidthCurve
@@ -98,7 +99,7 @@ class GcmDisplay:
             if theirs != result.diagnostics.weighting:
                 ours = ", ".join(result.diagnostics.weighting)
                 validate.refuse("curve", f"of the weightings {ours}", ", ".join(theirs))
-        matrix = np.asarray(dispatch.to_host(result.matrix), np.float64)
+        matrix = np.asarray(adapter(result.matrix).to_host(result.matrix), np.float64)
         matrix = matrix[0] if matrix.ndim == 3 else matrix
         total = matrix.sum()
         shares = matrix / total if total > 0 else matrix

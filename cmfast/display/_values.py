@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast import metrics
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import METHODS, SYNONYMS, Array, Method, OnFailure
 from cmfast.display import _orders
 from cmfast.normalizing import normalize as normalized
@@ -62,7 +63,7 @@ def adopted(**matrices: Array) -> list[np.ndarray]:
     for name, array in found.items():
         if len(dispatch.shape_of(array)) != 2:
             validate.refuse(name, "one matrix, of shape (C, C)", f"shape {dispatch.shape_of(array)}")
-    return [np.asarray(dispatch.to_host(array)) for array in found.values()]
+    return [adapter(array).to_host(array) for array in found.values()]
 
 
 def class_names(names: Any, C: int) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.locking import ObjectLock
 from cmfast._core.progress import reporter
@@ -192,7 +193,7 @@ class CellAccumulator:
     def _storable(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
         """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
         _, extent = ranges or ((), ())
-        here = all(dispatch.device_of(part.counts) == "cpu" and part._table is None for part in parts)
+        here = all(adapter(part.counts).is_on_host(part.counts) and part._table is None for part in parts)
         return here and math.prod(extent) << self._tag < 2**63 - 1
 
 
@@ -210,12 +211,13 @@ def _stored(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) 
     """Merge counts into files without a name and return them as memory maps."""
     assert ranges is not None, "something was added"
     given = parts[0].counts
+    to_host, from_host = adapter(given).to_host, adapter(given).from_host
     n_dropped = sum(part.n_dropped for part in parts)
-    parts = [replace(part, counts=dispatch.to_host(part.counts), _keys=dispatch.to_host(part._keys)) for part in parts]
+    parts = [replace(part, counts=to_host(part.counts), _keys=to_host(part._keys)) for part in parts]
     like = replace(parts[0], n_dropped=n_dropped, _ranges=ranges)
     parts = [part if part._ranges == ranges else _written(_recoded(part, ranges), like, directory) for part in parts]
     out = _written(_merged(parts), like, directory)
-    return replace(out, counts=dispatch.from_host(out.counts, given), _keys=dispatch.from_host(out._keys, given))
+    return replace(out, counts=from_host(out.counts, given), _keys=from_host(out._keys, given))
 
 
 def _slice(part: CellCounts, start: int, stop: int) -> CellCounts:
@@ -270,7 +272,7 @@ def count_in_parts(
     for start in range(0, n, PART):
         part = slice(start, min(start + PART, n))
         ranges = found._held.ranges
-        points = X[part], y_true[part], y_pred[part]
+        points = X[part, :], y_true[part], y_pred[part]
         found._add(_binning.count(*points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:
             report(part.stop, n)

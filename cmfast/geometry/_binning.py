@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
@@ -108,8 +109,7 @@ def heights(
     validate.per_point(n, weights=weights, groups=groups)
     grid = as_grid(grid, m)
     if split is not None:
-        with dispatch.chosen(X):
-            weights = split(weights)
+        weights = adapter(X).evaluate(split, weights)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -139,7 +139,7 @@ def classes_of(
 ) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
     options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
-    counted = Counted(*dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options))
+    counted = Counted(*dispatch.call("cell_counts", X[:0, :], y_true, y_pred, n_classes=n_classes, **options))
     if counted.outside is not None:
         refuse_outside(Outside(*counted.outside))
     return checked_classes(Binned(*counted.binned).n_classes)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from cmfast._core import dispatch, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
 from cmfast._files.states import State, of_class
@@ -149,24 +150,21 @@ class CellCounts(State, Generic[ArrayT]):
     def labels(self) -> ArrayT:
         """Label of every triple: int64, shape (K,)."""
         tags: Any = self._decoded()[1]
-        with dispatch.chosen(tags):
-            found: ArrayT = tags >> bits_of(self.n_classes)
+        found: ArrayT = adapter(tags).evaluate(lambda tags: tags >> bits_of(self.n_classes), tags)
         return found
 
     @property
     def predictions(self) -> ArrayT:
         """Prediction of every triple: int64, shape (K,)."""
         tags: Any = self._decoded()[1]
-        with dispatch.chosen(tags):
-            found: ArrayT = tags & ((1 << bits_of(self.n_classes)) - 1)
+        found: ArrayT = adapter(tags).evaluate(lambda tags: tags & ((1 << bits_of(self.n_classes)) - 1), tags)
         return found
 
     @property
     def n_points(self) -> int:
         """Points that were counted, without those left out."""
         counts: Any = self.counts
-        with dispatch.chosen(counts):
-            return int(counts.sum())
+        return int(adapter(counts).evaluate(lambda counts: counts.sum(), counts))
 
     @property
     def key_bits(self) -> int:
@@ -202,7 +200,7 @@ class CellCounts(State, Generic[ArrayT]):
             return False
         # Keys depend on the room that they were made with, what they stand for does not.
         pairs = zip((self.counts, *self._decoded()), (other.counts, *other._decoded()), strict=True)
-        return all(np.array_equal(dispatch.to_host(a), dispatch.to_host(b)) for a, b in pairs)
+        return all(np.array_equal(adapter(a).to_host(a), adapter(b).to_host(b)) for a, b in pairs)
 
     def __hash__(self) -> int:
         msg = "CellCounts are unhashable, as arrays are"
@@ -416,8 +414,8 @@ class CellCounts(State, Generic[ArrayT]):
         table = found[0].table if found else None
         keys, values, status = dispatch.call("marginal_histogram", self._keys, self.counts, M, table, **options)
         if found:
-            codes = statuses(found)
-            report(found, np.where(codes == 0, dispatch.to_host(status), codes), on_failure, "weights do not exist")
+            codes, sums = statuses(found), adapter(status).to_host(status)
+            report(found, np.where(codes == 0, sums, codes), on_failure, "weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
     def _stored(self) -> dict[str, Any]:

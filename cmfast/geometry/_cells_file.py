@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast._files.archive import demand
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import MOST_CLASSES, MOST_POINTS
@@ -32,9 +32,9 @@ def parts_of(cells: Any) -> dict[str, Any]:
         "n_dropped": cells.n_dropped,
         "low": np.array(cells._ranges[0], np.int64),
         "extent": np.array(cells._ranges[1], np.int64),
-        "keys": dispatch.to_host(cells._keys),
-        "counts": dispatch.to_host(cells.counts),
-        "table": None if cells._table is None else dispatch.to_host(cells._table),
+        "keys": adapter(cells._keys).to_host(cells._keys),
+        "counts": adapter(cells.counts).to_host(cells.counts),
+        "table": None if cells._table is None else adapter(cells._table).to_host(cells._table),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, labels, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.geometry import _binning
 from cmfast.geometry._cells import Runs, SparseHistogram, merged
@@ -40,7 +41,7 @@ def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **
         m = validate.points(X=X)[1]
         known["grid"], given = (grid, Grid(np.zeros(m), np.ones(m))), {}
         arrays = lazy.dask().read_again(arrays, grid)
-    kind = dispatch.dtype_of(weights) if lazy.is_lazy(weights) else None
+    kind = adapter(weights).dtype(weights) if lazy.is_lazy(weights) else None
     top: Any = None
     if kind is not None and kind.kind == "f":
         some = {name: arrays[name] for name in ("X", "weights")}
@@ -60,13 +61,16 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
     validate.per_point(n, weights=weights)
     as_grid(grid, m)
     top, step = 0.0, max(1, PART // m)
-    with dispatch.chosen(X), np.errstate(over="ignore", invalid="ignore"):
-        origin, inverse = (dispatch.sent(x, X) for x in (grid.origin, grid.inverse))
+    origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))
+
+    def largest(X: Any, weights: Any) -> float:
+        inside = (abs((X.astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
+        return float((abs(halves.finite(weights.astype(np.float64))) * inside).max())  # synchronises
+
+    with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, step):
             some = slice(start, start + step)
-            inside = (abs((X[some].astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
-            found = abs(halves.finite(weights[some].astype(np.float64))) * inside
-            top = max(top, float(found.max()))  # synchronises
+            top = max(top, adapter(X).evaluate(largest, X[some], weights[some]))
     return top
 
 
@@ -76,10 +80,9 @@ def _sums(
     split = None if weights is None else partial(_columns, top=top)
     found = _binning.heights(X, weights, groups, split=split, **options)
     values = found.values
-    with dispatch.chosen(values):
-        columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
-        if weights is not None and top is None:
-            columns = halves.carried(*columns)
+    columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
+    if weights is not None and top is None:
+        columns = adapter(values).evaluate(halves.carried, *columns)
     return _Part(Runs(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
 
 
@@ -99,8 +102,7 @@ def _joined(parts: list[_Part]) -> _Part:
 def _both(a: _Part, b: _Part) -> _Part:
     runs = merged(a.runs, b.runs, bits_of(a.n_groups))
     if len(runs.columns) == 2:
-        with dispatch.chosen(runs.keys):
-            runs = runs._replace(columns=halves.carried(*runs.columns))
+        runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carried, *runs.columns))
     return _Part(runs, a.n_groups, a.n_dropped + b.n_dropped)
 
 
@@ -111,7 +113,7 @@ def _finished(found: _Part, grid: Grid, kind: Any, top: float | None, on_failure
     elif top is None:
         values = _integers(*columns)
     else:
-        host = [dispatch.to_host(column) for column in columns]
+        host = [adapter(column).to_host(column) for column in columns]
         heights = halves.rounded(host[:-1], BITS, int(np.frexp(top)[1]) + 1 - DIGITS * BITS)
         with np.errstate(over="ignore"):
             heights = heights.astype(np.float32 if kind == np.float32 else np.float64)
@@ -119,17 +121,15 @@ def _finished(found: _Part, grid: Grid, kind: Any, top: float | None, on_failure
         status = np.where(np.isnan(heights), Status.INVALID, np.where(np.isinf(heights), Status.RANGE, 0))
         heights[np.isinf(heights)] = np.nan
         failures.report(status.astype(np.int8), on_failure, failed="values not computed")
-        values = dispatch.sent(heights, keys)
+        values = adapter(keys).send(heights, keys)
     return SparseHistogram(grid, found.n_groups, values, found.n_dropped, keys, table, ranges)
 
 
 def _integers(low: Any, high: Any) -> Any:
     """Return the sums of integers from those of their halves."""
-    with dispatch.chosen(low):
-        values, good = halves.join(low, high)
-        fits = bool(good.all())  # synchronises
-    if not fits:
-        pairs = zip(dispatch.to_host(low).tolist(), dispatch.to_host(high).tolist(), strict=True)
+    values, good = adapter(low).evaluate(halves.join, low, high)
+    if not adapter(good).evaluate(lambda good: bool(good.all()), good):  # synchronises
+        pairs = zip(adapter(low).to_host(low).tolist(), adapter(high).to_host(high).tolist(), strict=True)
         worst = max(((b << halves.BITS) + a for a, b in pairs), key=abs)
         validate.fail(f"a sum of weights is {worst}, which int64 cannot hold", OverflowError)
     return values

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.geometry_keys import bits_of
 
 MOST_PARTS = 1 << 16
@@ -21,8 +22,8 @@ def checked_number(n_parts: Any) -> int:
 def deal(cells: Any, n_parts: Any) -> list[Any]:
     """Deal cells to `n_parts` counts; see :meth:`CellCounts.deal`."""
     n = checked_number(n_parts)
-    keys, counts = dispatch.to_host(cells._keys), dispatch.to_host(cells.counts)
-    table = None if cells._table is None else dispatch.to_host(cells._table)
+    keys, counts = adapter(cells._keys).to_host(cells._keys), adapter(cells.counts).to_host(cells.counts)
+    table = None if cells._table is None else adapter(cells._table).to_host(cells._table)
     number = numbers(keys, table, cells, n)
     order = number.argsort(kind="stable")
     cuts = np.searchsorted(number[order], np.arange(n + 1)).tolist()
@@ -30,8 +31,8 @@ def deal(cells: Any, n_parts: Any) -> list[Any]:
     for k, (start, stop) in enumerate(pairwise(cuts)):
         some = order[start:stop]
         arrays = _narrowed(keys[some], table, 2 * bits_of(cells.n_classes))
-        mine, index = (None if x is None else dispatch.sent(x, cells.counts) for x in arrays)
-        given = dispatch.sent(counts[some], cells.counts)
+        mine, index = (None if x is None else adapter(cells.counts).send(x, cells.counts) for x in arrays)
+        given = adapter(cells.counts).send(counts[some], cells.counts)
         dropped = 0 if k else cells.n_dropped
         out.append(replace(cells, counts=given, n_dropped=dropped, _keys=mine, _table=index))
     return out

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, reading
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry import _null
 from cmfast.geometry._cells import CellCounts
@@ -148,7 +149,7 @@ def warned(found: GcmDiagnostics) -> GcmDiagnostics:
 
 def overlaps(out: Any) -> list[float]:
     """Return the overlap of the normalised with the geometric matrix, per weighting of the result of the kernel."""
-    matrix, normalized = (dispatch.to_host(x) for x in out[:2])
+    matrix, normalized = (adapter(x).to_host(x) for x in out[:2])
     return [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
 
 
@@ -170,7 +171,8 @@ def shapes_of(cells: CellCounts) -> Shapes:
     """Return the :class:`Shapes` of counts."""
     found = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
     numbers = cells.n_points, cells.n_dropped, len(cells), cells.bins, cells.key_bits
-    return Shapes(dispatch.to_host(cells.confusion_matrix()), *numbers, *map(dispatch.to_host, found))
+    to_host = adapter(cells.counts).to_host
+    return Shapes(to_host(cells.confusion_matrix()), *numbers, *map(to_host, found))
 
 
 def describe(
@@ -178,11 +180,11 @@ def describe(
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel."""
     codes = outcomes(weightings, out)
-    matrix, normalized, upper, error = (dispatch.to_host(x) for x in out[:4])
+    matrix, normalized, upper, error = (adapter(x).to_host(x) for x in out[:4])
     sizes, number = cells.sizes, cells.number
     n_cells, pure, unmixed, pair_work = map(int, cells.totals)
     n_points = cells.n_points
-    W = np.array([dispatch.to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
+    W = np.array([adapter(w.table).to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
     W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
     null = _null.none_of(W)
     if not np.isnan(W).all(axis=(1, 2)).all():
@@ -217,8 +219,8 @@ def describe(
         pair_work=pair_work,
         weighting=tuple(w.name for w in weightings),
         status=codes[0] if single else codes,
-        normalized=out[1][0] if single else out[1],
-        upper=out[2][0] if single else out[2],
+        normalized=out[1][0, ...] if single else out[1],
+        upper=out[2][0, ...] if single else out[2],
         **{name: float(x[0]) if single else x for name, x in arrays.items()},
     )
 

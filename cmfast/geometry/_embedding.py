@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure, Table
 from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts
@@ -76,9 +77,12 @@ def _are_finite(X: Array) -> bool:
     """Whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
     n, m = dispatch.shape_of(X)
     step = max(1, PART // m)
-    with dispatch.chosen(X):
+
+    def are_finite(X: Array) -> bool:
         parts = (X[start : start + step] for start in range(0, n, step))
         return all(bool(((part < float("inf")) & (part > -float("inf"))).all()) for part in parts)  # synchronises
+
+    return bool(adapter(X).evaluate(are_finite, X))
 
 
 def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, num_threads: int | None) -> Array:
@@ -94,7 +98,7 @@ def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, nu
 def without_points(cells: CellCounts, grid: Grid | None) -> CellCounts:
     """Return counts of no points on a grid, by default any, in the library of `cells`."""
     grid = grid or NOWHERE
-    X, y = (dispatch.sent(x, cells.counts) for x in (np.empty((0, grid.n_axes)), np.empty(0, np.int64)))
+    X, y = (adapter(cells.counts).send(x, cells.counts) for x in (np.empty((0, grid.n_axes)), np.empty(0, np.int64)))
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": 1}
     return _binning.count(X, y, y, grid, n_classes=cells.n_classes, **options)
 
@@ -126,8 +130,9 @@ def reported(
     """Return what the kernel returned, NaN where no weighting exists; say what has no answer."""
     codes = outcomes(found, out)
     if not any(w.status.ok for w in found):  # where there are no points, no weight is used
-        with dispatch.chosen(out[0]):
-            out = (*(None if x is None else x + float("nan") for x in out[:-1]), out[-1])
+        *parts, status = out
+        none = adapter(parts[0]).evaluate(lambda *xs: tuple(None if x is None else x + np.nan for x in xs), *parts)
+        out = (*none, status)
     if known is not None:
         codes[codes == statuses(known)] = 0
     report(found, codes, on_failure)

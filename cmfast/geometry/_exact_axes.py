@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry._rules import Spread
 from cmfast.kernels.shared.geometry_columns import DIGIT_BITS, steps_of
@@ -24,8 +25,8 @@ def principal(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
 def products(X: Array, found: Spread) -> np.ndarray:
     """Return sums over points of the products of their digits, which add up over parts of them."""
     span = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
-    words: np.ndarray = dispatch.to_host(dispatch.call("column_products", X, **span))
-    return words
+    words = dispatch.call("column_products", X, **span)
+    return adapter(words).to_host(words)
 
 
 def exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
@@ -59,9 +60,9 @@ class Grid(State):
         for name, value in (("origin", origin), ("width", width)):
             given: dict[str, Any] = {name: value}
             (adopted,) = dispatch.adopt(**given)
-            if dispatch.device_of(adopted) != "cpu":
-                validate.refuse(name, "on the host", f"an array on {dispatch.device_of(adopted)}", TypeError)
-            array = np.asarray(dispatch.to_host(adopted))
+            if not adapter(adopted).is_on_host(adopted):
+                validate.refuse(name, "on the host", f"an array on {adapter(adopted).device(adopted)}", TypeError)
+            array = adapter(adopted).to_host(adopted)
             if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
                 validate.refuse(name, "real numbers", f"dtype {array.dtype}", TypeError)
             if array.ndim != 1 or array.size == 0:

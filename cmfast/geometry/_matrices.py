@@ -6,6 +6,7 @@ from typing import Any, overload
 import numpy as np
 
 from cmfast._core import dispatch, failures, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
 from cmfast.geometry import _parts
 from cmfast.geometry._cells import CellCounts, SparseHistogram
@@ -118,7 +119,7 @@ def _of_all(cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure,
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
     out, _ = weighted(cells, weights, bi, on_failure, num_threads, bounded=False)
-    return out[0] if is_list(weights) else out[0][0]
+    return out[0] if is_list(weights) else out[0][0, ...]
 
 
 def diagnose(
@@ -269,8 +270,8 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     except MemoryError:
         validate.fail(too_many, MemoryError)
     matrix: ArrayT = found[0]
-    if dispatch.dtype_of(matrix).kind == "i":
-        if dispatch.to_host(found[1]).any():
+    if adapter(matrix).dtype(matrix).kind == "i":
+        if adapter(found[1]).to_host(found[1]).any():
             validate.refuse("values", "nonnegative", "negative integers")
     else:
         failures.report(found[1], on_failure, failed="overlaps not computed")

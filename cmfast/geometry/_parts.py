@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, lazy, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._dealing import numbers
@@ -70,8 +71,8 @@ def _part(part: Any, k: int, n: int) -> _Whole:
     if not isinstance(part, CellCounts):
         validate.refuse(name, "CellCounts", type(part).__name__, TypeError)
     some = slice(None, None, max(1, -(-len(part) // LOOKED_AT)))
-    table = None if part._table is None else dispatch.to_host(part._table)
-    if (numbers(dispatch.to_host(part._keys[some]), table, part, n) != k).any():
+    table = None if part._table is None else adapter(part._table).to_host(part._table)
+    if (numbers(adapter(part._keys[some]).to_host(part._keys[some]), table, part, n) != k).any():
         validate.refuse(name, f"part {k} of {n}, as CellCounts.deal({n}) gives it", "cells of other parts")
     return _Whole(part._matrix(), part.grid, part.n_classes, part.n_points)
 
@@ -106,8 +107,7 @@ def _added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _sum(arrays: list[Any]) -> Any:
-    with dispatch.chosen(arrays[0]):
-        return sum(arrays[1:], arrays[0])
+    return adapter(arrays[0]).evaluate(lambda *arrays: sum(arrays[1:], arrays[0]), *arrays)
 
 
 def _rounded(
@@ -121,7 +121,7 @@ def _rounded(
     bounded: bool,
 ) -> tuple[tuple[Any, ...], list[Weighting]]:
     M = whole.matrix
-    nothing = M.reshape(-1)[:0]
+    nothing = adapter(M).flatten(M, 0)[:0]
     out = dispatch.call("gcm", nothing, nothing, M, *fixed, *sums, step="round", bounded=bounded)
     found = tables(M, weights, bi)
     return reported(out, found, on_failure), found
@@ -131,7 +131,7 @@ def _matrices(
     whole: _Whole, sums: tuple[Any, ...], fixed: list[Any], weights: Any, bi: dict[str, Any], on_failure: OnFailure
 ) -> Any:
     out, _ = _rounded(whole, sums, fixed, weights, bi, on_failure, bounded=False)
-    return out[0] if is_list(weights) else out[0][0]
+    return out[0] if is_list(weights) else out[0][0, ...]
 
 
 def _shapes(part: CellCounts) -> tuple[Shapes, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
 from cmfast._core.lazy import are_lazy, by_block
 from cmfast._files.archive import Parts, demand
@@ -48,7 +49,7 @@ class Projection(_Axes[ArrayT], State):
     }
 
     def _stored(self) -> dict[str, Any]:
-        return {name: dispatch.to_host(array) for name, array in self._asdict().items()}
+        return {name: adapter(array).to_host(array) for name, array in self._asdict().items()}
 
     @classmethod
     def _of_stored(cls, parts: dict[str, Any]) -> Self:
@@ -62,7 +63,7 @@ class Projection(_Axes[ArrayT], State):
         return {"axes": f"{m} of {n}", "variance": f"{self._share():.1%}"}
 
     def _share(self) -> float:
-        return float(np.sum(np.asarray(dispatch.to_host(self.explained_variance_ratio))))
+        return float(np.sum(adapter(self.explained_variance_ratio).to_host(self.explained_variance_ratio)))
 
     def explain(self) -> str:
         """Say in words how much of the variance the axes hold."""
@@ -140,7 +141,7 @@ def _transformed(X: Array, *, axes: Projection[Any], num_threads: int | None) ->
 
 
 def _bits(array: Array) -> tuple[Any, ...]:
-    host = np.asarray(dispatch.to_host(array))
+    host = adapter(array).to_host(array)
     return host.dtype, host.shape, host.tobytes()
 
 
@@ -238,7 +239,8 @@ def pca(
     if precision == "exact":
         rows = spread(X, None)
         axes = _of_sums(rows, products(X, rows), m, on_failure)
-        return Projection(*(dispatch.sent(x, dispatch.bare(X)) for x in axes))
+        bare = adapter(X).unwrap(X)
+        return Projection(*(adapter(bare).send(x, bare) for x in axes))
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
@@ -262,23 +264,24 @@ def _of_sums(found: Spread, words: np.ndarray, m: int, on_failure: OnFailure) ->
 def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
     """Return the principal axes of adopted points, without those that are nothing but rounding, or all of them."""
     axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto")[:3])
-    ratio = dispatch.to_host(axes.explained_variance_ratio)
+    ratio = adapter(axes.explained_variance_ratio).to_host(axes.explained_variance_ratio)
     if not keep_all:
         # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
         noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(X)[1]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
-    return Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+    return Projection(axes.mean, axes.components[:m, :], axes.explained_variance_ratio[:m])
 
 
 def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
     """Return `X` on its principal axes, as :func:`axes_of` has them."""
     kept = axes_of(X, m, keep_all=keep_all)
-    m = len(kept.components)
+    m = dispatch.shape_of(kept.components)[0]
     n = dispatch.shape_of(X)[0]
-    if n * m * 8 <= MOST_PROJECTED or dispatch.device_of(X) != "cpu":  # nothing leaves a device
+    if n * m * 8 <= MOST_PROJECTED or not adapter(X).is_on_host(X):  # nothing leaves a device
         return kept.transform(X, num_threads=num_threads)
     with Scratch() as out:
         rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
         for start in range(0, n, rows):
-            out.append(dispatch.to_host(kept.transform(X[start : start + rows], num_threads=num_threads)))
-        return dispatch.from_host(out.mapped(), X)
+            part = kept.transform(X[start : start + rows, :], num_threads=num_threads)
+            out.append(adapter(part).to_host(part))
+        return adapter(X).from_host(out.mapped(), X)

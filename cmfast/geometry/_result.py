@@ -208,7 +208,7 @@ def _of_cells(
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = weighted(cells, weights, bi, on_failure, num_threads, known=known)
     diagnostics = warned(describe(shapes_of(cells), found, out, generator, single=not is_list(weights)))
-    return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)
+    return GcmResult(out[0] if is_list(weights) else out[0][0, ...], cells, diagnostics)
 
 
 def _of_chunks(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
@@ -30,14 +31,14 @@ class Spread(NamedTuple):
 def spread(X: Array, num_threads: int | None) -> Spread:
     """Return the spread of points."""
     low, high, n = dispatch.call("column_ranges", X, num_threads=num_threads)
-    return Spread(dispatch.to_host(low), dispatch.to_host(high), int(n), dispatch.shape_of(X)[0])
+    return Spread(adapter(low).to_host(low), adapter(high).to_host(high), int(n), dispatch.shape_of(X)[0])
 
 
 def moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
     """Return the sums over points that Scott's rule needs: integers, which add up over parts of the points."""
     options = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
-    sums: list[list[int]] = dispatch.call("column_moments", X, **options, num_threads=num_threads).tolist()
-    return sums
+    sums = dispatch.call("column_moments", X, **options, num_threads=num_threads)
+    return adapter(sums).to_host(sums).tolist()  # type: ignore[no-any-return]
 
 
 class Columns:
@@ -95,7 +96,8 @@ class Columns:
 
     def freedman_diaconis(self, n: int | None) -> list[float]:
         """Return the widths of the rule of Freedman and Diaconis; Scott's where the interquartile range is 0."""
-        lower, upper = dispatch.to_host(dispatch.call("column_quartiles", self.X))
+        quartiles = dispatch.call("column_quartiles", self.X)
+        lower, upper = adapter(quartiles).to_host(quartiles)
         spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
         flat = [d for d, s in enumerate(spread) if s == 0 and self.high[d] > self.low[d]]
         scott = self.scott(n)
@@ -127,7 +129,7 @@ class Columns:
     def occupancy(self, wanted: float) -> list[float]:
         """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
         origin, scott = read_only(self.low), np.array(self.scott(None))
-        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // SAMPLE))]
+        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // SAMPLE)), :]
         varying = self.high > self.low
 
         def widths(power: float) -> list[float]:
@@ -139,8 +141,7 @@ class Columns:
             grid = {"origin": origin, "inverse": read_only(1.0 / np.array(widths(power)))}
             options: dict[str, Any] = {"n_groups": None, "num_threads": self.num_threads}
             found = dispatch.call("sparse_histogram", sample, None, None, **grid, **options)
-            with dispatch.chosen(found[1]):
-                number, together = float(found[1].sum()), float((found[1] * (found[1] - 1)).sum())
+            number, together = adapter(found[1]).evaluate(_pairs, found[1])
             return float(1.0 + (self.n - 1) * together / max(number * (number - 1.0), 1.0))
 
         narrow, wide = -float(HALVINGS), float(HALVINGS)
@@ -148,6 +149,11 @@ class Columns:
             middle = (narrow + wide) / 2
             narrow, wide = (middle, wide) if companions(middle) < wanted else (narrow, middle)
         return widths(wide)
+
+
+def _pairs(counts: Any) -> tuple[float, float]:
+    """Return the number of points, and of ordered pairs of them in one cell; synchronises the device."""
+    return float(counts.sum()), float((counts * (counts - 1)).sum())
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.locking import ObjectLock
 from cmfast.geometry import _binning
@@ -93,18 +94,17 @@ class PcaAccumulator:
         n_rows, n = validate.points(X=X)
         self._check_columns(n)
         found = dispatch.call("pca", X, n_components=n, precision="float64")
-        mean, components, ratio = (dispatch.to_host(x) for x in found[:3])
+        mean, components, ratio = (adapter(x).to_host(x) for x in found[:3])
         n_dropped, first = found[3:]
         _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
-        part: tuple[int, int, Any, Any, Any] = (n_rows - n_dropped, n_dropped, mean, None, X[:0])
+        part: tuple[int, int, Any, Any, Any] = (n_rows - n_dropped, n_dropped, mean, None, X[:0, :])
         if part[0]:
-            with dispatch.chosen(X):
-                along = dispatch.call("project", X, *found[:2], num_threads=num_threads)[:, :1]
-            along = dispatch.to_host(along)
+            along = dispatch.call("project", X, *found[:2], num_threads=num_threads)
+            along = adapter(along).entry(along, (slice(None), slice(1)))
             shares = ratio / ratio[0] if ratio[0] > 0 else ratio
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
                 largest = np.square(along[~np.isnan(along)]).sum()
-                part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0])
+                part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0, :])
         with self._guard.lock:
             self._check_columns(n)  # another thread may have brought the first points meanwhile
             self._held = _joined("X", self._held, part)
@@ -169,7 +169,7 @@ class PcaAccumulator:
             validate.fail("there are no points yet; update comes first")
         if m > len(mean):
             validate.refuse("n_components", f"at most {len(mean)}, the columns of the points", m)
-        return Projection(*(dispatch.sent(x.copy(), like) for x in (mean, *principal(scatter, m))))
+        return Projection(*(adapter(like).send(x.copy(), like) for x in (mean, *principal(scatter, m))))
 
 
 def _joined(

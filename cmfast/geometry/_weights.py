@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import METHODS, Empty, Method, OnFailure, Smoothing
 from cmfast.kernels.status import Status
 from cmfast.normalizing import importance_weights
@@ -66,9 +67,13 @@ def _given(name: str, M: Any, w: Any) -> Weighting:
     if dispatch.shape_of(table) != (n_classes, n_classes):
         shape = dispatch.shape_of(table)
         validate.refuse("weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
-    with dispatch.chosen(table):
-        bad = not bool((((table >= 0) & (table < float("inf"))) | (M == 0)).all())  # synchronises
+    bad = adapter(table).evaluate(_has_bad_weights, table, M)
     return Weighting(name, table, Status.INVALID if bad else Status.CONVERGED, lambda: f"{name}: {USED}")
+
+
+def _has_bad_weights(table: Any, M: Any) -> bool:
+    """Return whether a weight of a cell that holds samples is none; synchronises the device."""
+    return not bool((((table >= 0) & (table < float("inf"))) | (M == 0)).all())
 
 
 def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
@@ -82,12 +87,13 @@ def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
     status = Status(int(code))
     # After a number was added to every cell no class is empty, and none is dropped.
     dropped = options.get("empty") == "drop" and not isinstance(options.get("smoothing"), float)
-    with dispatch.chosen(M):
-        if not bool(M.any()):  # nothing is weighed
-            status = Status.CONVERGED
-        if not status.ok:
-            table = table * float("nan")
-        mass = float((M.any(0) | M.any(1)).sum()) if dropped else float(dispatch.shape_of(M)[0])
+    if not adapter(M).any(M):  # nothing is weighed
+        status = Status.CONVERGED
+    if not status.ok:
+        table = adapter(table).evaluate(lambda table: table * float("nan"), table)
+    mass = float(dispatch.shape_of(M)[0])
+    if dropped:
+        mass = adapter(M).evaluate(lambda M: float((M.any(0) | M.any(1)).sum()), M)
     return Weighting(method, table, status, lambda: why(()) if status else f"{method}: {USED}", mass)
 
 
@@ -101,7 +107,7 @@ def report(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, fai
 def outcomes(found: list[Weighting], out: Any) -> np.ndarray:
     """Return what became of weightings of which `out` is all that the kernel returns: it may find sums too large."""
     codes = statuses(found)
-    return np.where(codes == 0, dispatch.to_host(out[-1]), codes).astype(np.int8)
+    return np.where(codes == 0, adapter(out[-1]).to_host(out[-1]), codes).astype(np.int8)
 
 
 def statuses(found: list[Weighting]) -> np.ndarray:

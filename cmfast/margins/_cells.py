@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, frames, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
 from cmfast.margins import _reasons, _tidy
 from cmfast.margins._functions import Axes, reported
@@ -171,7 +172,7 @@ def ipf_cells(
     values, coords, *targets = dispatch.adopt(values=values, coords=coords, **dict(zip(names, targets, strict=True)))
     batch, sizes = _sizes(values, coords, dict(zip(names, targets, strict=True)), axes, shape)
     words = Words() if long is None else long.words
-    _check_places(np.asarray(dispatch.to_host(coords)), sizes, words)
+    _check_places(adapter(coords).to_host(coords), sizes, words)
     out = dispatch.call("ipf_cells", values, coords, *targets, axes=axes, shape=sizes, **options)
     problem = _reasons.Problem(
         "values", values, coords, targets, axes, 1, batch, options["importance"], options["smoothing"], words
@@ -204,7 +205,7 @@ def _sizes(
             shown = str(("...", *wanted)).replace(repr("..."), "...")
             validate.refuse(name, f"of shape {shown}", f"shape {of_target}")
     if len(sizes) < ndim:
-        most = np.asarray(dispatch.to_host(coords)).max(axis=1, initial=-1).tolist()
+        most = adapter(coords).to_host(coords).max(axis=1, initial=-1).tolist()
         sizes = {axis: sizes.get(axis, max(0, most[axis]) + 1) for axis in range(ndim)}
     return validate.batch(**batches), tuple(sizes[axis] for axis in range(ndim))
 

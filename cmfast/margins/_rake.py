@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import dispatch, failures, sparse, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.margins import _rake_reasons, _tidy
@@ -223,10 +224,12 @@ def rake(
 def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tuple[int, ...], ...]) -> None:
     """Warn where all targets add up to 1, as shares of a population do, but the weights to far more."""
     for target, of in zip(given, axes, strict=True):
-        total = np.asarray(dispatch.to_host(target), np.float64).sum(axis=tuple(range(-len(of), 0)))
+        total = np.asarray(adapter(target).to_host(target), np.float64).sum(axis=tuple(range(-len(of), 0)))
         if not total.size or not (abs(total - 1.0) <= ROUNDED).all():  # NaN asks nothing, and is no share
             return
-    before = float(n) if weights is None else float(np.asarray(dispatch.to_host(weights), np.float64).sum(-1).min())
+    before = float(n)
+    if weights is not None:
+        before = float(np.asarray(adapter(weights).to_host(weights), np.float64).sum(-1).min())
     if before >= MANY:
         said = f"targets add up to 1, as proportions do, and so will the weights, which add up to {before:,.6g} now"
         failures.diagnose(f"{said}; multiply the targets by the size of the population for weights that add up to it")

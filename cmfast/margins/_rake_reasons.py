@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, values
+from cmfast._core import values
+from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
 from cmfast.margins._reasons import bad_target, disagreement, one
@@ -57,7 +58,7 @@ def unmet(
 
 
 def _on_host(design: Any) -> Any:
-    return design if isinstance(design, Rows) else dispatch.to_host(design)
+    return design if isinstance(design, Rows) else adapter(design).to_host(design)
 
 
 def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, words: Words) -> list[str]:

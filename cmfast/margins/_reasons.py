@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, values
+from cmfast._core import values
+from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._result import MEANING, MarginsResult
 from cmfast.margins._words import Words
@@ -33,7 +34,7 @@ class Problem(NamedTuple):
         """Return the coordinates of the cells of one table, in a line."""
         if self.coords is None:
             return np.unravel_index(np.arange(cells.size), cells.shape) if cells.shape else ()
-        return tuple(dispatch.to_host(self.coords))
+        return tuple(adapter(self.coords).to_host(self.coords))
 
 
 def unmet(index: tuple[int, ...], problem: Problem, result: MarginsResult[Any]) -> str:
@@ -73,7 +74,7 @@ def _each(problem: Problem) -> list[float]:
 
 
 def one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -> np.ndarray:
-    host = dispatch.to_host(array)
+    host = adapter(array).to_host(array)
     found: np.ndarray = np.broadcast_to(host, batch + host.shape[host.ndim - core :])[index]
     return found
 

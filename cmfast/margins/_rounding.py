@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, reading, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
@@ -169,11 +170,12 @@ def round_to_margins(
     result: RoundedTable[Any] = RoundedTable(*out)
 
     def describe(index: tuple[int, ...]) -> str:
-        status = Status(int(dispatch.to_host(result.status)[index]))
+        status = Status(int(adapter(result.status).to_host(result.status)[index]))
         if status is Status.INVALID:
-            return values.bad(M=dispatch.to_host(M)[index])
+            return values.bad(M=adapter(M).to_host(M)[index])
         if status is Status.MAX_ITER:
-            return f"some sums are {float(dispatch.to_host(result.miss)[index]):g} off the integers next to them"
+            miss = float(adapter(result.miss).to_host(result.miss)[index])
+            return f"some sums are {miss:g} off the integers next to them"
         return MEANING[status]
 
     failures.report(result.status, on_failure, failed="tables not rounded", describe=describe)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, reading, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast.kernels.status import Status
 from cmfast.margins._functions import Axes, adopted
@@ -52,7 +53,7 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         core = len(dispatch.shape_of(self.dead_cells)) - len(dispatch.shape_of(self.status))
         parts = {"of": reading.shape(self.dead_cells, core), "margins": str(len(self.proof))}
         parts |= {"status": reading.statuses(self.status)}
-        return parts | {"dead cells": f"{int(dispatch.to_host(self.dead_cells).sum()):,}"}
+        return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Say in words, with places in margins, what was found for one table of the batch.
@@ -78,7 +79,7 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         >>> cmfast.support_nd([[1, 1], [0, 1]], [(0, [1, 1]), (1, [1, 1])]).explain()
         '1 positive cell goes to zero, first [0, 1]: margins[1][0] asks 1, all that margins[0][0] carries'
         """
-        codes = np.asarray(dispatch.to_host(self.status))
+        codes = adapter(self.status).to_host(self.status)
         if index is None and codes.ndim:
             return reading.statuses(codes)
         place = validate.place(() if index is None else index, codes.shape)
@@ -89,11 +90,11 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
             return NOT_DECIDED
         if status not in (Status.INFEASIBLE, Status.ZERO_LINE, Status.LIMIT_ONLY):
             return MEANING[status]
-        dead = np.argwhere(dispatch.to_host(self.dead_cells)[place])
+        dead = np.argwhere(adapter(self.dead_cells).to_host(self.dead_cells)[place])
         said = _proved(
-            [dispatch.to_host(part)[place] for part in self.proof],
-            float(dispatch.to_host(self.asked)[place]),
-            float(dispatch.to_host(self.carried)[place]),
+            [adapter(part).to_host(part)[place] for part in self.proof],
+            float(adapter(self.asked).to_host(self.asked)[place]),
+            float(adapter(self.carried).to_host(self.carried)[place]),
             short=status is not Status.LIMIT_ONLY,
         )
         if status is not Status.LIMIT_ONLY:

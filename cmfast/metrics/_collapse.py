@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, sparse, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import by_block
 
@@ -35,7 +36,7 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
     def explain(self) -> str:
         """Say in words how much of everything stays within its group; of a batch only how many matrices there are."""
         found: Any = self.matrix
-        M = found.toarray() if sparse.is_sparse(found) else np.asarray(dispatch.to_host(found))
+        M = found.toarray() if sparse.is_sparse(found) else adapter(found).to_host(found)
         if M.ndim > 2:
             return f"{M[..., 0, 0].size:,} matrices of {len(self.groups)} groups"
         total = M.sum()
@@ -129,14 +130,14 @@ def collapse(
         matrix, status = sparse.counted(codes[cells.row], codes[cells.col], cells.data, len(names), None, None)
         failures.report(status, on_failure, failed="matrices not collapsed")
         return Collapsed(matrix, names)
-    bare = dispatch.bare(M)
+    bare = adapter(M).unwrap(M)
     shape = dispatch.shape_of(bare)
-    rows, columns = (dispatch.sent(part.reshape(-1), bare) for part in np.meshgrid(codes, codes, indexing="ij"))
+    rows, columns = (adapter(bare).send(part.reshape(-1), bare) for part in np.meshgrid(codes, codes, indexing="ij"))
     options = {"n_classes": len(names), "labels": None, "n_groups": None, "ignored": None, "num_threads": num_threads}
-    weight = bare.reshape((*shape[:-2], C * C))
+    weight = adapter(bare).flatten(bare, len(shape) - 2)
     matrix, status, _ = dispatch.call("confusion_matrix", rows, columns, weight, None, **options)
     failures.report(status, on_failure, failed="matrices not collapsed")
-    return Collapsed(dispatch.dimensioned("(C,C)->(K,K)", (M,), matrix), names)
+    return Collapsed(adapter(M).name_dimensions("(C,C)->(K,K)", (M,), matrix), names)
 
 
 def _numbered(groups: Any, C: int) -> tuple[tuple[Any, ...], np.ndarray]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
@@ -29,9 +30,13 @@ def _run(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(classes, C, "classes")
+    found: list[Any]
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
     failures.report(status, on_failure, failed="matrices left out")
-    return [part if chosen is None else part[..., list(chosen), :, :] for part in found]
+    if chosen is None:
+        return found
+    some = list(chosen)
+    return [adapter(part).evaluate(lambda part: part[..., some, :, :], part) for part in found]
 
 
 @overload
@@ -169,7 +174,7 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         labels : sequence, optional
             What the classes are called, in their order; default: their numbers.
         """
-        value, row, col = (np.asarray(dispatch.to_host(x)) for x in self)
+        value, row, col = (adapter(x).to_host(x) for x in self)
         if value.ndim > 1:
             return f"the largest confusions of {value[..., 0].size:,} matrices, of each in a row"
         n_classes = int(max(row.max(initial=-1), col.max(initial=-1))) + 1

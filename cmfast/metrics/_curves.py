@@ -3,6 +3,7 @@
 from typing import Generic, NamedTuple
 
 from cmfast._core import dispatch, reading
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 
 
@@ -101,6 +102,6 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
 
     def explain(self) -> str:
         """Say in words what to do."""
-        if not dispatch.to_host(self.matrix).any():
+        if not adapter(self.matrix).any(self.matrix):
             return "no samples, so no threshold costs anything"
         return f"call positive what scores at least {reading.numbers(self.threshold)}; that costs least"

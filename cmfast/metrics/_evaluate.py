@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch, failures, sparse, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
@@ -92,7 +93,7 @@ def of_sums(
 
 def _unlike_a_matrix(sums: dict[str, Any], index: tuple[int, ...]) -> str:
     """Say why the sums at `index` are those of no matrix."""
-    one = {name: dispatch.to_host(array)[index] for name, array in sums.items() if array is not None}
+    one = {name: adapter(array).to_host(array)[index] for name, array in sums.items() if array is not None}
     if found := values.bad(**one):
         return found
     for name in ("t", "p"):
@@ -108,8 +109,11 @@ def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] 
     """Return the results in the order of the names; of a metric per class those of `labels`."""
     if labels is not None:
         first = layout.plan.scalars
-        with dispatch.chosen(found[0]):
-            found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
+        chosen = list(labels)
+        found = [
+            part if place < first else adapter(part).evaluate(lambda part: part[..., chosen], part)
+            for place, part in enumerate(found)
+        ]
     return found if len(found) == 1 == len(layout.places) else [found[place] for place in layout.places]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, sparse, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
 from cmfast._core.lazy import by_block
 from cmfast.kernels.status import Status
@@ -45,7 +46,7 @@ class Margins(NamedTuple, Generic[ArrayT]):
 
     def explain(self) -> str:
         """Say in words what the sums say."""
-        a, n = (float(np.nansum(np.asarray(dispatch.to_host(x), np.float64))) for x in (self.diagonal, self.total))
+        a, n = (float(np.nansum(np.asarray(adapter(x).to_host(x), np.float64))) for x in (self.diagonal, self.total))
         share = f"{a / n:.1%} of it" if n else "nothing"
         return f"a total of {n:,.6g}, {share} on the diagonal"
 

@@ -1,12 +1,14 @@
 """Samples that have any number of labels: one 2x2 table per label, and what is averaged over them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
 from cmfast._core.lazy import are_lazy, by_block
 from cmfast.counting import confusion_matrix
@@ -83,10 +85,10 @@ def multilabel_tables(
     if samplewise:
         if weight is not None:
             validate.refuse("sample_weight", "None where there is one table per sample", "an array")
-        tables = _of_samples(dispatch.bare(y_true), dispatch.bare(y_pred), None, num_threads)
-        return dispatch.dimensioned("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
-    tables = _tables(dispatch.bare(y_true), dispatch.bare(y_pred), weight, num_threads)
-    return dispatch.dimensioned("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
+        tables = _of_samples(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), None, num_threads)
+        return adapter(y_true).name_dimensions("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
+    tables = _tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), weight, num_threads)
+    return adapter(y_true).name_dimensions("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
 
 
 def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
@@ -104,7 +106,7 @@ def _checked(given: dict[str, Any]) -> list[Any]:
         validate.refuse("y_true", "of shape (..., n, L), a column per label", f"shape {shape}")
     if weight is not None and dispatch.shape_of(weight) != shape[:-1]:
         validate.refuse("sample_weight", f"of shape {shape[:-1]}", f"shape {dispatch.shape_of(weight)}")
-    return [y_true, y_pred, None if weight is None else dispatch.bare(weight)]
+    return [y_true, y_pred, None if weight is None else adapter(weight).unwrap(weight)]
 
 
 @by_block(y_true="L", y_pred="L")
@@ -116,17 +118,21 @@ def _of_chunks(y_true: Array, y_pred: Array, *, num_threads: int | None) -> Any:
 def _tables(
     y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
 ) -> Any:
-    own = None if weight is None else weight[..., None, :]
-    return _of_samples(y_true.swapaxes(-1, -2), y_pred.swapaxes(-1, -2), own, num_threads, on_failure)
+    def of_labels(y_true: Array, y_pred: Array, weight: Array | None) -> Any:
+        own = None if weight is None else weight[..., None, :]
+        return _of_samples(y_true.swapaxes(-1, -2), y_pred.swapaxes(-1, -2), own, num_threads, on_failure)
+
+    return adapter(y_true).evaluate(of_labels, y_true, y_pred, weight)
 
 
 def _of_samples(
     y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
 ) -> Any:
     """Return a 2x2 table of the last axis; as of a batch, since one column is no mistake here."""
-    own = None if weight is None else weight[None]
+    own = None if weight is None else weight[None, ...]
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads}
-    return confusion_matrix(y_true[None], y_pred[None], n_classes=2, sample_weight=own, **options)[0]
+    tables = confusion_matrix(y_true[None, ...], y_pred[None, ...], n_classes=2, sample_weight=own, **options)
+    return tables[0, ...]
 
 
 @overload
@@ -225,33 +231,44 @@ def multilabel(
     _plan.undefined_of(undefined)
     validate.on_failure(on_failure)
     *given, weight = _adopted(y_true, y_pred, sample_weight)
-    y_true, y_pred = map(dispatch.bare, given)
-    tables = _tables(y_true, y_pred, weight, num_threads, on_failure)  # which says what is bad, once
-    options: dict[str, Any] = {"undefined": undefined, "on_failure": "ignore", "num_threads": num_threads}
-    found = []
-    own = None
-    with dispatch.chosen(tables):
-        for metric, average in forms:
-            in_table = cast(MetricName, f"{metric}_binary")
-            if metric == "subset_accuracy":
-                right = (y_true == y_pred).all(-1)
-                whole = _of_samples(right == right, right, weight, num_threads, "ignore")  # noqa: PLR0124 - all of them
-                found.append(compute(whole, "recall_binary", **options))
-            elif metric == "hamming_loss":
-                found.append(compute(tables.sum(-3), "zero_one_loss", **options))
-            elif average == "micro":
-                found.append(compute(tables.sum(-3), in_table, **options))
-            elif average == "":
-                found.append(compute(tables, in_table, **options))
-            elif average == "samples":
-                own = _of_samples(y_true, y_pred, None, num_threads) if own is None else own
-                found.append(_averaged(own, metric, weight, options))
-            else:
-                supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
-                found.append(_averaged(tables, metric, supports, options))
+    outer = adapter(given[0])
+    y_true, y_pred = map(outer.unwrap, given)
+    options: dict[str, Any] = {"undefined": undefined, "on_failure": on_failure, "num_threads": num_threads}
+    found = adapter(y_true).evaluate(partial(_evaluate_forms, forms, options), y_true, y_pred, weight)
     axes = ["(L)" if average == "" and metric not in OF_SAMPLES else "()" for metric, average in forms]
-    found = [dispatch.dimensioned(f"(n,L),(n,L)->{ax}", tuple(given), one) for ax, one in zip(axes, found, strict=True)]
+    given_axes = zip((f"(n,L),(n,L)->{ax}" for ax in axes), found, strict=True)
+    found = [outer.name_dimensions(signature, tuple(given), one) for signature, one in given_axes]
     return found[0] if isinstance(names, str) else dict(zip(several, found, strict=True))
+
+
+def _evaluate_forms(
+    forms: list[tuple[str, str]], options: dict[str, Any], y_true: Array, y_pred: Array, weight: Array | None
+) -> tuple[Any, ...]:
+    """Return the metrics of samples that have any number of labels, by name and average."""
+    num_threads = options["num_threads"]
+    tables = _tables(y_true, y_pred, weight, num_threads, options["on_failure"])  # which says what is bad, once
+    options = {**options, "on_failure": "ignore"}
+    found: list[Any] = []
+    own = None
+    for metric, average in forms:
+        in_table = cast(MetricName, f"{metric}_binary")
+        if metric == "subset_accuracy":
+            right = (y_true == y_pred).all(-1)
+            whole = _of_samples(right == right, right, weight, num_threads, "ignore")  # noqa: PLR0124 - all of them
+            found.append(compute(whole, "recall_binary", **options))
+        elif metric == "hamming_loss":
+            found.append(compute(tables.sum(-3), "zero_one_loss", **options))
+        elif average == "micro":
+            found.append(compute(tables.sum(-3), in_table, **options))
+        elif average == "":
+            found.append(compute(tables, in_table, **options))
+        elif average == "samples":
+            own = _of_samples(y_true, y_pred, None, num_threads) if own is None else own
+            found.append(_averaged(own, metric, weight, options))
+        else:
+            supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
+            found.append(_averaged(tables, metric, supports, options))
+    return tuple(found)
 
 
 def _form(name: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
@@ -145,7 +146,7 @@ def kappa(
 
 def _unweighted(M: Array, weights: Array, index: tuple[int, ...]) -> str:
     """Say why there is no kappa of the matrix at `index`."""
-    table = dispatch.to_host(weights)
+    table = adapter(weights).to_host(weights)
     on = np.flatnonzero(np.diagonal(table))
     return values.bad(weights=table) or (
         f"weights{values.place((on[0], on[0]))} is not 0" if on.size else values.unsummed(M, index)
@@ -235,7 +236,7 @@ def tau_weighted(
 def _class_weights(weights: Array, C: int) -> Any:
     (adopted,) = dispatch.adopt(weights=weights)
     validate.real(weights=adopted)
-    table = np.ascontiguousarray(dispatch.to_host(adopted), np.float64)
+    table = np.ascontiguousarray(adapter(adopted).to_host(adopted), np.float64)
     if table.shape != (C,):
         validate.refuse("weights", f"of shape {(C,)}", f"shape {table.shape}")
     if not (np.isfinite(table).all() and (table >= 0).all()):

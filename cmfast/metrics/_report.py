@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from cmfast._core import dispatch, ranks, reading, sparse, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.markup import escape_name, escape_prose
 from cmfast.metrics._compute import compute
@@ -210,9 +211,9 @@ def report(
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
     wanted = cast(Names, [*PER_CLASS, *averages, *WHOLE])
     found = compute(M, wanted, undefined=undefined, average_over=places, on_failure="raise")
-    host = {name: np.asarray(dispatch.to_host(value), np.float64) for name, value in found.items()}
+    host = {name: np.asarray(adapter(value).to_host(value), np.float64) for name, value in found.items()}
     sums = margins(M)
-    support = np.asarray(dispatch.to_host(sums.row_sums), np.float64)
+    support = np.asarray(adapter(sums.row_sums).to_host(sums.row_sums), np.float64)
     if places is not None:
         names, support = [names[k] for k in places], support[places]
     rows = {

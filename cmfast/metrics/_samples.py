@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core import labels as _labels
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _text, adapter, read_only
 from cmfast._core.annotations import Array
 from cmfast.metrics._margins import Margins
 
@@ -48,7 +48,7 @@ def summed(
     coded = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
     texts = [name for name in coded if arrays[name].is_text]
     for name in ("y_true", "y_pred"):
-        if name not in coded and dispatch.dtype_of(arrays[name]).kind not in "bui":
+        if name not in coded and adapter(arrays[name]).dtype(arrays[name]).kind not in "bui":
             validate.refuse_labels(name, arrays[name], "integers")
     if not isinstance(arrays["groups"], _text.Coded):
         validate.integer(groups=arrays["groups"])
@@ -65,7 +65,7 @@ def summed(
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     listed = None
     if names is not None:
-        listed = _labels.check_listed(names, n_classes, dispatch.dtype_of(arrays["y_true"]).kind)
+        listed = _labels.check_listed(names, n_classes, adapter(arrays["y_true"]).dtype(arrays["y_true"]).kind)
     sized = n_classes is not None or bool(coded) or listed is not None
     doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     if doubt is not None:
@@ -83,7 +83,9 @@ def summed(
         check(len(listed), listed)
         arrays["y_true"] = _labels.placed(arrays["y_true"], listed, ignored)
         arrays["y_pred"] = _labels.placed(arrays["y_pred"], listed)
-        _leave_out(*(dispatch.bare(arrays[name]) for name in ("y_true", "y_pred")))
+        given = arrays["y_true"]
+        truth, guess = (adapter(arrays[name]).unwrap(arrays[name]) for name in ("y_true", "y_pred"))
+        arrays["y_true"] = adapter(given).rewrap(adapter(truth).evaluate(_leave_out, truth, guess), given)
         return _of(arrays, n_classes=len(listed), ignored=_labels.NOWHERE, **counting), listed
     if n_classes is None:
         return _of_integers(arrays, ignored, options, check, counting)
@@ -91,10 +93,9 @@ def summed(
     return _of(arrays, n_classes=n_classes, ignored=ignored, **counting), None
 
 
-def _leave_out(truth: Any, guess: Any) -> None:
-    """Let a truth count nowhere, in place, where what was predicted is none of the classes."""
-    with dispatch.chosen(truth):
-        truth[guess < 0] = _labels.NOWHERE
+def _leave_out(truth: Any, guess: Any) -> Any:
+    """Return the truth, NOWHERE where what was predicted is none of the classes."""
+    return truth - (truth - _labels.NOWHERE) * (guess < 0)
 
 
 def _of_chunks(
@@ -104,14 +105,14 @@ def _of_chunks(
     known = {"n_classes": options.n_classes, "labels": options.labels}
     _labels.check_known(**known, groups=given["groups"], n_groups=options.n_groups)
     weight = given["sample_weight"]
-    dtype = None if weight is None else dispatch.dtype_of(weight)
+    dtype = None if weight is None else adapter(weight).dtype(weight)
     if dtype is not None and (dtype.kind not in "bui" or dtype.itemsize > MOST_BYTES):
         validate.refuse("sample_weight", "integers of at most 32 bits with Dask arrays", f"dtype {dtype}", TypeError)
     classes: Classes = None
     if options.labels is not None:
         validate.columns(labels=options.labels)
         (names,) = dispatch.adopt(labels=options.labels)
-        kind = dispatch.dtype_of(names).kind  # blocks compare it with that of what they hold
+        kind = adapter(names).dtype(names).kind  # blocks compare it with that of what they hold
         classes = _labels.check_listed(names, options.n_classes, kind if kind in _labels.KINDS else "i")
         check(len(classes), classes)
     else:
@@ -131,13 +132,17 @@ def _of_part(
 
 def diagonal_of(sums: Margins[Any]) -> Any:
     """Return the diagonal, below 0 where the sums are INVALID: those of integers are 0 there, which has metrics."""
-    d, status = sums.diagonal, sums.status
-    if lazy.is_lazy(status) or not np.any(dispatch.to_host(status)):  # sums over chunks raise
-        return d
-    d, status = dispatch.bare(d), dispatch.bare(status)
-    with dispatch.chosen(d):
-        spoilt = d - dispatch.wide(status != 0)[..., None]
-    return spoilt if type(spoilt) is type(sums.diagonal) else sums.diagonal.copy(data=spoilt)
+    given, status = sums.diagonal, sums.status
+    if lazy.is_lazy(status) or not adapter(status).any(status):  # sums over chunks raise
+        return given
+    d, status = (adapter(x).unwrap(x) for x in (given, status))
+    return adapter(given).rewrap(adapter(d).evaluate(_spoil, d, status), given)
+
+
+def _spoil(d: Any, status: Any) -> Any:
+    """Return diagonals of sums, below 0 where these have failed."""
+    wrong = status != 0
+    return d - adapter(wrong).cast(wrong, np.int64)[..., None]
 
 
 def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any], Any]:
@@ -171,7 +176,8 @@ def _of_codes(
     names: Any,
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of labels that are codes: those of a matrix by them, where that is small."""
-    arrays |= {name: dispatch.bare(arrays[name]) for name in ("sample_weight", "groups") if arrays[name] is not None}
+    rest = {name: arrays[name] for name in ("sample_weight", "groups") if arrays[name] is not None}
+    arrays |= {name: adapter(array).unwrap(array) for name, array in rest.items()}
     y_true, y_pred, weight, groups = arrays.values()
     found = _labels.counted(y_true, y_pred, names, ignored, weight=weight, groups=groups, **counting)
     M: Any = None
@@ -189,8 +195,8 @@ def _of_codes(
     if M is not None:
         every = [list(range(size)) for size in M.shape[:-2]]
         own = list(range(len(occurring)))
-        M = dispatch.moved(M, (*M.shape[:-2], C, C), [*every, own, own], [*every, places, places])
-        return Margins(*dispatch.call("margins", dispatch.read_only(M), num_threads=counting["num_threads"])), classes
+        M = adapter(M).scatter(M, (*M.shape[:-2], C, C), [*every, own, own], [*every, places, places])
+        return Margins(*dispatch.call("margins", read_only(M), num_threads=counting["num_threads"])), classes
     if places != list(range(len(places))):
         table = np.array([*places, _labels.NOWHERE], np.int64)  # whose last is that of NOWHERE, -1
         truth, guess = table[truth], table[guess]
@@ -331,8 +337,8 @@ def _of_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_thr
     batch = dispatch.shape_of(M)[:-2]
     every = [list(range(size)) for size in batch]
     source, places = [label - low for label in found], [classes.index(label) for label in found]
-    M = dispatch.moved(M, (*batch, len(classes), len(classes)), [*every, source, source], [*every, places, places])
-    M = dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+    M = adapter(M).scatter(M, (*batch, len(classes), len(classes)), [*every, source, source], [*every, places, places])
+    M = read_only(M) if isinstance(M, np.ndarray) else M
     return Margins(*dispatch.call("margins", M, num_threads=num_threads))
 
 
@@ -356,22 +362,20 @@ def _as_they_are(arrays: dict[str, Any], ignored: int | None, counting: dict[str
 
 def _all_occur(sums: Margins[Any]) -> bool:
     """Whether every class occurs, as far as sums tell: bad weights hide it, and such as add up to nothing."""
-    t, p = map(dispatch.bare, (sums.row_sums, sums.col_sums))
-    with dispatch.chosen(t):
-        found = ((t != 0) | (p != 0)).reshape(-1, dispatch.shape_of(t)[-1])
-    return bool(dispatch.to_host(found).any(0).all()) and not np.any(dispatch.to_host(sums.status))
+    t, p = (adapter(x).to_host(x) for x in (sums.row_sums, sums.col_sums))
+    found: Any = ((t != 0) | (p != 0)).reshape(-1, t.shape[-1])
+    return bool(found.any(0).all()) and not adapter(sums.status).any(sums.status)
 
 
 def _extreme(values: Array, which: str) -> int:
-    if dispatch.device_of(values) == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
-        return int(getattr(dispatch.to_host(values), which)())
-    with dispatch.chosen(values):
-        return int(getattr(values, which)())  # synchronises
+    if adapter(values).is_on_host(values):  # torch has no maximum of most unsigned integers, NumPy has
+        return int(getattr(adapter(values).to_host(values), which)())
+    return int(adapter(values).evaluate(lambda x: getattr(x, which)(), values))  # synchronises
 
 
 def _largest_but(values: Array, ignored: int) -> int:
     """Return the largest label beside `ignored`, -1 without any."""
-    host = dispatch.to_host(values)
+    host = adapter(values).to_host(values)
     rest = host[host != ignored]
     return int(rest.max()) if rest.size else -1
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import caller, dispatch, failures, validate, values
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _text, adapter, read_only
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.lazy import by_block
 from cmfast.metrics._compute import compute
@@ -108,11 +108,15 @@ def threshold_matrices(
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
     failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
     if drop_ties:
-        with dispatch.chosen(thresholds):
-            keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
-            keep[:-1] = thresholds[1:] != thresholds[:-1]
-            thresholds, matrices = thresholds[keep], matrices[keep]
+        thresholds, matrices = adapter(thresholds).evaluate(_drop_repeated, thresholds, matrices)
     return ThresholdMatrices(thresholds, matrices)
+
+
+def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
+    """Return the last entry of every threshold."""
+    keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
+    keep[:-1] = thresholds[1:] != thresholds[:-1]
+    return thresholds[keep], matrices[keep]
 
 
 def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
@@ -135,7 +139,7 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
         if pos_label not in y_true.names and len(y_true.names) > 1:
             _refuse_absent(pos_label, sorted(y_true.names))
         number = y_true.names.index(pos_label) if pos_label in y_true.names else -1
-        y_true = dispatch.read_only((y_true.codes == number).astype(np.uint8))
+        y_true = read_only((y_true.codes == number).astype(np.uint8))
     elif isinstance(pos_label, str):
         validate.refuse("pos_label", "an integer as y_true", validate.shown(pos_label), TypeError)
     validate.integer(y_true=y_true)
@@ -145,11 +149,9 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
     if doubt is not None:
         failures.diagnose(doubt)
     if isinstance(pos_label, int):
-        with dispatch.chosen(y_true):
-            positive = y_true == pos_label
-            occurs = bool(positive.any())
-        if not occurs:
-            occurring = np.unique(dispatch.to_host(dispatch.bare(y_true))).tolist()
+        positive = adapter(y_true).evaluate(lambda y: y == pos_label, y_true)
+        if not adapter(positive).any(positive):
+            occurring = np.unique(adapter(y_true).to_host(y_true)).tolist()
             if len(occurring) > 1:
                 _refuse_absent(pos_label, occurring)
         y_true = positive
@@ -164,7 +166,7 @@ def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
 
 def _why(arrays: list[Any], index: tuple[int, ...]) -> str:
     """Say why the row of scores at `index` was left out."""
-    score, y, *weight = (dispatch.to_host(dispatch.bare(array)[index]) for array in arrays if array is not None)
+    score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
     wrong = np.flatnonzero((y < -1) | (y > 1))
     if wrong.size:
         where = f"y_true{values.place((*index, wrong[0]))}"
@@ -183,7 +185,7 @@ def _check_order(y_score: Array, y_true: Array) -> None:
     order = "scores come first, as (y_score, y_true)"
     if isinstance(y_score, _text.Coded):
         validate.refuse("y_score", "real numbers of at most 64 bits", f"{validate.kind(y_score)}; {order}", TypeError)
-    if dispatch.dtype_of(y_true).kind == "f":
+    if adapter(y_true).dtype(y_true).kind == "f":
         validate.refuse("y_true", "integers", f"{validate.kind(y_true)}; {order}", TypeError)
 
 
@@ -369,7 +371,7 @@ def costs_of(cost: Any) -> np.ndarray:
     """Return what a sample costs by its truth and what it is called, checked, as float64 on the host."""
     (adopted,) = dispatch.adopt(cost=cost)
     validate.real(cost=adopted)
-    table = np.asarray(dispatch.to_host(adopted), np.float64)
+    table = np.asarray(adapter(adopted).to_host(adopted), np.float64)
     if table.shape != (2, 2):
         validate.refuse("cost", "of shape (2, 2)", f"shape {table.shape}")
     if not np.isfinite(table).all():

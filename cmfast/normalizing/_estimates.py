@@ -1,17 +1,20 @@
 """Importance-sampling estimates of confusion matrices under other distributions, and their effective sample sizes."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, reading, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Progress
 from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
-from cmfast.normalizing._functions import divide_by_samples, unreached
+from cmfast.normalizing._functions import divide_by_samples, match_types, unreached
 from cmfast.scaling._reasons import OUT_OF_RANGE
 
 __all__ = ["TargetEstimate", "estimate_for_target"]
@@ -199,16 +202,14 @@ def estimate_for_target(
     name, signature = ("class_shares", "(R,C),(R)") if target is None else ("target", "(R,C),(R,C)")
     arrays = dispatch.adopt(op="importance_weights", M=M, **{name: class_shares if target is None else target})
     batch = _check_shapes(name, *arrays)
-    cells, wanted = map(dispatch.bare, arrays)
-    with dispatch.chosen(cells), np.errstate(all="ignore"):
-        if any(dispatch.dtype_of(array) != np.float32 for array in (cells, wanted)):
-            cells, wanted = dispatch.real(cells), dispatch.real(wanted)
-        found = _by_shares(cells, wanted, num_threads) if target is None else _by_cells(cells, wanted)
-        matrix, weights, size, status = _measure(cells, *found)
+    cells, wanted = map(adapter(arrays[0]).unwrap, arrays)
+    by = partial(_by_shares, num_threads=num_threads) if target is None else _by_cells
+    with np.errstate(all="ignore"):
+        matrix, weights, size, status = adapter(cells).evaluate(partial(_estimate, by), cells, wanted)
 
     def describe(index: tuple[int, ...]) -> str:
         M_of_it, wanted_of_it = (
-            np.broadcast_to(dispatch.to_host(array), (*batch, *dispatch.shape_of(array)[-n_core:]))[index]
+            np.broadcast_to(adapter(array).to_host(array), (*batch, *dispatch.shape_of(array)[-n_core:]))[index]
             for array, n_core in zip(arrays, (2, 2 if class_shares is None else 1), strict=True)
         )
         return _explain_failure(name, M_of_it, wanted_of_it)
@@ -219,7 +220,8 @@ def estimate_for_target(
     if tick := reporter(progress, "matrices"):
         tick(math.prod(batch), math.prod(batch))
     outs = zip((matrix, weights, size, status), ("(R,C)", "(R,C)", "()", "()"), strict=True)
-    return TargetEstimate(*(dispatch.dimensioned(f"{signature}->{core}", tuple(arrays), out) for out, core in outs))
+    name_dimensions = adapter(arrays[0]).name_dimensions
+    return TargetEstimate(*(name_dimensions(f"{signature}->{core}", tuple(arrays), out) for out, core in outs))
 
 
 def _check_shapes(name: str, M: Any, wanted: Any) -> tuple[int, ...]:
@@ -231,6 +233,12 @@ def _check_shapes(name: str, M: Any, wanted: Any) -> tuple[int, ...]:
         R, _ = validate.matrices(M=M)
         leading = validate.vectors(name, wanted, R)
     return validate.batch(M=dispatch.shape_of(M)[:-2], **{name: leading})
+
+
+def _estimate(by: Callable[..., tuple[Any, ...]], cells: Any, wanted: Any) -> tuple[Any, ...]:
+    """Return matrix, weights, effective sample sizes and statuses, as `by` makes them of one type of floats."""
+    cells, wanted = match_types(cells, wanted)
+    return _measure(cells, *by(cells, wanted))
 
 
 def _by_shares(cells: Any, shares: Any, num_threads: int | None) -> tuple[Any, ...]:
@@ -259,15 +267,16 @@ def _measure(cells: Any, matrix: Any, weights: Any, invalid: Any, lacking: Any, 
     With shares r of the estimate's total the size is ``1 / sum(r**2 / cells)``: the square of a sum of weights would
     leave the range first.
     """
-    total = _sum_cells(dispatch.real(matrix))
+    total = _sum_cells(adapter(matrix).cast(matrix, np.float64))
     lacking = lacking & ~invalid
     beyond = (beyond | (total == 0) | (total == math.inf)) & ~invalid & ~lacking
     status = invalid * int(Status.INVALID) + lacking * int(Status.INFEASIBLE) + beyond * int(Status.RANGE)
     matrix[status != 0] = math.nan
     weights[status != 0] = math.nan
-    shares = dispatch.real(matrix) / total[..., None, None]
-    size = 1 / _sum_cells(shares * (shares / dispatch.real(cells + (cells == 0))))
-    return matrix, weights, size, dispatch.codes(status)
+    shares = adapter(matrix).cast(matrix, np.float64) / total[..., None, None]
+    divisors = cells + (cells == 0)
+    size = 1 / _sum_cells(shares * (shares / adapter(divisors).cast(divisors, np.float64)))
+    return matrix, weights, size, adapter(status).cast(status, np.int8)
 
 
 def _sum_cells(x: Any) -> Any:
@@ -302,11 +311,10 @@ def _explain_failure(name: str, M: np.ndarray, wanted: np.ndarray) -> str:
 
 def _warn_of_few(size: Any) -> None:
     """Warn of estimates that are worth too few samples; synchronises the device."""
-    with dispatch.chosen(size):
-        if not bool((size < FEW).any()):
-            return
-    known = np.asarray(dispatch.to_host(size))
+    known = adapter(size).to_host(size)
     few = np.count_nonzero(known < FEW)
+    if not few:
+        return
     where = f"{few} of {known.size} estimates are" if known.ndim else "the estimate is"
     least = f"{'smallest ' * bool(known.ndim)}effective sample size {np.nanmin(known):.3g}"
     failures.diagnose(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import (
     METHODS,
     SYNONYMS,
@@ -246,24 +247,35 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
     validate.matrices(M=given[0], target=given[1])
     M_shape, target_shape = map(dispatch.shape_of, given)
     batch = validate.batch(M=M_shape[:-2], target=target_shape[:-2])
-    cells, wanted = map(dispatch.bare, given)
-    with dispatch.chosen(cells), np.errstate(all="ignore"):
-        if any(dispatch.dtype_of(array) != np.float32 for array in (cells, wanted)):
-            cells, wanted = dispatch.real(cells), dispatch.real(wanted)
-        out, invalid, lacking, beyond = divide_by_samples(cells, wanted)
-        lacking = lacking & ~invalid
-        beyond = beyond & ~invalid & ~lacking
-        status = invalid * int(Status.INVALID) + lacking * int(Status.INFEASIBLE) + beyond * int(Status.RANGE)
-        out[status != 0] = math.nan
+    cells, wanted = map(adapter(given[0]).unwrap, given)
+    with np.errstate(all="ignore"):
+        out, status = adapter(cells).evaluate(_weigh_samples, cells, wanted)
 
     def describe(index: tuple[int, ...]) -> str:
-        arrays = [np.broadcast_to(dispatch.to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
+        arrays = [np.broadcast_to(adapter(array).to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
         return unreached(*arrays)
 
     failures.report(status, on_failure, failed="matrices without weights", describe=describe)
     if tick := reporter(progress, "matrices"):
         tick(math.prod(batch), math.prod(batch))
-    return dispatch.dimensioned("(R,C),(R,C)->(R,C)", tuple(given), out)
+    return adapter(given[0]).name_dimensions("(R,C),(R,C)->(R,C)", tuple(given), out)
+
+
+def _weigh_samples(cells: Any, target: Any) -> tuple[Any, Any]:
+    """Return ``target / cells``, NaN in matrices for which it does not exist, and the statuses."""
+    out, invalid, lacking, beyond = divide_by_samples(*match_types(cells, target))
+    lacking = lacking & ~invalid
+    beyond = beyond & ~invalid & ~lacking
+    status = invalid * int(Status.INVALID) + lacking * int(Status.INFEASIBLE) + beyond * int(Status.RANGE)
+    out[status != 0] = math.nan
+    return out, status
+
+
+def match_types(*arrays: Any) -> list[Any]:
+    """Return float32 arrays as they are, and of others all as float64."""
+    if all(adapter(array).dtype(array) == np.float32 for array in arrays):
+        return list(arrays)
+    return [adapter(array).cast(array, np.float64) for array in arrays]
 
 
 def divide_by_samples(cells: Any, target: Any) -> tuple[Any, Any, Any, Any]:
@@ -301,14 +313,13 @@ def bi_weights(
     (M,) = dispatch.adopt(op="importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
     out, status = dispatch.call("importance_weights", M, *factors, method="bi", num_threads=num_threads)
-    with dispatch.chosen(out):
-        limits = result.status == Status.LIMIT_ONLY
-        if bool(limits.any()):  # synchronises
-            limit, describe = solve("ipf", M, num_threads=num_threads, **options)
-            out, status = _with_limits(M, limit.matrix, limits, out, status)
+    limits = adapter(out).evaluate(lambda codes: codes == Status.LIMIT_ONLY, result.status)
+    if adapter(limits).any(limits):
+        limit, describe = solve("ipf", M, num_threads=num_threads, **options)
+        out, status = adapter(out).evaluate(_with_limits, M, limit.matrix, limits, out, status)
 
     def why(index: tuple[int, ...]) -> str:
-        code, scaled = (dispatch.to_host(codes)[index] for codes in (status, result.status))
+        code, scaled = (adapter(codes).to_host(codes)[index] for codes in (status, result.status))
         return OUT_OF_RANGE if code != scaled else describe(index)
 
     return out, status, why
@@ -323,9 +334,8 @@ def _with_limits(M: Any, limit: Any, limits: Any, out: Any, status: Any) -> tupl
         found[beyond] = float("nan")
     if limits.ndim == 0:
         return found, status if not bool(beyond) else status * 0 + int(Status.RANGE)
-    out[limits] = found[limits]
-    status[beyond] = int(Status.RANGE)
-    return out, status
+    found[~limits] = out[~limits]
+    return found, status + beyond * (int(Status.RANGE) - status)
 
 
 @overload
@@ -452,7 +462,7 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
     validate.matrices(M=M)
     factors = () if op == "normalize" else (None, None, None)
     out, status = dispatch.call(op, M, *factors, method=method, **options)
-    failures.report(status, on_failure, failed=FAILED, describe=lambda index: unnormalised(M[index]))
+    failures.report(status, on_failure, failed=FAILED, describe=lambda index: unnormalised(adapter(M).entry(M, index)))
     return out
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, values
+from cmfast._core import values
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.scaling import pseudo_bayes
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import ScalingResult
@@ -16,9 +17,9 @@ SHOWN = 600.0  # between logarithms of cells that are looked at for a reason
 OUT_OF_RANGE = "a weight leaves the range of the result"
 
 
-def unnormalised(M: Any) -> str:
+def unnormalised(M: np.ndarray) -> str:
     """Say what is wrong with a matrix that :func:`normalize` or :func:`importance_weights` gave NaN."""
-    return values.bad(M=dispatch.to_host(M)) or OUT_OF_RANGE
+    return values.bad(M=M) or OUT_OF_RANGE
 
 
 def unscaled(
@@ -82,7 +83,7 @@ def unscaled_logits(
     L = _element(arrays[0], batch, 2, index).astype(np.float64)
     with np.errstate(all="ignore"):
         cells = np.exp(np.maximum(L - L.max(-1, keepdims=True, initial=-np.inf), -SHOWN))
-        known = result._replace(col_scale=np.exp(dispatch.to_host(result.col_scale)))
+        known = result._replace(col_scale=np.exp(adapter(result.col_scale).to_host(result.col_scale)))
     cells[np.isneginf(L)] = 0.0
     bad = np.isnan(L) | np.isposinf(L)
     said = unscaled(index, batch, [np.where(bad, L, cells), *arrays[1:]], known, options)
@@ -101,7 +102,7 @@ def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:
 
 
 def _element(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -> np.ndarray:
-    host = dispatch.to_host(array)
+    host = adapter(array).to_host(array)
     found: np.ndarray = np.broadcast_to(host, batch + host.shape[host.ndim - core :])[index]
     return found
 

@@ -4,9 +4,10 @@ from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast.normalizing import normalize
 from cmfast.uncertainty._clusters import Parts
-from cmfast.uncertainty._results import Interval
+from cmfast.uncertainty._results import Interval, normal_interval
 from cmfast.uncertainty._unfit import fit, report
 
 CellsOf: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
@@ -28,24 +29,27 @@ def intervals(
     if method == "normal":
         estimate, error = _with_errors(M, of, parts, rows=rows, options=options)
         z = NormalDist().inv_cdf(0.5 + level / 2)
-        with dispatch.chosen(M):
-            none = (error != error) & (error == error)  # noqa: PLR0124 - no replicate was undefined
-            return Interval(estimate, estimate - z * error, estimate + z * error, error, none)
+        return normal_interval(estimate, error, z)
     estimate = normalize(_whole(M, parts), of, on_failure=options["on_failure"], num_threads=threads)
     drawn, status = _drawn(M, parts, "row_multinomial" if rows else scheme, draws, options)
-    with dispatch.chosen(M):  # of what has no estimate it was said
-        status = status * (estimate == estimate).all(-1).all(-1)  # noqa: PLR0124
+    status = adapter(M).evaluate(_clear_missing, status, estimate)
     report(status, options["on_failure"], "matrices without intervals", M, clustered=parts is not None)
     replicates = normalize(drawn, of, on_failure="ignore", num_threads=threads)
     bends = _errors(M, estimate, of, parts, rows=rows, bent=True, options=options)[1] if method == "bca" else None
     ends = dispatch.call(
         "replicate_intervals", replicates, estimate, bends, method=method, level=level, num_threads=threads
     )
-    with dispatch.chosen(M):
-        low, high, error, n_undefined = ends
+
+    def known(status: Any, low: Any, high: Any, error: Any, n_undefined: Any) -> tuple[Any, ...]:
         n_undefined = n_undefined + (draws["n_replicates"] - n_undefined) * (status != 0)[..., None, None]
-        known = fit(status, 2)
-        return Interval(estimate, low * known, high * known, error * known, n_undefined)
+        return *(x * fit(status, 2) for x in (low, high, error)), n_undefined
+
+    return Interval(estimate, *adapter(M).evaluate(known, status, *ends))
+
+
+def _clear_missing(status: Any, estimate: Any) -> Any:
+    """Return statuses, OK for matrices without an estimate: those have been reported."""
+    return status * (estimate == estimate).all(-1).all(-1)  # noqa: PLR0124
 
 
 def errors(M: Any, of: Any, parts: Parts | None, *, rows: bool, options: dict[str, Any]) -> Any:
@@ -57,8 +61,7 @@ def _whole(M: Any, parts: Parts | None) -> Any:
     """Return the matrix that is normalised: that of all clusters and strata."""
     if parts is None:
         return M
-    with dispatch.chosen(M):
-        return M.sum(-3)
+    return adapter(M).evaluate(lambda M: M.sum(-3), M)
 
 
 def _drawn(M: Any, parts: Parts | None, scheme: Any, draws: dict[str, Any], options: dict[str, Any]) -> Any:

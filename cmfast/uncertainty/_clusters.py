@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast.metrics import _plan
-from cmfast.uncertainty._results import Interval
+from cmfast.uncertainty._results import Interval, normal_interval
 from cmfast.uncertainty._unfit import report
 
 LABELS = "biuSU"  # kinds of arrays that name strata
@@ -39,7 +40,7 @@ def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> Parts | None
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
         return Parts(np.zeros(shape[-3], np.int64), True)
-    names = np.asarray(dispatch.to_host(strata))
+    names = adapter(strata).to_host(strata)
     if names.dtype.kind not in LABELS or names.shape != shape[-3:-2]:
         validate.refuse("strata", f"labels of shape {shape[-3:-2]}", f"dtype {names.dtype}, shape {names.shape}")
     if n is not None:
@@ -70,11 +71,10 @@ def intervals(
         return made
     *spread, _ = _errors(M, parts, layout, options["n"], options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
-    with dispatch.chosen(M):
-        return [
-            one._replace(low=one.estimate - z * error, high=one.estimate + z * error, standard_error=error)
-            for one, error in zip(made, (spread[place] for place in layout.places), strict=True)
-        ]
+    return [
+        normal_interval(one.estimate, spread[place], z)._replace(n_undefined=one.n_undefined)
+        for one, place in zip(made, layout.places, strict=True)
+    ]
 
 
 def errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
 from cmfast.confusion_counts._samples import warn_of_order
@@ -267,7 +268,7 @@ def _of_draws(
         for k, values in enumerate(drawn):
             estimates = both[k][:, some]
             accelerations = _accelerations(units, some, jackknife[k], asked.method)
-            parts[k].append(_of_replicates(np.asarray(dispatch.to_host(values)), estimates, accelerations, asked))
+            parts[k].append(_of_replicates(adapter(values).to_host(values), estimates, accelerations, asked))
     return [{key: np.concatenate([part[key] for part in some] or [np.empty(0)]) for key in FIELDS} for some in parts]
 
 
@@ -285,11 +286,11 @@ FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probabilit
 
 def values_of(T: PairedCounts, plan: Any, num_threads: int | None) -> list[np.ndarray]:
     """Return what `plan` makes of both matrices, shape (2, G) or (2, G, C), on the host."""
-    M = np.stack([np.asarray(dispatch.to_host(side)) for side in (T.first, T.second)])
+    M = np.stack([adapter(side).to_host(side) for side in (T.first, T.second)])
     M = M.reshape(2, 1 if T.groups is None else len(T.groups), *M.shape[-2:])
-    (sent,) = dispatch.adopt(T=dispatch.sent(M, T._home))
+    (sent,) = dispatch.adopt(T=adapter(T._home).send(M, T._home))
     *found, _ = dispatch.call("metrics_of_matrices", sent, plan=plan, num_threads=num_threads)
-    return [np.asarray(dispatch.to_host(array)) for array in found]
+    return [adapter(array).to_host(array) for array in found]
 
 
 def _of_replicates(

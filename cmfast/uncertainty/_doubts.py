@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, sparse
+from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.metrics import Over, Total, Value
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
@@ -122,7 +123,7 @@ def doubtful(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return by reason, then by metric, of which matrices, shape (...), an interval is doubtful."""
     sums = margins(M, on_failure="ignore", num_threads=num_threads)
-    d, t, p, whole = (np.asarray(dispatch.to_host(x), np.float64) for x in (*sums[:3], sums.total))
+    d, t, p, whole = (np.asarray(adapter(x).to_host(x), np.float64) for x in (*sums[:3], sums.total))
     counts = Counts(d, t, p, whole)
     out: dict[str, dict[str, np.ndarray]] = {}
     if method not in FEW or not counts.d.size:
@@ -171,9 +172,9 @@ def _are_carried_by_few(
     names = tuple(name for name in found if (form := find(name)) is not None and not form.per_class)
     if method not in CARRIED or not names or not are_counts.any() or sparse.is_sparse(M):
         return {}
-    if dispatch.device_of(M) != "cpu":
+    if not adapter(M).is_on_host(M):
         return {}
-    host = np.where(are_counts[..., None, None], np.asarray(dispatch.to_host(M), np.float64), 0.0)
+    host = np.where(are_counts[..., None, None], np.asarray(adapter(M).to_host(M), np.float64), 0.0)
     layout = _plan.plan(names, host.shape[-1], "present", 1, asked="M")
     (host,) = dispatch.adopt(M=host)
     samples = dispatch.call("carrying_samples", host, plan=layout.plan, n=n, num_threads=num_threads)
@@ -195,7 +196,7 @@ def _are_close(name: str, counts: Counts) -> np.ndarray:
 
 def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.ndarray:
     """Return where an interval has its middle far from the estimate; ratios without end always have."""
-    estimate, low, high, error = (np.asarray(dispatch.to_host(x), np.float64) for x in one[:4])
+    estimate, low, high, error = (np.asarray(adapter(x).to_host(x), np.float64) for x in one[:4])
     form = find(name)
     far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + NOISE / np.sqrt(max(n_replicates, 1))
     with np.errstate(invalid="ignore"):

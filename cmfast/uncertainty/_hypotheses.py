@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.lazy import by_block, later
 from cmfast._core.p_values import Kind, binomial
@@ -288,7 +289,7 @@ def _table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
     S = T.agreement if isinstance(T, PairedCounts) else T
     (S,) = dispatch.adopt(T=S)
     validate.matrices(square=True, T=S)
-    host: np.ndarray = np.ascontiguousarray(dispatch.to_host(S), np.float64)  # sums depend on the order in memory
+    host: np.ndarray = np.ascontiguousarray(adapter(S).to_host(S), np.float64)  # sums depend on the order in memory
     bad: np.ndarray = np.asarray(~(np.isfinite(host) & (host >= 0)).all((-1, -2)))
     failures.report(np.where(bad, np.int8(Status.INVALID), np.int8(0))[()], on_failure, failed="tables not tested")
     return np.where(bad[..., None, None], 0.0, host), bad

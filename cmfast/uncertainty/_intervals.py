@@ -1,11 +1,13 @@
 """Intervals of metrics: ``interval``, ``posterior``."""
 
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.kernels.shared.metrics import Total
@@ -16,7 +18,7 @@ from cmfast.uncertainty import _cells, _clusters
 from cmfast.uncertainty._cells import CellsOf
 from cmfast.uncertainty._doubts import OF_CLASS, warn_of_doubts, warn_of_few_clusters
 from cmfast.uncertainty._errors import Of, standard_error
-from cmfast.uncertainty._results import Interval, Intervals, Posterior
+from cmfast.uncertainty._results import Interval, Intervals, Posterior, normal_interval
 from cmfast.uncertainty._unfit import fit, report
 
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
@@ -423,17 +425,7 @@ def _normal(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
     values = _values(M, names, {**options, "on_failure": "ignore"})
     errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
     z = NormalDist().inv_cdf(0.5 + level / 2)
-    with dispatch.chosen(M):
-        return [_around(values[name], z * errors[name], errors[name]) for name in names]
-
-
-def _around(value: Any, reach: Any, error: Any) -> Interval:
-    return Interval(value, value - reach, value + reach, error, _none(value))
-
-
-def _none(value: Any) -> Any:
-    """Return how many replicates were undefined, of none."""
-    return (value != value) & (value == value)  # noqa: PLR0124
+    return [normal_interval(values[name], errors[name], z) for name in names]
 
 
 def _values(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
@@ -451,26 +443,33 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
     report(status, options["on_failure"], FAILED, M)
     sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
-    found = []
-    with dispatch.chosen(M):
-        for name, which in zip(names, of, strict=True):
-            value, whole = values[name], sums.total[..., None]
-            size = {"row": sums.row_sums, "col": sums.col_sums}.get(which.removeprefix("not "), whole)
-            size = 1.0 * (whole - size if which.startswith("not") else size)
-            form = find(name)
-            if which == "all" and not (form and form.per_class):
-                size = 1.0 * sums.total
-            elif form and form.average == "binary":
-                size = size[..., options["positive"]]
-            if options["n"] is not None:
-                size = size * (options["n"] / (whole if size.ndim == whole.ndim else sums.total))
-            middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
-            reach = z * (spread + z * z / 4) ** 0.5
-            own = fit(status, len(value.shape) - len(status.shape))
-            low, high = (own * (middle + end) / (size + z * z) for end in (-reach, reach))
-            error = own * (spread**0.5 / (size + (size == 0.0)))
-            found.append(Interval(value, low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, _none(value)))
-    return found
+
+    def ends(
+        name: str, which: str, value: Any, total: Any, row_sums: Any, col_sums: Any, status: Any
+    ) -> tuple[Any, ...]:
+        """Return both ends, the standard error, and how many replicates were undefined, of none."""
+        whole = total[..., None]
+        size = {"row": row_sums, "col": col_sums}.get(which.removeprefix("not "), whole)
+        size = 1.0 * (whole - size if which.startswith("not") else size)
+        form = find(name)
+        if which == "all" and not (form and form.per_class):
+            size = 1.0 * total
+        elif form and form.average == "binary":
+            size = size[..., options["positive"]]
+        if options["n"] is not None:
+            size = size * (options["n"] / (whole if size.ndim == whole.ndim else total))
+        middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
+        reach = z * (spread + z * z / 4) ** 0.5
+        own = fit(status, len(value.shape) - len(status.shape))
+        low, high = (own * (middle + end) / (size + z * z) for end in (-reach, reach))
+        error = own * (spread**0.5 / (size + (size == 0.0)))
+        return low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, (value != value) & (value == value)  # noqa: PLR0124
+
+    arrays = sums.total, sums.row_sums, sums.col_sums, status
+    return [
+        Interval(values[name], *adapter(M).evaluate(partial(ends, name, which), values[name], *arrays))
+        for name, which in zip(names, of, strict=True)
+    ]
 
 
 def _samples(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from cmfast._core import dispatch, lazy, validate
+from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import Array, Label
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial
@@ -79,8 +80,8 @@ class PairedCounts(State):
 
     def _sent(self, array: np.ndarray) -> Any:
         """Return an array where the labels were; one of NumPy is read-only."""
-        sent = dispatch.sent(array, self._home)
-        return dispatch.read_only(sent) if isinstance(sent, np.ndarray) else sent
+        sent = adapter(self._home).send(array, self._home)
+        return read_only(sent) if isinstance(sent, np.ndarray) else sent
 
     @property
     def keys(self) -> Any:

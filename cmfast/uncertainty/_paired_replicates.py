@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.uncertainty._paired_held import Held
@@ -70,7 +71,7 @@ def sent(units: Units, home: Array) -> list[Array]:
 
 def _at(home: Array, **arrays: np.ndarray) -> list[Array]:
     """Return arrays where `home` is."""
-    return dispatch.adopt(**{name: dispatch.sent(array, home) for name, array in arrays.items()})
+    return dispatch.adopt(**{name: adapter(home).send(array, home) for name, array in arrays.items()})
 
 
 def drawn(
@@ -108,4 +109,4 @@ def errors(
     arrays = _at(home, weights=units.weights, starts=units.starts, **cells)
     options = {"n_classes": n_classes, "clustered": clustered, "num_threads": num_threads}
     found = dispatch.call("paired_errors", *arrays, plan=plan, **options)
-    return tuple(np.asarray(dispatch.to_host(array)) for array in found)
+    return tuple(adapter(array).to_host(array) for array in found)

@@ -8,6 +8,7 @@ import numpy as np
 from cmfast import counting
 from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import IDS, LABELS, Axis
@@ -43,7 +44,7 @@ def counted(
     shape = validate.same_shape(**codes)
     if all(column.values == [0, 1] for column in columns):  # also of bool
         _labels.warn_of_one_hot(*codes.values())
-    columns = [column._replace(codes=column.codes.reshape(-1)) for column in columns]
+    columns = [column._replace(codes=adapter(column.codes).flatten(column.codes, 0)) for column in columns]
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
             _check_ids(name, column, len(axis.labels))
@@ -65,7 +66,7 @@ def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
         validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
     if not column.values:
         return
-    least, most = dispatch.extent(column.codes)
+    least, most = adapter(column.codes).extent(column.codes)
     low, high = column.values[least], column.values[most]
     if low < 0 or high >= n:
         validate.refuse(name, f"in 0..{n - 1}", low if low < 0 else high)
@@ -90,17 +91,23 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
 
 def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of the numbers that labels and units came with, on the host, in no order."""
-    n, (truth, first, second) = samples.n, (dispatch.wide(column.codes) for column in samples.columns)
+    n, (truth, first, second) = (
+        samples.n,
+        (adapter(column.codes).cast(column.codes, np.int64) for column in samples.columns),
+    )
     n_units = len(samples.place)
-    with dispatch.chosen(truth):
-        row = truth if samples.unit is None else dispatch.wide(samples.unit) * n + truth
-        if n_units * n**3 <= max(DENSE, 4 * len(truth)):
-            table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
-            dense = dispatch.to_host(table).reshape(-1)
-            keys = np.flatnonzero(dense)
-            return keys, dense[keys]
-        keys = dispatch.to_host((row * n + first) * n + second)
-    return sorted_cells(keys, np.ones(len(keys), np.int64))
+    row = truth
+    if samples.unit is not None:
+        unit = adapter(samples.unit).cast(samples.unit, np.int64)
+        row = adapter(truth).evaluate(lambda unit, truth: unit * n + truth, unit, truth)
+    if n_units * n**3 <= max(DENSE, 4 * dispatch.shape_of(truth)[0]):
+        table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
+        dense = adapter(table).to_host(table).reshape(-1)
+        cells = np.flatnonzero(dense)
+        return cells, dense[cells]
+    keys = adapter(row).evaluate(lambda row, first, second: (row * n + first) * n + second, row, first, second)
+    host = adapter(keys).to_host(keys)
+    return sorted_cells(host, np.ones(len(host), np.int64))
 
 
 def _labelled(samples: _Samples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool) -> Held:

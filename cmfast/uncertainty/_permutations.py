@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.uncertainty import _paired_replicates
@@ -232,7 +233,7 @@ def _draw(
     n_cells = np.concatenate([lengths[twice], [len(swaps.fixed_counts)] * fixed])
     arrays = dispatch.adopt(
         **{
-            name: dispatch.sent(np.ascontiguousarray(array), home)
+            name: adapter(home).send(np.ascontiguousarray(array), home)
             for name, array in {
                 "shares": np.concatenate([np.tile([0.5, 1.0], kinds), [1.0] * fixed]),
                 "groups": np.array([0, kinds + fixed]),
@@ -247,7 +248,7 @@ def _draw(
     values = _paired_replicates.drawn(
         arrays, slice(0, 1), options["plan"], C, n_replicates, seed, options["num_threads"], before=group
     )
-    host = [np.asarray(dispatch.to_host(array))[0] for array in values]
+    host = [adapter(array).to_host(array)[0] for array in values]
     with np.errstate(invalid="ignore"):
         return [array[:, 0] - array[:, 1] for array in host]
 
@@ -301,9 +302,9 @@ def add_cells(sums: np.ndarray, cells: Any, row: np.ndarray, counts: np.ndarray)
 
 def evaluate_sums(sums: np.ndarray, home: Array, *, plan: Plan, num_threads: int | None) -> list[np.ndarray]:
     """Return the differences that `plan` makes of the sums of two matrices, shape (n_sums, n, 2, C)."""
-    arrays = dispatch.adopt(**{f"sums{k}": dispatch.sent(a, home) for k, a in enumerate(sums)})
+    arrays = dispatch.adopt(**{f"sums{k}": adapter(home).send(a, home) for k, a in enumerate(sums)})
     given = [*arrays, *[None] * (5 - len(sums))]
     *values, _ = dispatch.call("metrics_of_sums", *given, plan=plan, num_threads=num_threads)
-    host = [np.asarray(dispatch.to_host(value)) for value in values]
+    host = [adapter(value).to_host(value) for value in values]
     with np.errstate(invalid="ignore"):
         return [value[:, 0] - value[:, 1] for value in host]

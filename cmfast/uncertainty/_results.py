@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, drawing, reading, validate
+from cmfast._core.adapters import adapter
 
 
 @reading.readable
@@ -34,18 +35,29 @@ class Interval(NamedTuple):
     def _parts(self) -> dict[str, str]:
         names = ("estimate", "low", "high", "standard_error")
         parts = {name: reading.numbers(getattr(self, name)) for name in names}
-        if np.any(dispatch.to_host(self.n_undefined)):
+        if np.any(adapter(self.n_undefined).to_host(self.n_undefined)):
             parts["n_undefined"] = reading.numbers(self.n_undefined, ",")
         return parts
 
     def explain(self) -> str:
         """Say in words what the interval says."""
-        estimate, low, high = (np.asarray(dispatch.to_host(x), np.float64) for x in self[:3])
+        estimate, low, high = (np.asarray(adapter(x).to_host(x), np.float64) for x in self[:3])
         text = f"{estimate.size:,} intervals"
         if estimate.ndim == 0:
             text = f"{float(estimate):.4g}, and from {float(low):.4g} to {float(high):.4g} with other samples"
-        lost = int(np.max(dispatch.to_host(self.n_undefined), initial=0))
+        lost = int(np.max(adapter(self.n_undefined).to_host(self.n_undefined), initial=0))
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
+
+
+def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
+    """Return the interval of `z` standard errors on both sides; no replicate of it was undefined."""
+
+    def ends(estimate: Any, error: Any) -> tuple[Any, ...]:
+        none = (error != error) & (error == error)  # noqa: PLR0124
+        return estimate - z * error, estimate + z * error, none
+
+    low, high, none = adapter(estimate).evaluate(ends, estimate, error)
+    return Interval(estimate, low, high, error, none)
 
 
 @reading.computable
@@ -85,7 +97,7 @@ class Intervals(Mapping[str, Interval]):
     def _rows(self) -> list[dict[str, Any]]:
         rows = []
         for name, one in self._found.items():
-            parts = [np.asarray(dispatch.to_host(part)) for part in one]
+            parts = [adapter(part).to_host(part) for part in one]
             for index in np.ndindex(parts[0].shape):
                 place = ",".join(map(str, index))
                 numbers = {key: part[index].item() for key, part in zip(one._fields, parts, strict=True)}
@@ -137,18 +149,18 @@ class Posterior(NamedTuple):
     @property
     def mean(self) -> Any:
         """Mean of the draws."""
-        return self.draws.mean(-1)
+        return adapter(self.draws).evaluate(lambda draws: draws.mean(-1), self.draws)
 
     @property
     def standard_deviation(self) -> Any:
         """Standard deviation of the draws."""
-        return self.draws.std(-1)
+        return adapter(self.draws).evaluate(lambda draws: draws.std(-1), self.draws)
 
     def probability(self, above: float) -> Any:
         """Return the probability that the metric is greater than a number."""
         above = validate.finite("above", above)
-        with dispatch.chosen(self.draws):
-            return (self.draws > above).sum(-1) / max(1, self.draws.shape[-1])
+        size = max(1, self.draws.shape[-1])
+        return adapter(self.draws).evaluate(lambda draws: (draws > above).sum(-1) / size, self.draws)
 
     def _parts(self) -> dict[str, str]:
         return {"draws": reading.shape(self.draws, 1), "mean": reading.numbers(self.mean)}

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, values
+from cmfast._core import failures, values
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 
 
@@ -26,16 +27,10 @@ def unfit(index: tuple[int, ...], helps: str, **arrays: Any) -> str:
     """Say what keeps the arrays at `index` from being counts; `helps` says what to give in place of fractions."""
     at = values.place(index) if index else ""
     some = ((name, array) for name, array in arrays.items() if array is not None)
-    one = {f"{name}{at}": _one(array, index) for name, array in some}
+    one = {f"{name}{at}": adapter(array).entry(array, index) for name, array in some}
     found = values.bad(**one)
     if not found and not any(array.any() for array in one.values()):
         found = f"M{at} holds no samples to draw from"
     elif not found and any((array != np.rint(array)).any() for array in one.values()):
         found = f"its cells are fractions; give {helps}"
     return found or "its cells add up to more than fits"
-
-
-def _one(array: Any, index: tuple[int, ...]) -> np.ndarray:
-    """Return what is at a place of the batch, on the host."""
-    with dispatch.chosen(array):
-        return np.asarray(dispatch.to_host(array[index] if index else array))

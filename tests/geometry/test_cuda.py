@@ -6,6 +6,7 @@ import pytest
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast._core.adapters import read_only
 from cmfast.kernels.cuda._core import sorting
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
@@ -218,10 +219,10 @@ def test_columns_of_integers_are_added_up_side_by_side():
     weights = np.random.default_rng(4).integers(-(2**50), 2**50, (900, 3))
     options = {"origin": GRID.origin, "inverse": GRID.inverse, "n_groups": 5}
     found = dispatch.call("sparse_histogram", *there(X, weights, y), **options)
-    want = dispatch.call("sparse_histogram", *map(dispatch.read_only, (X, weights, y)), **options)
+    want = dispatch.call("sparse_histogram", *map(read_only, (X, weights, y)), **options)
     for k in (0, 1):
         assert found[k].get().tobytes() == want[k].tobytes()
-    alone = dispatch.call("sparse_histogram", *map(dispatch.read_only, (X, weights[:, 1], y)), **options)
+    alone = dispatch.call("sparse_histogram", *map(read_only, (X, weights[:, 1], y)), **options)
     assert want[1][:, 1].tolist() == alone[1].tolist()
 
 

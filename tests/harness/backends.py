@@ -11,7 +11,7 @@ import cuda_host
 import gpu
 import numpy as np
 import on_cuda_host
-from optional import torch
+from optional import array_api_strict, torch
 
 from cmfast.kernels.ops import Target
 
@@ -89,11 +89,15 @@ def _cuda_strided(a: np.ndarray) -> cuda_host.ndarray:
     return wide[every]
 
 
-_TORCH_TYPES = {np.dtype(t) for t in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")}
+_TYPES = {np.dtype(t) for t in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
+
+
+def _in_standard(a: np.ndarray) -> bool:
+    return a.dtype in _TYPES
 
 
 def _in_torch(a: np.ndarray) -> bool:
-    return a.dtype in _TORCH_TYPES
+    return _in_standard(a) or a.dtype == np.float16
 
 
 def _survives_lists(a: np.ndarray) -> bool:
@@ -111,6 +115,7 @@ BACKENDS = [
     ),
     Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US", sees_values=False),
     Backend("lists", lambda a: a.tolist(), _survives_lists, sees_values=False),
+    Backend("array-api-strict", lambda a: array_api_strict.asarray(a.copy()), _in_standard, "array_api_strict"),
     Backend("torch", _torch, _in_torch, "torch"),
     Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch", sees_values=False),
 ]
@@ -165,7 +170,8 @@ def _items(value: Any) -> tuple[Any, ...]:
 def supports(backend: Backend, case: Any) -> bool:
     """Return whether `backend` can hold the arrays of `case`; one that it cannot hold differently stays as it is."""
     if backend.library != "numpy":
-        return all(_in_torch(a) for a in arrays_of(case))
+        holds = _in_standard if backend.library == "array_api_strict" else _in_torch
+        return all(map(holds, arrays_of(case)))
     return any(backend.accepts(a) for a in arrays_of(case))
 
 

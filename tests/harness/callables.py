@@ -17,7 +17,7 @@ from typing import Any, get_origin
 
 import numpy as np
 import pandas as pd
-from optional import torch
+from optional import array_api_strict, torch
 
 import cmfast
 
@@ -1210,3 +1210,8 @@ def said(name: str) -> str:
 def tensors(array: np.ndarray) -> torch.Tensor:
     """Return a tensor with the values of `array`."""
     return torch.from_numpy(np.array(array))
+
+
+def arrays_of_a_namespace(array: np.ndarray) -> Any:
+    """Return an array of another namespace with the values of `array`."""
+    return array_api_strict.asarray(np.array(array))

@@ -9,10 +9,10 @@ from typing import Any
 import gpu
 import numpy as np
 from describe import describe_call
-from optional import torch
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast._core.adapters import adapter
 from cmfast.kernels.cuda._core import module
 from cmfast.metrics import _plan
 from cmfast.uncertainty import _paired_replicates
@@ -32,24 +32,14 @@ def _shapes(*args: Any, **options: Any) -> Any:
     return dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
 
 
-def _like(x: Any, a: np.ndarray) -> Any:
-    """Return `a` in the library, and on the device, of `x`."""
-    if isinstance(x, np.ndarray):
-        return a
-    if isinstance(x, torch.Tensor):
-        return torch.from_numpy(a).to(x.device)
-    return module.library(x).asarray(a)
-
-
 def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     draws, share, W, C = dispatch.adopt(draws=draws, share=share, W=W, C=C)
     n_classes = W.shape[-1]
     half = max(n_classes - 1, 0).bit_length()
-    where = np.argwhere(dispatch.to_host(draws))
-    counts = dispatch.to_host(draws)[tuple(where.T)]
+    where = np.argwhere(adapter(draws).to_host(draws))
+    counts = adapter(draws).to_host(draws)[tuple(where.T)]
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
-    with dispatch.chosen(draws):
-        keys, counts = (_like(draws, a) for a in (keys, counts))
+    keys, counts = (adapter(draws).send(a, draws) for a in (keys, counts))
     return dispatch.call("cell_excess", *dispatch.adopt(keys=keys, counts=counts), share, W, C)
 
 
@@ -57,7 +47,7 @@ def _merged(X: Any, y: Any, p: Any, *, cut: int, **options: Any) -> Any:
     X, y, p = dispatch.adopt(X=X, y=y, p=p)  # a part of an empty list has no columns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.FailureWarning)
-        first, second = (_cells(X[part], y[part], p[part], **options) for part in (slice(cut), slice(cut, None)))
+        first, second = (_cells(X[part, :], y[part], p[part], **options) for part in (slice(cut), slice(cut, None)))
         merged = sum([first, second])
     if merged.n_dropped:
         warnings.warn("of the parts", cmfast.FailureWarning, stacklevel=1)
@@ -91,7 +81,8 @@ def _ranges(X: Any) -> Any:
 def _spanned(op: str, X: Any) -> Any:
     (X,) = dispatch.adopt(X=X)
     low, high, n = dispatch.call("column_ranges", X)
-    span = (tuple(low.tolist()), tuple(high.tolist())) if n else ((0.0,) * X.shape[1],) * 2
+    ends = (tuple(adapter(x).to_host(x).tolist()) for x in (low, high))
+    span = tuple(ends) if n else ((0.0,) * X.shape[1],) * 2
     return dispatch.call(op, X, low=span[0], high=span[1])
 
 
@@ -131,8 +122,7 @@ def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any
     errors = cmfast.uncertainty.standard_error(M, of=of, clustered=clustered, strata=strata, n=n)
     (M,) = dispatch.adopt(M=M)
     exact = {"tol": 1e-13} if of == "bi" else {}
-    with dispatch.chosen(M):
-        whole = M.sum(-3)
+    whole = adapter(M).evaluate(lambda M: M.sum(-3), M)
     P = cmfast.normalize(whole, of, on_failure="ignore", **exact)
     options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n}
     return errors, dispatch.call("cluster_cell_errors", M, P, of=of, **options)[1]
@@ -235,7 +225,7 @@ def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any
     C, units = options["n_classes"], _paired_replicates.units_of(T._held)
     plan = _plan.plan(tuple(names), C, "present", 1, asked="T").plan
     found = _paired_replicates.errors(units, T._home, plan, C, None, clustered=T.n_clusters is not None)
-    return tuple(dispatch.sent(array, T._home) for array in found)  # from where they are used
+    return tuple(adapter(T._home).send(array, T._home) for array in found)  # from where they are used
 
 
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.

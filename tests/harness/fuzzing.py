@@ -157,7 +157,8 @@ LAYOUTS |= {
     "unaligned": (_unaligned, lambda a: True),
     "scalar": (lambda a: a[()] if a.ndim == 0 else a.copy(), lambda a: a.ndim == 0),
 }
-OF_NUMPY = [name for name in LAYOUTS if not name.startswith("torch")]
+LIBRARIES = ("numpy", "torch", "array_api_strict")
+OF_NUMPY = [name for name in LAYOUTS if not name.startswith(("torch", "array-api"))]
 WITH_ITS_VALUES = [name for name in OF_NUMPY if name != "shared"]
 
 
@@ -257,8 +258,7 @@ def _arrays(draw: Any, entry: Entry, arrays: dict[str, Array], *, faulty: bool) 
     if draw(st.integers(0, 2)) == 0:
         k = draw(st.sampled_from(names))
         new[k] = draw(_with_values(new[k]))
-    tensors = draw(st.integers(0, 6)) == 0
-    layouts = ("torch", "torch-transposed") if tensors else tuple(OF_NUMPY)
+    layouts = {0: ("torch", "torch-transposed"), 1: ("array-api-strict",)}.get(draw(st.integers(0, 6)), tuple(OF_NUMPY))
     made = {k: given(a, draw(st.sampled_from(layouts))) for k, a in new.items()}
     for k in entry.optional:
         if draw(st.booleans()):
@@ -305,7 +305,7 @@ def _wrong(draw: Any, array: Array) -> Given:
             array = np.resize(array, draw(st.lists(st.sampled_from(LENGTHS), max_size=4)))
         return given(np.asarray(array), how)
     if what == "library" and array.dtype.kind in "buif":
-        return given(array, "torch")
+        return given(array, draw(st.sampled_from(("torch", "array-api-strict"))))
     return Given(draw(st.sampled_from(ODD)), None, "odd")
 
 
@@ -373,7 +373,7 @@ def run(what: Call, values: dict[str, Any], make: Callable[[Array], Any]) -> Out
 def arrays_in(value: Any) -> Iterator[Any]:
     """Yield every array in an argument or a result."""
     for _, leaf in leaves(value):
-        if isinstance(leaf, np.ndarray | torch.Tensor):
+        if isinstance(leaf, np.ndarray | torch.Tensor) or library(leaf) == "array_api_strict":
             yield leaf
 
 
@@ -397,7 +397,11 @@ def leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 def bits(leaf: Any) -> Any:
     """Return what two equal results have in common, whatever library they are of."""
-    if hasattr(leaf, "dtype") and library(leaf) in ("numpy", "torch") and not isinstance(leaf, np.dtype):
+    if (
+        hasattr(leaf, "dtype")
+        and library(leaf) in ("numpy", "torch", "array_api_strict")
+        and not isinstance(leaf, np.dtype)
+    ):
         array = host(leaf)
         held = list(map(bits, array.ravel())) if array.dtype.hasobject else array.tobytes()
         return array.dtype.str, array.shape, held
@@ -407,7 +411,7 @@ def bits(leaf: Any) -> Any:
 
 
 def _memory(array: Any) -> Array:
-    return array.detach().numpy() if isinstance(array, torch.Tensor) else array
+    return array.detach().numpy() if isinstance(array, torch.Tensor) else np.asarray(array)
 
 
 def _snapshot(array: Any) -> Any:
@@ -488,7 +492,7 @@ def _differences(what: Call, got: Outcome) -> list[str]:
     """Return how a call differs from that with clean copies."""
     clean = run(what, {name: None if one.value is None else one.clean for name, one in what.arrays.items()}, np.array)
     if got.error is not None or clean.error is not None:
-        mixed = any(one.how.startswith("torch") for one in what.arrays.values())
+        mixed = any(one.how.startswith(("torch", "array-api")) for one in what.arrays.values())
         texts = [_text(what, one.error) for one in (got, clean)]
         if texts[0] == texts[1] or (mixed and "one library" in (texts[0] or "")):
             return []

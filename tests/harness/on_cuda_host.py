@@ -7,7 +7,7 @@ from typing import Any
 import cuda_host
 import numpy as np
 
-from cmfast._core import dispatch
+from cmfast._core import adapters
 from cmfast.kernels.cuda._core import module
 from cmfast.kernels.ops import OPS
 
@@ -25,7 +25,7 @@ def instances(code: str) -> list[str]:
 
 
 cuda_host.siblings(instances)
-dispatch._by_class[cuda_host.ndarray] = import_module("cmfast._core.adapters._cupy")
+adapters.KNOWN[cuda_host.ndarray] = import_module("cmfast._core.adapters._cupy").ADAPTER
 
 
 def has_kernels(op: str, case: Any) -> bool:

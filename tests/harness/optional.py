@@ -60,7 +60,7 @@ def load(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Import a library when it is first asked for: that of polars cannot be loaded under the thread sanitizer."""
-    if name not in ("torch", "polars", "xarray"):
+    if name not in ("torch", "polars", "xarray", "array_api_strict"):
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     return globals().setdefault(name, load(name))

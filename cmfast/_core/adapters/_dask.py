@@ -1,7 +1,6 @@
 """Dask arrays: a task per block, which calls the function that was called with them. Kernels: those of the blocks."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter, signature
 from itertools import chain, count
@@ -17,19 +16,12 @@ from dask.graph_manipulation import bind  # noqa: TID251
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
+from cmfast._core.adapters import Adapter, adapter
 from cmfast._core.identity import identity, require
 from cmfast._core.lazy import is_lazy
 from cmfast.kernels.shared import halves
 
-HAS_DEVICES = False
 SPLIT = 8  # states that are merged at a time
-
-
-def asarray(name: str, x: Any) -> NoReturn:
-    """Refuse what a function without blocks was given."""
-    column = "give a column as .to_dask_array(lengths=True), or " if hasattr(x, "to_dask_array") else ""
-    msg = f"{name} is a lazy {type(x).__module__}.{type(x).__qualname__}, which this does not take; {column}"
-    raise TypeError(msg + "call .compute() first")
 
 
 def computed(result: Any, **options: Any) -> Any:
@@ -37,22 +29,32 @@ def computed(result: Any, **options: Any) -> Any:
     return compute(result, **options)[0]
 
 
-def to_host(x: Any) -> NoReturn:
-    """Refuse to compute what was not asked for."""
-    msg = f"a lazy {type(x).__module__}.{type(x).__qualname__} has no values yet; call dask.compute first"
-    raise TypeError(caller.named(msg))
+class Dask(Adapter):
+    """How functions without blocks refuse Dask's arrays, and what is calculated of lazy results."""
+
+    def adopt(self, name: str, x: Any, op: str | None) -> NoReturn:
+        """Refuse what a function without blocks was given."""
+        del op
+        column = "give a column as .to_dask_array(lengths=True), or " if hasattr(x, "to_dask_array") else ""
+        msg = f"{name} is a lazy {type(x).__module__}.{type(x).__qualname__}, which this does not take; {column}"
+        raise TypeError(msg + "call .compute() first")
+
+    def to_host(self, x: Any) -> NoReturn:
+        """Refuse to compute what was not asked for."""
+        msg = f"a lazy {type(x).__module__}.{type(x).__qualname__} has no values yet; call dask.compute first"
+        raise TypeError(caller.named(msg))
+
+    def device(self, x: Any) -> str:
+        """Return the name of no device: blocks live where they are computed."""
+        del x
+        return "dask"
+
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays: lazy ones again."""
+        return function(*arrays)
 
 
-def device(x: Any) -> str:
-    """Return the name of no device: blocks live where they are computed."""
-    del x
-    return "dask"
-
-
-def chosen(x: Any) -> AbstractContextManager[Any]:
-    """Return a context that does nothing."""
-    del x
-    return nullcontext()
+ADAPTER = Dask()
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +277,7 @@ def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) 
 
 
 def _sent(found: Any, k: int, like: Any) -> Any:
-    return dispatch.sent(found[k], like)
+    return adapter(like).send(found[k], like)
 
 
 def _parted(found: Tasks) -> Any:
@@ -324,16 +326,6 @@ def _taken(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
         return x
     n_batch = n_loop - n_samples
     return x.reshape(x.shape[:n_batch] + (1,) * n_samples + x.shape[n_batch:])
-
-
-def lazily(x: Any) -> Any:
-    """Return an array as one of Dask's."""
-    return da.asarray(x)
-
-
-def real(x: Any) -> Any:
-    """Return integers as float64."""
-    return x.astype(np.float64)
 
 
 def sums(

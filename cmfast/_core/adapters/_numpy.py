@@ -1,53 +1,96 @@
 """NumPy arrays and whatever ``numpy.asarray`` takes: lists, pandas, Arrow, memory maps. Kernels: ``cpu``."""
 
 from array import array
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
 
-from cmfast._core.adapters import _columns, _text
-from cmfast._core.dispatch import read_only
+from cmfast._core.adapters import Adapter, _columns, _text, read_only
 from cmfast._core.targets import kernel
 from cmfast.kernels.loading import loaded
-
-HAS_DEVICES = False  # there is one host
 
 _HOST = 1  # kDLCPU
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a whole
 
 
-def asarray(name: str, x: Any) -> Any:
-    """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
+class NumPy(Adapter):
+    """How NumPy's arrays are taken, and lists, columns and buffers, of which it makes arrays."""
 
-    Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
-    kernel a second time for writable ones. Text comes back as :class:`Coded`.
-    """
-    if isinstance(x, _text.Coded):
+    def adopt(self, name: str, x: Any, op: str | None) -> Any:
+        """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
+
+        Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
+        kernel a second time for writable ones. Text comes back as :class:`Coded`.
+        """
+        if isinstance(x, _text.Coded):
+            return x
+        if type(x) is not np.ndarray:
+            refuse(name, x)
+            known = _columns.dictionary(name, x)
+            if known is not None:
+                distinct, codes = known
+                values = self.adopt(name, distinct, op)
+                return values.taken(codes) if isinstance(values, _text.Coded) else read_only(values[codes])
+            x = _converted(name, _columns.table(name, x))
+        kind = x.dtype.kind
+        if kind == "O":
+            found = _text.objects(name, x)
+            return read_only(found) if isinstance(found, np.ndarray) else found
+        if kind in "UST":
+            coded = _text.encode(x)
+            if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)
+                return _text.objects(name, x.astype(object))
+            return coded
+        if not x.dtype.isnative:
+            x = x.astype(x.dtype.newbyteorder("="))
+        return read_only(x)
+
+    def check_agreement(self, arrays: dict[str, Any]) -> None:
+        """Raise ValueError where two Series of pandas have the same index in another order: they go by position."""
+        if all(type(x) is np.ndarray for x in arrays.values()):
+            return
+        pd = loaded("pandas")
+        if pd is None:
+            return
+        named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
+        for (first, x), (second, y) in combinations(named, 2):
+            a, b = x.index, y.index
+            if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
+                continue
+            if a.isin(b).all():
+                msg = (
+                    f"{first} and {second} must have the same index, as they are matched by position, got one index in "
+                    f"two orders; give {second}.reindex({first}.index), or .to_numpy() of both if their order is meant"
+                )
+                raise ValueError(msg)
+
+    def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
+        out = kernel(op, "cpu")(*arrays, **options)
+        if not isinstance(out, tuple):
+            return out[()] if type(out) is np.ndarray and not out.ndim else out
+        return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
+
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays."""
+        return function(*arrays)
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Return `x` itself; a scalar as an array."""
+        return np.asarray(x)
+
+    def from_host(self, x: np.ndarray, like: Any) -> np.ndarray:
+        """Return `x` itself."""
+        del like
         return x
-    if type(x) is not np.ndarray:
-        _refuse(name, x)
-        known = _columns.dictionary(name, x)
-        if known is not None:
-            distinct, codes = known
-            values = asarray(name, distinct)
-            return values.taken(codes) if isinstance(values, _text.Coded) else read_only(values[codes])
-        x = _converted(name, _columns.table(name, x))
-    kind = x.dtype.kind
-    if kind == "O":
-        found = _text.objects(name, x)
-        return read_only(found) if isinstance(found, np.ndarray) else found
-    if kind in "UST":
-        coded = _text.encode(x)
-        if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)
-            return _text.objects(name, x.astype(object))
-        return coded
-    if not x.dtype.isnative:
-        x = x.astype(x.dtype.newbyteorder("="))
-    return read_only(x)
+
+    def send(self, x: Any, like: Any) -> Any:
+        """Return `x` itself: there is one host."""
+        del like
+        return x
 
 
 def _converted(name: str, x: Any) -> np.ndarray:
@@ -74,7 +117,8 @@ def _converted(name: str, x: Any) -> np.ndarray:
     return _text.exact(name, x) if out.dtype.kind in "Of" and _text.are_integers(kinds) else out
 
 
-def _refuse(name: str, x: Any) -> None:
+def refuse(name: str, x: Any) -> None:
+    """Refuse what NumPy would take, but not as it is meant: masks, lazy values, sparse and device memory."""
     what = f"{type(x).__module__}.{type(x).__qualname__}"
     if isinstance(x, np.ma.MaskedArray):
         msg = f"{name} is a masked array, whose mask would be lost; fill or drop the masked values first"
@@ -92,10 +136,8 @@ def _refuse(name: str, x: Any) -> None:
         msg = f"{name} is a sparse {what}; give {name}.toarray()"
         raise TypeError(msg)
     if _on_a_device(x):
-        msg = f"{name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
-        raise TypeError(msg)
-    if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
-        msg = f"{name} is a {what}, for whose library cmfast has no adapter; give numpy.asarray({name})"
+        where = getattr(x, "device", "a device")
+        msg = f"{name} is a {what} on {where}; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
         msg = f"{name} must be an array, got {type(x).__name__}"
@@ -110,90 +152,4 @@ def _on_a_device(x: Any) -> bool:
         return False
 
 
-def check_agreement(arrays: dict[str, Any]) -> None:
-    """Raise ValueError where two Series of pandas have the same index in another order: they go by position."""
-    if all(type(x) is np.ndarray for x in arrays.values()):
-        return
-    pd = loaded("pandas")
-    if pd is None:
-        return
-    named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
-    for (first, x), (second, y) in combinations(named, 2):
-        a, b = x.index, y.index
-        if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
-            continue
-        if a.isin(b).all():
-            msg = (
-                f"{first} and {second} must have the same index, as they are matched by position, got one index in two "
-                f"orders; give {second}.reindex({first}.index), or .to_numpy() of both if their order is meant"
-            )
-            raise ValueError(msg)
-
-
-def device(x: Any) -> str:
-    """Return the name of the one host."""
-    del x
-    return "cpu"
-
-
-def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
-    out = kernel(op, "cpu")(*arrays, **options)
-    if not isinstance(out, tuple):
-        return out[()] if type(out) is np.ndarray and not out.ndim else out
-    return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
-
-
-def to_host(x: Any) -> Any:
-    """Return `x` itself."""
-    return np.asarray(x)
-
-
-def from_host(x: np.ndarray) -> np.ndarray:
-    """Return `x` itself."""
-    return x
-
-
-def extent(x: Any) -> tuple[int, int]:
-    """Return the least and the largest of the integers in `x`, which has some."""
-    return int(x.min()), int(x.max())
-
-
-def wide(x: Any) -> Any:
-    """Return integers as int64."""
-    return x.astype(np.int64, copy=False)
-
-
-def real(x: Any) -> Any:
-    """Return integers as float64."""
-    return x.astype(np.float64)
-
-
-def codes(x: Any) -> Any:
-    """Return integers as int8, which statuses are."""
-    return x.astype(np.int8)
-
-
-def sent(x: np.ndarray, like: Any) -> Any:
-    """Return an array of the host where `like` is."""
-    del like
-    return x
-
-
-def distinct(x: Any) -> tuple[np.ndarray, Any]:
-    """Return the sorted values of `x` on the host, and which of them each entry is."""
-    values, codes = np.unique(x, return_inverse=True)
-    return values, codes
-
-
-def moved(x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
-    """Return zeros of `shape` with what `x` has at the places `source` of its axes at the places `target`."""
-    out = np.zeros(shape, np.float64 if x.dtype.kind == "f" else np.int64)
-    out[np.ix_(*target)] = x[np.ix_(*source)]
-    return out
-
-
-def chosen(x: Any) -> AbstractContextManager[Any]:
-    """Return a context that does nothing: there is one host."""
-    del x
-    return nullcontext()
+ADAPTER = NumPy()

@@ -1,7 +1,7 @@
 """Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,10 @@ from torch._C._functorch import is_batchedtensor  # noqa: TID251
 from torch.autograd import forward_ad  # noqa: TID251
 
 from cmfast._core import caller
-from cmfast._core.adapters import _numpy, _torch_gradients
+from cmfast._core.adapters import Adapter, _torch_gradients
 from cmfast._core.targets import kernel
 from cmfast.kernels.loading import load
 
-HAS_DEVICES = True
-HAS_GRADIENTS = True
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch keeps, but hardly calculates with
 _stepped_over: set[str] = set()
 
@@ -39,38 +37,114 @@ _DTYPES = {
 _TYPES = {numbers: tensors for tensors, numbers in _DTYPES.items()}
 
 
-def asarray(name: str, x: Any, op: str | None = None) -> Any:
-    """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently.
+class Torch(Adapter):
+    """How tensors are taken, on the CPU and on CUDA, with their gradients where an op propagates them."""
 
-    With `op`, what that op propagates gradients of is taken.
-    """
-    if not isinstance(x, torch.Tensor):
-        msg = f"{name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
-        raise TypeError(msg)
-    if x.requires_grad and (refusal := _torch_gradients.refusal(x, op)):
-        msg = f"{name} {refusal}; give {name}.detach()"
-        raise TypeError(msg)
-    if forward_ad.unpack_dual(x).tangent is not None:
-        msg = f"{name} has a tangent of forward mode, which cmfast does not propagate; torch.func.vjp goes backward"
-        raise TypeError(msg)
-    if is_batchedtensor(x):
-        msg = f"{name} is inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
-        raise TypeError(msg)
-    if x.is_nested:
-        msg = f"{name} is a nested tensor; give a dense one, or one call per part"
-        raise TypeError(msg)
-    if x.layout != torch.strided:
-        msg = f"{name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
-        raise TypeError(msg)
-    if x.dtype not in _DTYPES:
-        msg = f"{name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
-        raise TypeError(msg)
-    if x.device.type not in {"cpu", "cuda"}:
-        msg = f"{name} is on {x.device}; cmfast works on cpu and cuda tensors"
-        raise TypeError(msg)
-    if "torch._dynamo" in sys.modules and not _stepped_over:
-        _step_over()
-    return x
+    def adopt(self, name: str, x: Any, op: str | None) -> Any:
+        """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently.
+
+        With `op`, what that op propagates gradients of is taken.
+        """
+        if not isinstance(x, torch.Tensor):
+            msg = f"{name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
+            raise TypeError(msg)
+        if x.requires_grad and (refusal := _torch_gradients.refusal(x, op)):
+            msg = f"{name} {refusal}; give {name}.detach()"
+            raise TypeError(msg)
+        if forward_ad.unpack_dual(x).tangent is not None:
+            msg = f"{name} has a tangent of forward mode, which cmfast does not propagate; torch.func.vjp goes backward"
+            raise TypeError(msg)
+        if is_batchedtensor(x):
+            msg = f"{name} is inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
+            raise TypeError(msg)
+        if x.is_nested:
+            msg = f"{name} is a nested tensor; give a dense one, or one call per part"
+            raise TypeError(msg)
+        if x.layout != torch.strided:
+            msg = f"{name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
+            raise TypeError(msg)
+        if x.dtype not in _DTYPES:
+            msg = f"{name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
+            raise TypeError(msg)
+        if x.device.type not in {"cpu", "cuda"}:
+            msg = f"{name} is on {x.device}; cmfast works on cpu and cuda tensors"
+            raise TypeError(msg)
+        if "torch._dynamo" in sys.modules and not _stepped_over:
+            _step_over()
+        return x
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Return an ndarray of the memory of `x`, on CUDA a copy; synchronises the device there."""
+        host: np.ndarray = x.detach().cpu().resolve_neg().numpy()  # negated views are flags on another's memory
+        return host
+
+    def from_host(self, x: np.ndarray, like: Any) -> Any:
+        """Return a tensor of the memory of `x`, on the device of `like`: torch knows no read-only tensors."""
+        view = x.view()
+        view.flags.writeable = True
+        return torch.from_numpy(view).to(like.device)
+
+    def send(self, x: Any, like: Any) -> Any:
+        """Return a copy of an array or scalar of NumPy on the device of `like`; a tensor as it is."""
+        return torch.tensor(x, device=like.device) if isinstance(x, np.ndarray | np.generic) else x
+
+    def dtype(self, x: Any) -> np.dtype[Any]:
+        """Return NumPy's dtype for that of `x`."""
+        return _DTYPES[x.dtype]
+
+    def device(self, x: Any) -> str:
+        """Return the name of the device of `x`."""
+        return str(x.device)
+
+    def is_on_host(self, x: Any) -> bool:
+        """Return whether `x` lies in the memory of the host."""
+        return x.device.type == "cpu"  # type: ignore[no-any-return]
+
+    def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
+        recorded = _torch_gradients.wanted(arrays, options)
+        if "torch._dynamo" not in sys.modules:
+            return self._run(op, arrays, options, recorded)
+        disabled: Any = torch.compiler.disable
+        return disabled(self._run)(op, arrays, options, recorded)
+
+    def _run(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any], recorded: bool) -> Any:
+        """Run the op, and where gradients are wanted so that they find their way back."""
+        run = self._run_bare
+        return _torch_gradients.call(run, op, arrays, options) if recorded else run(op, arrays, options)
+
+    def _run_bare(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the op on the memory of the tensors."""
+        first = next(array for array in arrays if array is not None)
+        if first.device.type == "cuda":
+            return _on_cuda(op, first.device, arrays, options)
+        return super().call(op, arrays, options)
+
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of tensors."""
+        return function(*arrays)
+
+    def extent(self, x: Any) -> tuple[int, int]:
+        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
+        values = self.to_host(x) if x.dtype in _UNSIGNED else x  # of which torch does not know the least
+        return int(values.min()), int(values.max())
+
+    def cast(self, x: Any, dtype: type) -> Any:
+        """Return `x` as a tensor of the type that NumPy calls so."""
+        return x.to(_TYPES[np.dtype(dtype)])
+
+    def unique(self, x: Any) -> tuple[np.ndarray, Any]:
+        """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""
+        if x.device.type == "cpu":
+            return super().unique(x)
+        values, codes = torch.unique(x, return_inverse=True)
+        return self.to_host(values), codes
+
+    def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+        """Return zeros of `shape`, int64 or float64, with the entries `source` of `x` at `target`; a list per axis."""
+        out = torch.zeros(shape, dtype=torch.float64 if x.is_floating_point() else torch.int64, device=x.device)
+        out[_mesh(target, x.device)] = x[_mesh(source, x.device)].to(out.dtype)
+        return out
 
 
 def _step_over() -> None:
@@ -80,40 +154,6 @@ def _step_over() -> None:
     for package in ("cmfast", "cmfast.kernels"):
         trace_rules.add(package)
         _stepped_over.add(package)
-
-
-def dtype(of: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype for one of torch."""
-    return _DTYPES[of]
-
-
-def device(x: Any) -> str:
-    """Return the name of the device of `x`."""
-    return str(x.device)
-
-
-def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
-    recorded = _torch_gradients.wanted(arrays, options)
-    if "torch._dynamo" not in sys.modules:
-        return _run(op, arrays, options, recorded)
-    disabled: Any = torch.compiler.disable
-    return disabled(_run)(op, arrays, options, recorded)
-
-
-def _run(op: str, arrays: tuple[Any, ...], options: dict[str, Any], recorded: bool) -> Any:
-    """Run the op, and where gradients are wanted so that they find their way back."""
-    return _torch_gradients.call(_run_bare, op, arrays, options) if recorded else _run_bare(op, arrays, options)
-
-
-def _run_bare(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Share the tensors with NumPy, run the op there, share the results back."""
-    first = next(array for array in arrays if array is not None)
-    if first.device.type == "cuda":
-        return _on_cuda(op, first.device, arrays, options)
-    hosts = tuple(None if array is None else _share(array) for array in arrays)
-    out = _numpy.call(op, hosts, options)
-    return tuple(map(_tensor, out)) if isinstance(out, tuple) else _tensor(out)
 
 
 class _Current:
@@ -135,7 +175,7 @@ def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, A
     except ImportError as error:
         msg = f"tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
         raise ImportError(caller.named(msg)) from error
-    adapter, memory = load("cmfast._core.adapters._cupy"), load("cmfast._core.adapters._torch_memory")
+    cuda, memory = load("cmfast._core.adapters._cupy").ADAPTER, load("cmfast._core.adapters._torch_memory")
     with (
         cupy.cuda.Device(device.index),
         cupy.cuda.Stream.from_external(_Current(device)),
@@ -143,78 +183,10 @@ def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, A
     ):
         bare = (None if array is None else array.detach().resolve_neg() for array in arrays)
         shared = tuple(None if array is None else cupy.from_dlpack(array) for array in bare)
-        out = adapter.call(op, shared, options)
-        parts = [memory.tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
+        out = cuda.call(op, shared, options)
+        items = out if isinstance(out, tuple) else (out,)
+        parts = [memory.tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in items]
     return tuple(parts) if isinstance(out, tuple) else parts[0]
-
-
-def _items(out: Any) -> tuple[Any, ...]:
-    return out if isinstance(out, tuple) else (out,)
-
-
-def _share(x: Any) -> np.ndarray:
-    # Resolved: a conjugate or negated view is only a flag on somebody else's memory.
-    view: np.ndarray = x.detach().resolve_neg().numpy().view()
-    view.flags.writeable = False
-    return view
-
-
-def _tensor(out: Any) -> Any:
-    return torch.as_tensor(out) if isinstance(out, np.ndarray | np.generic) else out
-
-
-def to_host(x: Any) -> Any:
-    """Return an ndarray with the values of `x`; synchronises where `x` is on CUDA."""
-    return x.detach().cpu().resolve_neg().numpy()  # synchronises
-
-
-def from_host(x: np.ndarray) -> Any:
-    """Return a tensor of the memory of `x`, which nobody else has: torch knows no read-only tensors."""
-    view = x.view()
-    view.flags.writeable = True
-    return torch.from_numpy(view)
-
-
-def extent(x: Any) -> tuple[int, int]:
-    """Return the least and the largest of the integers in `x`, which has some."""
-    values = to_host(x) if x.dtype in _UNSIGNED else x  # of which torch does not know the least
-    return int(values.min()), int(values.max())
-
-
-def wide(x: Any) -> Any:
-    """Return integers as int64."""
-    return x.long()
-
-
-def real(x: Any) -> Any:
-    """Return integers as float64; a quotient of two would be of float32."""
-    return x.double()
-
-
-def codes(x: Any) -> Any:
-    """Return integers as int8, which statuses are."""
-    return x.to(torch.int8)
-
-
-def sent(x: np.ndarray, like: Any) -> Any:
-    """Return an array of the host where `like` is."""
-    return torch.tensor(x, device=like.device)
-
-
-def distinct(x: Any) -> tuple[np.ndarray, Any]:
-    """Return the sorted values of `x` on the host, and which of them each entry is."""
-    if x.device.type == "cpu":
-        host, places = _numpy.distinct(to_host(x))
-        return host, torch.from_numpy(places)
-    values, codes = torch.unique(x, return_inverse=True)
-    return to_host(values), codes
-
-
-def moved(x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
-    """Return zeros of `shape` with what `x` has at the places `source` of its axes at the places `target`."""
-    out = torch.zeros(shape, dtype=torch.float64 if x.is_floating_point() else torch.int64, device=x.device)
-    out[_mesh(target, x.device)] = x[_mesh(source, x.device)].to(out.dtype)
-    return out
 
 
 def _mesh(places: list[Any], device: Any) -> tuple[Any, ...]:
@@ -224,7 +196,4 @@ def _mesh(places: list[Any], device: Any) -> tuple[Any, ...]:
     return mesh
 
 
-def chosen(x: Any) -> AbstractContextManager[Any]:
-    """Return a context that does nothing: torch calculates wherever its tensors are."""
-    del x
-    return nullcontext()
+ADAPTER = Torch()

@@ -4,8 +4,7 @@ Arrays of one call are matched by position. So those whose names or coordinates 
 """
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -13,10 +12,8 @@ import numpy as np
 import xarray as xr
 
 from cmfast._core import caller, dispatch
-from cmfast._core.adapters import _lines
+from cmfast._core.adapters import Adapter, _lines, adapter
 from cmfast.kernels.ops import OPS
-
-HAS_DEVICES = True
 
 CORE = re.compile(r"\(([^)]*)\)")
 # Axes that no array of the call has.
@@ -29,25 +26,140 @@ PREDICTED |= {"column", "columns"}
 BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics", "uncertainty")
 
 
-def asarray(name: str, x: Any) -> Any:
-    """Return a DataArray of what its adapter makes of what is in it, or of an array beside others that are some.
+class XArray(Adapter):
+    """How arrays with named axes are taken, and results named."""
 
-    Text has no place in one, and comes back as its adapter has it. Rows that are named as predictions are refused.
-    """
-    if not isinstance(x, xr.DataArray):
-        if isinstance(x, xr.Dataset | xr.DataTree | xr.Variable):
-            msg = f"{name} must be an array, got {type(x).__name__}; give an xarray.DataArray, as {name}['...'] is one"
+    def adopt(self, name: str, x: Any, op: str | None) -> Any:
+        """Return a DataArray of what its adapter makes of what is in it, or of an array beside others that are some.
+
+        Text has no place in one, and comes back as its adapter has it. Rows that are named as predictions are refused,
+        and gradients, which named axes do not propagate.
+        """
+        del op
+        if not isinstance(x, xr.DataArray):
+            if isinstance(x, xr.Dataset | xr.DataTree | xr.Variable):
+                what = type(x).__name__
+                msg = f"{name} must be an array, got {what}; give an xarray.DataArray, as {name}['...'] is one"
+                raise TypeError(msg)
+            found = adapter(x).adopt(name, x, None)
+            return xr.DataArray(found) if hasattr(found, "ndim") else found
+        if x.chunks is not None:
+            why = "numpy.asarray would compute it silently"
+            msg = f"{name} is a lazy xarray.DataArray; {why}, so call .compute() first"
             raise TypeError(msg)
-        found = _inner(x).asarray(name, x)
-        return xr.DataArray(found) if hasattr(found, "ndim") else found
-    if x.chunks is not None:
-        msg = f"{name} is a lazy xarray.DataArray; numpy.asarray would compute it silently, so call .compute() first"
-        raise TypeError(msg)
-    _check_rows(name, x.dims)
-    if all(dim in x.coords for dim in x.dims[-2:]) and x.ndim > 1:
-        _lines.check(name, *(x.coords[dim].values.tolist() for dim in x.dims[-2:]))
-    found = _inner(x).asarray(name, x.data)
-    return x.copy(data=found) if hasattr(found, "ndim") else found
+        _check_rows(name, x.dims)
+        if all(dim in x.coords for dim in x.dims[-2:]) and x.ndim > 1:
+            _lines.check(name, *(x.coords[dim].values.tolist() for dim in x.dims[-2:]))
+        found = adapter(x.data).adopt(name, x.data, None)
+        return x.copy(data=found) if hasattr(found, "ndim") else found
+
+    def check_agreement(self, arrays: dict[str, Any]) -> None:
+        """Raise ValueError where two arrays have the same dimensions in two orders, or other coordinates along one."""
+        named = [(name, x) for name, x in arrays.items() if isinstance(x, xr.DataArray)]
+        for (first, x), (second, y) in combinations(named, 2):
+            shared = [dim for dim in x.dims if dim in y.dims]
+            orders = [[dim for dim in a.dims if dim in shared and not _is_unnamed(dim)] for a in (x, y)]
+            if orders[0] != orders[1]:
+                msg = (
+                    f"{first} and {second} must have their dimensions in one order, got {x.dims} and {y.dims}; "
+                    "transpose one of them"
+                )
+                raise ValueError(msg)
+            for dim in shared:
+                if dim in x.coords and dim in y.coords and not x.coords[dim].variable.equals(y.coords[dim].variable):
+                    msg = (
+                        f"{first} and {second} must have the same coordinates along {dim!r}, as they are matched by "
+                        "position; align them, as xarray.align does, or drop those of one by .drop_vars"
+                    )
+                    raise ValueError(msg)
+
+    def flatten(self, x: Any, n_batch: int) -> Any:
+        """Return `x` with all axes after the first `n_batch` as one, of samples."""
+        dims = x.dims[:n_batch]
+        name = "sample"
+        while name in dims:
+            name = f"{name}_"
+        coords = {key: c for key, c in x.coords.items() if {*c.dims} <= {*dims}}
+        data = _inner(x).flatten(self.unwrap(x), n_batch)
+        return xr.DataArray(data, coords, (*dims, name))
+
+    def name_classes(self, matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, groups: Any) -> Any:
+        """Return matrices that were counted of `labels` with dimensions, and what classes and groups are called.
+
+        The last `axes` dimensions of the labels, or all, are samples. `groups` is None without groups, and True where
+        they are numbers.
+        """
+        arrays = [y for y in labels if isinstance(y, xr.DataArray)]
+        cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
+        core = ("C", "C") if groups is None else ("G", "C", "C")
+        found = _Dimensions(cores, tuple(arrays)).given(matrix, core)
+        names = dict(zip(found.dims[-2:], (classes, classes), strict=True))
+        if groups is not None and groups is not True:
+            names[found.dims[-3]] = groups
+        return found.assign_coords(names)
+
+    def unwrap(self, x: Any) -> Any:
+        """Return the array that is in `x`."""
+        return x.data if isinstance(x, xr.DataArray) else x
+
+    def rewrap(self, data: Any, x: Any) -> Any:
+        """Return a DataArray with all of `x` but what is in it."""
+        return x.copy(data=data) if isinstance(x, xr.DataArray) else data
+
+    def device(self, x: Any) -> str:
+        """Return the name of the device of what is in `x`."""
+        return _inner(x).device(self.unwrap(x))
+
+    def is_on_host(self, x: Any) -> bool:
+        """Return whether what is in `x` lies in the memory of the host."""
+        return _inner(x).is_on_host(self.unwrap(x))
+
+    def entry(self, x: Any, index: Any) -> np.ndarray:
+        """Return on the host what is in `x` at `index`."""
+        return _inner(x).entry(self.unwrap(x), index)
+
+    def extent(self, x: Any) -> tuple[int, int]:
+        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
+        return _inner(x).extent(self.unwrap(x))
+
+    def dtype(self, x: Any) -> np.dtype[Any]:
+        """Return the dtype that NumPy has for what is in `x`."""
+        return _inner(x).dtype(self.unwrap(x))
+
+    def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the op on what is in the arrays, and give results the dimensions that its signature says are theirs."""
+        if OPS[op].topic not in BATCHES:
+            return dispatch.call(op, *map(self.unwrap, arrays), **options)
+        ins, outs = _signature(OPS[op].signature)
+        known = _Dimensions(ins, arrays)
+        out = dispatch.call(op, *map(self.unwrap, arrays), **options)
+        if not isinstance(out, tuple):
+            return known.given(out, outs[0])
+        cores = [None] * len(out) if outs == [None] else [*outs, *[()] * len(out)]
+        return tuple(known.given(one, core) for one, core in zip(out, cores, strict=False))
+
+    def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
+        """Return one result of the arrays inside with the dimensions that the signature says are its."""
+        ins, outs = _signature(signature)
+        return _Dimensions(ins, arrays).given(out, outs[0])
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Return an ndarray with the values of `x`."""
+        return _inner(x).to_host(self.unwrap(x))
+
+    def from_host(self, x: np.ndarray, like: Any) -> Any:
+        """Return `x` itself: its axes have no names."""
+        del like
+        return x
+
+    def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Return what `function` makes of arrays with named axes, on the device of the first."""
+        return _inner(arrays[0]).evaluate(lambda _: function(*arrays), self.unwrap(arrays[0]))
+
+
+def _inner(x: Any) -> Adapter:
+    """Return the adapter of what is in `x`."""
+    return adapter(x.data if isinstance(x, xr.DataArray) else x)
 
 
 def _check_rows(name: str, dims: Sequence[Any]) -> None:
@@ -70,88 +182,6 @@ def _role(dim: Any) -> str | None:
     """Return what the name of a dimension says is along it: "true", "predicted", or None."""
     words = set(re.findall("[a-z]+", str(dim).lower()))
     return "predicted" if words & PREDICTED else "true" if words & TRUE else None
-
-
-def check_agreement(arrays: dict[str, Any]) -> None:
-    """Raise ValueError where two arrays have the same dimensions in another order, or along one other coordinates."""
-    named = [(name, x) for name, x in arrays.items() if isinstance(x, xr.DataArray)]
-    for (first, x), (second, y) in combinations(named, 2):
-        shared = [dim for dim in x.dims if dim in y.dims]
-        orders = [[dim for dim in a.dims if dim in shared and not _is_unnamed(dim)] for a in (x, y)]
-        if orders[0] != orders[1]:
-            msg = (
-                f"{first} and {second} must have their dimensions in one order, got {x.dims} and {y.dims}; "
-                "transpose one of them"
-            )
-            raise ValueError(msg)
-        for dim in shared:
-            if dim in x.coords and dim in y.coords and not x.coords[dim].variable.equals(y.coords[dim].variable):
-                msg = (
-                    f"{first} and {second} must have the same coordinates along {dim!r}, as they are matched by "
-                    "position; align them, as xarray.align does, or drop those of one by .drop_vars"
-                )
-                raise ValueError(msg)
-
-
-def flattened(x: Any, n_batch: int) -> Any:
-    """Return an array with all axes behind the first `n_batch` as one, of samples."""
-    dims = x.dims[:n_batch]
-    name = "sample"
-    while name in dims:
-        name = f"{name}_"
-    coords = {key: c for key, c in x.coords.items() if {*c.dims} <= {*dims}}
-    data = dispatch.flattened(bare(x), n_batch)
-    return xr.DataArray(data, coords, (*dims, name))
-
-
-def counts(matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, groups: Any) -> Any:
-    """Return matrices that were counted of `labels` with dimensions, and what classes and groups are called.
-
-    The last `axes` dimensions of the labels, or all, are samples. `groups` is None without groups, and True where
-    they are numbers.
-    """
-    arrays = [y for y in labels if isinstance(y, xr.DataArray)]
-    cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
-    core = ("C", "C") if groups is None else ("G", "C", "C")
-    found = _Dimensions(cores, tuple(arrays)).given(matrix, core)
-    names = dict(zip(found.dims[-2:], (classes, classes), strict=True))
-    if groups is not None and groups is not True:
-        names[found.dims[-3]] = groups
-    return found.assign_coords(names)
-
-
-def bare(x: Any) -> Any:
-    """Return the array that is in `x`."""
-    return x.data if isinstance(x, xr.DataArray) else x
-
-
-def _inner(x: Any) -> Any:
-    return dispatch.adapter(type(bare(x)))
-
-
-def device(x: Any) -> str:
-    """Return the name of the device of what is in `x`."""
-    name: str = _inner(x).device(bare(x))
-    return name
-
-
-def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Run the op on what is in the arrays, and give results the dimensions that its signature says are theirs."""
-    if OPS[op].topic not in BATCHES:
-        return dispatch.call(op, *map(bare, arrays), **options)
-    ins, outs = _signature(OPS[op].signature)
-    known = _Dimensions(ins, arrays)
-    out = dispatch.call(op, *map(bare, arrays), **options)
-    if not isinstance(out, tuple):
-        return known.given(out, outs[0])
-    cores = [None] * len(out) if outs == [None] else [*outs, *[()] * len(out)]
-    return tuple(known.given(one, core) for one, core in zip(out, cores, strict=False))
-
-
-def dimensioned(signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
-    """Return one result of bare arrays with the dimensions that the signature says are its."""
-    ins, outs = _signature(signature)
-    return _Dimensions(ins, arrays).given(out, outs[0])
 
 
 def _signature(signature: str) -> tuple[list[Any], list[Any]]:
@@ -219,16 +249,4 @@ def _refuse_places(dim: Any, dims: list[tuple[Any, ...]]) -> None:
     raise ValueError(caller.named(msg))
 
 
-def to_host(x: Any) -> Any:
-    """Return an ndarray with the values of `x`."""
-    return dispatch.to_host(bare(x))
-
-
-def from_host(x: np.ndarray) -> Any:
-    """Return `x` itself."""
-    return x
-
-
-def chosen(x: Any) -> AbstractContextManager[Any]:
-    """Return the context of what is in `x`."""
-    return dispatch.chosen(bare(x))
+ADAPTER = XArray()

@@ -1,0 +1,77 @@
+"""Arrays of any library with a namespace of the array API standard, in the memory of the host, shared by DLPack."""
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import caller
+from cmfast._core.adapters import Adapter
+from cmfast._core.adapters._numpy import refuse
+
+WIDE = ("int64", "float64")  # counts and sums, which no narrower type holds
+
+
+class Namespace(Adapter):
+    """How arrays of one namespace are taken: as NumPy's of the same memory, and results as such arrays again."""
+
+    def __init__(self, namespace: ModuleType) -> None:
+        self._namespace = namespace
+        self._wide: list[Any] = []  # devices known to hold the types in WIDE
+
+    def adopt(self, name: str, x: Any, op: str | None) -> Any:
+        """Return `x`; refuse what has no values in the memory of the host, or a device that cannot hold results."""
+        del op
+        refuse(name, x)
+        try:
+            np.from_dlpack(x)
+        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+            what, why = f"{type(x).__module__}.{type(x).__qualname__}", " ".join(str(error).split())[:200]
+            what += f" of dtype {x.dtype}" if hasattr(x, "dtype") else ""
+            msg = f"{name} must be an array whose memory DLPack shares, got a {what}: {why}; give numpy.asarray({name})"
+            raise TypeError(msg) from error
+        if x.device not in self._wide:
+            self._check_types(name, x.device)
+        return x
+
+    def _check_types(self, name: str, device: Any) -> None:
+        """Refuse a device that does not hold the types of results."""
+        info = getattr(self._namespace, "__array_namespace_info__", None)  # of the standard since 2023.12
+        known = WIDE if info is None else info().dtypes(device=device)
+        missing = " and ".join(dtype for dtype in WIDE if dtype not in known)
+        if missing:
+            where = f"{self._namespace.__name__} on {device} without {missing}"
+            wanted = "of a library with int64 and float64, the types of results"
+            msg = f"{name} must be {wanted}, got {where}; enable them there, or give numpy.asarray({name})"
+            raise TypeError(msg)
+        self._wide.append(device)
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Return an ndarray of the memory of `x`."""
+        return np.from_dlpack(x)
+
+    def from_host(self, x: np.ndarray, like: Any) -> Any:
+        """Return an array of the memory of `x`, on the device of `like`."""
+        # Older versions of DLPack have no read-only arrays, and some libraries take no strides.
+        x = x if x.flags.writeable and x.flags.c_contiguous else x.copy()
+        out = self._namespace.from_dlpack(x)
+        if self.dtype(out) != x.dtype:
+            msg = f"{self._namespace.__name__} made {out.dtype} of a result of {x.dtype}; enable that type there"
+            raise TypeError(caller.named(msg))
+        return out if out.device == like.device else out.to_device(like.device)
+
+    def dtype(self, x: Any) -> np.dtype[Any]:
+        """Return the dtype that NumPy has for `x`."""
+        return self.to_host(x).dtype
+
+    def device(self, x: Any) -> str:
+        """Return the name of the device of `x`, one of those in the memory of the host."""
+        return str(x.device)
+
+    def reshape(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Return `x` with its entries in another shape."""
+        return self._namespace.reshape(x, shape)
+
+
+adapter_of = cache(Namespace)  # one for each namespace, whose arrays may be of several classes
