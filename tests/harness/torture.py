@@ -283,7 +283,7 @@ def page(asked, rows, spread, paths, large):
     total, wrong = sum(row[1] for row in rows), sum(row[5] for row in rows)
     return f"""# {total:,} hard matrices
 
-Written by `python tests/harness/torture.py {' '.join(asked)}`; continuous integration runs
+Written by `python tests/harness/torture.py {" ".join(asked)}`; continuous integration runs
 a part of it (`tests/scaling/test_torture.py`). Sizes
 2 to 64, `tol` {TOL:.0e}. *Wrong* counts every matrix whose status is not what SciPy's matchings say of its zeros, every
 positive matrix that did not converge, and every CONVERGED one of which a row or column, added up again in extended
