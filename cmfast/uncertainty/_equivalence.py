@@ -14,8 +14,7 @@ from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._paired_replicates import units_of
 
-
-UNSEEN = 2.0  # samples, or clusters, of the largest influence that are taken to differ beside those that do
+UNSEEN = 2.0  # more samples (or clusters) of the largest influence that are taken to differ
 
 
 @reading.readable
@@ -110,7 +109,7 @@ def equivalence(
     they always do, so e is not the standard error alone, which is 0 then. One sample in which they differ moves D by g
     at most; where the true difference is the margin, at least ``margin / g`` samples differ, and D has a variance of
     ``g * margin`` or more, as in a score test. So ``e**2 = max(se**2, g * margin) + 2 * g**2``, with clusters of mean
-    size in place of samples. Of the accuracy of models as far apart as the margin the size at 5 % is 5.9 % at most, by
+    size as units there. Of the accuracy of models as far apart as the margin the size at 5 % is 5.9 % at most, by
     enumeration over 30 to 5,000 samples and margins of .002 to .1; with se alone it is up to 78 %.
 
     Bad values: there are none in counts; NaN where the metric has no slope. Synchronises the device. Reproducible.
@@ -174,7 +173,7 @@ def _find_largest_influence(T: PairedCounts, plan: Any) -> Any:
 
 
 def _find_widest(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return the largest ``A[..., i] - B[..., j]`` with i and j apart, shape (...); below zero where there are none."""
+    """Return the largest ``A[..., i] - B[..., j]`` over all i != j, shape (...); of one class -inf."""
     if A.shape[-1] < 2:
         return np.full(A.shape[:-1], -np.inf)
     high, low = np.argsort(-A, axis=-1)[..., :2], np.argsort(B, axis=-1)[..., :2]
