@@ -128,7 +128,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "display.StripDisplay.from_matrices": ("normalize",),
     "display.CellsDisplay.from_matrices": ("normalize",),
     "uncertainty.compare_many": _COMPARED,
-    "uncertainty.equivalence": ("metrics_of_matrices", "paired_errors"),
+    "uncertainty.equivalence": ("metrics_of_matrices", "metrics_gradient", "paired_errors"),
     "metrics.collapse": ("confusion_matrix",),
     "uncertainty.compare": _COMPARED,
     "metrics.report": ("metrics_of_matrices", "margins"),

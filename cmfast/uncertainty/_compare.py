@@ -284,10 +284,15 @@ def _comparison(T: PairedCounts, name: str, place: int, fields: dict[str, np.nda
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
 
 
+def matrices_of(T: PairedCounts) -> np.ndarray:
+    """Return both confusion matrices of every group, shape (2, G, C, C), on the host."""
+    M = np.stack([adapter(side).to_host(side) for side in (T.first, T.second)])
+    return M.reshape(2, 1 if T.groups is None else len(T.groups), *M.shape[-2:])
+
+
 def values_of(T: PairedCounts, plan: Any, num_threads: int | None) -> list[np.ndarray]:
     """Return what `plan` makes of both matrices, shape (2, G) or (2, G, C), on the host."""
-    M = np.stack([adapter(side).to_host(side) for side in (T.first, T.second)])
-    M = M.reshape(2, 1 if T.groups is None else len(T.groups), *M.shape[-2:])
+    M = matrices_of(T)
     (sent,) = dispatch.adopt(T=adapter(T._home).send(M, T._home))
     *found, _ = dispatch.call("metrics_of_matrices", sent, plan=plan, num_threads=num_threads)
     return [adapter(array).to_host(array) for array in found]

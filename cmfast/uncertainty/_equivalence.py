@@ -4,14 +4,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import reading, validate
+from cmfast._core import dispatch, reading, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
-from cmfast.uncertainty._compare import compare, share
+from cmfast.uncertainty._compare import compare, matrices_of, share
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
+from cmfast.uncertainty._paired_replicates import units_of
+
+UNSEEN = 2.0  # more samples (or clusters) of the largest influence that are taken to differ
 
 
 @reading.readable
@@ -29,7 +33,8 @@ class Equivalence(NamedTuple):
     p_value : array of float64
         Chance of a difference so near to 0 where it is the margin, in either direction.
     low, high : array of float64
-        Interval of the difference, which lies between ``-margin`` and ``margin`` if p is at most ``1 - level``.
+        Interval of the difference, by the error that p is made of; it lies between ``-margin`` and ``margin`` if p is
+        at most ``1 - level``.
     level : float
         Of each of both tests; that of the interval is ``2 * level - 1``.
     """
@@ -101,22 +106,29 @@ def equivalence(
     Notes
     -----
     Two one-sided tests, that the difference D is above ``-margin`` and below ``margin``: the p-value is the larger of
-    ``1 - Phi((D + margin) / se)`` and ``1 - Phi((margin - D) / se)``. Bad values: there are none in counts; NaN where
-    the metric has no slope. Synchronises nothing. Reproducible.
+    ``1 - Phi((D + margin) / e)`` and ``1 - Phi((margin - D) / e)``. That two agreed in few samples is no proof that
+    they always do, so e is not the standard error alone, which is 0 then. One sample in which they differ moves D by g
+    at most; where the true difference is the margin, at least ``margin / g`` samples differ, and D has a variance of
+    ``g * margin`` or more, as in a score test. So ``e**2 = max(se**2, g * margin) + 2 * g**2``, with clusters of mean
+    size as units there. Of the accuracy of models as far apart as the margin the size at 5 % is 5.9 % at most, by
+    enumeration over 30 to 5,000 samples and margins of .002 to .1; with se alone it is up to 78 %.
+
+    Bad values: there are none in counts; NaN where the metric has no slope. Synchronises the device. Reproducible.
 
     References
     ----------
     Schuirmann, A comparison of the two one-sided tests procedure and the power approach for assessing the equivalence
-    of average bioavailability, 1987.
+    of average bioavailability, 1987. Tango, Equivalence test and confidence interval for the difference in proportions
+    for the paired-sample design, 1998.
 
     Examples
     --------
     >>> from cmfast import uncertainty
     >>> T = uncertainty.paired_counts([0] * 200 + [1] * 200, [0] * 190 + [1] * 210, [0] * 195 + [1] * 205)
     >>> uncertainty.equivalence(T, "accuracy", margin=0.03).explain()
-    'accuracy differs by less than 0.03: between -0.0216 and -0.0034, p = 0.000816'
+    'accuracy differs by less than 0.03: between -0.0280 and +0.0030, p = 0.0316'
     """
-    from scipy.special import ndtr
+    from scipy.special import ndtr, ndtri
 
     check(T)
     given: object = name
@@ -126,10 +138,48 @@ def equivalence(
     margin, level = validate.positive("margin", margin), share("level", level)
     if level <= 0.5:
         validate.refuse("level", "above 0.5", level)
-    options: dict[str, Any] = {"level": 2.0 * level - 1.0, "undefined": undefined, "positive": positive}
-    one = compare(T, name, method="delta", test="interval", **options)
-    nearest, error = margin - np.abs(one.difference), one.standard_error
+    options: dict[str, Any] = {"undefined": undefined, "positive": positive}
+    one = compare(T, name, method="delta", test="interval", level=2.0 * level - 1.0, **options)
+    largest = _find_largest_influence(T, _plan.plan((given,), len(T.labels), undefined, positive, asked="T").plan)
+    error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN * largest**2)
+    nearest, half = margin - np.abs(one.difference), ndtri(level) * error
     sure = np.where(nearest > 0.0, 0.0, 1.0)
     p = np.where(error > 0.0, ndtr(-nearest / np.where(error > 0.0, error, 1.0)), sure)
     p = np.where(np.isnan(error), np.nan, p)[()]
-    return Equivalence(name, one.difference, error, margin, p, one.low, one.high, level)
+    low, high = one.difference - half, one.difference + half
+    return Equivalence(name, one.difference, one.standard_error, margin, p, low, high, level)
+
+
+def _find_largest_influence(T: PairedCounts, plan: Any) -> Any:
+    """Return by how much one more unit in which the two differ may move the difference, to first order.
+
+    Of every group, and of every class of a metric per class; of clusters those of mean size.
+    """
+    M, C = matrices_of(T), len(T.labels)
+    met = M[0].sum(-1) > 0  # classes that occur
+    (sent,) = dispatch.adopt(T=adapter(T._home).send(M, T._home))
+    found = []
+    for k in range(C if plan.tables else 1):
+        scalars, tables = np.ones((*M.shape[:2], plan.scalars)), np.zeros((*M.shape[:2], plan.tables, C))
+        tables[..., k : k + 1] = 1.0
+        home = adapter(T._home)
+        given = dispatch.adopt(scalars=home.send(scalars, T._home), tables=home.send(tables, T._home))
+        slopes = dispatch.call("metrics_gradient", sent, *given, plan=plan)
+        first, second = adapter(slopes).to_host(slopes)
+        apart = np.maximum(_find_widest(first, second), _find_widest(second, first))
+        found.append(np.where(met, apart, 0.0).max(-1, initial=0.0))
+    influence = np.stack(found, -1) if plan.tables else found[0]
+    if T.n_clusters is not None:
+        size = M[0].sum((-1, -2)) / np.maximum(units_of(T._held).totals, 1)
+        influence = influence * (size[:, np.newaxis] if plan.tables else size)
+    return influence if T.groups is not None else influence[0]
+
+
+def _find_widest(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the largest ``A[..., i] - B[..., j]`` over all i != j, shape (...); of one class -inf."""
+    if A.shape[-1] < 2:
+        return np.full(A.shape[:-1], -np.inf)
+    high, low = np.argsort(-A, axis=-1)[..., :2], np.argsort(B, axis=-1)[..., :2]
+    a, b = np.take_along_axis(A, high, -1), np.take_along_axis(B, low, -1)
+    same = high[..., 0] == low[..., 0]
+    return np.where(same, np.maximum(a[..., 0] - b[..., 1], a[..., 1] - b[..., 0]), a[..., 0] - b[..., 0])

@@ -1,4 +1,4 @@
-"""Every path that `ipf` scales small tables by, as functions of tables and margins to scaled tables and statuses."""
+"""Every path that `ipf` scales tables by, as functions of tables and margins to scaled tables and statuses."""
 
 import numpy as np
 import scipy.sparse
@@ -33,6 +33,7 @@ def _sparse(**options):
     return scale
 
 
+AUTO = _dense()
 PATHS = {"newton": _dense(solver="newton"), "sparse": _sparse(), "logits": _logits()}
 SWEEPS = {
     "sinkhorn": _dense(solver="sinkhorn"),

@@ -1,7 +1,8 @@
 """Tables of widely spread cells and margins, their scaling in exact arithmetic, and what is wrong with a result.
 
 Targets are exact as they are given; those of the columns are scaled to the total of the rows, as ``ipf`` promises, but
-without rounding. Nothing here asks cmfast for anything.
+without rounding. The scaling of a large table is planted: its cells are integers times powers of two, float64 holds
+all of its sums, and its lines are divided by powers of two. Nothing here asks cmfast for anything.
 """
 
 import math
@@ -134,6 +135,47 @@ def errors(M, u, v, P):
         wanted = [cell for line in want for cell in line]
         off = [abs(Decimal(p) - w) / w for p, w in zip(given, wanted, strict=True) if w > Decimal("1e-290")]
         return float(max(lines)), float(max(off, default=0))
+
+
+PLANTED_BITS = 52  # of a sum of cells, in units of the least
+SIZES = ((30, 30), (64, 48), (65, 65), (66, 100), (200, 30), (150, 200))
+KINDS = ("any", "blocks", "chain", "one strong cell in each line")
+
+
+def plant(rng, kind, R, C):
+    """Return a large table, its row and column sums, and its scaling, all exact; lines differ by up to 36 decades."""
+    span = PLANTED_BITS - 4 - max(R, C).bit_length()  # of the powers of the cells
+    i, j = np.arange(R)[:, None], np.arange(C)[None, :]
+    apart = np.abs(i * C / R - j)  # from the diagonal
+    if kind == "any":
+        powers = rng.integers(0, span + 1, (R, C))
+    elif kind == "blocks":
+        powers = np.where(rng.integers(0, 3, R)[:, None] == rng.integers(0, 3, C), span // 2, 0)
+    elif kind == "chain":
+        powers = np.where(apart <= 1.5, span, np.where(apart <= 3, span // 2, 0))
+    else:
+        strong = i * C // R == rng.permutation(C) if R >= C else i == (j * R // C)[:, rng.permutation(C)]
+        powers = np.where(strong, span, 3)
+    P = np.ldexp(rng.integers(1, 9, (R, C)).astype(float), powers)
+    M = np.ldexp(P, rng.integers(-60, 61, (R, 1)) + rng.integers(-60, 61, (1, C)))
+    return M, P.sum(1), P.sum(0), P
+
+
+def judge_planted(kind, size, n, seed, scale, tol=1e-9):
+    """Scale `n` large tables of a kind; return what :func:`judge` returns."""
+    rng = np.random.default_rng([seed, KINDS.index(kind), *size])
+    M, u, v, want = map(np.stack, zip(*(plant(rng, kind, *size) for _ in range(n)), strict=True))
+    P, status = scale(M, u, v)
+    lines = cells = 0
+    worst = [0.0, 0.0]
+    for k in np.flatnonzero(status == 0):
+        rows, cols = ([math.fsum(line) for line in Q.tolist()] for Q in (P[k], P[k].T))
+        line = max(np.abs(rows / u[k] - 1).max(), np.abs(cols / v[k] - 1).max())
+        cell = np.abs(P[k] / want[k] - 1).max()
+        lines += not line <= tol * RELATIVE
+        cells += not cell <= MOST_ERROR
+        worst = [max(worst[0], line), max(worst[1], cell)]
+    return status, lines, cells, worst
 
 
 def judge(family, n, seed, scale, tol=1e-9):

@@ -3,9 +3,10 @@
 ``python tests/harness/torture.py 1000000 100000`` writes the tables of ``docs/scaling_proof.md``; nothing here asks
 cmfast whether it is right: zero patterns are classified with SciPy's matchings, every row and column is added up again
 in extended precision, and tables of widely spread cells and margins are compared with exact arithmetic, cell by cell
-(``spread_tables.py``).
+(``spread_tables.py``)
 """
 
+import itertools
 import sys
 from collections import Counter
 from pathlib import Path
@@ -208,6 +209,25 @@ def run_paths(total, seed=0, say=lambda text: None):
     return rows
 
 
+def run_large(number, seed=0, say=lambda text: None):
+    """Scale `number` planted tables of each kind and size by each path; return rows as :func:`run_paths`."""
+    from scaling_paths import AUTO, PATHS, SWEEPS
+
+    import cmfast
+
+    rows = []
+    for path, scale in ({"auto": AUTO} | PATHS | SWEEPS).items():
+        statuses, worst, lines, cells = Counter(), (0.0, 0.0), 0, 0
+        for kind, size in itertools.product(spread_tables.KINDS, spread_tables.SIZES):
+            status, some_lines, some_cells, some = spread_tables.judge_planted(kind, size, number, seed, scale)
+            statuses.update(cmfast.Status(int(s)).name for s in status)
+            lines, cells = lines + some_lines, cells + some_cells
+            worst = tuple(map(max, worst, some))
+        rows.append((path, statuses.total(), statuses, *worst, lines, cells))
+        say(spread_line(rows[-1]))
+    return rows
+
+
 def spread_line(row):
     """Return a row of the second table."""
     family, n, statuses, line, cell, lines, cells = row
@@ -239,14 +259,31 @@ itself; in larger ones cells are bounded by what sums miss, or estimated where t
 """
 
 
-def page(rows, spread, paths):
-    """Return the page of the documentation."""
+def large_section(large):
+    """Return the part of the page about tables of many lines."""
+    sizes = ", ".join(f"{R} x {C}" for R, C in spread_tables.SIZES)
+    return f"""
+## Large tables
+
+Tables of {sizes}, whose scaling is planted: cells are small
+integers times powers of two, over up to 14 decades, such that float64 holds all sums, and rows and columns are divided
+by powers of two. Cells of any size, blocks and chains that are weakly coupled, and one strong cell in each line. The
+CUDA kernels are held to the same, on a GPU and compiled for the host (`tests/scaling/test_verdicts.py`).
+
+| path | tables | statuses | worst line | worst cell | wrong lines | wrong cells |
+|---|---|---|---|---|---|---|
+{chr(10).join(map(spread_line, large))}
+"""
+
+
+def page(asked, rows, spread, paths, large):
+    """Return the page of the documentation; `asked` are the arguments of the command."""
     tables, lines, cells = (sum(row[k] for row in spread) for k in (1, -2, -1))
     undetermined = sum(row[2]["UNDETERMINED"] for row in spread)
     total, wrong = sum(row[1] for row in rows), sum(row[5] for row in rows)
     return f"""# {total:,} hard matrices
 
-Written by `python tests/harness/torture.py {total} {tables}`; continuous integration runs
+Written by `python tests/harness/torture.py {" ".join(asked)}`; continuous integration runs
 a part of it (`tests/scaling/test_torture.py`). Sizes
 2 to 64, `tol` {TOL:.0e}. *Wrong* counts every matrix whose status is not what SciPy's matchings say of its zeros, every
 positive matrix that did not converge, and every CONVERGED one of which a row or column, added up again in extended
@@ -267,14 +304,16 @@ of the scaled table, rounded; free margins have nothing to do with the cells.
 | family | tables | statuses | worst line | worst cell | wrong lines | wrong cells |
 |---|---|---|---|---|---|---|
 {chr(10).join(map(spread_line, spread))}
-{paths_section(paths)}"""
+{paths_section(paths)}{large_section(large)}"""
 
 
 if __name__ == "__main__":
     (Path(__file__).parents[2] / "docs" / "scaling_proof.md").write_text(
         page(
+            sys.argv[1:],
             run(int(sys.argv[1]), say=print),
             run_spread(int(sys.argv[2]), say=print),
             run_paths(int(sys.argv[2]) // 20, say=print),
+            run_large(max(1, int(sys.argv[2]) // 10_000), say=print),
         )
     )

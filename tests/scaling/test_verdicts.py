@@ -213,13 +213,24 @@ def test_plain_sweeps_of_logarithms_are_those_of_the_paper():
 # The same rule on CUDA.
 
 
+def there(M, u, v):
+    result = cmfast.ipf(*map(device.asarray, (M, u, v)), on_failure="ignore")
+    return result.matrix.get(), result.status.get()
+
+
+@pytest.mark.cuda_host
+@pytest.mark.parametrize("kind", spread_tables.KINDS)
+@device.marks[0]
+def test_no_line_and_no_cell_of_a_large_table_is_wrong_on_cuda(kind):
+    for size in spread_tables.SIZES[:4] if device.IS_GPU else spread_tables.SIZES[:3]:
+        status, lines, cells, worst = spread_tables.judge_planted(kind, size, 1, 6, there)
+        assert (lines, cells) == (0, 0), worst
+        assert set(status.tolist()) <= {Status.CONVERGED, Status.UNDETERMINED}
+
+
 @pytest.mark.parametrize("family", spread_tables.FAMILIES)
 @device.marks[0]
 def test_no_line_and_no_cell_is_wrong_on_cuda(family):
-    def there(M, u, v):
-        result = cmfast.ipf(*map(device.asarray, (M, u, v)), on_failure="ignore")
-        return result.matrix.get(), result.status.get()
-
     status, lines, cells, worst = spread_tables.judge(family, QUICK[family] // 2, 5, there)
     assert (lines, cells) == (0, 0), worst
     assert (status == Status.CONVERGED).mean() >= 0.9

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import spread_tables
-from scaling_paths import PATHS, SWEEPS
+from scaling_paths import AUTO, PATHS, SWEEPS
 
 import cmfast
 from cmfast import Status
@@ -33,6 +33,51 @@ def test_no_line_and_no_cell_is_wrong(family, path):
 @pytest.mark.parametrize("family", spread_tables.FAMILIES)
 def test_no_line_and_no_cell_of_many_is_wrong(family, path):
     assert_right(path, family, 3_000 if spread_tables.is_quick(family) else 100, 12)
+
+
+def assert_large_are_right(kind, path, number, seed):
+    """Assert it of tables of 30 to 200 lines, of which Newton's method and plain sweeps take other paths than small."""
+    found, scale = set(), ({"auto": AUTO} | PATHS | SWEEPS)[path]
+    for size in spread_tables.SIZES:
+        status, lines, cells, worst = spread_tables.judge_planted(kind, size, number, seed, scale)
+        assert (lines, cells) == (0, 0) or (path in SWEEPS and not lines), (size, worst)
+        found |= set(status.tolist())
+    assert found <= (TRUE if path in SWEEPS else {Status.CONVERGED, Status.UNDETERMINED})
+    assert Status.CONVERGED in found or path in SWEEPS
+
+
+@pytest.mark.parametrize("path", ["auto", *PATHS, *SWEEPS])
+@pytest.mark.parametrize("kind", spread_tables.KINDS)
+def test_no_line_and_no_cell_of_a_large_table_is_wrong(kind, path):
+    assert_large_are_right(kind, path, 1, 14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["auto", *PATHS, *SWEEPS])
+@pytest.mark.parametrize("kind", spread_tables.KINDS)
+def test_no_line_and_no_cell_of_many_large_tables_is_wrong(kind, path):
+    assert_large_are_right(kind, path, 20, 15)
+
+
+def test_the_check_of_large_tables_sees_a_wrong_line_and_a_wrong_cell():
+    def scaled(change):
+        def scale(M, u, v):
+            P, status = AUTO(M, u, v)
+            change(P[1])
+            return P, status
+
+        return scale
+
+    def raise_largest(P):
+        P.flat[P.argmax()] *= 1 + 1e-3
+
+    def swap(P):  # the same sums
+        P[:2, :2] += np.array([[1, -1], [-1, 1]]) * 0.1 * P[:2, :2].min()
+
+    size = spread_tables.SIZES[0]
+    assert spread_tables.judge_planted("any", size, 3, 0, AUTO)[1:3] == (0, 0)
+    assert spread_tables.judge_planted("any", size, 3, 0, scaled(raise_largest))[1:3] == (1, 1)
+    assert spread_tables.judge_planted("any", size, 3, 0, scaled(swap))[1:3] == (0, 1)
 
 
 @pytest.mark.parametrize("path", SWEEPS)

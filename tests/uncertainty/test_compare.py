@@ -255,17 +255,18 @@ def test_a_picture_shows_the_numbers(labels):
 def test_equivalence(labels):
     T = uncertainty.paired_counts(*labels)
     one = uncertainty.compare(T, "accuracy", method="delta", level=0.9)
-    D, se = one.difference, one.standard_error
+    D, n = one.difference, T.n_samples
     for margin in (0.01, 0.1, 0.15, 0.3):
         found = uncertainty.equivalence(T, "accuracy", margin)
-        wanted = max(stats.norm.sf((D + margin) / se), stats.norm.sf((margin - D) / se))
+        assert found.standard_error == one.standard_error
+        g = (1 + abs(D)) / n  # by which one sample moves the difference at most
+        error = np.sqrt(max(one.standard_error**2, margin * g) + 2 * g**2)
+        wanted = max(stats.norm.sf((D + margin) / error), stats.norm.sf((margin - D) / error))
         assert found.p_value == pytest.approx(wanted, rel=1e-9)
-        assert (found.low, found.high) == (one.low, one.high)
-        assert (found.p_value <= 0.05) == (-margin < one.low and one.high < margin)
+        assert found.low == pytest.approx(D - stats.norm.ppf(0.95) * error, rel=1e-9)
+        assert (found.p_value <= 0.05) == (-margin < found.low and found.high < margin)
     assert found.explain().startswith("accuracy differs by less than 0.3: between +0.")
     assert "could differ by more than 0.01" in uncertainty.equivalence(T, "accuracy", 0.01).explain()
-    alike = uncertainty.equivalence(uncertainty.paired_counts([0, 1], [0, 1], [0, 1]), "accuracy", 0.1)
-    assert (alike.p_value, alike.low, alike.high) == (0, 0, 0)
     per_class = uncertainty.equivalence(T, "recall", 0.5)
     assert per_class.explain() == f"recall differs by less than 0.5 in {(per_class.p_value <= 0.05).sum()} of 3"
     assert repr(per_class).startswith("<Equivalence: recall 1, a batch of 3, p at most")
@@ -273,6 +274,40 @@ def test_equivalence(labels):
         uncertainty.equivalence(T, ["mcc"], 0.1)
     nothing = uncertainty.equivalence(uncertainty.paired_counts([], [], []), "accuracy", 0.1)
     assert nothing.explain() == "accuracy has no standard error"
+
+
+def test_equivalence_is_no_matter_of_few_samples():
+    """Two that agreed in 30 samples were told to differ by less than one percent, with p = 0."""
+    for n, sure in ((30, False), (200, False), (1000, True)):
+        y = np.arange(n) % 2
+        same_answers = uncertainty.equivalence(uncertainty.paired_counts(y, y, y), "accuracy", 0.01)
+        assert same_answers.standard_error == 0
+        assert (same_answers.p_value <= 0.05) == sure
+        assert same_answers.low < 0 < same_answers.high
+    for clusters, sure in ((np.arange(1000) // 50, False), (np.arange(1000) // 2, True)):
+        T = uncertainty.paired_counts(y, y, y, clusters=clusters)
+        assert (uncertainty.equivalence(T, "accuracy", 0.02).p_value <= 0.05) == sure
+    y = np.r_[np.zeros(6), 1 + np.arange(994) % 2].astype(int)  # six of a class say little of its recall
+    T = uncertainty.paired_counts(y, y, y)
+    assert uncertainty.equivalence(T, "accuracy", 0.02).p_value < 0.01
+    assert uncertainty.equivalence(T, "balanced_accuracy", 0.02).p_value > 0.3
+    recalls = uncertainty.equivalence(T, "recall", 0.2)
+    assert (recalls.p_value <= 0.05).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1_macro"])
+@pytest.mark.parametrize("n", [200, 1000])
+def test_models_as_far_apart_as_the_margin_are_seldom_called_equivalent(name, n):
+    """One in twenty may be; of 300 samples it was one in five."""
+    rng, repetitions = np.random.default_rng(n), 1500
+    shape = (repetitions, n)
+    y = rng.choice(3, shape, p=[0.1, 0.45, 0.45])
+    a, b = y.copy(), np.where(rng.random(shape) < 0.02, (y + 1) % 3, y)
+    whole = uncertainty.paired_counts(*map(np.ravel, (y, a, b)))
+    true = abs(uncertainty.compare(whole, name, method="delta").difference)
+    T = uncertainty.paired_counts(*map(np.ravel, (y, a, b)), groups=np.repeat(np.arange(repetitions), n))
+    found = uncertainty.equivalence(T, name, float(true))
+    assert (found.p_value <= 0.05).mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions)
 
 
 def models(rng):

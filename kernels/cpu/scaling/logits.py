@@ -23,7 +23,7 @@ from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SPREAD = 300.0  # between logarithms of cells that one problem takes
 LEAST = 1.000001 * math.exp(-SPREAD)  # cells up to it were not in range
-FAINT = 0.5 * SPREAD  # the largest logarithm of a line may be this far below zero
+FAINT = 0.5 * SPREAD  # below zero: lines whose largest logarithm is lower are raised
 NEGLIGIBLE = 0.01  # of the tolerance: part of a line that cells out of range may have together
 MOST_REPEATS = 30  # of a step
 PLAIN = 2.0**10  # of what is added to lines: rounding of sums moves no cell by more than 1e-12 of itself
@@ -275,7 +275,7 @@ def _repeat(found, part, cells, now, some, targets, share, **options):
 
 
 def _are_carried(found, part, targets, tol):
-    """Return of which problems cells that are not in range have more than a negligible part of a line."""
+    """Return whether cells that are not in range have more than a negligible part of a line, for each problem."""
     matrix, status = found[0], found[5]
     least = NEGLIGIBLE * max(tol, FLOOR)
     faint = np.where(part.reshape(matrix.shape) <= LEAST, matrix, 0.0)
