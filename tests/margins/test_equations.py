@@ -14,7 +14,7 @@ from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
 from cmfast.kernels.cpu.margins.tables import conjugate_gradients
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
 from cmfast.kernels.cpu.margins.tables.newton_system import factored, laid_out, rescale, solved
-from cmfast.kernels.cpu.margins.tables.table import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS, allocate_panels, factorize_panels, substitute_panels
 from cmfast.kernels.shared import margins_layout
 

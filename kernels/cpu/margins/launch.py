@@ -18,7 +18,7 @@ from cmfast.kernels.cpu.margins.tables.minimum_norm import shorten
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, disturb, disturbed, form, opened, stepped
 from cmfast.kernels.cpu.margins.tables.newton_system import factored, laid_out, solved
 from cmfast.kernels.cpu.margins.tables.results import finish
-from cmfast.kernels.cpu.margins.tables.table import (
+from cmfast.kernels.cpu.margins.tables.workspace import (
     LEVENBERG,
     PASSES,
     PROBED,

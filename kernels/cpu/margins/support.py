@@ -13,7 +13,7 @@ import scipy.sparse
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
-from cmfast.kernels.cpu.margins.tables.table import CELLS, PROBED, REMOVED
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, PROBED, REMOVED
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import CERTAIN, MOST_ERROR, MOST_PASSES
 from cmfast.kernels.shared.scaling import last_width

@@ -16,7 +16,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, stepped
 from cmfast.kernels.cpu.margins.tables.newton_system import rescale
 from cmfast.kernels.cpu.margins.tables.passes import next_word, random_change
-from cmfast.kernels.cpu.margins.tables.table import (
+from cmfast.kernels.cpu.margins.tables.workspace import (
     CELLS,
     LEVENBERG,
     PASSES,

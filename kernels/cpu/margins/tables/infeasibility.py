@@ -10,7 +10,7 @@ multipliers, become such y wherever there is one: what runs away is what proves 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.table import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
 from cmfast.kernels.shared.margins import BELOW, CERTAIN, EVEN
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.table import UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS
 
 SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here

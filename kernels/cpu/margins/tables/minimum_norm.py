@@ -7,7 +7,7 @@ added to each marginal, preconditions conjugate gradients for the shortest one: 
 import numpy as np
 
 from cmfast.kernels.cpu.margins.tables.newton_system import factored, solved
-from cmfast.kernels.cpu.margins.tables.table import CELLS, SHORTENED, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, SHORTENED, UNKNOWNS
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 

@@ -24,7 +24,7 @@ from cmfast.kernels.cpu.margins.tables.passes import (
     widths,
 )
 from cmfast.kernels.cpu.margins.tables.setup import begin
-from cmfast.kernels.cpu.margins.tables.table import (
+from cmfast.kernels.cpu.margins.tables.workspace import (
     CELLS,
     LEVENBERG,
     PASSES,

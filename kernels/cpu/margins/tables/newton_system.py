@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store
 from cmfast.kernels.cpu.margins.tables.minimum_degree import Order, arranged, turned
-from cmfast.kernels.cpu.margins.tables.table import CELLS, LEVENBERG, SLACK, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, SLACK, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import (
     COLUMNS,
     allocate_panels,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.table import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import FADED, MOST_ECHOES, SPAN
 
 FIRST_WORD = np.uint64(1)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.table import CELLS, SHORTENED, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, SHORTENED, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 
 PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands

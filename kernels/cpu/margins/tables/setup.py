@@ -4,7 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._consistency import reconcile
-from cmfast.kernels.cpu.margins.tables.table import (
+from cmfast.kernels.cpu.margins.tables.workspace import (
     BOUNDED,
     CELLS,
     LEVENBERG,
