@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import reading, validate
 
 OPTIONS = ("level", "method", "test", "axes")  # fields that are no arrays, the last ones
+DECIDES = "the test decides"  # where the interval and the test contradict each other
 PLURALS = {"group": "groups", "class": "classes"}
 
 
@@ -117,7 +118,7 @@ class Comparison(NamedTuple):
         outside = low > 0 or high < 0
         if outside == (p <= 1.0 - self.level):
             return ""
-        return f"; the interval {'leaves out' if outside else 'holds'} 0, the test decides"
+        return f"; the interval {'leaves out' if outside else 'holds'} 0, {DECIDES}"
 
     def explain(self) -> str:
         """Say in words what was found; of many the most certain one."""
