@@ -39,7 +39,8 @@ class Comparison(NamedTuple):
     n_undefined : array of int64
         Replicates in which one of the two is undefined, which are left out.
     n_discordant : array of int64
-        Samples, or clusters, in which the two differ.
+        Samples in which the two differ; or clusters, but for those whose differences cancel each other, which no swap
+        changes.
     level : float
         Of the interval.
     method : str
