@@ -8,6 +8,7 @@ import numpy as np
 from cmfast._core import ranks
 from cmfast._core.markup import isolate
 from cmfast._report._asked import FEW
+from cmfast.uncertainty._comparison import DECIDES
 
 Facts = dict[str, Any]
 
@@ -150,7 +151,13 @@ def comparison(one: Facts) -> str:
         re.sub("the (first|second)", lambda which: {"first": first, "second": second}[which[1]], one["verdicts"][name])
         for name in ("accuracy", "balanced_accuracy")
     )
-    return f"{said}. Accuracy: {verdict}. Balanced accuracy: {balanced}. Differences are of the same samples, paired."
+    more = sum(DECIDES in text for name, text in one["verdicts"].items() if name not in ("accuracy", "balanced_accuracy"))
+    of = f"{more} more metric{'s' * (more > 1)}"
+    others = f" Interval and test contradict each other in {of}; {DECIDES}." if more else ""
+    return (
+        f"{said}. Accuracy: {verdict}. Balanced accuracy: {balanced}.{others} Differences are of the same samples, "
+        "paired."
+    )
 
 
 def groups(one: Facts) -> str:

@@ -16,10 +16,11 @@ from cmfast.cli._printing import described, print_json, single
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
 from cmfast.uncertainty._compare import CompareTest
-from cmfast.uncertainty._comparison import OPTIONS
+from cmfast.uncertainty._comparison import DECIDES, OPTIONS
 
 NAMES = ("accuracy", "balanced_accuracy", "f1_macro", "mcc")
 HIGHER = ("the first is higher", "the second is higher")
+CONTRADICTION = f"the interval and the test contradict each other; {DECIDES}"
 HEADS = ("first", "second", "difference", "low", "high", "p")
 
 
@@ -143,21 +144,25 @@ def _counted(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]]
 
 
 def _print(args: argparse.Namespace, answer: Answer, at: tuple[int, ...]) -> None:
-    """Print a line for every metric, or for every class of it."""
+    """Print a line for every metric, or for every class of it; a star marks intervals that contradict the test."""
     names = _screen.names(answer.labels)
     rows: dict[str, list[float]] = {}
+    stars: dict[str, bool] = {}
     for name, one in answer.found.items():
         fields = [np.asarray(field)[at] for field in (one.first, one.second, *one[3:7])]
         if np.ndim(fields[0]):
             rows |= {f"{name} {label}": [field[k] for field in fields] for k, label in enumerate(names)}
+            stars |= {f"{name} {label}": bool(one.parting((*at, k))) for k, label in enumerate(names)}
         else:
-            rows[name] = fields
+            rows[name], stars[name] = fields, bool(one.parting(at))
     head = in_head(args.undefined)
     width = max(map(len, (head, *rows)))
     print(f"{head:<{width}}" + "".join(f"{text:>12}" for text in HEADS))
     for name, (first, second, difference, low, high, p) in rows.items():
         cells = f"{first:>12.4f}{second:>12.4f}{difference:>+12.4f}{low:>+12.4f}{high:>+12.4f}{p:>12.3g}"
-        print(f"{name:<{width}}{cells}")
+        print(f"{name:<{width}}{cells}{' *' * stars[name]}")
+    if any(stars.values()):
+        print(f"* {CONTRADICTION}")
 
 
 def _verdict(args: argparse.Namespace, answer: Answer, at: tuple[int, ...]) -> str:

@@ -55,7 +55,7 @@ class DifferenceDisplay:
         self._unit = _values.UNITS.get(method or "", "count")
         self.difference = np.asarray(drawn.shares)
         self.p_value = p_value
-        self.significant = None if p_value is None else np.asarray(p_value < 1.0 - level)
+        self.significant = None if p_value is None else np.asarray(p_value <= 1.0 - level)
         self.order, self.class_names = drawn.order, drawn.names
 
     def plot(

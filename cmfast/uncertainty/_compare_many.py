@@ -155,7 +155,8 @@ def compare_many(
     Notes
     -----
     Each group, and each class of a metric per class, is corrected for the number of pairs alone; a pair without a value
-    does not count. Bad values, synchronising, reproducible: as :func:`compare`; all pairs have the same `rng`.
+    does not count. The corrected p decides; intervals are of each pair alone, and may leave out 0 where it does not
+    call two different. Bad values, synchronising, reproducible: as :func:`compare`; all pairs have the same `rng`.
 
     References
     ----------

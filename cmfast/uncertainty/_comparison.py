@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import reading, validate
 
 OPTIONS = ("level", "method", "test", "axes")  # fields that are no arrays, the last ones
+DECIDES = "the test decides"  # where the interval and the test contradict each other
 PLURALS = {"group": "groups", "class": "classes"}
 
 
@@ -38,7 +39,8 @@ class Comparison(NamedTuple):
     n_undefined : array of int64
         Replicates in which one of the two is undefined, which are left out.
     n_discordant : array of int64
-        Samples, or clusters, in which the two differ.
+        Samples in which the two differ; or clusters, but for those whose differences cancel each other, which no swap
+        changes.
     level : float
         Of the interval.
     method : str
@@ -117,7 +119,7 @@ class Comparison(NamedTuple):
         outside = low > 0 or high < 0
         if outside == (p <= 1.0 - self.level):
             return ""
-        return f"; the interval {'leaves out' if outside else 'holds'} 0, the test decides"
+        return f"; the interval {'leaves out' if outside else 'holds'} 0, {DECIDES}"
 
     def explain(self) -> str:
         """Say in words what was found; of many the most certain one."""

@@ -12,6 +12,8 @@ from cmfast.uncertainty._comparison import Comparison
 class ComparisonDisplay:
     """Differences and their intervals, one below the other: a forest plot.
 
+    Which of two is higher `Comparison.verdict` says, by p: an interval may leave out 0 where few samples differ.
+
     Parameters
     ----------
     names : list of str

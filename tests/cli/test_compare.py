@@ -104,3 +104,16 @@ def test_what_is_refused(run, argv, text):
 def test_a_table_without_rows(run, tmp_path):
     FRAME[:0].to_csv(tmp_path / "e.csv", index=False)
     assert_refused(run("e.csv", *COLUMNS), "holds no samples")
+
+
+def test_every_metric_whose_interval_contradicts_the_test_is_marked(run):
+    """Five samples differ, all in favour of one: intervals leave out 0, and no p is below 0.0625."""
+    y = np.repeat([0, 1], 100)
+    pd.DataFrame({"y": y, "a": y, "b": np.where(np.arange(200) < 5, 1, y)}).to_csv("five.csv", index=False)
+    said = "* the interval and the test contradict each other; the test decides"
+    _, out, _ = run("five.csv", *COLUMNS, "--only", "accuracy", "mcc", "recall")
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith(" *")] == ["accuracy", "mcc", "recall"]
+    assert said in lines
+    _, out, _ = run("five.csv", *COLUMNS, "--test", "interval")
+    assert "*" not in out

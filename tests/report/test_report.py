@@ -256,3 +256,13 @@ def test_of_floats_it_is_said_what_makes_labels_of_them():
         cmfast.report(1.0 * Y, 1.0 * A)
     with pytest.raises(TypeError, match=r"^display\.ConfusionDisplay\.from_predictions: y_true must be .*" + words):
         ConfusionDisplay.from_predictions(1.0 * Y, A)
+
+
+def test_intervals_that_contradict_the_test_are_named():
+    """Five samples differ, all in favour of one: all six intervals leave out 0, and no p is below 0.0625."""
+    y = np.repeat([0, 1], 100)
+    page = cmfast.report(y, {"new": y, "old": np.where(np.arange(200) < 5, 1, y)}).html
+    assert page.count("the interval leaves out 0, the test decides") == 2
+    assert "Interval and test contradict each other in 4 more metrics; the test decides." in page
+    clear = cmfast.report(y, {"new": y, "old": np.where(np.arange(200) < 50, 1, y)}).html
+    assert "the test decides" not in clear
