@@ -8,8 +8,8 @@ import numpy as np
 
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
-from cmfast.cli._counting import Orders, in_order
 from cmfast.cli._options import bar
+from cmfast.cli._ordering import Orders, in_order
 
 
 def in_names(values: list[Any], known: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:

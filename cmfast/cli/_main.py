@@ -16,7 +16,9 @@ from typing import NamedTuple, NoReturn
 import cmfast
 from cmfast._core import compiling
 from cmfast._files.output import FileError, reason
-from cmfast.cli import (
+from cmfast.cli import _screen
+from cmfast.cli._options import Parser, UsageError, worded
+from cmfast.cli.commands import (
     _balance,
     _compare,
     _conformal,
@@ -32,10 +34,8 @@ from cmfast.cli import (
     _report,
     _reproduce,
     _resample,
-    _screen,
     _warmup,
 )
-from cmfast.cli._options import Parser, UsageError, worded
 
 
 class Command(NamedTuple):

@@ -1,25 +1,27 @@
 """What the commands share of their options: the parser, kinds of values, groups of options, and what misuse is."""
 
 import argparse
+import math
 import re
 import warnings
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast, get_args
 
 import numpy as np
 
 import cmfast
 from cmfast._core import validate
+from cmfast._core.annotations import Policy, Undefined
 from cmfast._core.progress import Bar, on_terminal
-from cmfast._files import matrices
 from cmfast._files.output import check_target
-from cmfast._files.sources import Source, located, reached
+from cmfast._files.sources import Source, located
 
 _NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance|n"
 _KEYWORD = re.compile(rf"\b({_NAMES})=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table with one in each row"
 CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"
+POLICIES = get_args(Policy)
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
 
 
@@ -202,17 +204,6 @@ def sources(args: argparse.Namespace) -> list[Source]:
     return [args.labels, located(args.pred), *map(located, args.by or ())]
 
 
-def stored(args: argparse.Namespace) -> np.ndarray:
-    """Return the array of one file of matrices, which is read where it is touched."""
-    if args.cells and args.input.suffix.lower() not in matrices.TABLES:
-        misuse("--cells belongs to a table")
-    tick = bar(args, args.command) or (lambda done, total: None)
-    if isinstance(args.input, Path):
-        return matrices.open_matrices(args.input, args.cells, tick=tick)
-    with reached((args.input,)) as (path,):  # the copy of it ends here
-        return np.array(matrices.open_matrices(path, args.cells, tick=tick))
-
-
 def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:
     """Return where --output goes, None if nowhere, before anything is computed."""
     if args.output is None:
@@ -221,3 +212,53 @@ def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: 
         misuse(f"--output must end in {', '.join(suffixes)}, got {args.output}")
     files = tuple(one for one in sources if isinstance(one, Path))
     return check_target(args.output, force=args.force, sources=files)
+
+
+def policy(text: str) -> Undefined:
+    """Read a policy for 0/0: one of the names, or a number from 0 to 1."""
+    if text in POLICIES:
+        return cast(Undefined, text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        msg = f"must be a number from 0 to 1, or one of {', '.join(POLICIES)}, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def metric_names(given: list[str]) -> list[str]:
+    """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
+    from cmfast.metrics import _catalogue
+
+    names = [name for text in given for name in text.split(",") if name]
+    for name in names:
+        if _catalogue.find(name) is None:
+            near = _catalogue.near(name)
+            other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
+            misuse(f"--only: there is no metric {name!r}; {other}")
+    if not names:
+        misuse("--only: give the names of metrics")
+    return names
+
+
+def replicates(text: str) -> int:
+    """Read an integer of at least 2."""
+    value = natural_number(text)
+    if value < 2:
+        msg = f"must be at least 2, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def share(text: str) -> float:
+    """Read a number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        msg = f"must be a number between 0 and 1, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return value

@@ -13,7 +13,8 @@ import pytest
 import cmfast
 from cmfast import cli
 from cmfast._files import tables
-from cmfast.cli import _confusion, _counting
+from cmfast.cli import _counting
+from cmfast.cli.commands import _confusion
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402

@@ -14,7 +14,7 @@ from cmfast._files import tables
 from cmfast._files.output import check_target, replacing, write_block, write_npy_header
 from cmfast._files.sources import located
 from cmfast.cli import _screen
-from cmfast.cli._normalize import OTHER_KINDS, check
+from cmfast.cli._matrices import OTHER_KINDS, check, stored
 from cmfast.cli._options import (
     CELLS,
     MATRICES,
@@ -26,7 +26,6 @@ from cmfast.cli._options import (
     natural_number,
     output_options,
     positive_number,
-    stored,
     whole_number,
 )
 from cmfast.cli._printing import print_json

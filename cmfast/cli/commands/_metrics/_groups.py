@@ -11,10 +11,11 @@ import numpy as np
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
 from cmfast._files.runs import Found, Group, Runs
-from cmfast.cli import _counting, _many, _screen
-from cmfast.cli._counting import Names, Orders
+from cmfast.cli import _counting, _ordering, _screen
 from cmfast.cli._options import sources
+from cmfast.cli._ordering import Names, Orders
 from cmfast.cli._writing import rows_written
+from cmfast.cli.commands._metrics import _blocks
 from cmfast.metrics._report import in_head
 
 ROOM = 256  # MiB of counts in memory; further ones go to disk
@@ -87,7 +88,7 @@ class Counts(NamedTuple):
         return M
 
 
-def run(args: argparse.Namespace, asked: Callable[[list[Any]], _many.Asked], target: Path) -> int:
+def run(args: argparse.Namespace, asked: Callable[[list[Any]], _blocks.Asked], target: Path) -> int:
     """Write what is `asked` of labels, a row for each group; 1 if some have no metrics."""
     with Runs(int(args.group_mb * 2**20)) as runs:
         counts = count(args, runs)
@@ -123,7 +124,7 @@ def count(args: argparse.Namespace, runs: Runs) -> Counts:
         raise FileError(source, "holds no samples")
     classes, axes = _counting.classes_of(source, written, places)
     args.has_order = bool(orders.of_labels)
-    labels, order = _counting.in_order(list(classes), _counting.wanted_order(args, classes, orders.of_labels))
+    labels, order = _ordering.in_order(list(classes), _ordering.wanted_order(args, classes, orders.of_labels))
     to_class = [np.argsort(order)[np.array(axis, np.int64)] for axis in axes]
     occur = [np.isin(np.arange(len(labels)), axis[list(one)]) for axis, one in zip(to_class, seen, strict=True)]
     _counting.warn_of_strangers(np.logical_and.outer(*occur)[None])
@@ -146,8 +147,8 @@ def _twice(names: Names, runs: Runs, k: int) -> bool:
     return any(names.key(one) == names.key(other) for one, other in pairwise(texts_in_order))
 
 
-def _write(args: argparse.Namespace, counts: Counts, asked: _many.Asked, target: Path) -> int:
-    said = _many.Said(asked)
+def _write(args: argparse.Namespace, counts: Counts, asked: _blocks.Asked, target: Path) -> int:
+    said = _blocks.Said(asked)
     found = _rows(args, counts, asked, said)
     facts = {"undefined": args.undefined, "labels": counts.labels}
     n_rows, n_columns = rows_written(target, found, facts, force=args.force)
@@ -157,7 +158,7 @@ def _write(args: argparse.Namespace, counts: Counts, asked: _many.Asked, target:
 
 
 def _rows(
-    args: argparse.Namespace, counts: Counts, asked: _many.Asked, said: _many.Said
+    args: argparse.Namespace, counts: Counts, asked: _blocks.Asked, said: _blocks.Said
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield the columns of every block, and note what there is to be said."""
     C, done = len(counts.labels), 0
@@ -166,4 +167,4 @@ def _rows(
         answer = asked.answered(M, done, counts.labels, args.threads)
         said.add(answer)
         done += len(M)
-        yield dict(zip(_many.heads(args.by, answer.rows), groups, strict=True)) | answer.rows
+        yield dict(zip(_blocks.heads(args.by, answer.rows), groups, strict=True)) | answer.rows

@@ -12,7 +12,7 @@ from cmfast._files.output import FileError, replacing, to_json, write_block, wri
 from cmfast.cli import _screen
 from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import count
-from cmfast.cli._normalize import normalized
+from cmfast.cli._matrices import normalized
 from cmfast.cli._options import (
     Parser,
     given,

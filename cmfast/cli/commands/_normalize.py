@@ -12,11 +12,12 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
-from cmfast._files import points, tables
-from cmfast._files.output import FileError, Outputs, check_target, write_block, write_npy_header
-from cmfast._files.sources import Source, located
+from cmfast._files import tables
+from cmfast._files.output import Outputs, check_target, write_block, write_npy_header
+from cmfast._files.sources import located
 from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._cluster import Part, cluster_options, in_parts
+from cmfast.cli._matrices import OTHER_KINDS, check, normalized, stored
 from cmfast.cli._options import (
     CELLS,
     MATRICES,
@@ -29,13 +30,10 @@ from cmfast.cli._options import (
     output_options,
     positive_number,
     scaling_options,
-    stored,
 )
 from cmfast.cli._printing import print_json
 
 Normalized: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # matrices, status and residual of each
-
-OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *points.TABLES)
 
 
 def add_options(parser: Parser) -> None:
@@ -122,15 +120,6 @@ def _found(
     return M.shape, M.dtype, (_block_normalized(block, args.method, options, args.threads) for block in blocks)
 
 
-def check(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, square: bool) -> None:
-    """Refuse by the name of the file what the functions would refuse."""
-    if len(shape) < 2 or (square and shape[-2] != shape[-1]):
-        what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"
-        raise FileError(str(source), f"must hold {what}, but its shape is {shape}")
-    if dtype.kind not in "buif" or dtype.itemsize > 8:
-        raise FileError(str(source), f"must hold real numbers of at most 64 bits, but its dtype is {dtype}")
-
-
 def _write_normalized(
     found: Iterator[Normalized], shape: tuple[int, ...], file: BinaryIO, args: argparse.Namespace
 ) -> tuple[np.ndarray, float | None, np.dtype[Any]]:
@@ -168,15 +157,6 @@ def _block_normalized(block: np.ndarray, method: str, options: dict[str, Any], t
         result = compute(cmfast.ipf, block, on_failure="ignore", **options, num_threads=threads)
         return result.matrix, result.status, result.residual
     return *normalized(block, method, "ignore", num_threads=threads), None
-
-
-def normalized(M: np.ndarray, method: str, on_failure: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return matrices normalised, and the status of each; what is said of those that fail is up to `on_failure`."""
-    try:
-        out = compute(cmfast.normalize, M, method, on_failure="raise", **options)
-    except cmfast.FailureError as error:  # it has the status of every matrix; the same again for the matrices
-        return compute(cmfast.normalize, M, method, on_failure=on_failure, **options), np.asarray(error.status)
-    return out, np.zeros(M.shape[:-2], np.int8)
 
 
 def _tally(codes: np.ndarray) -> dict[str, Any]:

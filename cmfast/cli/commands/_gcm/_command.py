@@ -11,7 +11,6 @@ from cmfast._core.annotations import NORMALIZATIONS, Empty
 from cmfast._files import points, sources
 from cmfast._files.output import replacing, to_json, write_npz
 from cmfast._files.sources import located
-from cmfast.cli import _gcm_parts
 from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import check_room
 from cmfast.cli._options import (
@@ -28,6 +27,7 @@ from cmfast.cli._options import (
     worded,
 )
 from cmfast.cli._printing import print_json, print_matrix
+from cmfast.cli.commands._gcm import _parts
 from cmfast.geometry._embedding import RULES
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "pattern", "pattern_null", "missing_mass")
@@ -77,10 +77,7 @@ def run(args: argparse.Namespace) -> int:
     named = [args.input, *(() if tables else map(located, (args.labels, args.pred)))]
     target = table_target(args, (".npz", ".json"), *named)
     options = given(args, "smoothing", "empty")
-    if args.tasks.wanted(*named):
-        result = _gcm_parts.of_parts(args, tables=tables, **options)
-    else:
-        result = _of_all(args, options)
+    result = _parts.of_parts(args, tables=tables, **options) if args.tasks.wanted(*named) else _of_all(args, options)
     diagnostics = result.diagnostics
     matrices = {"gcm": result.matrix, "normalized": diagnostics.normalized}
     by_weights: list[dict[str, Any]] = [

@@ -9,9 +9,19 @@ import numpy as np
 import cmfast
 from cmfast.cli import _screen
 from cmfast.cli._columns import in_names, ranked, read
-from cmfast.cli._counting import wanted_order, warn_of_order
-from cmfast.cli._metrics import metric_names, policy
-from cmfast.cli._options import Parser, compute, misuse, natural_number, order_option, whole_number
+from cmfast.cli._options import (
+    Parser,
+    compute,
+    metric_names,
+    misuse,
+    natural_number,
+    order_option,
+    policy,
+    replicates,
+    share,
+    whole_number,
+)
+from cmfast.cli._ordering import wanted_order, warn_of_order
 from cmfast.cli._printing import described, print_json, single
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
@@ -54,27 +64,6 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-
-
-def replicates(text: str) -> int:
-    """Read an integer of at least 2."""
-    value = natural_number(text)
-    if value < 2:
-        msg = f"must be at least 2, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return value
-
-
-def share(text: str) -> float:
-    """Read a number between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        msg = f"must be a number between 0 and 1, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return value
 
 
 class Answer(NamedTuple):

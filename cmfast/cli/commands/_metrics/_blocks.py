@@ -11,9 +11,10 @@ import cmfast
 from cmfast._core import failures
 from cmfast._core.annotations import Undefined
 from cmfast._files import tables
-from cmfast.cli import _intervals, _screen
+from cmfast.cli import _screen
 from cmfast.cli._options import bar, compute
 from cmfast.cli._writing import rows_written
+from cmfast.cli.commands._metrics import _intervals
 from cmfast.metrics._evaluate import FAILED
 from cmfast.metrics._report import in_head
 

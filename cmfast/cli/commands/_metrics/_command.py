@@ -10,35 +10,38 @@ from typing import Any, NamedTuple, cast, get_args
 import numpy as np
 
 import cmfast
-from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, reached
-from cmfast.cli import _groups, _intervals, _many, _many_parts, _matrix_parts, _screen
+from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._cluster import cluster_options, in_parts
-from cmfast.cli._counting import count, wanted_order, warn_of_order
+from cmfast.cli._counting import count
+from cmfast.cli._matrices import stored
 from cmfast.cli._options import (
     CELLS,
+    POLICIES,
     Parser,
     compute,
     label_options,
+    metric_names,
     misuse,
     natural_number,
     output_options,
+    policy,
     positive_number,
     sources,
-    stored,
     table_target,
 )
+from cmfast.cli._ordering import wanted_order, warn_of_order
 from cmfast.cli._printing import described, print_json, single
 from cmfast.cli._stored import read_counts
 from cmfast.cli._writing import write_columns
+from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts
 from cmfast.metrics._plan import is_binary
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Intervals
 from cmfast.uncertainty._intervals import IntervalMethod
 
-POLICIES = get_args(Policy)
 METHODS = get_args(IntervalMethod)
 COUNTS = (".json", ".npz")
 
@@ -82,20 +85,6 @@ class Answer(NamedTuple):
     """Matrices of the clusters of every group."""
 
 
-def policy(text: str) -> Undefined:
-    """Read a policy for 0/0: one of the names, or a number from 0 to 1."""
-    if text in POLICIES:
-        return cast(Undefined, text)
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        msg = f"must be a number from 0 to 1, or one of {', '.join(POLICIES)}, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return value
-
-
 @in_parts
 def run(args: argparse.Namespace) -> int:
     """Compute the metrics; 1 if some matrices hold what has none."""
@@ -106,10 +95,10 @@ def run(args: argparse.Namespace) -> int:
         misuse("--method belongs to --interval")
     in_parts_of = _matrices_of_parts(args)
     if in_parts_of is not None:
-        return _many_parts.run(args, in_parts_of, _of_each(args, list(range(in_parts_of.shape[-1]))), target)
+        return _parts.run(args, in_parts_of, _of_each(args, list(range(in_parts_of.shape[-1]))), target)
     matrices = _stored_matrices(args)
     if matrices is not None and _is_batch(args, matrices):
-        return _many.run(args, matrices, _of_each(args, list(range(matrices.shape[-1]))), target)
+        return _blocks.run(args, matrices, _of_each(args, list(range(matrices.shape[-1]))), target)
     if target is not None and _many_groups(args):
         return _groups.run(args, partial(_of_each, args), target)
     labels, groups, M = _labelled(args, matrices)
@@ -140,12 +129,12 @@ def _asked(args: argparse.Namespace, labels: list[Any]) -> Sequence[str]:
     return names
 
 
-def _of_each(args: argparse.Namespace, labels: list[Any]) -> _many.Asked:
+def _of_each(args: argparse.Namespace, labels: list[Any]) -> _blocks.Asked:
     """Return what is asked of every matrix of many."""
     if args.only and labels:
         warn_of_order(args, metric_names(args.only), labels)
     made = _intervals.Made(args.method or "bca", args.level) if args.interval else None
-    return _many.Asked(list(_asked(args, labels)), args.undefined, made)
+    return _blocks.Asked(list(_asked(args, labels)), args.undefined, made)
 
 
 def _clusters(
@@ -219,7 +208,7 @@ def _matrices_of_parts(args: argparse.Namespace) -> _matrix_parts.Batch | None:
     """Return the matrices of several files, or those that a cluster is to measure."""
     if _are_labels(args) or args.cells is not None:
         return None
-    return _many_parts.matrices_of_parts(args, _of_each(args, []), whole=_is_whole(args))
+    return _parts.matrices_of_parts(args, _of_each(args, []), whole=_is_whole(args))
 
 
 def _are_labels(args: argparse.Namespace) -> bool:
@@ -280,14 +269,14 @@ def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
 
 def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
     """Write one row per group, or per matrix of a batch by its flat index, and say so."""
-    numbers = {name: part.tolist() for name, part in _many.numbers_of(answer.labels, answer.values).items()}
+    numbers = {name: part.tolist() for name, part in _blocks.numbers_of(answer.labels, answer.values).items()}
     if answer.intervals is not None:
         numbers |= {name: part.tolist() for name, part in _intervals.columns(answer.intervals, answer.labels).items()}
     samples = np.atleast_1d(answer.M.sum(axis=(-2, -1)).ravel()).tolist()
     rows = answer.groups if args.by is not None else [(k,) for k in range(len(samples))]
-    heads = _many.heads(args.by or ["matrix"], (_many.SAMPLES, *numbers))
+    heads = _blocks.heads(args.by or ["matrix"], (_blocks.SAMPLES, *numbers))
     columns = {head: list(values) for head, values in zip(heads, zip(*rows, strict=True), strict=True)}
-    columns |= {_many.SAMPLES: samples, **numbers}
+    columns |= {_blocks.SAMPLES: samples, **numbers}
     facts = {"undefined": args.undefined, "labels": answer.labels}
     write_columns(target, columns, facts, force=args.force)
     if not args.json:
@@ -317,21 +306,6 @@ def _report(args: argparse.Namespace, labels: list[Any], M: np.ndarray) -> Any:
     return compute(cmfast.metrics.report, M, class_names=_screen.names(labels), undefined=args.undefined)
 
 
-def metric_names(given: list[str]) -> list[str]:
-    """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
-    from cmfast.metrics import _catalogue
-
-    names = [name for text in given for name in text.split(",") if name]
-    for name in names:
-        if _catalogue.find(name) is None:
-            near = _catalogue.near(name)
-            other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
-            misuse(f"--only: there is no metric {name!r}; {other}")
-    if not names:
-        misuse("--only: give the names of metrics")
-    return names
-
-
 def _stored_matrices(args: argparse.Namespace) -> np.ndarray | None:
     """Return the matrices of a file, None where it holds labels."""
     of_labels = _are_labels(args)
@@ -352,7 +326,7 @@ def _stored_matrices(args: argparse.Namespace) -> np.ndarray | None:
 
 def _print_groups(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per group, one column per number."""
-    columns = _many.numbers_of(answer.labels, answer.values)
+    columns = _blocks.numbers_of(answer.labels, answer.values)
     print(in_head(args.undefined))
     keys = [_texts(values) for values in zip(*answer.groups, strict=True)]
     heads = [_screen.shown(name) for name in args.by]
@@ -377,9 +351,9 @@ def _padded(row: Sequence[str], widths: list[int]) -> str:
 
 def _print_numbers(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
-    rows, head = _many.numbers_of(answer.labels, answer.values), in_head(args.undefined)
+    rows, head = _blocks.numbers_of(answer.labels, answer.values), in_head(args.undefined)
     if any(part.size != 1 for part in rows.values()):
-        summary = _many.Summary()
+        summary = _blocks.Summary()
         summary.add(rows)
         summary.show(head)
         return

@@ -11,7 +11,6 @@ from cmfast._files import points
 from cmfast._files.output import FileError, replacing
 from cmfast.cli import _screen
 from cmfast.cli._columns import in_names, ranked, read
-from cmfast.cli._compare import replicates, share
 from cmfast.cli._options import (
     Parser,
     bar,
@@ -20,6 +19,8 @@ from cmfast.cli._options import (
     natural_number,
     output_options,
     positive_number,
+    replicates,
+    share,
     table_target,
     whole_number,
 )

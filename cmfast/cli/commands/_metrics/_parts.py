@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from cmfast._files import sources
-from cmfast.cli import _intervals, _many, _matrix_parts, _screen
+from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._cluster import Part
 from cmfast.cli._options import misuse
 from cmfast.cli._writing import rows_written
+from cmfast.cli.commands._metrics import _blocks, _intervals
 from cmfast.metrics._report import in_head
 
 STATUS, TOLD = "status", ("status of intervals", "doubts")  # which are no names of metrics
 
 
-def matrices_of_parts(args: argparse.Namespace, asked: _many.Asked, *, whole: bool) -> _matrix_parts.Batch | None:
+def matrices_of_parts(args: argparse.Namespace, asked: _blocks.Asked, *, whole: bool) -> _matrix_parts.Batch | None:
     """Return the matrices that are to be measured in parts, None where files hold labels; refuse `whole` results."""
     if not args.tasks.wanted(args.input) or sources.kind(args.input) not in _matrix_parts.KINDS:
         return None
@@ -34,16 +35,16 @@ def matrices_of_parts(args: argparse.Namespace, asked: _many.Asked, *, whole: bo
     return found
 
 
-def run(args: argparse.Namespace, found: _matrix_parts.Batch, asked: _many.Asked, target: Path | None) -> int:
+def run(args: argparse.Namespace, found: _matrix_parts.Batch, asked: _blocks.Asked, target: Path | None) -> int:
     """Do what is done of one file of many matrices."""
-    summary, said = _many.Summary(), _many.Said(asked)
+    summary, said = _blocks.Summary(), _blocks.Said(asked)
 
-    def columns() -> Iterator[_many.Numbers]:
+    def columns() -> Iterator[_blocks.Numbers]:
         done = 0
         for one in _matrix_parts.made(args, "metrics", _part_measured, found, asked):
             status, *told = (one.pop(key) for key in (STATUS, *TOLD) if key in one)
-            said.add(_many.Answer(one, status, _intervals.Told(*told) if told else None))
-            summary.add({name: values for name, values in one.items() if name != _many.SAMPLES})
+            said.add(_blocks.Answer(one, status, _intervals.Told(*told) if told else None))
+            summary.add({name: values for name, values in one.items() if name != _blocks.SAMPLES})
             yield {"matrix": np.arange(done, done + len(status)), **one}
             done += len(status)
 
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace, found: _matrix_parts.Batch, asked: _many.Asked
     return said.end(found.shape[:-2])
 
 
-def _part_measured(part: Part, asked: _many.Asked, *, threads: int | None) -> bytes:
+def _part_measured(part: Part, asked: _blocks.Asked, *, threads: int | None) -> bytes:
     """Return the numbers of every matrix of a part, its status, and what is known of intervals."""
     M = _matrix_parts.matrices(part)
     rows, status, told = asked.answered(M, part.place, range(M.shape[-1]), threads)

@@ -13,7 +13,7 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the facts, after removing compiled kernels if that was asked for."""
-    from cmfast.cli import _about  # what it imports no other command needs
+    from cmfast.cli.commands import _about  # what it imports no other command needs
 
     removed = _about.clear_cache() if args.clear_cache else None
     facts = _about.facts()
