@@ -2,9 +2,7 @@
 
 import argparse
 import math
-import re
-import warnings
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast, get_args
 
@@ -17,8 +15,6 @@ from cmfast._core.progress import Bar, on_terminal
 from cmfast._files.output import check_target
 from cmfast._files.sources import Source, located
 
-_NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance|n"
-_KEYWORD = re.compile(rf"\b({_NAMES})=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table with one in each row"
 CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"
 POLICIES = get_args(Policy)
@@ -35,18 +31,28 @@ def misuse(text: str) -> NoReturn:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and whose options are added when it is used."""
+
+    prepare: Callable[["Parser"], None] | None = None
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # of overloads
         self, args: Any = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Refuse what is not known in the parser that knows what is near."""
+        if self.prepare is not None:
+            prepare, self.prepare = self.prepare, None
+            prepare(self)
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
             self.error(f"unrecognized arguments: {' '.join(rest)}{validate.meant(wrong, known) if wrong else ''}")
         return found, rest
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The options by what they set."""
+        return {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the whole usage."""
@@ -164,29 +170,6 @@ def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(str(error)) from error
-
-
-def compute_named(named: Sequence[str], function: Callable[..., Any], /, *arrays: Any, **options: Any) -> Any:
-    """Call a public function; what it warns of says `named` in the place of margins or targets by their number."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", cmfast.FailureWarning)
-        result = compute(function, *arrays, **options)
-    for one in caught:
-        numbered = r"(?:target of )?(?:margins|targets)\[(\d+)\]"
-        text = re.sub(numbered, lambda found: named[int(found[1])], str(one.message))
-        warnings.warn(text, one.category, stacklevel=2)
-    return result
-
-
-def worded(text: str, options: Container[str]) -> str:
-    """Return what the library says with the `options` of a command in the place of keywords, where it has them."""
-
-    def option(found: re.Match[str]) -> str:
-        name = {"n_components": "components"}.get(found[1], found[1])
-        value = found[2].strip("\"'")
-        return f"--{name.replace('_', '-')}{' ' if value else ''}{value}" if name in options else found[0]
-
-    return _KEYWORD.sub(option, text.replace("as grid=cmfast", "in Python as grid=cmfast"))
 
 
 def sources(args: argparse.Namespace) -> list[Source]:

@@ -1,9 +1,20 @@
-"""``cmfast info``: versions, threads, cache folder, GPU."""
+"""``cmfast info``: versions, threads, cache folder, GPU. Nothing heavy is imported to find the versions."""
 
 import argparse
+import ctypes
+import platform
+import sys
+from importlib import metadata
+from typing import Any
 
+from cmfast._version import __version__
+from cmfast.cli import _screen
 from cmfast.cli._options import Parser
 from cmfast.cli._printing import print_json
+from cmfast.kernels.ops import OPS
+
+NEEDED = ("numpy", "numba", "scipy", "platformdirs")
+OPTIONAL = ("tqdm", "pandas", "pyarrow", "scikit-learn", "matplotlib", "torch", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def add_options(parser: Parser) -> None:
@@ -13,16 +24,90 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the facts, after removing compiled kernels if that was asked for."""
-    from cmfast.cli.commands import _about  # what it imports no other command needs
+    from cmfast.kernels.cpu._core import jit  # Numba, which --help can do without
 
-    removed = _about.clear_cache() if args.clear_cache else None
-    facts = _about.facts()
+    removed = jit.clear_cache() if args.clear_cache else None
+    facts = _facts()
     if removed is not None:
         facts["removed_bytes"] = removed
     if args.json:
         print_json(facts)
     else:
-        print(_about.text(facts))
+        print(_text(facts))
         if removed is not None:
             print(f"removed       {removed / 1e6:.1f} MB of compiled kernels")
     return 0
+
+
+def _facts() -> dict[str, Any]:
+    """Return everything as plain values."""
+    from cmfast.kernels.cpu._core import jit, pool
+
+    cache = jit.cache_facts()
+    return {
+        "cmfast": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "needed": {name: _version(name) for name in NEEDED},
+        "optional": {name: _version(name) for name in OPTIONAL},
+        "threads": pool.cpu_count(),
+        "cache": {
+            "folder": str(cache.folder),
+            "writable": cache.writable,
+            "functions": cache.n_functions,
+            "bytes": cache.n_bytes,
+        },
+        "gpus": _gpus(),
+        "operations": {target: sum(target in op.targets for op in OPS.values()) for target in ("cpu", "cuda")},
+    }
+
+
+def _version(name: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _gpus() -> list[str]:
+    """Return the names of the CUDA devices that the driver lists; no driver, no devices."""
+    library = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}.get(sys.platform)
+    if library is None:
+        return []
+    try:
+        cuda = ctypes.CDLL(library)
+    except OSError:
+        return []
+    number = ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(number)):
+        return []
+    found = []
+    for index in range(number.value):
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+        if not cuda.cuDeviceGet(ctypes.byref(device), index) and not cuda.cuDeviceGetName(name, len(name), device):
+            found.append(name.value.decode(errors="replace"))
+    return found
+
+
+def _cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
+    if not writable:
+        return f"{folder} cannot be written: what is not among its {functions} functions is compiled in every process"
+    here = f"{functions} compiled functions (cmfast warmup compiles all)"
+    return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
+
+
+def _text(found: dict[str, Any]) -> str:
+    """Return the facts as lines for people."""
+    rows = [
+        ("cmfast", found["cmfast"]),
+        ("python", f"{found['python']} on {found['platform']}"),
+        *((name, version or "missing") for name, version in found["needed"].items()),
+        *((name, version or "not installed") for name, version in found["optional"].items()),
+        ("threads", found["threads"]),
+        ("cache", _cache(**found["cache"])),
+        ("GPU", ", ".join(found["gpus"]) or "none"),
+        ("operations", ", ".join(f"{number} on {target}" for target, number in found["operations"].items())),
+    ]
+    return "\n".join(f"{name:<14}{_screen.shown(value)}" for name, value in rows)

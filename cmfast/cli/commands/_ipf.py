@@ -14,7 +14,7 @@ from cmfast.cli import _screen
 from cmfast.cli._options import (
     Parser,
     bar,
-    compute_named,
+    compute,
     given,
     importances,
     misuse,
@@ -24,6 +24,7 @@ from cmfast.cli._options import (
     table_target,
 )
 from cmfast.cli._printing import print_json
+from cmfast.cli._wording import naming_elements
 from cmfast.cli._writing import write_columns
 
 LONG = (*tables.TEXTS, *points.TABLES)
@@ -86,8 +87,8 @@ def _array(args: argparse.Namespace) -> dict[str, Any]:
     options = given(args, "smoothing", "tol", "max_iter")
     pairs = [(one.axes, target) for one, target in zip(margins, targets, strict=True)]
     options |= _important(args, [1] * len(margins))
-    said = [f"--margin {one.text}" for one in margins]
-    result = compute_named(said, cmfast.ipf_nd, M, pairs, ndim=M.ndim, **options)
+    with naming_elements("margins", [f"--margin {one.text}" for one in margins]):
+        result = compute(cmfast.ipf_nd, M, pairs, ndim=M.ndim, **options)
     if target is not None and not np.isnan(result.table).any():
         with replacing(target, force=args.force) as file:
             write_npy_header(file, result.table.shape, result.table.dtype)
@@ -157,9 +158,9 @@ def _rows(args: argparse.Namespace) -> dict[str, Any]:
     cells = records.read_records(args.input, known, args.value, None, tick)
     margins, names, _ = records.matched(args.input, known, cells, by_area=False)
     options = given(args, "tol", "max_iter")
-    said = [f"targets of {', '.join(one.columns)}" for one in wanted]
     options |= {"weights": cells.weights, "names": names, **important}
-    result = compute_named(said, cmfast.rake, cells.codes, margins, **options)
+    with naming_elements("targets", [f"targets of {', '.join(one.columns)}" for one in wanted]):
+        result = compute(cmfast.rake, cells.codes, margins, **options)
     facts = {
         "cells": cells.codes.shape[1],
         **_facts(result, result.weight_error),

@@ -14,7 +14,6 @@ from cmfast.cli._options import (
     Parser,
     bar,
     compute,
-    compute_named,
     given,
     misuse,
     natural_number,
@@ -23,6 +22,7 @@ from cmfast.cli._options import (
     table_target,
 )
 from cmfast.cli._printing import print_json
+from cmfast.cli._wording import naming_elements
 from cmfast.cli._writing import write_columns
 from cmfast.margins._rake import BOUNDED, Raking
 
@@ -113,9 +113,9 @@ def _raked(
     options = given(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
     options["names"] = matched.names
     if known.are_counts:
-        said = [f"targets of {', '.join(target.columns)}" for target in known.targets]
         options |= given(args, "importance")
-        result = compute_named(said, cmfast.rake, found.codes, matched.margins, **options)
+        with naming_elements("targets", [f"targets of {', '.join(target.columns)}" for target in known.targets]):
+            result = compute(cmfast.rake, found.codes, matched.margins, **options)
         parts = [sums.reshape(len(known.areas), -1) for sums in result.achieved]
         return result, np.concatenate(parts, -1)
     default = np.inf if args.importance is None else args.importance

@@ -24,7 +24,6 @@ from cmfast.cli._options import (
     scaling_options,
     table_target,
     whole_number,
-    worded,
 )
 from cmfast.cli._printing import print_json, print_matrix
 from cmfast.cli.commands._gcm import _parts
@@ -50,7 +49,12 @@ def add_options(parser: Parser) -> None:
         "--weights", choices=NORMALIZATIONS, nargs="+", default=list(NORMALIZATIONS), help="default: all four"
     )
     parser.add_argument(
-        "--components", type=components, default=10, metavar="M", help="axes of the PCA, default 10; none: no PCA"
+        "--components",
+        dest="n_components",
+        type=components,
+        default=10,
+        metavar="M",
+        help="axes of the PCA, default 10; none: no PCA",
     )
     parser.add_argument(
         "--grid",
@@ -90,9 +94,9 @@ def run(args: argparse.Namespace) -> int:
         "cells": diagnostics.n_cells,
         "alone": diagnostics.singleton_fraction,
         "unmixed": diagnostics.unmixed_fraction,
-        "options": {"components": args.components, "grid": args.grid, "seed": args.seed, **options},
+        "options": {"components": args.n_components, "grid": args.grid, "seed": args.seed, **options},
         "weights": dict(zip(args.weights, by_weights, strict=True)),
-        "verdict": worded(diagnostics.explain(), vars(args)),
+        "verdict": diagnostics.explain(),
     }
     if target is not None:
         with replacing(target, force=args.force) as file:
@@ -120,7 +124,7 @@ def _of_all(args: argparse.Namespace, options: dict[str, Any]) -> Any:
         y,
         p,
         weights=args.weights,
-        n_components=args.components,
+        n_components=args.n_components,
         grid=args.grid.replace("-", "_"),
         rng=args.seed,
         num_threads=args.threads,

@@ -57,8 +57,8 @@ def of_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, e
         known = tables_of(M, args.weights, bi)
         report(known, statuses(known), "warn")  # first, as it is found out first
     axes = grid = None
-    if args.components is not None:
-        (path,) = work.states("axes", _axes, [parts], columns, args.components)
+    if args.n_components is not None:
+        (path,) = work.states("axes", _axes, [parts], columns, args.n_components)
         axes = path.read_bytes()
     if rule == "scott":
         path = work.state("grid", parts, (columns, axes, rule), lambda: _scott(work, parts, columns, axes).to_bytes())
