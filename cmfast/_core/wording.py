@@ -16,9 +16,9 @@ class Wording:
         """Return an option of a function, with a value or without."""
         return f"{name}=" if value is None else f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
 
-    def element(self, argument: str, k: int) -> str | None:
-        """Return the name of element `k` of an argument that is a list; None if it has only its index."""
-        del argument, k
+    def element(self, argument: str, k: int, what: str) -> str:
+        """Return element `k` of an argument that is a list, by its index, with `what` before that."""
+        return f"{what}{argument}[{k}]"
 
     def example(self, code: str) -> str:
         """Return what introduces an example that only Python can run, and the example."""
@@ -49,8 +49,8 @@ def option(name: str, value: str | int | None = None) -> str:
 
 
 def element(argument: str, k: int, what: str = "") -> str:
-    """Return what the caller calls element `k` of an argument, else its index; `what` comes before an index alone."""
-    return current().element(argument, k) or f"{what}{argument}[{k}]"
+    """Return what the caller calls element `k` of an argument: a name, or its index, with `what` before that."""
+    return current().element(argument, k, what)
 
 
 def example(code: str) -> str:

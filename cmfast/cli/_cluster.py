@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,14 +23,15 @@ from cmfast._core.identity import identity, refusal
 from cmfast._files import sources, tables
 from cmfast._files.output import FileError, make_folder, replacing
 from cmfast._files.sources import Source
-from cmfast.cli._options import Parser, UsageError, bar, misuse, natural_number
+from cmfast.cli._calls import tick
+from cmfast.cli._parser import Parser, UsageError, misuse
+from cmfast.cli._values import natural_number
 
 LOCAL = re.compile(r"local(?::(\d+))?")
 ADDRESS = re.compile(r"\w+://.+")
 STATES = re.compile(r"[a-z]+-[0-9a-f]{32}\.npz")
 PATIENCE = "30s"  # with a scheduler that does not answer
 
-Run = Callable[[argparse.Namespace], int]
 Task = Callable[..., bytes]
 
 
@@ -48,7 +49,7 @@ class Part(NamedTuple):
         return str(self.sources[0]) if self.rows is None else f"{self.sources[0]}, rows from {self.rows[0]:,}"
 
 
-def cluster_options(parser: Parser) -> None:
+def add_cluster(parser: Parser) -> None:
     """Add where tasks run, and where what they have made is kept."""
     what = "count folders, globs and URLs by Dask: at tcp://..., where a scheduler listens, or in N processes here"
     parser.add_argument("--scheduler", type=scheduler, metavar="ADDRESS|local[:N]", help=what)
@@ -67,15 +68,10 @@ def scheduler(text: str) -> str | int | None:
     return text
 
 
-def in_parts(run: Run) -> Run:
-    """Give a command the option of tasks, which are forgotten when it ends, and the states of which it ends well."""
-
-    @wraps(run)
-    def called(args: argparse.Namespace) -> int:
-        with Tasks(args) as args.tasks:
-            return run(args)
-
-    return called
+def start_tasks(args: argparse.Namespace) -> "Tasks":
+    """Return the tasks of a command, which end with it; their states are removed when it has written its result."""
+    tasks: Tasks = args.stack.enter_context(Tasks(args))
+    return tasks
 
 
 class Tasks:
@@ -112,12 +108,12 @@ class Tasks:
         done = len(parts) - len(missing)
         if done and not self._args.quiet:
             sys.stderr.write(f"cmfast: {kind} of {done:,} of {len(parts):,} parts are there already\n")
-        tick = bar(self._args, f"{self._args.command}, {kind}", "parts") or (lambda done, total: None)
+        show = tick(self._args, f"{self._args.command}, {kind}", "parts")
         for k, data in self.each(task, [parts[k] for k in missing], *given):
             with replacing(paths[missing[k]]) as file:
                 file.write(data)
             done += 1
-            tick(done, len(parts))
+            show(done, len(parts))
         return paths
 
     def state(self, kind: str, parts: Sequence[Part], given: tuple[Any, ...], make: Callable[[], bytes]) -> Path:

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import NoReturn
 
@@ -17,7 +17,8 @@ import cmfast
 from cmfast._core import compiling, wording
 from cmfast._files.output import FileError, reason
 from cmfast.cli import _screen
-from cmfast.cli._options import Parser, UsageError
+from cmfast.cli._parser import Parser, UsageError
+from cmfast.cli._result import deliver
 from cmfast.cli._wording import CommandWording
 from cmfast.cli.commands import COMMANDS, load
 
@@ -56,7 +57,8 @@ def _run(argv: Sequence[str] | None) -> int:
         warnings.simplefilter("always", cmfast.FailureWarning)
         warnings.simplefilter("always", cmfast.DiagnosticWarning)
         try:
-            return int(args.run(args))
+            with ExitStack() as args.stack:
+                return deliver(args, args.run(args))
         finally:
             for message in dict.fromkeys(str(w.message) for w in caught):
                 _say(f"warning: {message}")
@@ -85,7 +87,7 @@ def _prepare(name: str, parser: Parser) -> None:
     module = load(name)
     parser.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
     module.add_options(parser)
-    parser.set_defaults(run=module.run, command=name, flags=parser.flags)
+    parser.set_defaults(run=module.run, command=name, flags=parser.flags, target=None)
 
 
 def _say(text: str) -> None:

@@ -1,6 +1,5 @@
 """The order of classes and groups: as a file or --order gives it, else sorted."""
 
-import argparse
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from cmfast._core import labels as _labels
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source
-from cmfast.cli._options import misuse
+from cmfast.cli._parser import misuse
 from cmfast.metrics._evaluate import needs
 
 
@@ -45,37 +44,37 @@ class Orders:
         return self._known.get(k, ())
 
 
-def in_order(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any], list[int]]:
-    """Return labels in order, and where each stood: those that are `known` in that order, behind them others, sorted.
+def sort_labels(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any], list[int]]:
+    """Return labels in order, and the index that each had: those that are `known` in that order, then others, sorted.
 
     They are integers where one type of 64 bits holds them all, else strings.
     """
-    names, order = _sorted(labels)
-    places = {label: k for k, label in enumerate(known)}
-    ranks = [places.get(labels[k], len(places)) for k in order]
+    names, order = _sort(labels)
+    indices = {label: k for k, label in enumerate(known)}
+    ranks = [indices.get(labels[k], len(indices)) for k in order]
     turned = sorted(range(len(order)), key=ranks.__getitem__)
     return [names[k] for k in turned], [order[k] for k in turned]
 
 
-def wanted_order(args: argparse.Namespace, labels: Iterable[Any], declared: tuple[Any, ...]) -> tuple[Any, ...]:
+def resolve_order(requested: list[str] | None, labels: Iterable[Any], declared: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the labels in the order that --order gives, which has to have all of them; else as they are declared."""
-    if getattr(args, "order", None) is None:
+    if requested is None:
         return declared
-    twice = [name for k, name in enumerate(args.order) if name in args.order[:k]]
+    twice = [name for k, name in enumerate(requested) if name in requested[:k]]
     if twice:
         misuse(f"--order: {twice[0]!r} is there twice")
     named = {str(label): label for label in labels}
-    lacking = [name for name in named if name not in args.order]
+    lacking = [name for name in named if name not in requested]
     if lacking:
         also = f", and {len(lacking) - 1} others" if len(lacking) > 1 else ""
         misuse(f"--order: name all classes; it lacks {lacking[0]!r}{also}")
-    return tuple(named[name] for name in args.order if name in named)
+    return tuple(named[name] for name in requested if name in named)
 
 
-def warn_of_order(args: argparse.Namespace, names: Iterable[str], labels: Sequence[Any]) -> None:
-    """Warn where metrics that were named depend on the order of text, which neither --order nor the file gives."""
+def warn_of_order(names: Iterable[str], labels: Sequence[Any]) -> None:
+    """Warn where metrics depend on the order of text, for labels that neither --order nor the file orders."""
     ordered = [name for name in names if needs(name)]
-    if ordered and args.order is None and not getattr(args, "has_order", True) and _labels.are_unordered_text(labels):
+    if ordered and _labels.are_unordered_text(labels):
         verb = "depends" if len(ordered) == 1 else "depend"
         what = f"{', '.join(ordered)} {verb} on the order of the classes, which are text and were sorted alphabetically"
         warnings.warn(f"{what}; give it by --order", cmfast.DiagnosticWarning, stacklevel=2)
@@ -133,7 +132,7 @@ class Names:
         return np.uint64 if isinstance(self._most, int) and self._most >= 1 << 63 else None
 
 
-def _sorted(labels: list[Any]) -> tuple[list[Any], list[int]]:
+def _sort(labels: list[Any]) -> tuple[list[Any], list[int]]:
     names = Names()
     names.add(labels)
     # "01" and "1" stay two strings.

@@ -9,6 +9,7 @@ from cmfast._files import states, tables
 from cmfast._files.output import FileError, reason
 from cmfast._files.states import State
 
+COUNTS = (".json", ".npz")  # suffixes of counts that were saved
 KINDS = (("booleans", bool), ("integers", int), ("floats", float))
 
 

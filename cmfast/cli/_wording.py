@@ -18,9 +18,9 @@ class CommandWording(wording.Wording):
             return super().option(name, value)
         return self._flags[name] if value is None else f"{self._flags[name]} {value}"
 
-    def element(self, argument: str, k: int) -> str | None:
+    def element(self, argument: str, k: int, what: str) -> str:
         """Return what element `k` of an argument was called on the command line."""
-        return self._elements[argument][k] if argument in self._elements else None
+        return self._elements[argument][k] if argument in self._elements else super().element(argument, k, what)
 
     def example(self, code: str) -> str:
         """Return an example for which Python is needed."""

@@ -12,6 +12,7 @@ from processes import ROOT, python
 
 from cmfast import _warmup
 from cmfast.cli import main
+from cmfast.cli._result import Result
 from cmfast.kernels.ops import OPS
 
 pytestmark = pytest.mark.processes
@@ -143,7 +144,7 @@ class Seeing:
     def run(self, args):
         """Note it."""
         self._seen.append(logging.getLogger("cmfast").isEnabledFor(logging.WARNING))
-        return 0
+        return Result({}, [])
 
 
 def refused(capsys, *args):

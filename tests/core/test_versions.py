@@ -13,7 +13,7 @@ from processes import ROOT
 import cmfast
 from cmfast._core import identity
 from cmfast.cli import _cluster
-from cmfast.cli._options import UsageError
+from cmfast.cli._parser import UsageError
 
 da = pytest.importorskip("dask.array")
 cloudpickle = pytest.importorskip("cloudpickle")

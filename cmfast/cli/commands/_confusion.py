@@ -1,123 +1,104 @@
 """``cmfast confusion``: a confusion matrix counted from a table of labels, and its files."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._files.output import FileError, replacing, to_json, write_block, write_npy_header, write_npz
+from cmfast._files.output import FileError
 from cmfast.cli import _screen
-from cmfast.cli._cluster import cluster_options, in_parts
-from cmfast.cli._counting import count
-from cmfast.cli._matrices import normalized
-from cmfast.cli._options import (
-    Parser,
-    given,
-    label_options,
-    misuse,
-    output_options,
-    scaling_options,
-    sources,
-    table_target,
-)
-from cmfast.cli._printing import WIDEST, described, print_json, print_matrix, single
-from cmfast.cli._writing import csv_text
+from cmfast.cli._calls import compute_with_status, given
+from cmfast.cli._cluster import add_cluster, start_tasks
+from cmfast.cli._counting import Counted, count
+from cmfast.cli._options import add_common, add_labels, add_output, check_output, find_label_files
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._printing import WIDEST, describe_group, format_matrix, single
+from cmfast.cli._result import Result
+from cmfast.cli._writing import Columns, Content
 
 LABEL_BYTES = 64 << 20  # of the labels in an npz file, where the matrix is no larger
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
-    label_options(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather; a folder, a glob or a URL of such")
+    """Add the options of the command."""
+    add_labels(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather; a folder, a glob or a URL of such")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, help="normalise the matrix")
-    scaling_options(parser)
-    output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
-    cluster_options(parser)
+    add_common(parser, "--smoothing", "--threads")
+    add_output(parser, "npy, npz, csv or json file; the last three keep the labels")
+    add_cluster(parser)
 
 
-@in_parts
-def run(args: argparse.Namespace) -> int:
-    """Count the matrix, or one for each group; 1 if one could not be normalised."""
+def run(args: argparse.Namespace) -> Result:
+    """Count the matrix, or one for each group; it fails where one could not be normalised."""
+    args.tasks = start_tasks(args)
     if args.smoothing is not None and args.normalize != "bi":
         misuse("--smoothing belongs to --normalize bi")
-    target = table_target(args, (".npy", ".npz", ".csv", ".json"), *sources(args))
-    labels, groups, counts = count(args)
-    samples = counts.sum(axis=(1, 2)).tolist()
-    codes, M = np.zeros(len(counts), np.int8), counts
-    if args.normalize is not None:
-        M, codes = _normalized(counts, args)
-    statuses = [cmfast.Status(int(code)) for code in codes]
-    found = [{"matrix": one.tolist(), "status": status.name} for one, status in zip(M, statuses, strict=True)]
-    facts: dict[str, Any] = {"labels": labels, "normalize": args.normalize, "smoothing": args.smoothing}
+    args.target = check_output(args, (".npy", ".npz", ".csv", ".json"), *find_label_files(args))
+    counted = count(args, args.by)
+    samples = counted.matrices.sum(axis=(1, 2)).tolist()
+    counted, statuses = _normalize(args, counted)
+    parts = [
+        {"matrix": M.tolist(), "status": status.name} for M, status in zip(counted.matrices, statuses, strict=True)
+    ]
+    metadata: dict[str, Any] = {"labels": counted.labels, "normalize": args.normalize, "smoothing": args.smoothing}
     if args.by is None:
-        facts |= found[0]
+        metadata |= parts[0]
     else:
-        heads = [{"group": single(group), "samples": n} for group, n in zip(groups, samples, strict=True)]
-        facts |= {"by": single(args.by), "groups": [head | one for head, one in zip(heads, found, strict=True)]}
-    table = Table(labels, args.by, groups, M)
-    if target is not None:
-        _write_confusion(target, table, facts, force=args.force)
-    if args.json:
-        print_json(facts)
-    elif target is not None and len(labels) > WIDEST:
-        number = "" if args.by is None else f"{len(groups)} matrices "
-        print(f"{_screen.shown(args.output)}: {number}{len(labels)} x {len(labels)}")
-    else:
-        _print(table, samples)
-    return 0 if all(status.ok for status in statuses) else 1
+        heads = [{"group": single(group), "samples": n} for group, n in zip(counted.groups, samples, strict=True)]
+        metadata |= {"by": single(args.by), "groups": [head | part for head, part in zip(heads, parts, strict=True)]}
+    lines = _lines(counted, samples)
+    if args.target is not None and len(counted.labels) > WIDEST:
+        number = "" if args.by is None else f"{len(counted.groups)} matrices "
+        lines = iter([f"{_screen.shown(args.output)}: {number}{len(counted.labels)} x {len(counted.labels)}"])
+    failed = not all(status.ok for status in statuses)
+    return Result(metadata, lines, _content(args.target, counted, metadata), failed)
 
 
-class Table(NamedTuple):
-    """A matrix, or one for each group of values of columns, and what its rows and columns are."""
-
-    labels: list[Any]
-    by: list[str] | None
-    groups: list[tuple[Any, ...]]
-    M: np.ndarray
-
-    def array(self) -> np.ndarray:
-        """Return the matrix, or all of them."""
-        one: np.ndarray = self.M[0]
-        return one if self.by is None else self.M
+def _normalize(args: argparse.Namespace, counted: Counted) -> tuple[Counted, list[cmfast.Status]]:
+    """Return normalised matrices, if that was requested, and statuses; messages call one matrix alone one."""
+    M = counted.matrices
+    if args.normalize is None:
+        return counted, [cmfast.Status.CONVERGED] * len(M)
+    options = {"num_threads": args.threads, **given(args, "smoothing")}
+    one_or_all = M[0] if args.by is None else M
+    out, codes = compute_with_status(cmfast.normalize, one_or_all, args.normalize, on_failure="warn", **options)
+    return counted._replace(matrices=out.reshape(M.shape)), [cmfast.Status(int(code)) for code in np.atleast_1d(codes)]
 
 
-def _normalized(counts: np.ndarray, args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
-    """Normalise them; one alone is called one in what is said of it."""
-    given_M = counts[0] if args.by is None else counts
-    M, codes = normalized(given_M, args.normalize, "warn", num_threads=args.threads, **given(args, "smoothing"))
-    return M.reshape(counts.shape), np.atleast_1d(codes)
+def _lines(counted: Counted, samples: list[int]) -> Iterator[str]:
+    names = _screen.names(counted.labels)
+    for k, matrix in enumerate(counted.matrices):
+        if counted.by is not None:
+            yield f"{chr(10) if k else ''}{describe_group(counted.by, counted.groups[k])}: {samples[k]:,} samples"
+        yield from format_matrix(matrix, names)
 
 
-def _print(table: Table, samples: list[int]) -> None:
-    names = _screen.names(table.labels)
-    for k, matrix in enumerate(table.M):
-        if table.by is not None:
-            print(f"{chr(10) if k else ''}{described(table.by, table.groups[k])}: {samples[k]:,} samples")
-        print_matrix(matrix, names)
+def _content(target: Path | None, counted: Counted, metadata: dict[str, Any]) -> Content | None:
+    """Return what a file of this kind keeps of the matrices."""
+    if target is None or target.suffix.lower() == ".json":
+        return Content(metadata=metadata)
+    if target.suffix.lower() == ".csv":
+        return Content(columns=_columns(counted))
+    arrays = {"matrix": counted.matrices[0] if counted.by is None else counted.matrices}
+    if target.suffix.lower() == ".npz":
+        arrays["labels"] = _label_array(target, counted.labels, counted.matrices.nbytes)
+        for k, values in enumerate(zip(*counted.groups, strict=True)):
+            name = "groups" if len(counted.by or ()) == 1 else f"groups_{k}"
+            arrays[name] = _label_array(target, list(values), counted.matrices.nbytes)
+    return Content(arrays)
 
 
-def _write_confusion(target: Path, table: Table, facts: dict[str, Any], *, force: bool) -> None:
-    kind = target.suffix.lower()
-    arrays = {"matrix": table.array()}
-    # What cannot be written is found out before the file is begun.
-    if kind == ".npz":
-        arrays["labels"] = _label_array(target, table.labels, table.M.nbytes)
-        if table.by is not None:
-            for k, values in enumerate(zip(*table.groups, strict=True)):
-                name = "groups" if len(table.by) == 1 else f"groups_{k}"
-                arrays[name] = _label_array(target, list(values), table.M.nbytes)
-    text = _csv_table(target, table) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
-    with replacing(target, force=force) as file:
-        if kind == ".npy":
-            write_npy_header(file, arrays["matrix"].shape, arrays["matrix"].dtype)
-            write_block(file, arrays["matrix"])
-        elif kind == ".npz":
-            write_npz(file, arrays)
-        else:
-            file.write(text)
+def _columns(counted: Counted) -> Columns:
+    """Return a row per true class; of several matrices each below the other, their group first."""
+    M, n = counted.matrices, len(counted.labels)
+    by = zip(counted.by or (), zip(*counted.groups, strict=True), strict=True)
+    groups = [(name, [value for value in values for _ in range(n)]) for name, values in by]
+    cells = [(label, M[:, :, k].ravel()) for k, label in enumerate(counted.labels)]
+    return [*groups, ("true \\ predicted", counted.labels * len(M)), *cells]
 
 
 def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarray:
@@ -132,13 +113,3 @@ def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarr
     if 4 * longest * len(labels) > max(matrix_bytes, LABEL_BYTES):
         raise FileError(target, f"npz would give every label room for {longest:,} characters; write csv or json")
     return np.array(labels, np.str_)
-
-
-def _csv_table(target: Path, table: Table) -> bytes:
-    """Return a row per true class; of several matrices each under the other, their group in front."""
-    first = table.by or []
-    rows = [[*first, "true \\ predicted", *table.labels]]
-    for k, matrix in enumerate(table.M.tolist()):
-        group = () if table.by is None else table.groups[k]
-        rows += [[*group, label, *row] for label, row in zip(table.labels, matrix, strict=True)]
-    return csv_text(target, rows)

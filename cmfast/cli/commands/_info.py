@@ -4,13 +4,14 @@ import argparse
 import ctypes
 import platform
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
 from cmfast._version import __version__
 from cmfast.cli import _screen
-from cmfast.cli._options import Parser
-from cmfast.cli._printing import print_json
+from cmfast.cli._parser import Parser
+from cmfast.cli._result import Result
 from cmfast.kernels.ops import OPS
 
 NEEDED = ("numpy", "numba", "scipy", "platformdirs")
@@ -18,33 +19,17 @@ OPTIONAL = ("tqdm", "pandas", "pyarrow", "scikit-learn", "matplotlib", "torch", 
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     parser.add_argument("--clear-cache", action="store_true", help="remove the compiled kernels of all versions")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the facts, after removing compiled kernels if that was asked for."""
-    from cmfast.kernels.cpu._core import jit  # Numba, which --help can do without
+def run(args: argparse.Namespace) -> Result:
+    """Look at this machine, after removing compiled kernels if that was requested."""
+    from cmfast.kernels.cpu._core import jit, pool  # Numba, which --help can do without
 
-    removed = jit.clear_cache() if args.clear_cache else None
-    facts = _facts()
-    if removed is not None:
-        facts["removed_bytes"] = removed
-    if args.json:
-        print_json(facts)
-    else:
-        print(_text(facts))
-        if removed is not None:
-            print(f"removed       {removed / 1e6:.1f} MB of compiled kernels")
-    return 0
-
-
-def _facts() -> dict[str, Any]:
-    """Return everything as plain values."""
-    from cmfast.kernels.cpu._core import jit, pool
-
+    removed = {"removed_bytes": jit.clear_cache()} if args.clear_cache else {}
     cache = jit.cache_facts()
-    return {
+    found = {
         "cmfast": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -60,7 +45,9 @@ def _facts() -> dict[str, Any]:
         },
         "gpus": _gpus(),
         "operations": {target: sum(target in op.targets for op in OPS.values()) for target in ("cpu", "cuda")},
+        **removed,
     }
+    return Result(found, _lines(found))
 
 
 def _version(name: str) -> str | None:
@@ -91,23 +78,25 @@ def _gpus() -> list[str]:
     return found
 
 
-def _cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
+def _describe_cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
     if not writable:
         return f"{folder} cannot be written: what is not among its {functions} functions is compiled in every process"
     here = f"{functions} compiled functions (cmfast warmup compiles all)"
     return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
 
 
-def _text(found: dict[str, Any]) -> str:
-    """Return the facts as lines for people."""
+def _lines(found: dict[str, Any]) -> Iterator[str]:
     rows = [
         ("cmfast", found["cmfast"]),
         ("python", f"{found['python']} on {found['platform']}"),
         *((name, version or "missing") for name, version in found["needed"].items()),
         *((name, version or "not installed") for name, version in found["optional"].items()),
         ("threads", found["threads"]),
-        ("cache", _cache(**found["cache"])),
+        ("cache", _describe_cache(**found["cache"])),
         ("GPU", ", ".join(found["gpus"]) or "none"),
         ("operations", ", ".join(f"{number} on {target}" for target, number in found["operations"].items())),
     ]
-    return "\n".join(f"{name:<14}{_screen.shown(value)}" for name, value in rows)
+    if "removed_bytes" in found:
+        rows.append(("removed", f"{found['removed_bytes'] / 1e6:.1f} MB of compiled kernels"))
+    for name, value in rows:
+        yield f"{name:<14}{_screen.shown(value)}"

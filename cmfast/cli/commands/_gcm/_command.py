@@ -1,31 +1,25 @@
 """``cmfast gcm``: the geometric confusion matrix of embeddings in files."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 import cmfast
-from cmfast._core.annotations import NORMALIZATIONS, Empty
+from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files import points, sources
-from cmfast._files.output import replacing, to_json, write_npz
 from cmfast._files.sources import located
-from cmfast.cli._cluster import cluster_options, in_parts
-from cmfast.cli._counting import check_room
-from cmfast.cli._options import (
-    Parser,
-    bar,
-    components,
-    compute,
-    given,
-    misuse,
-    output_options,
-    scaling_options,
-    table_target,
-    whole_number,
-)
-from cmfast.cli._printing import print_json, print_matrix
+from cmfast.cli._calls import bar, compute, given, tick
+from cmfast.cli._cluster import add_cluster, start_tasks
+from cmfast.cli._labels import check_memory
+from cmfast.cli._options import add_common, add_output, check_output
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._printing import format_matrix, format_table
+from cmfast.cli._result import Result
+from cmfast.cli._values import components
+from cmfast.cli._writing import Content
 from cmfast.cli.commands._gcm import _parts
 from cmfast.geometry._embedding import RULES
 
@@ -33,7 +27,7 @@ COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "pattern", "patte
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     parser.add_argument(
         "input",
         type=located,
@@ -42,9 +36,7 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--labels", required=True, metavar="Y", help="true classes 0..C-1: file (n,), or column of X")
     parser.add_argument("--pred", required=True, metavar="P", help="predicted classes: file (n,), or column of X")
-    parser.add_argument(
-        "--features", nargs="+", metavar="COLUMN", help="columns of a table with the embeddings (default: all others)"
-    )
+    add_common(parser, "--features", help="columns of a table with the embeddings (default: all others)")
     parser.add_argument(
         "--weights", choices=NORMALIZATIONS, nargs="+", default=list(NORMALIZATIONS), help="default: all four"
     )
@@ -62,33 +54,30 @@ def add_options(parser: Parser) -> None:
         default="scott",
         help="rule of the cell widths, default scott",
     )
-    parser.add_argument(
-        "--seed", type=whole_number, default=0, metavar="N", help="of the permuted-label null, default 0"
-    )
-    scaling_options(parser)
-    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true nor predicted, default nan")
-    output_options(parser, "npz or json file for matrices and diagnostics")
-    cluster_options(parser)
+    add_common(parser, "--seed", help="of the permuted-label null, default 0")
+    add_common(parser, "--smoothing", "--threads", "--empty")
+    add_output(parser, "npz or json file for matrices and diagnostics")
+    add_cluster(parser)
 
 
-@in_parts
-def run(args: argparse.Namespace) -> int:
-    """Compute the matrices; 1 if a weighting has no answer."""
+def run(args: argparse.Namespace) -> Result:
+    """Compute the matrices; it fails where a weighting has no answer."""
+    args.tasks = start_tasks(args)
     tables = sources.kind(args.input) in points.TABLES
     args.weights = list(dict.fromkeys(args.weights))
     if args.features and not tables:
         misuse("--features belongs to a table")
     named = [args.input, *(() if tables else map(located, (args.labels, args.pred)))]
-    target = table_target(args, (".npz", ".json"), *named)
+    args.target = check_output(args, (".npz", ".json"), *named)
     options = given(args, "smoothing", "empty")
-    result = _parts.of_parts(args, tables=tables, **options) if args.tasks.wanted(*named) else _of_all(args, options)
+    result = _parts.of_parts(args, tables=tables, **options) if args.tasks.wanted(*named) else _compute(args, options)
     diagnostics = result.diagnostics
     matrices = {"gcm": result.matrix, "normalized": diagnostics.normalized}
     by_weights: list[dict[str, Any]] = [
         {"status": cmfast.Status(int(code)).name} | {name: float(getattr(diagnostics, name)[k]) for name in COLUMNS}
         for k, code in enumerate(diagnostics.status)
     ]
-    facts = {
+    metadata = {
         "points": diagnostics.n_points,
         "dropped": diagnostics.n_dropped,
         "cells": diagnostics.n_cells,
@@ -98,26 +87,18 @@ def run(args: argparse.Namespace) -> int:
         "weights": dict(zip(args.weights, by_weights, strict=True)),
         "verdict": diagnostics.explain(),
     }
-    if target is not None:
-        with replacing(target, force=args.force) as file:
-            if target.suffix.lower() == ".npz":
-                write_npz(file, {"weights": np.array(args.weights), **matrices})
-            else:
-                file.write(to_json({**facts, **matrices}).encode())
-    if args.json:
-        print_json({**facts, **matrices})
-    else:
-        _print_gcm(facts, result.matrix)
-    return 0 if np.isfinite(result.matrix).all() else 1
+    content = Content({"weights": np.array(args.weights), **matrices}, metadata={**metadata, **matrices})
+    failed = not np.isfinite(result.matrix).all()
+    return Result({**metadata, **matrices}, _lines(metadata, result.matrix), content, failed)
 
 
-def _of_all(args: argparse.Namespace, options: dict[str, Any]) -> Any:
+def _compute(args: argparse.Namespace, options: dict[str, Any]) -> Any:
     """Return the result of points in one file, or one for each array."""
-    tick = bar(args, "gcm, reading", "points") or (lambda done, total: None)
-    X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
+    show = tick(args, "gcm, reading", "points")
+    X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=show)
     for source, ids in ((args.labels, y), (args.pred, p)):
         if ids.dtype.kind in "iu" and ids.size:
-            check_room(Path(source), len(args.weights), int(ids.max()) + 1)
+            check_memory(Path(source), len(args.weights), int(ids.max()) + 1)
     return compute(
         cmfast.geometric_confusion_matrix,
         X,
@@ -133,15 +114,18 @@ def _of_all(args: argparse.Namespace, options: dict[str, Any]) -> Any:
     )
 
 
-def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
-    dropped = f" ({facts['dropped']:,} not finite, left out)" if facts["dropped"] else ""
-    print(f"{facts['points']:,} points{dropped} in {facts['cells']:,} cells; {facts['alone']:.0%} are alone in theirs")
-    print("overlap of each geometric matrix with the normalised matrix of the same weights:")
-    print("weights" + "".join(name.replace("_", " ").rjust(15) for name in COLUMNS))
-    for name, values in facts["weights"].items():
-        print(name.ljust(7) + "".join(f"{round(values[column], 3) + 0.0:15.3f}" for column in COLUMNS))
-    print(facts["verdict"])
+def _lines(metadata: dict[str, Any], G: np.ndarray) -> Iterator[str]:
+    dropped = f" ({metadata['dropped']:,} not finite, left out)" if metadata["dropped"] else ""
+    size = f"{metadata['points']:,} points{dropped} in {metadata['cells']:,} cells"
+    yield f"{size}; {metadata['alone']:.0%} are alone in theirs"
+    yield "overlap of each geometric matrix with the normalised matrix of the same weights:"
+    rows = {
+        name: [f"{round(values[column], 3) + 0.0:.3f}" for column in COLUMNS]
+        for name, values in metadata["weights"].items()
+    }
+    yield from format_table("weights", [name.replace("_", " ") for name in COLUMNS], rows, 15)
+    yield metadata["verdict"]
     classes = [str(k) for k in range(G.shape[-1])]
-    for name, matrix in zip(facts["weights"], G, strict=True):
-        print(f"\n{name}")
-        print_matrix(matrix, classes)
+    for name, matrix in zip(metadata["weights"], G, strict=True):
+        yield f"\n{name}"
+        yield from format_matrix(matrix, classes)

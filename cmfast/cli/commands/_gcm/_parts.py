@@ -15,9 +15,9 @@ from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 from cmfast._files.sources import located, reached
 from cmfast._files.states import State
+from cmfast.cli._calls import compute
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
-from cmfast.cli._counting import check_room
-from cmfast.cli._options import compute
+from cmfast.cli._labels import check_memory
 from cmfast.cli._stored import read_counts
 from cmfast.geometry._projection import axes_of
 from cmfast.geometry._result import GcmResult, of_counted
@@ -118,7 +118,7 @@ def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> byt
         for source, ids in zip(part.sources[1:] or part.sources * 2, (y, p), strict=True):
             if ids.size:
                 C = max(C, int(ids.max()) + 1)
-                check_room(source, 1, C)
+                check_memory(source, 1, C)
         state: State = compute(cmfast.ConfusionCounts.from_labels, y, p, n_classes=C)
         return state.to_bytes()
 
