@@ -13,7 +13,7 @@ from cmfast._core.progress import Bar, on_terminal
 from cmfast.cli._parser import UsageError
 
 
-def given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+def select_options(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Return the options that were given; the others keep the defaults of the function."""
     return {name: value for name in names if (value := getattr(args, name)) is not None}
 
@@ -47,10 +47,10 @@ def part_of_batch(function: str, first: int, n: int) -> Iterator[None]:
 
 
 def bar(args: argparse.Namespace, label: str, unit: str = "") -> Bar | None:
-    """Return what shows how far the work is; None where nobody looks, or wants to."""
+    """Return a progress bar; None with --quiet, and where stderr is no terminal."""
     return None if args.quiet or not on_terminal() else Bar(label, unit)
 
 
 def tick(args: argparse.Namespace, label: str, unit: str = "") -> Callable[[int, int], object]:
-    """Return what readers of files call with ``(done, total)``."""
+    """Return a callable ``(done, total)`` that shows progress, or does nothing."""
     return bar(args, label, unit) or (lambda done, total: None)

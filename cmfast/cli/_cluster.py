@@ -97,7 +97,7 @@ class Tasks:
                 with suppress(OSError):  # states to go on from, or what somebody else keeps there
                     self._folder.rmdir()
 
-    def wanted(self, *named: Source) -> bool:
+    def are_needed(self, *named: Source) -> bool:
         """Whether the command is to count in parts."""
         return (self._args.scheduler, self._args.state) != (None, None) or any(map(sources.is_several, named))
 
@@ -134,7 +134,7 @@ class Tasks:
         threads = self._args.threads
         if threads is None and self._args.scheduler is not None:
             threads = 1  # as many tasks run at a time as there are cores
-        yield from self._map(partial(_called, task=task, given=given, threads=threads, made_by=identity()), parts)
+        yield from self._map(partial(run_task, task=task, given=given, threads=threads, made_by=identity()), parts)
 
     def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
         if self._folder is None:
@@ -187,7 +187,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
         except (OSError, ValueError) as error:
             misuse(f"--scheduler {where}: {str(error).partition(chr(10))[0] or type(error).__name__}")
 
-        def on_cluster(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        def submit(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
             futures = client.map(task, parts, pure=False)
             rest = {future.key: (k, future) for k, future in enumerate(futures)}
             done = distributed.as_completed(futures, loop=client.loop, with_results=True)
@@ -204,7 +204,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
             finally:
                 client.cancel([future for _, future in rest.values()])
 
-        yield on_cluster
+        yield submit
 
 
 @contextmanager
@@ -231,7 +231,7 @@ def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[in
         yield k, result
 
 
-def _called(
+def run_task(
     part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None, made_by: str
 ) -> tuple[Exception | None, Any]:
     """Call a task; what is wrong with its files, or with their values, comes back as an error that names them.

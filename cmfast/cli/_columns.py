@@ -29,14 +29,14 @@ class LabelTable(NamedTuple):
 def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:
     """Read the truth and predictions, which share their classes, and other columns; the file is read once."""
     n = len(labels)
-    values, codes, orders = _read(args, (*labels, *others), n)
+    values, codes, orders = _read_codes(args, (*labels, *others), n)
     classes = list(dict.fromkeys(label for own in values[:n] for label in own))
-    known = resolve_order(getattr(args, "order", None), classes, orders.of_labels)
+    known = resolve_order(getattr(args, "order", None), classes, orders.label_order)
     names, order = _sort(classes, known)
     ranked = [_rank(own, order, code) for own, code in zip(values[:n], codes[:n], strict=True)]
     rest = []
     for k, (own, code) in enumerate(zip(values[n:], codes[n:], strict=True)):
-        group, group_order = _sort(list(dict.fromkeys(own)), orders.of_group(k))
+        group, group_order = _sort(list(dict.fromkeys(own)), orders.group_order(k))
         rest.append((group, _rank(own, group_order, code)))
     return LabelTable(names, ranked, rest, bool(known))
 
@@ -54,7 +54,9 @@ def _rank(values: list[Any], order: list[Any], codes: np.ndarray) -> np.ndarray:
     return ranked
 
 
-def _read(args: argparse.Namespace, wanted: Sequence[str], n_labels: int) -> tuple[list[list[Any]], np.ndarray, Orders]:
+def _read_codes(
+    args: argparse.Namespace, wanted: Sequence[str], n_labels: int
+) -> tuple[list[list[Any]], np.ndarray, Orders]:
     """Return the distinct values of every column, the index of every row's, and the orders that the file declares.
 
     The first of the `wanted` columns are `n_labels` of labels: the truth and predictions.

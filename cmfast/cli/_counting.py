@@ -38,7 +38,7 @@ class Counted(NamedTuple):
     labels: list[Any]
     by: list[str] | None
     groups: list[tuple[Any, ...]]
-    """A value of every column; one without values where there are no columns."""
+    """A value of every column; without columns one empty group."""
     matrices: np.ndarray
     """Of every group (G, C, C)."""
     has_order: bool
@@ -49,7 +49,7 @@ def count(args: argparse.Namespace, by: list[str] | None) -> Counted:
     """Count the labels of every group; files are read once, in blocks."""
     named = find_label_files(args)
     columns = LabelColumns.requested(args, by)
-    if args.tasks.wanted(*named):
+    if args.tasks.are_needed(*named):
         found = _count_parts(args, named, columns)
     else:
         found = _count_blocks(cast("list[Path]", named), columns, args.threads, tick(args, args.command))
@@ -57,14 +57,14 @@ def count(args: argparse.Namespace, by: list[str] | None) -> Counted:
     if not labels:
         raise FileError(str(named[0]), "holds no samples")
     warn_of_disjoint_labels(total)
-    known = resolve_order(args.order, labels, orders.of_labels)
+    known = resolve_order(args.order, labels, orders.label_order)
     names, label_order = sort_labels(labels, known)
     group_names, group_order = _sort_groups(groups, orders)
     return Counted(names, by, group_names, total[np.ix_(group_order, label_order, label_order)], bool(known))
 
 
 class _Found(NamedTuple):
-    """Labels and groups, none of them twice, with a matrix for every group, and the orders that files declare."""
+    """Distinct labels and groups, a matrix for every group, and the orders that files declare."""
 
     labels: list[Any]
     groups: list[tuple[Any, ...]]
@@ -113,7 +113,7 @@ def _merge_texts(
     groups: dict[tuple[Any, ...], int],
     total: np.ndarray,
 ) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
-    """Return labels, groups and counts by the values of the texts of a csv file, of which some may be equal."""
+    """Return labels, groups and counts by the values of the texts of a csv file; equal values are merged."""
     labels, axes = resolve_classes(source, written, indices)
     columns = [texts.groups(source, lines) for lines in written[2:]]
     values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
@@ -148,7 +148,7 @@ def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> by
 
 def _to_counts(found: _Found, by: Sequence[str]) -> cmfast.ConfusionCounts:
     """Return counts that know their labels and groups."""
-    axis = _axis(found.labels, found.orders.of_labels)
+    axis = _axis(found.labels, found.orders.label_order)
     indices = [axis.places[label] for label in found.labels]
     M = np.zeros((len(found.groups), len(axis.labels), len(axis.labels)), np.int64)
     M[np.ix_(range(len(M)), indices, indices)] = found.total
@@ -158,7 +158,7 @@ def _to_counts(found: _Found, by: Sequence[str]) -> cmfast.ConfusionCounts:
         held = Held(axis, None, M[0])
     else:
         columns = list(zip(*found.groups, strict=True))
-        axes = tuple(_axis(dict.fromkeys(column), found.orders.of_group(k)) for k, column in enumerate(columns))
+        axes = tuple(_axis(dict.fromkeys(column), found.orders.group_order(k)) for k, column in enumerate(columns))
         rows = np.array([[one.places[label] for label in column] for one, column in zip(axes, columns, strict=True)]).T
         order = np.lexsort(rows.T[::-1])
         held = Held(axis, Keys(tuple(by), axes, rows[order]), M[order])
@@ -194,7 +194,7 @@ def _sort_groups(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[list[tu
     ranked: list[list[int]] = []
     for k, column in enumerate(zip(*groups, strict=True)):
         values = list(dict.fromkeys(column))
-        names, order = sort_labels(values, orders.of_group(k))
+        names, order = sort_labels(values, orders.group_order(k))
         rank = {values[k]: place for place, k in enumerate(order)}
         ranked.append([rank[value] for value in column])
         named.append([names[place] for place in ranked[-1]])

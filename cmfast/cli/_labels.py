@@ -40,9 +40,9 @@ class LabelColumns(NamedTuple):
 
 
 def collect_texts(columns: list[tables.Column], known: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Return the texts of every column of a csv file with their first lines, after another block; none of other files.
+    """Return the texts of every column of a csv file, each with its first line; an empty list for other files.
 
-    Those of earlier blocks are `known`, and are added to in place.
+    `known` are those of earlier blocks, which the texts of a block are added to in place.
     """
     if columns[0].lines is None:
         return []
@@ -56,7 +56,7 @@ def collect_texts(columns: list[tables.Column], known: list[dict[str, int]]) -> 
 def resolve_classes(
     source: Path, written: list[dict[str, int]], indices: dict[Any, int]
 ) -> tuple[dict[Any, int], list[list[int]]]:
-    """Return the classes, and which of them every label of truth and prediction is.
+    """Return the classes, and the index of the class of every label of truth and of prediction.
 
     Texts of a csv file are known by all of them together; two of them may be one class.
     """

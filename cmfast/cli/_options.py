@@ -57,14 +57,14 @@ def add_common(parser: Parser, *names: str, **changes: Any) -> None:
 
 
 def add_output(parser: Parser, what: str, *, required: bool = False) -> None:
-    """Add where the result goes, and that nothing is said on the way."""
+    """Add the output, whether to replace it, and whether to show progress."""
     parser.add_argument("-o", "--output", type=Path, required=required, metavar="OUT", help=what)
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_common(parser, "--quiet", help="no progress on stderr, where it is a terminal")
 
 
 def add_labels(parser: Parser, what: str) -> None:
-    """Add where the labels are: columns of a table, or files of their own."""
+    """Add columns of labels: of a table, or files of their own."""
     parser.add_argument("input", type=located, nargs="?", metavar="FILE", help=what)
     parser.add_argument(
         "--labels", type=located, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
@@ -100,7 +100,7 @@ def check_output(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: 
     return check_target(args.output, force=args.force, sources=files)
 
 
-def metric_names(given: list[str]) -> list[str]:
+def parse_metric_names(given: list[str]) -> list[str]:
     """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
     from cmfast.metrics import _catalogue
 

@@ -35,12 +35,12 @@ class Orders:
                 raise FileError(str(self._source), str(error)) from None
 
     @property
-    def of_labels(self) -> tuple[Any, ...]:
+    def label_order(self) -> tuple[Any, ...]:
         """Labels in their order, empty where none is declared."""
         return self._known.get(-1, ())
 
-    def of_group(self, k: int) -> tuple[Any, ...]:
-        """Return the values of the column `k` behind those of labels in their order."""
+    def group_order(self, k: int) -> tuple[Any, ...]:
+        """Return the values of the column `k` after those of labels in their order, empty where none is declared."""
         return self._known.get(k, ())
 
 

@@ -12,7 +12,7 @@ class UsageError(Exception):
 
 
 def misuse(text: str) -> NoReturn:
-    """End the command, which cannot do what was asked."""
+    """Refuse the options of the command, in one line."""
     raise UsageError(text)
 
 

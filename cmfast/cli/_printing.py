@@ -37,7 +37,7 @@ def describe_group(names: Sequence[str], group: Sequence[Any]) -> str:
 
 
 def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
-    """Yield a line for each row of a matrix below and beside its labels, where it is small enough to be read."""
+    """Yield a line for each row of a matrix, with labels of rows and columns, if it is small enough to be read."""
     if len(labels) > WIDEST:
         yield f"{len(labels)} x {len(labels)} matrix; --output or --json gives all of it"
         return
@@ -49,7 +49,7 @@ def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
 def format_table(
     title: str, heads: Sequence[str], rows: Mapping[str, Sequence[str]], width: int = CELL
 ) -> Iterator[str]:
-    """Yield lines of a table: the title and the heads of its columns, if it has any, then a row for each name."""
+    """Yield the title and the heads of columns, if there are any, then a line for each row with its name."""
     first = max(map(len, (title, *rows)))
     for name, cells in ((title, heads), *rows.items()):
         yield name.ljust(first) + "".join(cell.rjust(width) for cell in cells) if cells else name

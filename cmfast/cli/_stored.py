@@ -43,10 +43,10 @@ def _facts(path: Path) -> dict[str, Any] | None:
     if not isinstance(facts["labels"], list):
         raise ValueError("holds no labels and counts of them")  # noqa: EM101
     head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(facts["labels"])}
-    return head | (_grouped(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
+    return head | (_group_parts(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
 
 
-def _grouped(facts: dict[str, Any]) -> dict[str, Any]:
+def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of matrices of groups."""
     try:
         names = facts["by"] if isinstance(facts["by"], list) else [facts["by"]]

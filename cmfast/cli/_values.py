@@ -15,33 +15,33 @@ ValueT = TypeVar("ValueT")
 
 def positive_number(text: str) -> float:
     """Read a finite number above zero."""
-    return _read(text, float, _is_positive, "a number above 0")
+    return _parse(text, float, _is_positive, "a number above 0")
 
 
 def importances(text: str) -> list[float]:
     """Read numbers above zero, or inf, between commas."""
     wanted = "a number above 0 or inf, or some between commas"
-    return [_read(part, float, lambda value: value > 0, wanted) for part in text.split(",")]
+    return [_parse(part, float, lambda value: value > 0, wanted) for part in text.split(",")]
 
 
 def share(text: str) -> float:
     """Read a number between 0 and 1."""
-    return _read(text, float, lambda value: 0 < value < 1, "a number between 0 and 1")
+    return _parse(text, float, lambda value: 0 < value < 1, "a number between 0 and 1")
 
 
 def whole_number(text: str) -> int:
     """Read an integer of at least 0."""
-    return _read(text, int, lambda value: value >= 0, "an integer of at least 0")
+    return _parse(text, int, lambda value: value >= 0, "an integer of at least 0")
 
 
 def natural_number(text: str) -> int:
     """Read an integer of at least 1."""
-    return _read(text, int, lambda value: value >= 1, "an integer of at least 1")
+    return _parse(text, int, lambda value: value >= 1, "an integer of at least 1")
 
 
 def replicates(text: str) -> int:
     """Read an integer of at least 2."""
-    return _read(text, natural_number, lambda value: value >= 2, "at least 2")
+    return _parse(text, natural_number, lambda value: value >= 2, "at least 2")
 
 
 def components(text: str) -> int | None:
@@ -53,7 +53,7 @@ def smoothing(text: str) -> float | str:
     """Read a finite number above zero, or "pseudo-bayes"."""
     if text == "pseudo-bayes":
         return text
-    value: float = _read(text, float, _is_positive, "a number above 0 or pseudo-bayes")
+    value: float = _parse(text, float, _is_positive, "a number above 0 or pseudo-bayes")
     return value
 
 
@@ -62,11 +62,11 @@ def policy(text: str) -> Undefined:
     if text in POLICIES:
         return cast(Undefined, text)
     wanted = f"a number from 0 to 1, or one of {', '.join(POLICIES)}"
-    value: float = _read(text, float, lambda value: 0 <= value <= 1, wanted)
+    value: float = _parse(text, float, lambda value: 0 <= value <= 1, wanted)
     return value
 
 
-def _read(text: str, read: Callable[[str], ValueT], fits: Callable[[ValueT], bool], wanted: str) -> ValueT:
+def _parse(text: str, read: Callable[[str], ValueT], fits: Callable[[ValueT], bool], wanted: str) -> ValueT:
     """Read a value that `fits`, or say that it must be what is `wanted`."""
     with suppress(ValueError):
         value = read(text)

@@ -26,15 +26,15 @@ class CommandWording(wording.Wording):
         """Return an example for which Python is needed."""
         return f"in Python {super().example(code)}"
 
-    def with_elements(self, argument: str, names: Sequence[str]) -> "CommandWording":
+    def add_elements(self, argument: str, names: Sequence[str]) -> "CommandWording":
         """Return the same with names for the elements of an argument."""
         return CommandWording(self._flags, {**self._elements, argument: names})
 
 
 @contextmanager
 def naming_elements(argument: str, names: Sequence[str]) -> Iterator[None]:
-    """Have messages call the elements of an argument by `names`, in place of their indices."""
+    """Let messages call the elements of an argument by `names`, not by their indices."""
     words = wording.current()
     assert isinstance(words, CommandWording)
-    with wording.using(words.with_elements(argument, names)):
+    with wording.using(words.add_elements(argument, names)):
         yield

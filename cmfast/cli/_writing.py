@@ -15,20 +15,20 @@ Columns: TypeAlias = Sequence[tuple[str, Sequence[Any] | np.ndarray]]  # names, 
 
 
 class Content(NamedTuple):
-    """What a file gets: its suffix chooses, of what is there."""
+    """The content of a file in several forms, of which its suffix chooses one."""
 
     arrays: Mapping[str, np.ndarray] | None = None
     """For npz; npy gets the first."""
     columns: Columns | None = None
     """For csv, Parquet and JSON."""
     metadata: Mapping[str, Any] | None = None
-    """For JSON, and for Parquet beside the columns."""
+    """For JSON, and for Parquet with the columns."""
     data: bytes | None = None
-    """What is written as it is."""
+    """Bytes, for any suffix."""
 
 
 def content_of_state(state: State, target: Path | None) -> Content | None:
-    """Return counts as their file keeps them, None where there is no file."""
+    """Return counts in the form of their file; None without a file."""
     if target is None:
         return None
     return Content(data=state.to_json().encode() if target.suffix.lower() == ".json" else state.to_bytes())
@@ -100,7 +100,7 @@ def _csv(target: Path, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a cell; in quotes where a reader would break it, or shave it, without."""
+    """Return a value as a cell, in quotes where a reader would split it or strip its blanks."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone differs from itself
         return ""
     text = str(value)

@@ -11,7 +11,7 @@ import cmfast
 from cmfast._files import maps
 from cmfast._files.output import FileError, check_target
 from cmfast.cli import _screen
-from cmfast.cli._calls import bar, compute, given, tick
+from cmfast.cli._calls import bar, compute, select_options, tick
 from cmfast.cli._options import TABLES, add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> Result:
     found = maps.read(source, group, args.resolution, tick(args, "read"))
     if args.cis_only and found.offsets is None:
         raise FileError(source, "does not say where chromosomes begin, which --cis-only needs")
-    options = given(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
+    options = select_options(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
     result = compute(
         cmfast.balance,
         (found.rows, found.columns, found.values, found.n),

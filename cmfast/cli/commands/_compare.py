@@ -11,7 +11,7 @@ import cmfast
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute
 from cmfast.cli._columns import LabelTable, read_columns
-from cmfast.cli._options import AGAIN, COLUMN, add_common, metric_names
+from cmfast.cli._options import AGAIN, COLUMN, add_common, parse_metric_names
 from cmfast.cli._ordering import warn_of_order
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import describe_group, format_table, single
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> Result:
         misuse(f"--pred must be given twice, once for each to compare, got {len(args.pred)}")
     if args.pred[0] == args.pred[1]:
         misuse(f"--pred: both are {args.pred[0]}")
-    names: Any = metric_names(args.only) if args.only else list(NAMES)
+    names: Any = parse_metric_names(args.only) if args.only else list(NAMES)
     others = [*(args.by or ()), *(() if args.cluster is None else (args.cluster,))]
     table = read_columns(args, [args.true, *args.pred], others)
     groups, T = _count(args, table)

@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> Result:
             misuse(f"{option} belongs to --method raps")
     if args.calibration_labels is None and args.labels is None:
         misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
-    of_known, calibration, known = _read(args, args.calibration, args.calibration_labels or args.labels)
-    of_new, P, y = _read(args, args.input, args.labels)
+    of_known, calibration, known = _read_rows(args, args.calibration, args.calibration_labels or args.labels)
+    of_new, P, y = _read_rows(args, args.input, args.labels)
     _check_columns(args, calibration, of_known, P, of_new)
     penalty = {"lam": args.lam, "k_reg": args.k_reg}
     rule: dict[str, Any] = {"method": args.method, **penalty, "randomised": not args.deterministic}
@@ -114,7 +114,7 @@ def _parse_alpha(text: str) -> Any:
     return found
 
 
-def _read(
+def _read_rows(
     args: argparse.Namespace, path: Path, labels: str | None
 ) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
     """Return the names of the columns, probabilities and labels; None without."""

@@ -11,7 +11,7 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
-from cmfast.cli._calls import compute_with_status, given
+from cmfast.cli._calls import compute_with_status, select_options
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._counting import Counted, count
 from cmfast.cli._options import add_common, add_labels, add_output, check_output, find_label_files
@@ -63,7 +63,7 @@ def _normalize(args: argparse.Namespace, counted: Counted) -> tuple[Counted, lis
     M = counted.matrices
     if args.normalize is None:
         return counted, [cmfast.Status.CONVERGED] * len(M)
-    options = {"num_threads": args.threads, **given(args, "smoothing")}
+    options = {"num_threads": args.threads, **select_options(args, "smoothing")}
     one_or_all = M[0] if args.by is None else M
     out, codes = compute_with_status(cmfast.normalize, one_or_all, args.normalize, on_failure="warn", **options)
     return counted._replace(matrices=out.reshape(M.shape)), [cmfast.Status(int(code)) for code in np.atleast_1d(codes)]

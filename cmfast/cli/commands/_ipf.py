@@ -12,7 +12,7 @@ import cmfast
 from cmfast._files import points, records, tables, tidy_totals
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
-from cmfast.cli._calls import compute, given, tick
+from cmfast.cli._calls import compute, select_options, tick
 from cmfast.cli._options import TABLES, add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
@@ -69,7 +69,7 @@ def _scale_array(args: argparse.Namespace) -> Result:
     args.target = check_output(args, (".npy",), args.input, *(margin.path for margin in margins))
     M = _open_array(args.input)
     targets = [_open_target(args.input, M.shape, margin) for margin in margins]
-    options = given(args, "smoothing", "tol", "max_iter") | _importance(args, [1] * len(margins))
+    options = select_options(args, "smoothing", "tol", "max_iter") | _importance(args, [1] * len(margins))
     pairs = [(margin.axes, target) for margin, target in zip(margins, targets, strict=True)]
     with naming_elements("margins", [f"--margin {margin.text}" for margin in margins]):
         result = compute(cmfast.ipf_nd, M, pairs, ndim=M.ndim, **options)
@@ -93,7 +93,7 @@ def _scale_rows(args: argparse.Namespace) -> Result:
     importance = _importance(args, [len(of_file) for of_file in targets])
     cells = records.read_records(args.input, known, args.value, None, tick(args, "read"))
     margins, names, _ = records.matched(args.input, known, cells, by_area=False)
-    options = given(args, "tol", "max_iter") | {"weights": cells.weights, "names": names, **importance}
+    options = select_options(args, "tol", "max_iter") | {"weights": cells.weights, "names": names, **importance}
     columns = [", ".join(target.columns) for target in known.targets]
     with naming_elements("targets", [f"targets of {name}" for name in columns]):
         result = compute(cmfast.rake, cells.codes, margins, **options)
@@ -128,7 +128,7 @@ def _result(
 
 
 def _importance(args: argparse.Namespace, targets: list[int]) -> dict[str, list[float]]:
-    """Return the importance of each target, of which every margin has so many; nothing where all must be met."""
+    """Return the importance of each of the `targets` of every margin; nothing if all must be met."""
     given = args.importance
     if given is None:
         return {}

@@ -33,7 +33,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Merge the files: the sum is that of all samples at once."""
+    """Merge the files: the sum is what one count of all samples gives."""
     args.target = check_output(args, (".json", ".npz"), *args.input)
     parts = [read_counts(path, *KINDS) for path in args.input]
     for path, part in zip(args.input, parts, strict=True):

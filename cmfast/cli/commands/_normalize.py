@@ -16,7 +16,7 @@ from cmfast._files import tables
 from cmfast._files.output import Outputs, check_target
 from cmfast._files.sources import located
 from cmfast.cli import _matrix_parts, _screen
-from cmfast.cli._calls import bar, compute, compute_with_status, given
+from cmfast.cli._calls import bar, compute, compute_with_status, select_options
 from cmfast.cli._cluster import Part, add_cluster, start_tasks
 from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, count_matrices, local_files, open_matrices
 from cmfast.cli._options import MATRICES, add_common, add_output
@@ -47,7 +47,7 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Normalise the file; it fails where some of its matrices did."""
     args.tasks = start_tasks(args)
-    options = given(args, "smoothing", "tol", "max_iter", "solver", "empty")
+    options = select_options(args, "smoothing", "tol", "max_iter", "solver", "empty")
     if args.method != "bi" and options:
         misuse(f"--{next(iter(options)).replace('_', '-')} belongs to --method bi")
     check_is_npy("--output", args.output)
@@ -92,12 +92,12 @@ def _normalize(
 ) -> tuple[tuple[int, ...], np.dtype[Any], Iterator[Normalized]]:
     """Return the shape and the type of all matrices, and an iterator that normalises them block by block."""
     square = args.method == "bi"
-    if args.tasks.wanted(args.input):
+    if args.tasks.are_needed(args.input):
         if args.cells is not None:
             misuse("--cells belongs to one table, read without --scheduler")
-        whole = _matrix_parts.batch(args, lambda C: block_bytes(args))
+        whole = _matrix_parts.plan_parts(args, lambda C: block_bytes(args))
         check_matrices(args.input, whole.shape, whole.dtype, square=square)
-        made = _matrix_parts.made(args, "normalized", _normalize_part, whole, args.method, options)
+        made = _matrix_parts.compute_parts(args, "normalized", _normalize_part, whole, args.method, options)
         return whole.shape, whole.dtype, ((one["matrix"], one["status"], one.get("residual")) for one in made)
     M = open_matrices(args)
     check_matrices(args.input, M.shape, M.dtype, square=square)
@@ -107,8 +107,8 @@ def _normalize(
 
 def _normalize_part(part: Part, method: str, options: dict[str, Any], *, threads: int | None) -> bytes:
     """Return the matrices of a part normalised, with status and residual of each, as a state."""
-    out, status, residual = _normalize_block(_matrix_parts.matrices(part), method, options, threads)
-    return _matrix_parts.stored(matrix=out, status=status, residual=residual)
+    out, status, residual = _normalize_block(_matrix_parts.read_part(part), method, options, threads)
+    return _matrix_parts.pack_arrays(matrix=out, status=status, residual=residual)
 
 
 def _normalize_block(block: np.ndarray, method: str, options: dict[str, Any], threads: int | None) -> Normalized:

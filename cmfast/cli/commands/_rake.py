@@ -11,7 +11,7 @@ import cmfast
 from cmfast._files import records, tidy_totals
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
-from cmfast.cli._calls import compute, given, tick
+from cmfast.cli._calls import compute, select_options, tick
 from cmfast.cli._options import TABLES, add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
@@ -98,10 +98,10 @@ def _rake(
     args: argparse.Namespace, known: tidy_totals.Totals, found: records.Records, matched: records.Matched
 ) -> tuple[Any, np.ndarray]:
     """Return the weights, and what they add up to in each area."""
-    options = given(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
+    options = select_options(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
     options["names"] = matched.names
     if known.are_counts:
-        options |= given(args, "importance")
+        options |= select_options(args, "importance")
         with naming_elements("targets", [f"targets of {', '.join(target.columns)}" for target in known.targets]):
             result = compute(cmfast.rake, found.codes, matched.margins, **options)
         parts = [sums.reshape(len(known.areas), -1) for sums in result.achieved]

@@ -15,7 +15,7 @@ from cmfast._files import tables
 from cmfast._files.output import check_target, replacing
 from cmfast._files.sources import located
 from cmfast.cli import _screen
-from cmfast.cli._calls import bar, compute_with_status, given, part_of_batch
+from cmfast.cli._calls import bar, compute_with_status, part_of_batch, select_options
 from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, count_matrices, local_files, open_matrices
 from cmfast.cli._options import MATRICES, add_common, add_output
 from cmfast.cli._parser import Parser, misuse
@@ -79,7 +79,7 @@ def _read_counts(args: argparse.Namespace) -> np.ndarray:
 def _draw(args: argparse.Namespace, M: np.ndarray, status: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the replicates of some matrices at a time; write the status of every matrix into `status`."""
     options: dict[str, Any] = {"n_replicates": args.replicates, "scheme": args.scheme, "rng": args.seed}
-    options |= {"num_threads": args.threads, **given(args, "n")}
+    options |= {"num_threads": args.threads, **select_options(args, "n")}
     show, done = bar(args, "resample", "matrices"), 0
     for block in tables.MatrixBlocks(M, block_bytes(args) // args.replicates):
         end = done + len(block)

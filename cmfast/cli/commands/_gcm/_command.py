@@ -11,7 +11,7 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files import points, sources
 from cmfast._files.sources import located
-from cmfast.cli._calls import bar, compute, given, tick
+from cmfast.cli._calls import bar, compute, select_options, tick
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._labels import check_memory
 from cmfast.cli._options import add_common, add_output, check_output
@@ -69,8 +69,12 @@ def run(args: argparse.Namespace) -> Result:
         misuse("--features belongs to a table")
     named = [args.input, *(() if tables else map(located, (args.labels, args.pred)))]
     args.target = check_output(args, (".npz", ".json"), *named)
-    options = given(args, "smoothing", "empty")
-    result = _parts.of_parts(args, tables=tables, **options) if args.tasks.wanted(*named) else _compute(args, options)
+    options = select_options(args, "smoothing", "empty")
+    result = (
+        _parts.compute_in_parts(args, tables=tables, **options)
+        if args.tasks.are_needed(*named)
+        else _compute(args, options)
+    )
     diagnostics = result.diagnostics
     matrices = {"gcm": result.matrix, "normalized": diagnostics.normalized}
     by_weights: list[dict[str, Any]] = [

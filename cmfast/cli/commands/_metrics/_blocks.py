@@ -119,7 +119,7 @@ def deliver_blocks(
     labels: Sequence[Any],
     batch: tuple[int, ...] | None = None,
 ) -> Result:
-    """Write a row for every matrix, or summarise all, where there is no file; warn of the matrices that failed.
+    """Write a row for every matrix, or summarise all if there is no output; warn of the matrices that failed.
 
     A block has columns that name its matrices, and their numbers. The matrices are a batch, by default of one axis.
     """

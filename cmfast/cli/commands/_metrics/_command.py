@@ -1,10 +1,9 @@
-"""What ``cmfast metrics`` takes, and how it gets from files to metrics: of all at once, or block by block."""
+"""Options of ``cmfast metrics``, and its choice between all matrices together and blocks of them."""
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -12,8 +11,6 @@ import cmfast
 from cmfast._files import tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, reached
-from cmfast.cli import _screen
-from cmfast.cli._calls import compute
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._counting import Counted, count
 from cmfast.cli._matrices import open_matrices
@@ -25,19 +22,15 @@ from cmfast.cli._options import (
     add_output,
     check_output,
     find_label_files,
-    metric_names,
+    parse_metric_names,
 )
 from cmfast.cli._ordering import resolve_order, warn_of_order
 from cmfast.cli._parser import Parser, misuse
-from cmfast.cli._printing import CELL, describe_group, format_table, single
 from cmfast.cli._result import Result
 from cmfast.cli._stored import COUNTS, read_counts
 from cmfast.cli._values import POLICIES, positive_number
-from cmfast.cli._writing import Content
-from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts
+from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts, _whole
 from cmfast.metrics._plan import is_binary
-from cmfast.metrics._report import in_head
-from cmfast.uncertainty import Intervals
 from cmfast.uncertainty._intervals import IntervalMethod
 
 METHODS = get_args(IntervalMethod)
@@ -83,7 +76,9 @@ def run(args: argparse.Namespace) -> Result:
         return _blocks.deliver_blocks(args, request, measured, classes, blocks.batch)
     if _are_many_groups(args):
         return _groups.deliver_groups(args, partial(_request, args))
-    return _measure_all(args, matrices)
+    counted, clusters = _count(args, matrices)
+    names = _choose_metrics(args, counted.labels, has_order=counted.has_order)
+    return _whole.deliver_all(args, counted, clusters, names)
 
 
 def _are_labels(args: argparse.Namespace) -> bool:
@@ -104,7 +99,7 @@ def _are_many_groups(args: argparse.Namespace) -> bool:
     """Return whether a table of groups is wanted, which may be written block by block."""
     if args.target is None or args.by is None or _are_counts(args) or _needs_all(args):
         return False
-    return not args.tasks.wanted(*find_label_files(args))
+    return not args.tasks.are_needed(*find_label_files(args))
 
 
 def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
@@ -113,7 +108,7 @@ def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
     if args.cells is not None:
         if of_labels:
             misuse("--cells belongs to matrices, --labels, --true, --pred, --by, --cluster and --header to labels")
-        if args.tasks.wanted(args.input):
+        if args.tasks.are_needed(args.input):
             misuse("--cells belongs to one table, read without --scheduler")
     elif of_labels or is_several(args.input) or args.input.suffix.lower() not in (".npy", ".zarr"):
         return None
@@ -134,46 +129,14 @@ def _request(args: argparse.Namespace, labels: list[Any], *, has_order: bool = T
 def _choose_metrics(args: argparse.Namespace, labels: list[Any], *, has_order: bool) -> list[str]:
     """Return the names of metrics; refuse those of two classes where no integer is known to be the positive one."""
     if args.only and not has_order:
-        warn_of_order(metric_names(args.only), labels)
-    names: list[str] = metric_names(args.only) if args.only else [*cmfast.metrics.SCALARS]
+        warn_of_order(parse_metric_names(args.only), labels)
+    names: list[str] = parse_metric_names(args.only) if args.only else [*cmfast.metrics.SCALARS]
     binary = next((name for name in names if is_binary((name,))), None)
     integers = len(labels) == 2 and all(isinstance(label, int | np.integer) for label in labels)
     if binary is not None and integers and list(labels) not in ([0, 1], [-1, 1]):
         each = f"; for each class ask for {binary.removesuffix('_binary')}"
         misuse(f"--only {binary}: of the labels {labels[0]} and {labels[1]} none is known to be the positive one{each}")
     return names
-
-
-class Measurement(NamedTuple):
-    """Metrics of all matrices together, which are those of groups, or a batch of any shape without groups."""
-
-    labels: list[Any]
-    by: list[str] | None
-    groups: list[tuple[Any, ...]]
-    M: np.ndarray
-    values: dict[str, Any]
-    failed: np.ndarray
-    """Status of every matrix."""
-    intervals: Intervals | None
-    clusters: list[np.ndarray] | None
-    """Matrices of the clusters of every group."""
-
-
-def _measure_all(args: argparse.Namespace, matrices: np.ndarray | None) -> Result:
-    """Compute the metrics of all matrices together."""
-    counted, clusters = _count(args, matrices)
-    M = counted.matrices
-    names = _choose_metrics(args, counted.labels, has_order=counted.has_order)
-    values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
-    failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
-    intervals = _compute_intervals(args, M, names, clusters, by_group=counted.by is not None)
-    found = Measurement(counted.labels, counted.by, counted.groups, M, values, failed, intervals, clusters)
-    content, lines = None, _lines(args, found)
-    if args.target is not None:
-        content = _content(args, found)
-        columns = content.columns or ()
-        lines = iter([_blocks.describe_rows(args, len(columns[0][1]), len(columns))])
-    return Result(_metadata(args, found) if args.json else {}, lines, content, bool(np.any(failed)))
 
 
 def _count(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[Counted, list[np.ndarray] | None]:
@@ -214,116 +177,3 @@ def _split_clusters(counted: Counted, by: list[str] | None) -> tuple[Counted, li
     total = np.stack([own.sum(0) for own in clusters])
     groups, M = (list(rows), total) if by is not None else ([], total[0])
     return counted._replace(by=by, groups=groups, matrices=M), clusters
-
-
-def _compute_intervals(
-    args: argparse.Namespace,
-    M: np.ndarray,
-    names: Sequence[str],
-    clusters: list[np.ndarray] | None,
-    *,
-    by_group: bool,
-) -> Intervals | None:
-    """Return intervals where they are requested."""
-    if not args.interval:
-        return None
-    options = {"method": args.method, "level": args.level, "undefined": args.undefined, "num_threads": args.threads}
-    if clusters is None:
-        return cast(Intervals, compute(cmfast.uncertainty.interval, M, names, **options))
-    each = [compute(cmfast.uncertainty.interval, own, names, clustered=True, **options) for own in clusters]
-    return _intervals.stack(each) if by_group else each[0]
-
-
-def _metadata(args: argparse.Namespace, found: Measurement) -> dict[str, Any]:
-    """Return the metrics of all matrices, or of every group."""
-    metadata: dict[str, Any] = {"labels": found.labels, "undefined": args.undefined}
-    how = None if found.intervals is None else _intervals.describe_method(found.intervals, found.clusters)
-    if found.by is None:
-        metadata |= {"matrices": int(np.size(found.failed)), "metrics": found.values}
-        if found.intervals is not None:
-            metadata |= {"interval": how, "ends": _intervals.select_ends(found.intervals)}
-        return metadata
-    groups: list[dict[str, Any]] = []
-    for g, (group, n) in enumerate(zip(found.groups, found.M.sum((1, 2)).tolist(), strict=True)):
-        metrics = {name: value[g] for name, value in found.values.items()}
-        groups.append({"group": single(group), "samples": n, "metrics": metrics})
-        if found.intervals is not None:
-            groups[-1]["ends"] = _intervals.select_ends(found.intervals, g)
-    metadata |= {"by": single(found.by), "groups": groups}
-    return metadata if how is None else {**metadata, "interval": how}
-
-
-def _content(args: argparse.Namespace, found: Measurement) -> Content:
-    """Return a row per group, or per matrix of a batch by its flat index."""
-    numbers = _blocks.name_numbers(found.labels, found.values)
-    if found.intervals is not None:
-        numbers |= _intervals.name_ends(found.intervals, found.labels)
-    samples = np.atleast_1d(found.M.sum(axis=(-2, -1)).ravel())
-    heads = _blocks.name_groups(found.by or ["matrix"], (_blocks.SAMPLES, *numbers))
-    keys = [range(len(samples))] if found.by is None else zip(*found.groups, strict=True)
-    columns = [(head, list(values)) for head, values in zip(heads, keys, strict=True)]
-    columns += [(name, values.tolist()) for name, values in {_blocks.SAMPLES: samples, **numbers}.items()]
-    return Content(columns=columns, metadata={"undefined": args.undefined, "labels": found.labels})
-
-
-def _lines(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
-    """Return a report of every matrix, or, if metrics were named, their numbers."""
-    head, by_group = in_head(args.undefined), found.by is not None
-    if found.intervals is not None:
-        names = [describe_group(found.by, group) for group in found.groups] if found.by is not None else None
-        n = int(np.prod(found.M.shape[:-2]))
-        several = names or [f"matrix {k}" for k in range(n)]
-        return _intervals.format_intervals(
-            found.intervals, found.clusters, found.labels, head, several if n != 1 else [""]
-        )
-    if args.only and by_group:
-        return _format_groups(found, head)
-    if args.only or np.any(found.failed) or not (by_group or found.M.ndim == 2):
-        return _format_numbers(found, head)
-    return _format_reports(args, found)
-
-
-def _format_reports(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
-    """Yield a report of every matrix."""
-    options = {"class_names": _screen.names(found.labels), "undefined": args.undefined}
-    if found.by is None:
-        yield str(compute(cmfast.metrics.report, found.M, **options))
-        return
-    for k, (group, matrix) in enumerate(zip(found.groups, found.M, strict=True)):
-        yield f"{chr(10) if k else ''}{describe_group(found.by, group)}: {matrix.sum():,} samples"
-        yield str(compute(cmfast.metrics.report, matrix, **options))
-
-
-def _format_groups(found: Measurement, head: str) -> Iterator[str]:
-    """Yield one line per group, one column per number."""
-    numbers = _blocks.name_numbers(found.labels, found.values)
-    yield head
-    keys = [_name_values(values) for values in zip(*found.groups, strict=True)]
-    heads = [_screen.shown(name) for name in found.by or ()]
-    widths = [max(map(len, (name, *texts))) for name, texts in zip(heads, keys, strict=True)]
-    first, *rest = (_pad(row, widths) for row in (heads, *zip(*keys, strict=True)))
-    yield first + "".join(f"{name:>{max(CELL, len(name) + 2)}}" for name in numbers)
-    for g, text in enumerate(rest):
-        cells = (f"{part[g]:>{max(CELL, len(name) + 2)}.4f}" for name, part in numbers.items())
-        yield text + "".join(cells)
-
-
-def _name_values(values: Sequence[Any]) -> list[str]:
-    """Return values as texts, which differ where they do."""
-    different = list(dict.fromkeys(values))
-    known = dict(zip(different, _screen.names(different), strict=True))
-    return [known[value] for value in values]
-
-
-def _pad(row: Sequence[str], widths: list[int]) -> str:
-    return "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
-
-
-def _format_numbers(found: Measurement, head: str) -> Iterator[str]:
-    """Yield one line per number; of a batch its mean, least and largest, and how many are undefined."""
-    numbers = _blocks.name_numbers(found.labels, found.values)
-    if any(part.size != 1 for part in numbers.values()):
-        summary = _blocks.Summary()
-        summary.add(numbers)
-        return summary.lines(head)
-    return format_table(head, (), {name: [f"{part[0]:.4f}"] for name, part in numbers.items()})

@@ -45,7 +45,7 @@ class _Column:
         self._told.add(dict(zip(column.labels, column.lines, strict=True)))
 
     def check(self, source: Path) -> None:
-        """Refuse what stands for no group."""
+        """Refuse texts that stand for a missing group."""
         if self._told is not None:
             self._told.check(source)
 
@@ -132,7 +132,7 @@ def _count(args: argparse.Namespace, runs: Runs) -> Counts:
     if not indices:
         raise FileError(source, "holds no samples")
     classes, axes = resolve_classes(source, written, indices)
-    declared = resolve_order(args.order, classes, orders.of_labels)
+    declared = resolve_order(args.order, classes, orders.label_order)
     labels, order = sort_labels(list(classes), declared)
     to_class = [np.argsort(order)[np.array(axis, np.int64)] for axis in axes]
     occur = [np.isin(np.arange(len(labels)), axis[list(one)]) for axis, one in zip(to_class, seen, strict=True)]
@@ -146,7 +146,7 @@ def _count(args: argparse.Namespace, runs: Runs) -> Counts:
     for k, column in enumerate(known):
         if column.names.numbers and not column.names.plain:
             column.names.numbers = not _has_equal_texts(column.names, runs, k)
-    ranks = [{value: k for k, value in enumerate(orders.of_group(k))} for k in range(len(known))]
+    ranks = [{value: k for k, value in enumerate(orders.group_order(k))} for k in range(len(known))]
     return Counts(labels, bool(declared), known, ranks, runs, to_class)
 
 

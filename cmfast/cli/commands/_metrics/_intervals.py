@@ -98,7 +98,7 @@ def format_intervals(
     undefined: str,
     names: Iterable[str],
 ) -> Iterator[str]:
-    """Yield a line for each number of each matrix, below the names of the matrices where there are several."""
+    """Yield a line for each number of each matrix; a matrix whose name is not empty begins with that."""
     drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
     of = "" if clusters is None else f", of {sum(map(len, clusters)):,} clusters"
     yield f"{found.level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"

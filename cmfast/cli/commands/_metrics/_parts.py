@@ -19,10 +19,10 @@ STATUS, CAVEATS = "status", ("status of intervals", "doubts")  # which are no na
 
 def open_parts(args: argparse.Namespace, request: Request, *, whole: bool) -> _matrix_parts.Batch | None:
     """Return the matrices that are to be measured in parts, None where files hold labels; refuse `whole` results."""
-    if not args.tasks.wanted(args.input) or sources.kind(args.input) not in _matrix_parts.KINDS:
+    if not args.tasks.are_needed(args.input) or sources.kind(args.input) not in _matrix_parts.KINDS:
         return None
     has_intervals = request.intervals is not None
-    found = _matrix_parts.batch(args, partial(request.block_bytes, args.block_mb), placed=has_intervals)
+    found = _matrix_parts.plan_parts(args, partial(request.block_bytes, args.block_mb), placed=has_intervals)
     *several, rows, columns = found.shape
     if rows != columns or found.dtype.kind not in "biuf":
         return None
@@ -39,7 +39,7 @@ def measure_parts(
 ) -> Iterator[tuple[Numbers, Measured]]:
     """Yield the numbers of every part."""
     done = 0
-    for rows in _matrix_parts.made(args, "metrics", _measure_part, batch, request):
+    for rows in _matrix_parts.compute_parts(args, "metrics", _measure_part, batch, request):
         status, *caveats = (rows.pop(key) for key in (STATUS, *CAVEATS) if key in rows)
         yield (
             {"matrix": np.arange(done, done + len(status))},
@@ -50,7 +50,7 @@ def measure_parts(
 
 def _measure_part(part: Part, request: Request, *, threads: int | None) -> bytes:
     """Return the numbers of every matrix of a part, its status, and what intervals have to warn of, as a state."""
-    M = _matrix_parts.matrices(part)
+    M = _matrix_parts.read_part(part)
     rows, status, caveats = request.measure(M, part.place, range(M.shape[-1]), threads)
     more = {} if caveats is None else dict(zip(CAVEATS, caveats, strict=True))
-    return _matrix_parts.stored(**rows, **{STATUS: status}, **more)
+    return _matrix_parts.pack_arrays(**rows, **{STATUS: status}, **more)
