@@ -202,7 +202,7 @@ class State:
         if not isinstance(text, str | bytes | bytearray):
             validate.refuse("text", "JSON in a str or bytes", type(text).__name__, TypeError)
         with _whole("text", cls):
-            found: Self = _of_facts(_parsed(text), (cls,))
+            found: Self = read_json(text, cls)
         return found
 
 
@@ -232,6 +232,16 @@ def read(file: BinaryIO, *classes: type[State]) -> Any:
     found = archive.read(file, {**HEAD, **one._STORED}, optional=one._OPTIONAL)
     texts = {name for name, kind in one._STORED.items() if kind == TEXT}
     return one._of_stored({k: _parsed(found[k].tobytes()) if k in texts else found[k] for k in found if k not in HEAD})
+
+
+def read_json(text: str | bytes | bytearray, *classes: type[State]) -> Any:
+    """Return the state that a text is, of whichever of `classes` it is."""
+    return _of_facts(_parsed(text), classes)
+
+
+def describe_damage(error: DamagedError, classes: tuple[type[State], ...]) -> str:
+    """Return what is wrong with a file or a text that should be a state of one of `classes`."""
+    return f"holds no {' or '.join(one.__name__ for one in classes)}, or is damaged: {error}"
 
 
 def _class_of(name: Any, number: Any, classes: tuple[type[State], ...]) -> type[State]:
@@ -348,8 +358,7 @@ def _whole(where: str, *classes: type[State]) -> Iterator[None]:
     try:
         yield
     except DamagedError as error:
-        names = " or ".join(one.__name__ for one in classes)
-        validate.fail(f"{where} holds no {names}, or is damaged: {error}")
+        validate.fail(f"{where} {describe_damage(error, classes)}")
 
 
 def _name(path: Any) -> str:

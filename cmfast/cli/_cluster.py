@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,14 +23,15 @@ from cmfast._core.identity import identity, refusal
 from cmfast._files import sources, tables
 from cmfast._files.output import FileError, make_folder, replacing
 from cmfast._files.sources import Source
-from cmfast.cli._options import Parser, UsageError, bar, misuse, natural_number
+from cmfast.cli._calls import tick
+from cmfast.cli._parser import Parser, UsageError, misuse
+from cmfast.cli._values import natural_number
 
 LOCAL = re.compile(r"local(?::(\d+))?")
 ADDRESS = re.compile(r"\w+://.+")
 STATES = re.compile(r"[a-z]+-[0-9a-f]{32}\.npz")
 PATIENCE = "30s"  # with a scheduler that does not answer
 
-Run = Callable[[argparse.Namespace], int]
 Task = Callable[..., bytes]
 
 
@@ -48,7 +49,7 @@ class Part(NamedTuple):
         return str(self.sources[0]) if self.rows is None else f"{self.sources[0]}, rows from {self.rows[0]:,}"
 
 
-def cluster_options(parser: Parser) -> None:
+def add_cluster(parser: Parser) -> None:
     """Add where tasks run, and where what they have made is kept."""
     what = "count folders, globs and URLs by Dask: at tcp://..., where a scheduler listens, or in N processes here"
     parser.add_argument("--scheduler", type=scheduler, metavar="ADDRESS|local[:N]", help=what)
@@ -67,15 +68,10 @@ def scheduler(text: str) -> str | int | None:
     return text
 
 
-def in_parts(run: Run) -> Run:
-    """Give a command the option of tasks, which are forgotten when it ends, and the states of which it ends well."""
-
-    @wraps(run)
-    def called(args: argparse.Namespace) -> int:
-        with Tasks(args) as args.tasks:
-            return run(args)
-
-    return called
+def start_tasks(args: argparse.Namespace) -> "Tasks":
+    """Return the tasks of a command, which end with it; their states are removed when it has written its result."""
+    tasks: Tasks = args.stack.enter_context(Tasks(args))
+    return tasks
 
 
 class Tasks:
@@ -101,7 +97,7 @@ class Tasks:
                 with suppress(OSError):  # states to go on from, or what somebody else keeps there
                     self._folder.rmdir()
 
-    def wanted(self, *named: Source) -> bool:
+    def are_needed(self, *named: Source) -> bool:
         """Whether the command is to count in parts."""
         return (self._args.scheduler, self._args.state) != (None, None) or any(map(sources.is_several, named))
 
@@ -112,12 +108,12 @@ class Tasks:
         done = len(parts) - len(missing)
         if done and not self._args.quiet:
             sys.stderr.write(f"cmfast: {kind} of {done:,} of {len(parts):,} parts are there already\n")
-        tick = bar(self._args, f"{self._args.command}, {kind}", "parts") or (lambda done, total: None)
+        show = tick(self._args, f"{self._args.command}, {kind}", "parts")
         for k, data in self.each(task, [parts[k] for k in missing], *given):
             with replacing(paths[missing[k]]) as file:
                 file.write(data)
             done += 1
-            tick(done, len(parts))
+            show(done, len(parts))
         return paths
 
     def state(self, kind: str, parts: Sequence[Part], given: tuple[Any, ...], make: Callable[[], bytes]) -> Path:
@@ -138,7 +134,7 @@ class Tasks:
         threads = self._args.threads
         if threads is None and self._args.scheduler is not None:
             threads = 1  # as many tasks run at a time as there are cores
-        yield from self._map(partial(_called, task=task, given=given, threads=threads, made_by=identity()), parts)
+        yield from self._map(partial(run_task, task=task, given=given, threads=threads, made_by=identity()), parts)
 
     def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
         if self._folder is None:
@@ -191,7 +187,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
         except (OSError, ValueError) as error:
             misuse(f"--scheduler {where}: {str(error).partition(chr(10))[0] or type(error).__name__}")
 
-        def on_cluster(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        def submit(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
             futures = client.map(task, parts, pure=False)
             rest = {future.key: (k, future) for k, future in enumerate(futures)}
             done = distributed.as_completed(futures, loop=client.loop, with_results=True)
@@ -208,7 +204,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
             finally:
                 client.cancel([future for _, future in rest.values()])
 
-        yield on_cluster
+        yield submit
 
 
 @contextmanager
@@ -235,7 +231,7 @@ def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[in
         yield k, result
 
 
-def _called(
+def run_task(
     part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None, made_by: str
 ) -> tuple[Exception | None, Any]:
     """Call a task; what is wrong with its files, or with their values, comes back as an error that names them.

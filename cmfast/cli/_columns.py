@@ -2,57 +2,81 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
-from cmfast.cli._counting import Orders, in_order
-from cmfast.cli._options import bar
+from cmfast.cli._calls import tick
+from cmfast.cli._labels import collect_texts, encode_labels
+from cmfast.cli._ordering import Orders, resolve_order, sort_labels
 
 
-def in_names(values: list[Any], known: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """Return what values are called, and themselves, in order."""
-    names, order = in_order(values, known)
+class LabelTable(NamedTuple):
+    """Labels of every row by columns, as indices of classes, and further columns by their own values."""
+
+    labels: list[Any]
+    """The classes in order."""
+    codes: list[np.ndarray]
+    """The class of every row, for each column of labels."""
+    others: list[tuple[list[Any], np.ndarray]]
+    """Of every further column its values in order, and that of each row."""
+    has_order: bool
+    """Whether --order or the file says how the classes are ordered."""
+
+
+def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:
+    """Read the truth and predictions, which share their classes, and other columns; the file is read once."""
+    n = len(labels)
+    values, codes, orders = _read_codes(args, (*labels, *others), n)
+    classes = list(dict.fromkeys(label for own in values[:n] for label in own))
+    known = resolve_order(getattr(args, "order", None), classes, orders.label_order)
+    names, order = _sort(classes, known)
+    ranked = [_rank(own, order, code) for own, code in zip(values[:n], codes[:n], strict=True)]
+    rest = []
+    for k, (own, code) in enumerate(zip(values[n:], codes[n:], strict=True)):
+        group, group_order = _sort(list(dict.fromkeys(own)), orders.group_order(k))
+        rest.append((group, _rank(own, group_order, code)))
+    return LabelTable(names, ranked, rest, bool(known))
+
+
+def _sort(values: list[Any], known: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """Return the names of values, and themselves, in order."""
+    names, order = sort_labels(values, known)
     return names, [values[k] for k in order]
 
 
-def ranked(values: list[Any], order: list[Any], codes: np.ndarray) -> np.ndarray:
-    """Return codes of values as places in `order`."""
-    places = {value: k for k, value in enumerate(order)}
-    ranked: np.ndarray = np.array([places[value] for value in values], np.int32)[codes]
+def _rank(values: list[Any], order: list[Any], codes: np.ndarray) -> np.ndarray:
+    """Return codes of values as indices of `order`."""
+    indices = {value: k for k, value in enumerate(order)}
+    ranked: np.ndarray = np.array([indices[value] for value in values], np.int32)[codes]
     return ranked
 
 
-def read(args: argparse.Namespace, wanted: Sequence[str], n_labels: int) -> tuple[list[list[Any]], np.ndarray, Orders]:
-    """Return the different values of every column, which of them every row has, and what orders the file declares.
+def _read_codes(
+    args: argparse.Namespace, wanted: Sequence[str], n_labels: int
+) -> tuple[list[list[Any]], np.ndarray, Orders]:
+    """Return the distinct values of every column, the index of every row's, and the orders that the file declares.
 
     The first of the `wanted` columns are `n_labels` of labels: the truth and predictions.
     """
     known: list[dict[Any, int]] = [{} for _ in wanted]
-    lines: list[dict[str, int]] = [{} for _ in wanted]
+    written: list[dict[str, int]] = []
     parts = [np.empty((len(wanted), 0), np.int32)]
-    of_csv, orders = False, Orders(args.input, n_labels=n_labels)
-    tick = bar(args, args.command) or (lambda done, total: None)
-    for block in tables.iter_columns(args.input, tuple(wanted), header=args.header, tick=tick):
-        ids = []
+    orders = Orders(args.input, n_labels=n_labels)
+    for block in tables.iter_columns(args.input, tuple(wanted), header=args.header, tick=tick(args, args.command)):
         orders.add(block)
-        for column, places, first in zip(block, known, lines, strict=True):
-            of_csv = of_csv or column.lines is not None
-            for text, line in zip(column.labels, column.lines or (), strict=False):
-                first.setdefault(text, line)
-            own = [places.setdefault(label, len(places)) for label in column.labels]
-            ids.append(np.array(own, np.int32)[column.codes])
-        parts.append(np.stack(ids))
+        written = collect_texts(block, written)
+        ids = [encode_labels(column, indices) for column, indices in zip(block, known, strict=True)]
+        parts.append(np.stack(ids).astype(np.int32))
     codes = np.concatenate(parts, axis=1)
     if not codes.shape[1]:
         raise FileError(args.input, "holds no samples")
-    if of_csv:
-        y, *others = lines[:n_labels]
-        truths, guesses = texts.labels(
-            args.input, y, {text: line for one in reversed(others) for text, line in one.items()}
-        )
-        said = [truths, *(guesses for _ in others), *(texts.groups(args.input, own) for own in lines[n_labels:])]
-        return [[means[text] for text in own] for means, own in zip(said, known, strict=True)], codes, orders
-    return [list(own) for own in known], codes, orders
+    if not written:
+        return [list(own) for own in known], codes, orders
+    y, *others = written[:n_labels]
+    predicted = {text: line for one in reversed(others) for text, line in one.items()}
+    truths, guesses = texts.labels(args.input, y, predicted)
+    said = [truths, *(guesses for _ in others), *(texts.groups(args.input, own) for own in written[n_labels:])]
+    return [[means[text] for text in own] for means, own in zip(said, known, strict=True)], codes, orders

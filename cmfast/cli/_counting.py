@@ -1,75 +1,70 @@
-"""Confusion matrices of a table of labels, of one kind or another, read in blocks."""
+"""Confusion matrices of labels, of one kind or another, read in blocks; here, or by a task for each part of them."""
 
 import argparse
-import os
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 import cmfast
-from cmfast._core import labels as _labels
-from cmfast._files import points, tables, texts
+from cmfast._files import points, texts
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source, reached
+from cmfast.cli._calls import compute, tick
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
-from cmfast.cli._options import bar, compute, misuse, sources
+from cmfast.cli._labels import (
+    LabelColumns,
+    check_memory,
+    collect_texts,
+    encode_groups,
+    encode_labels,
+    resolve_classes,
+    warn_of_disjoint_labels,
+)
+from cmfast.cli._options import find_label_files
+from cmfast.cli._ordering import Orders, resolve_order, sort_labels
 from cmfast.cli._stored import read_counts
 from cmfast.confusion_counts._axis import FOUND, ORDERED, Axis
 from cmfast.confusion_counts._held import Held, parts_of
 from cmfast.confusion_counts._keys import Keys
-from cmfast.metrics._evaluate import needs
 
 PART = 1 << 24  # labels of arrays that are counted by one task
 
 
-class Orders:
-    """The orders of categories that a file declares: of the labels, which several columns have, and of others."""
+class Counted(NamedTuple):
+    """A confusion matrix, or one for each group of the columns `by`."""
 
-    def __init__(self, source: Source, n_labels: int, known: dict[int, tuple[Any, ...]] | None = None) -> None:
-        self._source, self._n_labels = source, n_labels
-        self._known = known or {}
-
-    def add(self, columns: list[tables.Column]) -> None:
-        """Take what the columns of a block declare; orders must not contradict each other."""
-        for k, column in enumerate(columns):
-            place = max(k - self._n_labels, -1)  # of all labels together, of every other column by itself
-            known = self._known.get(place, ())
-            if not column.order or column.order == known:
-                continue
-            try:
-                self._known[place] = _labels.agreed("labels", known, column.order)
-            except ValueError as error:
-                raise FileError(str(self._source), str(error)) from None
-
-    @property
-    def of_labels(self) -> tuple[Any, ...]:
-        """Labels in their order, empty where none is declared."""
-        return self._known.get(-1, ())
-
-    def of_group(self, k: int) -> tuple[Any, ...]:
-        """Return the values of the column `k` behind those of labels in their order."""
-        return self._known.get(k, ())
+    labels: list[Any]
+    by: list[str] | None
+    groups: list[tuple[Any, ...]]
+    """A value of every column; without columns one empty group."""
+    matrices: np.ndarray
+    """Of every group (G, C, C)."""
+    has_order: bool
+    """Whether --order or the file says how the classes are ordered."""
 
 
-def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], np.ndarray]:
-    """Return labels, groups (a value of every column --by) and a matrix for each; files are read once, in blocks."""
-    named = sources(args)
-    found = _together(args, named) if args.tasks.wanted(*named) else _gathered(args, cast("list[Path]", named))
+def count(args: argparse.Namespace, by: list[str] | None) -> Counted:
+    """Count the labels of every group; files are read once, in blocks."""
+    named = find_label_files(args)
+    columns = LabelColumns.requested(args, by)
+    if args.tasks.are_needed(*named):
+        found = _count_parts(args, named, columns)
+    else:
+        found = _count_blocks(cast("list[Path]", named), columns, args.threads, tick(args, args.command))
     labels, groups, total, orders = found
     if not labels:
         raise FileError(str(named[0]), "holds no samples")
-    warn_of_strangers(total)
-    args.has_order = bool(orders.of_labels)
-    names, label_order = in_order(labels, wanted_order(args, labels, orders.of_labels))
-    group_names, group_order = _groups_in_order(groups, orders)
-    return names, group_names, total[np.ix_(group_order, label_order, label_order)]
+    warn_of_disjoint_labels(total)
+    known = resolve_order(args.order, labels, orders.label_order)
+    names, label_order = sort_labels(labels, known)
+    group_names, group_order = _sort_groups(groups, orders)
+    return Counted(names, by, group_names, total[np.ix_(group_order, label_order, label_order)], bool(known))
 
 
-class Found(NamedTuple):
-    """Labels and groups, none of them twice, with a matrix for every group, and the orders that files declare."""
+class _Found(NamedTuple):
+    """Distinct labels and groups, a matrix for every group, and the orders that files declare."""
 
     labels: list[Any]
     groups: list[tuple[Any, ...]]
@@ -77,82 +72,93 @@ class Found(NamedTuple):
     orders: Orders
 
 
-def _gathered(args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, int] | None = None) -> Found:
-    """Return what a table holds, or files of labels; nothing at all where there are no samples."""
+def _count_blocks(
+    paths: Sequence[Path],
+    columns: LabelColumns,
+    threads: int | None,
+    tick: points.Tick,
+    rows: tuple[int, int] | None = None,
+) -> _Found:
+    """Count a table, or files of labels; the result is empty where there are no samples."""
     total = np.zeros((0, 0, 0), np.int64)
-    places: dict[Any, int] = {}
+    indices: dict[Any, int] = {}
     groups: dict[tuple[Any, ...], int] = {}
-    written: list[dict[str, int]] = []  # of csv: the texts of every column, and the line of each
-    source = paths[0]
-    orders = Orders(source, n_labels=2)
-    for y_true, y_pred, *others in blocks(args, paths, rows):
-        n = len(y_true.codes)
-        if n == 0:
-            continue
-        orders.add([y_true, y_pred, *others])
-        written = texts_of([y_true, y_pred, *others], written)
-        found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
-        ids = [places_of(column, found) for column in (y_true, y_pred)]
-        names, codes = groups_of(others, n)
-        where = [places.setdefault(label, len(places)) for label in found]
+    written: list[dict[str, int]] = []
+    orders = Orders(paths[0], n_labels=2)
+    for block in columns.blocks(paths, tick, rows):
+        y_true, y_pred, *others = block
+        orders.add(block)
+        written = collect_texts(block, written)
+        found: dict[Any, int] = {}  # indices in this block, which may hold few of all classes
+        ids = [encode_labels(column, found) for column in (y_true, y_pred)]
+        names, codes = encode_groups(others, len(y_true.codes))
+        where = [indices.setdefault(label, len(indices)) for label in found]
         which = [groups.setdefault(name, len(groups)) for name in names]
-        check_room(source, len(groups), len(places))
-        options = {
-            "n_classes": len(found),
-            "groups": codes,
-            "n_groups": len(which),
-            "num_threads": args.threads,
-        }
+        check_memory(paths[0], len(groups), len(indices))
+        options = {"n_classes": len(found), "groups": codes, "n_groups": len(which), "num_threads": threads}
         part = compute(cmfast.confusion_matrix, *ids, **options)
-        more, new = len(groups) - len(total), len(places) - total.shape[1]
+        more, new = len(groups) - len(total), len(indices) - total.shape[1]
         if more or new:
             total = np.pad(total, ((0, more), (0, new), (0, new)))
         total[np.ix_(which, where, where)] += part
     if written:
-        places, groups, total = _read(source, written, places, groups, total)
-    return Found(list(places), list(groups), total, orders)
+        indices, groups, total = _merge_texts(paths[0], written, indices, groups, total)
+    return _Found(list(indices), list(groups), total, orders)
 
 
-def _together(args: argparse.Namespace, named: Sequence[Source]) -> Found:
-    """Return what tables or files of labels hold together, each counted by a task of its own."""
-    if args.labels is None:
-        parts = parts_of_tables(named[0])
-        options = {name: getattr(args, name) for name in ("true", "pred", "by", "header")}
-    else:
+def _merge_texts(
+    source: Path,
+    written: list[dict[str, int]],
+    indices: dict[Any, int],
+    groups: dict[tuple[Any, ...], int],
+    total: np.ndarray,
+) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
+    """Return labels, groups and counts by the values of the texts of a csv file; equal values are merged."""
+    labels, axes = resolve_classes(source, written, indices)
+    columns = [texts.groups(source, lines) for lines in written[2:]]
+    values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
+    named = {group: k for k, group in enumerate(dict.fromkeys(values))}
+    out = np.zeros((len(named), len(labels), len(labels)), np.int64)
+    np.add.at(out, np.ix_([named[group] for group in values], *axes), total)
+    return labels, named, out
+
+
+def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: LabelColumns) -> _Found:
+    """Count tables or files of labels by a task for each part."""
+    if columns.are_files:
         parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, PART))
-        options = {"by": args.by}
+    else:
+        parts = parts_of_tables(named[0])
     total = cmfast.ConfusionCounts()
-    for part, path in zip(parts, args.tasks.states("labels", _part_counted, parts, options), strict=True):
+    for part, path in zip(parts, args.tasks.states("labels", _count_part, parts, columns), strict=True):
         counts = read_counts(path, cmfast.ConfusionCounts)
         try:
             total += counts
         except (TypeError, ValueError) as error:
             raise FileError(str(part), str(error)) from error
-    return _found(total, named[0])
+    return _from_counts(total, named[0])
 
 
-def _part_counted(part: Part, options: dict[str, Any], *, threads: int | None) -> bytes:
+def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> bytes:
     """Return the counts of a table, or of some rows of labels, as a state."""
-    files = {"labels": None if "true" in options else ""}
-    args = argparse.Namespace(**files, **options, threads=threads, quiet=True, command="")
     with reached(part.sources) as paths:
-        found = _gathered(args, paths, part.rows)
-        return _state(found, options["by"]).to_bytes()
+        found = _count_blocks(paths, columns, threads, lambda done, total: None, part.rows)
+        return _to_counts(found, columns.names[2:]).to_bytes()
 
 
-def _state(found: Found, by: list[str] | None) -> cmfast.ConfusionCounts:
-    """Return what was found as counts that know their labels and groups."""
-    axis = _axis(found.labels, found.orders.of_labels)
-    places = [axis.places[label] for label in found.labels]
+def _to_counts(found: _Found, by: Sequence[str]) -> cmfast.ConfusionCounts:
+    """Return counts that know their labels and groups."""
+    axis = _axis(found.labels, found.orders.label_order)
+    indices = [axis.places[label] for label in found.labels]
     M = np.zeros((len(found.groups), len(axis.labels), len(axis.labels)), np.int64)
-    M[np.ix_(range(len(M)), places, places)] = found.total
+    M[np.ix_(range(len(M)), indices, indices)] = found.total
     if not found.labels:
         return cmfast.ConfusionCounts()
-    if by is None:
+    if not by:
         held = Held(axis, None, M[0])
     else:
         columns = list(zip(*found.groups, strict=True))
-        axes = tuple(_axis(dict.fromkeys(column), found.orders.of_group(k)) for k, column in enumerate(columns))
+        axes = tuple(_axis(dict.fromkeys(column), found.orders.group_order(k)) for k, column in enumerate(columns))
         rows = np.array([[one.places[label] for label in column] for one, column in zip(axes, columns, strict=True)]).T
         order = np.lexsort(rows.T[::-1])
         held = Held(axis, Keys(tuple(by), axes, rows[order]), M[order])
@@ -160,12 +166,12 @@ def _state(found: Found, by: list[str] | None) -> cmfast.ConfusionCounts:
 
 
 def _axis(labels: Iterable[Any], known: tuple[Any, ...]) -> Axis:
-    """Return labels in the order that a file declares, others behind those, sorted."""
+    """Return labels in the order that a file declares, others after those, sorted."""
     return Axis((*known, *sorted(set(labels) - set(known))), ORDERED if known else FOUND)
 
 
-def _found(counts: cmfast.ConfusionCounts[Any], source: Source) -> Found:
-    """Return what counts hold; labels that are declared and do not occur are none."""
+def _from_counts(counts: cmfast.ConfusionCounts[Any], source: Source) -> _Found:
+    """Return the labels, groups and matrices of counts, without labels that are declared and do not occur."""
     held = counts._held
     M: Any = held.whole()
     M = M.reshape(-1, *held.shape()[-2:])
@@ -179,212 +185,18 @@ def _found(counts: cmfast.ConfusionCounts[Any], source: Source) -> Found:
         groups = [name if len(held.keys.names) > 1 else (name,) for name in held.keys.labels]
         axes |= dict(enumerate(held.keys.axes))
     known = {k: axis.labels for k, axis in axes.items() if axis.source == ORDERED}
-    return Found(labels, groups, M[:, occur][:, :, occur], Orders(source, 2, known))
+    return _Found(labels, groups, M[:, occur][:, :, occur], Orders(source, 2, known))
 
 
-def blocks(
-    args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, int] | None = None
-) -> Iterator[list[tables.Column]]:
-    """Yield truth, prediction and, where --by is given, groups, in blocks."""
-    tick = bar(args, args.command) or (lambda done, total: None)
-    if args.labels is not None:
-        return points.iter_labels(paths, tick=tick, rows=rows)
-    wanted = (args.true, args.pred, *(args.by or ()))
-    return tables.iter_columns(paths[0], wanted, header=args.header, tick=tick)
-
-
-def texts_of(columns: list[tables.Column], before: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Return the texts of every column with the line where each stands first; none of a file that is no csv.
-
-    Those of a block, and what was known before it.
-    """
-    if columns[0].lines is None:
-        return []
-    new = [dict(zip(column.labels, column.lines or (), strict=True)) for column in columns]
-    return [one | old for one, old in zip(new, before or [{} for _ in new], strict=True)]
-
-
-def _read(
-    source: Path,
-    written: list[dict[str, int]],
-    places: dict[Any, int],
-    groups: dict[tuple[Any, ...], int],
-    total: np.ndarray,
-) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
-    """Return labels, groups and counts by what the texts of a csv file stand for, of which some may be the same."""
-    labels, axes = classes_of(source, written, places)
-    columns = [texts.groups(source, lines) for lines in written[2:]]
-    values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
-    named = {group: k for k, group in enumerate(dict.fromkeys(values))}
-    out = np.zeros((len(named), len(labels), len(labels)), np.int64)
-    np.add.at(out, np.ix_([named[group] for group in values], *axes), total)
-    return labels, named, out
-
-
-def classes_of(
-    source: Path, written: list[dict[str, int]], places: dict[Any, int]
-) -> tuple[dict[Any, int], list[list[int]]]:
-    """Return labels, and which of them stands at each place of truth and prediction."""
-    if not written:
-        return places, [list(range(len(places)))] * 2
-    y_true, y_pred = texts.labels(source, written[0], written[1])
-    labels = {label: k for k, label in enumerate(dict.fromkeys([*y_true.values(), *y_pred.values()]))}
-    # The counts of a text that truth or prediction lacks are 0, and may go anywhere.
-    return labels, [[labels[known[text]] if text in known else 0 for text in places] for known in (y_true, y_pred)]
-
-
-def warn_of_strangers(total: np.ndarray) -> None:
-    """Warn where no label is both a truth and a prediction, of several each: nothing can be right."""
-    occurs = [total.any(axis=axes) for axes in ((0, 2), (0, 1))]
-    if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
-        numbers = " and ".join(str(int(found.sum())) for found in occurs)
-        what = f"truth and prediction have no label in common, of {numbers}; are they of the same classes?"
-        warnings.warn(what, cmfast.DiagnosticWarning, stacklevel=2)
-
-
-def groups_of(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]], np.ndarray]:
-    """Return what the groups of `n` rows are called, by a value of every column, and the group of each row."""
-    if not columns:
-        return [()], np.zeros(n, np.int64)
-    sizes = [len(column.labels) for column in columns]
-    found, codes = columns[0].labels, columns[0].codes
-    if len(columns) == 1:
-        return [(label,) for label in found], codes
-    numbers, codes = np.unique(np.ravel_multi_index([c.codes for c in columns], sizes), return_inverse=True)
-    places = np.unravel_index(numbers, sizes)
-    values = ([c.labels[k] for k in at.tolist()] for c, at in zip(columns, places, strict=True))
-    return list(zip(*values, strict=True)), codes
-
-
-def _groups_in_order(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """Return groups sorted by their columns, and where each stood."""
+def _sort_groups(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Return groups sorted by their columns, and the index that each had."""
     named: list[list[Any]] = []
     ranked: list[list[int]] = []
     for k, column in enumerate(zip(*groups, strict=True)):
         values = list(dict.fromkeys(column))
-        names, order = in_order(values, orders.of_group(k))
+        names, order = sort_labels(values, orders.group_order(k))
         rank = {values[k]: place for place, k in enumerate(order)}
         ranked.append([rank[value] for value in column])
         named.append([names[place] for place in ranked[-1]])
     order = sorted(range(len(groups)), key=lambda g: [ranks[g] for ranks in ranked])
     return [tuple(names[g] for names in named) for g in order], order
-
-
-def places_of(column: tables.Column, found: dict[Any, int]) -> np.ndarray:
-    """Return the place in `found` of every row's label; what is new is added to it."""
-    ids: np.ndarray = np.array([found.setdefault(label, len(found)) for label in column.labels], np.int64)[column.codes]
-    return ids
-
-
-def check_room(path: Source, n_matrices: int, n_classes: int) -> None:
-    """Refuse a matrix that this machine cannot hold, before the system ends the process for trying."""
-    if 8 * n_matrices * n_classes**2 > _memory():
-        matrices = "a matrix" if n_matrices == 1 else f"{n_matrices:,} matrices"
-        raise FileError(
-            str(path), f"holds {n_classes:,} classes, too many for {matrices} in memory; are these the labels?"
-        )
-
-
-def _memory() -> int:
-    """Return the bytes of this machine's memory."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 40  # not told: the allocation will
-
-
-def in_order(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any], list[int]]:
-    """Return labels in order, and where each stood: those that are `known` in that order, behind them others, sorted.
-
-    They are integers where one type of 64 bits holds them all, else strings.
-    """
-    names, order = _sorted(labels)
-    places = {label: k for k, label in enumerate(known)}
-    ranks = [places.get(labels[k], len(places)) for k in order]
-    turned = sorted(range(len(order)), key=ranks.__getitem__)
-    return [names[k] for k in turned], [order[k] for k in turned]
-
-
-def wanted_order(args: argparse.Namespace, labels: Iterable[Any], declared: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the labels in the order that --order gives, which has to have all of them; else as they are declared."""
-    if getattr(args, "order", None) is None:
-        return declared
-    twice = [name for k, name in enumerate(args.order) if name in args.order[:k]]
-    if twice:
-        misuse(f"--order: {twice[0]!r} is there twice")
-    named = {str(label): label for label in labels}
-    lacking = [name for name in named if name not in args.order]
-    if lacking:
-        also = f", and {len(lacking) - 1} others" if len(lacking) > 1 else ""
-        misuse(f"--order: name all classes; it lacks {lacking[0]!r}{also}")
-    return tuple(named[name] for name in args.order if name in named)
-
-
-def warn_of_order(args: argparse.Namespace, names: Iterable[str], labels: Sequence[Any]) -> None:
-    """Warn where metrics that were named depend on the order of text, which neither --order nor the file gives."""
-    ordered = [name for name in names if needs(name)]
-    if ordered and args.order is None and not getattr(args, "has_order", True) and _labels.are_unordered_text(labels):
-        verb = "depends" if len(ordered) == 1 else "depend"
-        what = f"{', '.join(ordered)} {verb} on the order of the classes, which are text and were sorted alphabetically"
-        warnings.warn(f"{what}; give it by --order", cmfast.DiagnosticWarning, stacklevel=2)
-
-
-class Names:
-    """What the values of a column are called in order: integers where one type of 64 bits holds them all, else strings.
-
-    They may come part by part.
-    """
-
-    def __init__(self) -> None:
-        self._strings = False
-        self.numbers = True
-        """Whether strings are integers, as far as is known, which are sorted as such."""
-        self.plain = True
-        """Whether these are written in one way alone, not as 01 and 1."""
-        self._least: Any = None
-        self._most: Any = None
-
-    def add(self, values: Iterable[Any]) -> None:
-        """Take in values of one kind."""
-        for value in values:
-            if isinstance(value, str):
-                self._strings = True
-                self.numbers = self.numbers and texts.is_integer(value) and len(value) <= texts.DIGITS
-                if not self.numbers:
-                    continue
-                self.plain = self.plain and str(int(value)) == value
-            number = self.key(value)
-            self._least = number if self._least is None else min(self._least, number)
-            self._most = number if self._most is None else max(self._most, number)
-
-    def key(self, value: Any) -> Any:
-        """Return what stands for a value where it is sorted."""
-        return int(value) if self._strings and self.numbers else value
-
-    def name(self, value: Any) -> Any:
-        """Return what a value is called, when all are known."""
-        return self.key(value) if self.fit else str(value)
-
-    @property
-    def fit(self) -> bool:
-        """Whether all are numbers that one type holds."""
-        if self._strings and not self.numbers:
-            return False
-        least, most = self._least, self._most
-        return bool((least >= 0 or most < 1 << 63) and least >= -(1 << 63) and most < 1 << 64)
-
-    @property
-    def dtype(self) -> Any:
-        """The type of an array of names."""
-        if not self.fit:
-            return object
-        return np.uint64 if isinstance(self._most, int) and self._most >= 1 << 63 else None
-
-
-def _sorted(labels: list[Any]) -> tuple[list[Any], list[int]]:
-    names = Names()
-    names.add(labels)
-    # "01" and "1" stay two strings.
-    names.numbers = names.numbers and (names.plain or len(set(map(names.key, labels))) == len(labels))
-    order = sorted(range(len(labels)), key=lambda k: names.key(labels[k]))
-    return [names.name(labels[k]) for k in order], order

@@ -9,95 +9,18 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
-from types import ModuleType
-from typing import NamedTuple, NoReturn
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from typing import NoReturn
 
 import cmfast
-from cmfast._core import compiling
+from cmfast._core import compiling, wording
 from cmfast._files.output import FileError, reason
-from cmfast.cli import (
-    _balance,
-    _compare,
-    _conformal,
-    _confusion,
-    _demo,
-    _gcm,
-    _info,
-    _ipf,
-    _merge,
-    _metrics,
-    _normalize,
-    _rake,
-    _report,
-    _reproduce,
-    _resample,
-    _screen,
-    _warmup,
-)
-from cmfast.cli._options import Parser, UsageError, worded
-
-
-class Command(NamedTuple):
-    """What a command is, in a line, and how it is called."""
-
-    module: ModuleType
-    summary: str
-    example: str
-
-
-COMMANDS = {
-    "demo": Command(_demo, "the whole story on real data: a report, numbers and matrices", "--out cmfast-demo"),
-    "report": Command(
-        _report,
-        "a page on one model or two: matrices, metrics, differences, groups, all with intervals",
-        "t.parquet --true label --pred new --pred old --by site -o report.html",
-    ),
-    "confusion": Command(
-        _confusion, "count a confusion matrix from a table of labels", "t.csv --true label --pred new"
-    ),
-    "metrics": Command(
-        _metrics, "metrics of a table of labels, or of a file of matrices", "t.csv --true label --pred new --interval"
-    ),
-    "compare": Command(
-        _compare,
-        "two classifiers on the same samples: differences, how sure they are, which is higher",
-        "t.csv --true label --pred new --pred old",
-    ),
-    "normalize": Command(
-        _normalize, "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
-    ),
-    "resample": Command(
-        _resample, "draw a file of confusion matrices again", "matrices.npy -o replicates.npy --replicates 2000"
-    ),
-    "ipf": Command(
-        _ipf,
-        "a table scaled to margins over any of its axes",
-        "table.npy --margin 0,1:rows.npy --margin 2:depth.npy -o out.npy",
-    ),
-    "rake": Command(
-        _rake,
-        "weights of records that add up to known totals",
-        "microdata.parquet --targets totals.csv --weights w -o weights.parquet",
-    ),
-    "balance": Command(
-        _balance,
-        "weights of the bins of a contact map, with which all rows have the same sum",
-        "map.mcool::resolutions/10000 -o map.mcool",
-    ),
-    "merge": Command(_merge, "add up counts of parts", "monday.json tuesday.json -o both.json"),
-    "gcm": Command(_gcm, "geometric confusion matrix of embeddings", "X.npy --labels y.npy --pred p.npy"),
-    "conformal": Command(
-        _conformal,
-        "conformal sets of a file of probabilities, and which classes share them",
-        "new.npy --calibration known.npy --calibration-labels y.npy --alpha 0.1",
-    ),
-    "reproduce": Command(
-        _reproduce, "the papers that the library stands on, computed again: what holds, what fails", "glossary --quick"
-    ),
-    "info": Command(_info, "versions, threads, cache folder, GPU: what a bug report needs", ""),
-    "warmup": Command(_warmup, "compile now what first calls would compile", ""),
-}
+from cmfast.cli import _screen
+from cmfast.cli._parser import Parser, UsageError
+from cmfast.cli._result import deliver
+from cmfast.cli._wording import CommandWording
+from cmfast.cli.commands import COMMANDS, load
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -130,16 +53,15 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as done:  # --help and --version have been printed
         return int(done.code or 0)
     quiet = compiling.silence() if getattr(args, "quiet", False) else nullcontext()
-    with _Signals(), quiet, warnings.catch_warnings(record=True) as caught:
+    with _Signals(), quiet, wording.using(CommandWording(args.flags)), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cmfast.FailureWarning)
         warnings.simplefilter("always", cmfast.DiagnosticWarning)
         try:
-            return int(args.run(args))
-        except UsageError as error:
-            raise UsageError(worded(str(error), vars(args))) from error
+            with ExitStack() as args.stack:
+                return deliver(args, args.run(args))
         finally:
             for message in dict.fromkeys(str(w.message) for w in caught):
-                _say(f"warning: {worded(message, vars(args))}")
+                _say(f"warning: {message}")
 
 
 def overview() -> str:
@@ -154,12 +76,18 @@ def _parser() -> Parser:
     parser = Parser(prog="cmfast", description="Confusion matrices, fast and exact.")
     parser.add_argument("--version", action="version", version=f"cmfast {cmfast.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, (module, summary, _) in COMMANDS.items():
+    for name, (summary, _) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        command.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
-        command.set_defaults(run=module.run, command=name)
-        module.add_options(command)
+        command.prepare = partial(_prepare, name)
     return parser
+
+
+def _prepare(name: str, parser: Parser) -> None:
+    """Give the parser of a command its options."""
+    module = load(name)
+    parser.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
+    module.add_options(parser)
+    parser.set_defaults(run=module.run, command=name, flags=parser.flags, target=None)
 
 
 def _say(text: str) -> None:

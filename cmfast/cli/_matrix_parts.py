@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     parts: list[Part]
 
 
-def batch(args: argparse.Namespace, block_bytes: Callable[[int], int], *, placed: bool = False) -> Batch:
+def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, placed: bool = False) -> Batch:
     """Return the matrices of a source, files one after another; a file of one matrix is a batch of one.
 
     `block_bytes` tells for a number of columns how large a part should be; `placed` has parts know where they stand.
@@ -39,12 +39,12 @@ def batch(args: argparse.Namespace, block_bytes: Callable[[int], int], *, placed
     if len(files) == 1 and len(first) == 2:
         return Batch(first, dtype, [Part((files[0],))])
     for one, (shape, kind, _) in zip(files, known, strict=True):
-        if (_batched(shape)[1:], kind) != (_batched(first)[1:], dtype):
-            raise FileError(str(one), f"holds {_described(shape, kind)}, but {files[0]} {_described(first, dtype)}")
+        if (_batch_shape(shape)[1:], kind) != (_batch_shape(first)[1:], dtype):
+            raise FileError(str(one), f"holds {_describe(shape, kind)}, but {files[0]} {_describe(first, dtype)}")
     parts: list[Part] = []
     end = 0
     for one, (shape, _, chunk) in zip(files, known, strict=True):
-        number = math.prod(_batched(shape)[:-2])
+        number = math.prod(_batch_shape(shape)[:-2])
         end += number
         place = end - number if placed else 0
         if not isinstance(one, Path) or len(shape) == 2:
@@ -57,15 +57,15 @@ def batch(args: argparse.Namespace, block_bytes: Callable[[int], int], *, placed
             Part((one,), (start, min(start + step, shape[0])), place + start * inner)
             for start in range(0, max(shape[0], 1), step)
         ]
-    return Batch((sum(_batched(shape)[0] for shape, _, _ in known), *_batched(first)[1:]), dtype, parts)
+    return Batch((sum(_batch_shape(shape)[0] for shape, _, _ in known), *_batch_shape(first)[1:]), dtype, parts)
 
 
-def _batched(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _batch_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if len(shape) > 2 else (1, *shape)
 
 
-def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-    return f"matrices of {' x '.join(map(str, _batched(shape)[1:]))} {dtype}"
+def _describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    return f"matrices of {' x '.join(map(str, _batch_shape(shape)[1:]))} {dtype}"
 
 
 def _layout(part: Part, *, threads: int | None) -> Layout:
@@ -81,21 +81,23 @@ def _layout(part: Part, *, threads: int | None) -> Layout:
         return shape, dtype, chunk
 
 
-def matrices(part: Part) -> np.ndarray:
+def read_part(part: Part) -> np.ndarray:
     """Return the matrices of a part (b, R, C)."""
     with reached(part.sources) as (path,):
         M = points.open_array(path, tick=lambda done, total: None, rows=part.rows)
         return np.array(M).reshape(-1, *M.shape[-2:])
 
 
-def stored(**arrays: np.ndarray | None) -> bytes:
+def pack_arrays(**arrays: np.ndarray | None) -> bytes:
     """Return arrays as an archive; without those that are None."""
     file = io.BytesIO()
     write_npz(file, {name: array for name, array in arrays.items() if array is not None})
     return file.getvalue()
 
 
-def made(args: argparse.Namespace, kind: str, task: Task, found: Batch, *given: Any) -> Iterator[dict[str, np.ndarray]]:
+def compute_parts(
+    args: argparse.Namespace, kind: str, task: Task, found: Batch, *given: Any
+) -> Iterator[dict[str, np.ndarray]]:
     """Yield the arrays that a task makes of every part, in the order of the parts."""
     for path in args.tasks.states(kind, task, found.parts, *given):
         with np.load(path, allow_pickle=False) as archive:

@@ -1,193 +1,81 @@
-"""What the commands share of their options: the parser, kinds of values, groups of options, and what misuse is."""
+"""Options that several commands have, and what they name: files, columns, metrics."""
 
 import argparse
-import re
-import warnings
-from collections.abc import Callable, Container, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, get_args
 
-import numpy as np
-
-import cmfast
-from cmfast._core import validate
-from cmfast._core.progress import Bar, on_terminal
-from cmfast._files import matrices
+from cmfast._core.annotations import Empty
+from cmfast._files import tables
 from cmfast._files.output import check_target
-from cmfast._files.sources import Source, located, reached
+from cmfast._files.sources import Source, located
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._values import natural_number, policy, positive_number, replicates, share, smoothing, whole_number
 
-_NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance|n"
-_KEYWORD = re.compile(rf"\b({_NAMES})=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table with one in each row"
 CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"
+TABLES = (".csv", ".parquet", ".json")  # suffixes of columns that are written
+COLUMN = "name or number of a column"
+AGAIN = "may be given again for further columns"
+TRUTH = "name or number of the column of the truth"
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
 
+COMMON: dict[str, dict[str, Any]] = {
+    "--block-mb": {"type": positive_number, "default": tables.BLOCK_BYTES / 2**20, "help": argparse.SUPPRESS},
+    "--by": {"action": "append", "metavar": "COLUMN"},
+    "--cells": {"nargs": "+", "metavar": "COLUMN", "help": f"{CELLS} (default: all)"},
+    "--cluster": {"metavar": "COLUMN"},
+    "--empty": {"choices": get_args(Empty), "help": "bi: a class never true nor predicted, default nan"},
+    "--features": {"nargs": "+", "metavar": "COLUMN"},
+    "--header": {"action": argparse.BooleanOptionalAction, "help": "csv: whether the first line names the columns"},
+    "--level": {"type": share, "default": 0.95, "metavar": "L", "help": "of the intervals (default: 0.95)"},
+    "--max-iter": {"type": natural_number, "metavar": "N", "help": "most passes, default 200 Newton steps"},
+    "--only": {"nargs": "+", "metavar": "NAME"},
+    "--order": {
+        "nargs": "+",
+        "metavar": "CLASS",
+        "help": "all classes in their order, which weighted kappas depend on (default: that of the file, else sorted)",
+    },
+    "--quiet": {"action": "store_true", "help": "no progress on stderr"},
+    "--replicates": {"type": replicates, "default": 10_000, "metavar": "N"},
+    "--seed": {"type": whole_number, "default": 0, "metavar": "N", "help": "of the draws, default 0"},
+    "--smoothing": {
+        "type": smoothing,
+        "metavar": "EPS",
+        "help": "bi: a number added to every cell, or pseudo-bayes, default none",
+    },
+    "--threads": {"type": natural_number, "metavar": "N", "help": "most threads to use, default: all"},
+    "--tol": {"type": positive_number},
+    "--undefined": {"type": policy, "default": "present", "metavar": "POLICY"},
+    "--true": {"required": True, "metavar": "COLUMN", "help": TRUTH},
+}
 
-class UsageError(Exception):
-    """Wrong options; the text is one line."""
+
+def add_common(parser: Parser, *names: str, **changes: Any) -> None:
+    """Add options that several commands have, with `changes` to what these share."""
+    for name in names:
+        parser.add_argument(name, **COMMON[name] | changes)
 
 
-def misuse(text: str) -> NoReturn:
-    """End the command, which cannot do what was asked."""
-    raise UsageError(text)
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
-
-    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # of overloads
-        self, args: Any = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Refuse what is not known in the parser that knows what is near."""
-        found, rest = super().parse_known_args(args, namespace)
-        if rest:
-            wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
-            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-            self.error(f"unrecognized arguments: {' '.join(rest)}{validate.meant(wrong, known) if wrong else ''}")
-        return found, rest
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the whole usage."""
-        misuse(f"{message} (see {self.prog} --help)")
-
-
-def output_options(parser: Parser, what: str, *, required: bool = False) -> None:
-    """Add where the result goes, and that nothing is said on the way."""
+def add_output(parser: Parser, what: str, *, required: bool = False) -> None:
+    """Add the output, whether to replace it, and whether to show progress."""
     parser.add_argument("-o", "--output", type=Path, required=required, metavar="OUT", help=what)
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr, where it is a terminal")
+    add_common(parser, "--quiet", help="no progress on stderr, where it is a terminal")
 
 
-def scaling_options(parser: Parser) -> None:
-    """Add what normalising asks for in every command."""
-    parser.add_argument(
-        "--smoothing",
-        type=smoothing,
-        metavar="EPS",
-        help="bi: a number added to every cell, or pseudo-bayes, default none",
-    )
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
-
-
-def label_options(parser: Parser, what: str) -> None:
-    """Add where the labels are: columns of a table, or files of their own."""
+def add_labels(parser: Parser, what: str) -> None:
+    """Add columns of labels: of a table, or files of their own."""
     parser.add_argument("input", type=located, nargs="?", metavar="FILE", help=what)
     parser.add_argument(
         "--labels", type=located, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
     )
-    parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
+    add_common(parser, "--true", required=False, help=f"{TRUTH}; {DEFAULT}")
     parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
-    what = "name or number of a column: a matrix for each of its values; may be given again for further columns"
-    parser.add_argument("--by", action="append", metavar="COLUMN", help=what)
-    parser.add_argument(
-        "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
-    )
-    order_option(parser)
+    add_common(parser, "--by", help=f"{COLUMN}: a matrix for each of its values; {AGAIN}")
+    add_common(parser, "--header", "--order")
 
 
-def order_option(parser: Parser) -> None:
-    """Add the order of the classes."""
-    what = "all classes in their order, which weighted kappas depend on (default: that of the file, else sorted)"
-    parser.add_argument("--order", nargs="+", metavar="CLASS", help=what)
-
-
-def bar(args: argparse.Namespace, label: str, unit: str = "") -> Bar | None:
-    """Return what shows how far the work is; None where nobody looks, or wants to."""
-    return None if args.quiet or not on_terminal() else Bar(label, unit)
-
-
-def positive_number(text: str) -> float:
-    """Read a finite number above zero."""
-    value: float = _number(text, float, lambda value: np.isfinite(value) and value > 0, "a number above 0")
-    return value
-
-
-def importances(text: str) -> list[float]:
-    """Read numbers above zero, or inf, between commas."""
-    wanted = "a number above 0 or inf, or some between commas"
-    return [_number(part, float, lambda value: value > 0, wanted) for part in text.split(",")]
-
-
-def whole_number(text: str) -> int:
-    """Read an integer of at least 0."""
-    value: int = _number(text, int, lambda value: value >= 0, "an integer of at least 0")
-    return value
-
-
-def natural_number(text: str) -> int:
-    """Read an integer of at least 1."""
-    value: int = _number(text, int, lambda value: value >= 1, "an integer of at least 1")
-    return value
-
-
-def components(text: str) -> int | None:
-    """Read an integer of at least 1, or "none"."""
-    if text == "none":
-        return None
-    return natural_number(text)
-
-
-def smoothing(text: str) -> float | str:
-    """Read a finite number above zero, or "pseudo-bayes"."""
-    if text == "pseudo-bayes":
-        return text
-    try:
-        return positive_number(text)
-    except argparse.ArgumentTypeError:
-        msg = f"must be a number above 0 or pseudo-bayes, got {text!r}"
-        raise argparse.ArgumentTypeError(msg) from None
-
-
-def _number(text: str, read: Callable[[str], Any], fits: Callable[[Any], bool], wanted: str) -> Any:
-    try:
-        value = read(text)
-    except ValueError:
-        value = None
-    if value is None or not fits(value):
-        msg = f"must be {wanted}, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return value
-
-
-def given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return the options that were given; the others keep the defaults of the function."""
-    return {name: value for name in names if (value := getattr(args, name)) is not None}
-
-
-def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
-    """Call a public function; what it refuses is a wrong use of the command, and a FailureError stays one."""
-    try:
-        return function(*arrays, **options)
-    except cmfast.FailureError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(str(error)) from error
-
-
-def compute_named(named: Sequence[str], function: Callable[..., Any], /, *arrays: Any, **options: Any) -> Any:
-    """Call a public function; what it warns of says `named` in the place of margins or targets by their number."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", cmfast.FailureWarning)
-        result = compute(function, *arrays, **options)
-    for one in caught:
-        numbered = r"(?:target of )?(?:margins|targets)\[(\d+)\]"
-        text = re.sub(numbered, lambda found: named[int(found[1])], str(one.message))
-        warnings.warn(text, one.category, stacklevel=2)
-    return result
-
-
-def worded(text: str, options: Container[str]) -> str:
-    """Return what the library says with the `options` of a command in the place of keywords, where it has them."""
-
-    def option(found: re.Match[str]) -> str:
-        name = {"n_components": "components"}.get(found[1], found[1])
-        value = found[2].strip("\"'")
-        return f"--{name.replace('_', '-')}{' ' if value else ''}{value}" if name in options else found[0]
-
-    return _KEYWORD.sub(option, text.replace("as grid=cmfast", "in Python as grid=cmfast"))
-
-
-def sources(args: argparse.Namespace) -> list[Source]:
+def find_label_files(args: argparse.Namespace) -> list[Source]:
     """Return the files that hold the labels, after checking how they are named."""
     if args.labels is None:
         if args.input is None:
@@ -202,18 +90,7 @@ def sources(args: argparse.Namespace) -> list[Source]:
     return [args.labels, located(args.pred), *map(located, args.by or ())]
 
 
-def stored(args: argparse.Namespace) -> np.ndarray:
-    """Return the array of one file of matrices, which is read where it is touched."""
-    if args.cells and args.input.suffix.lower() not in matrices.TABLES:
-        misuse("--cells belongs to a table")
-    tick = bar(args, args.command) or (lambda done, total: None)
-    if isinstance(args.input, Path):
-        return matrices.open_matrices(args.input, args.cells, tick=tick)
-    with reached((args.input,)) as (path,):  # the copy of it ends here
-        return np.array(matrices.open_matrices(path, args.cells, tick=tick))
-
-
-def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:
+def check_output(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:
     """Return where --output goes, None if nowhere, before anything is computed."""
     if args.output is None:
         return None
@@ -221,3 +98,18 @@ def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: 
         misuse(f"--output must end in {', '.join(suffixes)}, got {args.output}")
     files = tuple(one for one in sources if isinstance(one, Path))
     return check_target(args.output, force=args.force, sources=files)
+
+
+def parse_metric_names(given: list[str]) -> list[str]:
+    """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
+    from cmfast.metrics import _catalogue
+
+    names = [name for text in given for name in text.split(",") if name]
+    for name in names:
+        if _catalogue.find(name) is None:
+            near = _catalogue.near(name)
+            other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
+            misuse(f"--only: there is no metric {name!r}; {other}")
+    if not names:
+        misuse("--only: give the names of metrics")
+    return names

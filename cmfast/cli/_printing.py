@@ -1,22 +1,27 @@
-"""Results on standard output: JSON for programs, a matrix for people."""
+"""Results on standard output: JSON for programs, aligned lines for people."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from cmfast._files.output import to_json
+from cmfast._files.states import State
 from cmfast.cli import _screen
 
 WIDEST = 20  # classes of a matrix that is printed
+CELL = 12  # characters of a number in a table
 
 
-def print_json(facts: dict[str, Any]) -> None:
-    """Print facts, with escapes where standard output lacks a letter."""
-    text = to_json(facts)
-    if not cast("_screen.Stream", sys.stdout).takes(text):
-        text = to_json(facts, ascii_only=True)
+def print_json(metadata: Mapping[str, Any] | State) -> None:
+    """Print metadata, with escapes where standard output lacks a letter; counts have a JSON of their own."""
+    if isinstance(metadata, State):
+        text = metadata.to_json()
+    else:
+        text = to_json(dict(metadata))
+        if not cast("_screen.Stream", sys.stdout).takes(text):
+            text = to_json(dict(metadata), ascii_only=True)
     sys.stdout.write(text)
 
 
@@ -25,20 +30,26 @@ def single(values: Sequence[Any] | None) -> Any:
     return None if values is None else values[0] if len(values) == 1 else list(values)
 
 
-def described(names: Sequence[str], group: Sequence[Any]) -> str:
+def describe_group(names: Sequence[str], group: Sequence[Any]) -> str:
     """Return what a group is, in words: the value of every column."""
     pairs = zip(names, group, strict=True)
     return ", ".join(f"{_screen.shown(name)} = {_screen.shown(value)}" for name, value in pairs)
 
 
-def print_matrix(M: np.ndarray, labels: list[str]) -> None:
-    """Print a matrix below and beside its labels, where it is small enough to be read."""
+def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
+    """Yield a line for each row of a matrix, with labels of rows and columns, if it is small enough to be read."""
     if len(labels) > WIDEST:
-        print(f"{len(labels)} x {len(labels)} matrix; --output or --json gives all of it")
+        yield f"{len(labels)} x {len(labels)} matrix; --output or --json gives all of it"
         return
     cells = [[f"{x:,}" if isinstance(x, int) else f"{x:.4f}" for x in row] for row in M.tolist()]
-    width = max(len(text) for text in [*labels, *(cell for row in cells for cell in row)]) + 2
-    head = max(len("true \\ pred"), *(len(label) for label in labels))
-    print("true \\ pred".ljust(head) + "".join(label.rjust(width) for label in labels))
-    for label, row in zip(labels, cells, strict=True):
-        print(label.ljust(head) + "".join(cell.rjust(width) for cell in row))
+    width = max((len(text) for text in [*labels, *(cell for row in cells for cell in row)]), default=0) + 2
+    yield from format_table("true \\ pred", labels, dict(zip(labels, cells, strict=True)), width)
+
+
+def format_table(
+    title: str, heads: Sequence[str], rows: Mapping[str, Sequence[str]], width: int = CELL
+) -> Iterator[str]:
+    """Yield the title and the heads of columns, if there are any, then a line for each row with its name."""
+    first = max(map(len, (title, *rows)))
+    for name, cells in ((title, heads), *rows.items()):
+        yield name.ljust(first) + "".join(cell.rjust(width) for cell in cells) if cells else name

@@ -6,9 +6,11 @@ from typing import Any
 
 import cmfast
 from cmfast._files import states, tables
+from cmfast._files.archive import DamagedError
 from cmfast._files.output import FileError, reason
 from cmfast._files.states import State
 
+COUNTS = (".json", ".npz")  # suffixes of counts that were saved
 KINDS = (("booleans", bool), ("integers", int), ("floats", float))
 
 
@@ -16,13 +18,15 @@ def read_counts(path: Path, *classes: type[State]) -> Any:
     """Return the counts in a file, of whichever of `classes` they are; those of the command are ConfusionCounts."""
     try:
         facts = _facts(path)
-        return states.load_any(path, *classes) if facts is None else cmfast.ConfusionCounts.from_json(json.dumps(facts))
-    except ValueError as error:
-        said = str(error).removeprefix(f"path {path} ")
-        said = said.partition(": text ")[2] or said  # without the name of what reads it
-        of_table = path.suffix.lower() in (*tables.TEXTS, *tables.PARQUET)
-        cure = "; cmfast confusion --json counts a table" if of_table else ""
-        raise FileError(path, said + cure) from error
+        if facts is not None:
+            classes = (cmfast.ConfusionCounts,)
+            return states.read_json(json.dumps(facts), *classes)
+        with path.open("rb") as file:
+            return states.read(file, *classes)
+    except (DamagedError, ValueError) as error:
+        what = states.describe_damage(error, classes) if isinstance(error, DamagedError) else str(error)
+        is_table = path.suffix.lower() in (*tables.TEXTS, *tables.PARQUET)
+        raise FileError(path, what + ("; cmfast confusion --json counts a table" if is_table else "")) from error
     except OSError as error:
         raise FileError(path, reason(error)) from error
 
@@ -42,10 +46,10 @@ def _facts(path: Path) -> dict[str, Any] | None:
     if not isinstance(facts["labels"], list):
         raise ValueError("holds no labels and counts of them")  # noqa: EM101
     head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(facts["labels"])}
-    return head | (_grouped(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
+    return head | (_group_parts(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
 
 
-def _grouped(facts: dict[str, Any]) -> dict[str, Any]:
+def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of matrices of groups."""
     try:
         names = facts["by"] if isinstance(facts["by"], list) else [facts["by"]]

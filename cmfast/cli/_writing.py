@@ -1,18 +1,96 @@
-"""Tables that go to files: csv as spreadsheets read it, columns as csv, Parquet or JSON."""
+"""Results in files: arrays as npy and npz, columns as csv, Parquet and JSON; whole, or block by block."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cmfast._files.output import FileError, plain, replacing, to_json
+from cmfast._files.output import FileError, plain, replacing, to_json, write_block, write_npy_header, write_npz
+from cmfast._files.states import State
 from cmfast._files.tables import needs
 
+Columns: TypeAlias = Sequence[tuple[str, Sequence[Any] | np.ndarray]]  # names, and values of one length
 
-def csv_text(target: Path, rows: Iterable[Sequence[Any]]) -> bytes:
+
+class Content(NamedTuple):
+    """The content of a file in several forms, of which its suffix chooses one."""
+
+    arrays: Mapping[str, np.ndarray] | None = None
+    """For npz; npy gets the first."""
+    columns: Columns | None = None
+    """For csv, Parquet and JSON."""
+    metadata: Mapping[str, Any] | None = None
+    """For JSON, and for Parquet with the columns."""
+    data: bytes | None = None
+    """Bytes, for any suffix."""
+
+
+def content_of_state(state: State, target: Path | None) -> Content | None:
+    """Return counts in the form of their file; None without a file."""
+    if target is None:
+        return None
+    return Content(data=state.to_json().encode() if target.suffix.lower() == ".json" else state.to_bytes())
+
+
+def write(target: Path, content: Content, *, force: bool) -> None:
+    """Write a file, whole or not at all."""
+    kind = target.suffix.lower()
+    if content.columns is not None and kind in (".csv", ".parquet"):
+        write_rows(target, [content.columns], content.metadata or {}, force=force)
+        return
+    data = _json(content).encode() if content.data is None and kind == ".json" else content.data
+    with replacing(target, force=force) as file:
+        if data is not None:
+            file.write(data)
+        elif kind == ".npz":
+            write_npz(file, content.arrays or {})
+        else:
+            array = next(iter((content.arrays or {}).values()))
+            write_npy(file, array.shape, [array])
+
+
+def _json(content: Content) -> str:
+    """Return metadata as JSON, with columns as rows."""
+    rows = {}
+    if content.columns is not None:
+        names, values = zip(*content.columns, strict=True)
+        rows = {"rows": [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]}
+    return to_json({**(content.metadata or {}), **rows})
+
+
+def write_npy(file: BinaryIO, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> np.dtype[Any]:
+    """Write an array of a shape that comes in blocks, at least one; return its type."""
+    dtype = None
+    for block in blocks:
+        if dtype is None:
+            dtype = block.dtype
+            write_npy_header(file, shape, dtype)
+        write_block(file, block)
+    assert dtype is not None
+    return dtype
+
+
+def write_rows(target: Path, blocks: Iterable[Columns], metadata: Mapping[str, Any], *, force: bool) -> tuple[int, int]:
+    """Write columns that come in blocks of rows, as csv or Parquet; return the numbers of rows and of columns."""
+    with replacing(target, force=force) as file:
+        if target.suffix.lower() == ".parquet":
+            return _write_parquet(target, file, blocks, metadata)
+        return _write_csv(target, file, blocks)
+
+
+def _write_csv(target: Path, file: BinaryIO, blocks: Iterable[Columns]) -> tuple[int, int]:
+    n_rows = n_columns = 0
+    for k, block in enumerate(blocks):
+        columns = [values.tolist() if isinstance(values, np.ndarray) else values for _, values in block]
+        head = [] if k else [[name for name, _ in block]]
+        file.write(_csv(target, [*head, *zip(*columns, strict=True)]))
+        n_rows, n_columns = n_rows + len(columns[0]), len(columns)
+    return n_rows, n_columns
+
+
+def _csv(target: Path, rows: Iterable[Sequence[Any]]) -> bytes:
     """Return rows as csv; a number that is not there is an empty cell."""
     try:
         return "".join(",".join(map(_cell, row)) + "\n" for row in rows).encode()
@@ -22,7 +100,7 @@ def csv_text(target: Path, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a cell; in quotes where a reader would break it, or shave it, without."""
+    """Return a value as a cell, in quotes where a reader would split it or strip its blanks."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone differs from itself
         return ""
     text = str(value)
@@ -30,71 +108,21 @@ def _cell(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"' if special else text
 
 
-def write_columns(target: Path, columns: dict[str, list[Any]], facts: dict[str, Any], *, force: bool) -> None:
-    """Write columns of one length as csv, Parquet or JSON, told by the suffix; the last two keep the `facts`."""
-    kind = target.suffix.lower()
-    rows = zip(*columns.values(), strict=True)
-    if kind == ".parquet":
-        text = _parquet(target, columns, facts)
-    elif kind == ".csv":
-        text = csv_text(target, [list(columns), *rows])
-    else:
-        text = to_json({**facts, "rows": [dict(zip(columns, row, strict=True)) for row in rows]}).encode()
-    with replacing(target, force=force) as file:
-        file.write(text)
-
-
-def rows_written(
-    target: Path, blocks: Iterator[dict[str, np.ndarray]], facts: dict[str, Any], *, force: bool
+def _write_parquet(
+    target: Path, file: BinaryIO, blocks: Iterable[Columns], metadata: Mapping[str, Any]
 ) -> tuple[int, int]:
-    """Write columns that come in blocks of rows as csv or Parquet; return the numbers of rows and of columns."""
-    first = next(blocks)
-    write = _parquet_in_blocks if target.suffix.lower() == ".parquet" else _csv_in_blocks
-    with replacing(target, force=force) as file:
-        return write(target, file, chain([first], blocks), facts), len(first)
-
-
-def _csv_in_blocks(target: Path, file: BinaryIO, blocks: Iterable[dict[str, np.ndarray]], _: dict[str, Any]) -> int:
-    n_rows = 0
-    for block in blocks:
-        columns = [values.tolist() for values in block.values()]
-        head = [] if n_rows else [list(block)]
-        file.write(csv_text(target, [*head, *zip(*columns, strict=True)]))
-        n_rows += len(columns[0])
-    return n_rows
-
-
-def _parquet_in_blocks(
-    target: Path, file: BinaryIO, blocks: Iterable[dict[str, np.ndarray]], facts: dict[str, Any]
-) -> int:
-    needs("pyarrow", target)
+    pa = needs("pyarrow", target)
     from pyarrow import parquet
 
-    n_rows, writer = 0, None
+    about = {"cmfast": json.dumps(plain(dict(metadata)))}
+    n_rows = n_columns = 0
+    writer = None
     for block in blocks:
-        table = _table(target, block, facts)
-        if writer is None:
-            writer = parquet.ParquetWriter(file, table.schema)
+        table = pa.table({name: pa.array(values) for name, values in block})
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
+        writer = writer or parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
-        n_rows += table.num_rows
+        n_rows, n_columns = n_rows + table.num_rows, table.num_columns
     if writer is not None:
         writer.close()
-    return n_rows
-
-
-def _table(target: Path, columns: dict[str, Any], facts: dict[str, Any]) -> Any:
-    pa = needs("pyarrow", target)
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    about = {"cmfast": json.dumps(plain(facts))}
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
-
-
-def _parquet(target: Path, columns: dict[str, list[Any]], facts: dict[str, Any]) -> bytes:
-    table = _table(target, columns, facts)
-    import io
-
-    from pyarrow import parquet
-
-    out = io.BytesIO()
-    parquet.write_table(table, out)
-    return out.getvalue()
+    return n_rows, n_columns

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, reading
+from cmfast._core import dispatch, failures, reading, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry import _null
@@ -242,8 +242,9 @@ def reasons(found: GcmDiagnostics) -> list[str]:
     if (above <= DEVIATIONS * arrays["null_sd"]).any():
         why.append("the overlap is not above that of permuted labels")
     if found.n_cells < FEWEST_CELLS:
+        more, narrower = wording.option("n_components"), wording.option("grid")
         cells = "is only 1 occupied cell" if found.n_cells == 1 else f"are only {found.n_cells} occupied cells"
-        why.append(f"there {cells} (take more axes by n_components=, or narrower cells by grid=)")
+        why.append(f"there {cells} (take more axes by {more}, or narrower cells by {narrower})")
     missing = arrays["missing_mass"].max(initial=0.0, where=np.isfinite(arrays["missing_mass"]))
     if missing > MOST_MISSING:
         why.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")
@@ -256,8 +257,9 @@ def _fuller_cells(found: GcmDiagnostics) -> str:
     cells = "1 cell" if found.n_cells == 1 else f"{found.n_cells:,} cells"
     said = f"{found.n_points:,} points in {cells} on {axes} {'axis' if axes == 1 else 'axes'}"
     said += f", {found.singleton_fraction:.0%} alone in theirs"
-    fewer = "fewer axes, as n_components=2 or 3, or " if axes > 3 else "fewer axes by n_components=, or "
-    cure = f"{fewer if axes > 1 else ''}wider cells, as grid=cmfast.Grid.scott(points).scaled(2)"
+    few = f", as {wording.option('n_components', 2)} or 3" if axes > 3 else f" by {wording.option('n_components')}"
+    wider = f"wider cells, {wording.example('grid=cmfast.Grid.scott(points).scaled(2)')}"
+    cure = f"fewer axes{few}, or {wider}" if axes > 1 else wider
     if found.singleton_fraction < FEW_ALONE:
         return f"{said}: the classes lie apart there; to have them meet anyway take {cure}"
     return f"{said}; take {cure}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import values
+from cmfast._core import values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
@@ -69,7 +69,11 @@ def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, 
         return [
             words.place(of, at) for of, target in zip(axes, targets, strict=True) for at in np.ndindex(target.shape)
         ]
-    return [f"targets[{k}]{values.place(at)}" for k, target in enumerate(targets) for at in np.ndindex(target.shape)]
+    return [
+        f"{wording.element('targets', k)}{values.place(at)}"
+        for k, target in enumerate(targets)
+        for at in np.ndindex(target.shape)
+    ]
 
 
 def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:

@@ -5,14 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import values
+from cmfast._core import values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._result import MEANING, MarginsResult
 from cmfast.margins._words import Words
 
 AGREE = 1e-9  # to which margins must
-MISSES = "importance= allows margins to be missed"
 BY_NUMBER = Words()
 
 
@@ -49,7 +48,7 @@ def unmet(index: tuple[int, ...], problem: Problem, result: MarginsResult[Any]) 
     musts = [t if p == np.inf else np.full(t.shape, np.nan) for t, p in zip(targets, _each(problem), strict=True)]
     if status is Status.TOTALS:
         said = disagreement(musts, axes, "margins", "axes", words)
-        return f"{said}; {MISSES}" if said else MEANING[status]
+        return f"{said}; {_allow_misses()}" if said else MEANING[status]
     alive = _alive(given.ravel() + (problem.smoothing or 0.0), targets, axes, where)
     if status is Status.ZERO_LINE:
         return _empty_line(alive, musts, axes, where, words)
@@ -63,10 +62,17 @@ def unmet(index: tuple[int, ...], problem: Problem, result: MarginsResult[Any]) 
         dead = np.flatnonzero((one(result.table, batch, problem.core, index).ravel() == 0.0) & alive)
         first = words.place(range(len(where)), [int(c[dead[0]]) for c in where]) if len(dead) else ""
         some = f"{len(dead)} cells, first {first}," if len(dead) > 1 else f"the cell {first}" if first else "cells"
-        return f"no factors exist, and this limit takes {some} to zero; smoothing= makes factors exist"
+        return (
+            f"no factors exist, and this limit takes {some} to zero; {wording.option('smoothing')} makes factors exist"
+        )
     if status is not Status.INFEASIBLE:
         return MEANING[status]
-    return f"{MEANING[status]}; {MISSES}" + (", smoothing= may help" if problem.smoothing is None else "")
+    helps = f", {wording.option('smoothing')} may help" if problem.smoothing is None else ""
+    return f"{MEANING[status]}; {_allow_misses()}{helps}"
+
+
+def _allow_misses() -> str:
+    return f"{wording.option('importance')} allows margins to be missed"
 
 
 def _each(problem: Problem) -> list[float]:
@@ -93,7 +99,7 @@ def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: Problem, whe
 def bad_target(name: str, k: int, target: np.ndarray, of: tuple[int, ...], words: Words) -> str:
     """Name the first number of a target that none can be, of the argument `name`."""
     wrong = (target < 0) | (target == np.inf)
-    said = values.first(f"target of {name}[{k}]", target, wrong)
+    said = values.first(wording.element(name, k, "target of "), target, wrong)
     if not said or not words.columns:
         return said
     return f"{said.partition(' at ')[0]} in {words.margins[k]} at {words.place(of, np.argwhere(wrong)[0].tolist())}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cmfast._core import values
+from cmfast._core import values, wording
 from cmfast._files.tidy_totals import named
 
 
@@ -24,12 +24,12 @@ class Words(NamedTuple):
     def margin(self, name: str, margin: int, axes: Sequence[int]) -> str:
         """Return what a margin is called, of the argument `name`."""
         of = ", ".join(map(str, (self.columns[axis] for axis in axes))) if self.columns else ""
-        return f"{self.margins[margin] if self.margins else f'{name}[{margin}]'}{' of ' if of else ''}{of}"
+        return f"{self.margins[margin] if self.margins else wording.element(name, margin)}{' of ' if of else ''}{of}"
 
     def line(self, margin: int, axes: Sequence[int], at: Sequence[int]) -> str:
         """Return what a line of a margin is called."""
         where = self.place(axes, at)
-        return where if self.columns else f"line {where} of margins[{margin}]"
+        return where if self.columns else f"line {where} of {wording.element('margins', margin)}"
 
     def shared(self, kept: str, common: Sequence[int], at: Sequence[int]) -> str:
         """Return what two margins share, which are those of an argument that calls axes `kept`."""

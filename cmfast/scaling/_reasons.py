@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import values
+from cmfast._core import values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.scaling import pseudo_bayes
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import ScalingResult
 from cmfast.zeros import support
 
-SMOOTH = "smoothing= makes a scaling exist"
 SHOWN = 600.0  # between logarithms of cells that are looked at for a reason
 OUT_OF_RANGE = "a weight leaves the range of the result"
 
@@ -68,8 +67,8 @@ def unscaled(
     if status is Status.LIMIT_ONLY and result.matrix is not None and len(dead):
         where = values.place(dead[0])
         cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
-        return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
-    return f"{allowed.explain()}; {SMOOTH}"
+        return f"no scaling exists, and this limit takes {cells} to zero; {_smooth()}"
+    return f"{allowed.explain()}; {_smooth()}"
 
 
 def unscaled_logits(
@@ -88,7 +87,11 @@ def unscaled_logits(
     bad = np.isnan(L) | np.isposinf(L)
     said = unscaled(index, batch, [np.where(bad, L, cells), *arrays[1:]], known, options)
     reason, _, advice = said.rpartition("; ")
-    return reason if "smoothing=" in advice else said  # which logarithms do not have
+    return reason if wording.option("smoothing") in advice else said  # which logarithms do not have
+
+
+def _smooth() -> str:
+    return f"{wording.option('smoothing')} makes a scaling exist"
 
 
 def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:
@@ -118,15 +121,17 @@ def _empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool, smoo
     rows, cols = ~used.any(1) & (u > 0), ~used.any(0) & (v > 0)
     name, line, target, cells = ("row", rows, u, A) if rows.any() else ("column", cols, v, A.T)
     if not line.any():  # in the last digit that float64 has a smoothed cell may vanish there and not here
-        return "a row or column is empty after smoothing but its target is not; give smoothing= a number"
+        smoothing = wording.option("smoothing")
+        return f"a row or column is empty after smoothing but its target is not; give {smoothing} a number"
     i = int(np.flatnonzero(line)[0])
     what = "has positive cells only where the target is zero" if cells[i].any() else "is empty"
     # empty="drop" helps where a class is empty both ways, and only without targets.
     drop = "drop it or give"
     if ones:
-        drop = 'give empty="drop" or' if np.array_equal(rows, cols) else f"leave class {i} out or give"
+        both = np.array_equal(rows, cols)
+        drop = f"give {wording.option('empty', 'drop')} or" if both else f"leave class {i} out or give"
     # The pseudo-Bayes prior has the margins of the matrix: what is empty stays so.
-    cure = f"{drop} smoothing={'' if smooth else ' a number'}"
+    cure = f"{drop} {wording.option('smoothing')}{'' if smooth else ' a number'}"
     return f"{name} {i} {what} but its target is {target[i]:g}; {cure}"
 
 
@@ -153,12 +158,12 @@ def _not_converged(
         text += f"; error ratio {ratio:.4f}, about {left:.0f} sweeps left"
     cures = []
     if options["solver"] == "sinkhorn":
-        cures.append('try solver="auto"')
+        cures.append(f"try {wording.option('solver', 'auto')}")
     # The other solvers have looked at the zeros.
     if options["solver"] == "sinkhorn" and not (A > 0)[(u > 0)[:, None] & (v > 0)].all():
-        cures.append(f"its zeros may allow no scaling: {SMOOTH}")
+        cures.append(f"its zeros may allow no scaling: {_smooth()}")
     elif options["max_iter"] is not None:
-        cures.append("give a larger max_iter=")
+        cures.append(f"give a larger {wording.option('max_iter')}")
     return "; ".join([text, *cures])
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate, wording
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
 from cmfast._core.lazy import by_block
 from cmfast.uncertainty._unfit import unfit
@@ -153,5 +153,5 @@ def _resampled(
 
 def why_not(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
     """Say why nothing was drawn from the matrix at `index`, and what helps."""
-    size = "" if scheme == "row_multinomial" else "n=, the number of samples in a replicate, or "
+    size = "" if scheme == "row_multinomial" else f"{wording.option('n')}, the number of samples in a replicate, or "
     return f"{unfit(index, f'{size}the counts that they came from', M=M, missed=missed)}; its replicates are 0"

@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import failures, values
+from cmfast._core import failures, values, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 
 
 def report(status: Any, on_failure: OnFailure, failed: str, M: Any, *, clustered: bool = False) -> None:
     """Report the matrices of which nothing can be said, and why, of the first; `n` is no help with clusters."""
-    helps = f"{'' if clustered else 'n=, the number of samples, or '}the counts that they came from"
+    size = "" if clustered else f"{wording.option('n')}, the number of samples, or "
+    helps = f"{size}the counts that they came from"
     failures.report(status, on_failure, failed=failed, why=partial(unfit, helps=helps, M=M))
 
 

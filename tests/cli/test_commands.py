@@ -307,7 +307,7 @@ def test_a_full_disk_is_one_line(cmd, matrices, monkeypatch):
         raise OSError(28, "No space left on device")
 
     np.save("in.npy", matrices)
-    monkeypatch.setattr("cmfast.cli._normalize.write_block", full)
+    monkeypatch.setattr("cmfast.cli._writing.write_block", full)
     assert_refused(cmd("normalize", "in.npy", "-o", "out.npy", "--quiet"), "no space left on device")
     assert not Path("out.npy").exists()
 

@@ -163,3 +163,11 @@ def test_columns_that_differ_are_refused(tmp_path, capsys):
     np.save(tmp_path / "few.npy", P[200:, :3])
     assert cli.main(["conformal", str(tmp_path / "few.npy"), *frames(tmp_path)[2:]]) == 2
     assert "has 4 columns of probabilities, but" in capsys.readouterr().err
+
+
+def test_progress_is_for_terminals(tmp_path, capsys):
+    for name, part in (("cal", slice(200)), ("new", slice(200, 300))):
+        pd.DataFrame(P[part], columns=list("abcd")).assign(label=Y[part]).to_parquet(tmp_path / f"{name}.parquet")
+    new, cal = str(tmp_path / "new.parquet"), str(tmp_path / "cal.parquet")
+    assert cli.main(["conformal", new, "--labels", "label", "--calibration", cal]) == 0
+    assert capsys.readouterr().err == ""

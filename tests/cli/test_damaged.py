@@ -14,7 +14,7 @@ import pytest
 
 from cmfast import cli
 from cmfast._files import points
-from cmfast.cli import _counting
+from cmfast.cli import _labels
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -429,7 +429,7 @@ def fuzzed(folder, seeds, monkeypatch):
             patch.chdir(where)
             patch.setenv("COLUMNS", rng.choice(["80", "1", "0", "-5", "x"]))
             patch.setattr(points, "free_bytes", lambda: 1 << 24)
-            patch.setattr(_counting, "_memory", lambda: 1 << 26)
+            patch.setattr(_labels, "_memory", lambda: 1 << 26)
             spoiled = spoil(paths, rng)
             try:
                 argv = command(spoiled[0], rng)

@@ -13,7 +13,8 @@ import pytest
 import cmfast
 from cmfast import cli
 from cmfast._files import tables
-from cmfast.cli import _confusion, _counting
+from cmfast.cli import _labels
+from cmfast.cli.commands import _confusion
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -275,7 +276,7 @@ def test_npz_refuses_labels_that_would_fill_it_with_nothing(run, monkeypatch):
 
 
 def test_a_column_of_ids_is_no_column_of_labels(run, monkeypatch):
-    monkeypatch.setattr(_counting, "_memory", lambda: 8 * 99**2)
+    monkeypatch.setattr(_labels, "_memory", lambda: 8 * 99**2)
     Path("ids.csv").write_text("y_true,y_pred\n" + "".join(f"{k},{k}\n" for k in range(100)))
     status, out, err = run("confusion", "ids.csv")
     assert (status, out) == (2, "")

@@ -8,7 +8,7 @@ import pytest
 
 import cmfast
 from cmfast import cli, conformal, uncertainty
-from cmfast.cli import _merge
+from cmfast.cli.commands import _merge
 
 PARTS = [([0, 1, 5], [1, 1, 5]), ([5, 7], [7, 7])]
 

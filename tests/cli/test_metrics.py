@@ -274,3 +274,13 @@ def test_of_two_other_integers_none_is_known_to_be_positive(stored, tmp_path, ca
     assert "--only f1_binary: of the labels 1 and 2 none is known to be the positive one" in said
     assert cli.main(["metrics", str(path), "--quiet", "--json", "--only", "f1"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"]["f1"] == pytest.approx([2 / 3, 1 / 2])
+
+
+@pytest.mark.parametrize("output", ["o.csv", "o.json"])
+def test_no_matrices_are_a_table_without_rows(tmp_path, monkeypatch, capsys, output):
+    monkeypatch.chdir(tmp_path)
+    np.save("none.npy", np.zeros((0, 3, 3), int))
+    assert cli.main(["metrics", "none.npy", "--only", "accuracy,f1", "--json", "-o", output]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == {"accuracy": [], "f1": []}
+    text = (tmp_path / output).read_text()
+    assert text == "matrix,samples,accuracy,f1 0,f1 1,f1 2\n" if output == "o.csv" else json.loads(text)["rows"] == []

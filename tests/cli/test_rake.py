@@ -300,3 +300,11 @@ def test_totals_that_disagree_are_named_by_their_columns(files, capsys):
     status, _, err = run(capsys, "few.csv", "--targets", "apart.csv")
     assert status == 1
     assert "targets of age and targets of region disagree on the total: 60 against 70" in err
+
+
+def test_names_of_categories_are_no_options(files, capsys):
+    (files / "odd.csv").write_text("age,target\nyoung,900\nold,1100\ntol=5,100\n")
+    status, _, err = run(capsys, "survey.csv", "--targets", "odd.csv")
+    assert status != 0
+    assert "tol=5" in err
+    assert "--tol" not in err

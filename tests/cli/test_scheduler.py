@@ -15,7 +15,8 @@ from processes import ROOT
 
 import cmfast
 from cmfast import cli
-from cmfast.cli import _cluster, _counting, _gcm_parts, _options
+from cmfast.cli import _calls, _cluster, _counting
+from cmfast.cli.commands._gcm import _parts
 
 distributed = pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -100,7 +101,7 @@ def test_labels_in_parts_have_the_bytes_of_one_file(run, address, kind):
 @pytest.mark.parametrize("kind", ["npy", "zarr"])
 def test_arrays_are_cut_into_rows(run, address, monkeypatch, kind):
     monkeypatch.setattr(_counting, "PART", 700)
-    monkeypatch.setattr(_gcm_parts, "PART", 700 * 24)
+    monkeypatch.setattr(_parts, "PART", 700 * 24)
     write_arrays(kind)
     labels = ("--labels", f"y.{kind}", "--pred", f"p.{kind}")
     want = run("confusion", *labels, "--json")
@@ -150,7 +151,7 @@ def test_what_has_no_answer_has_none_in_parts(run, points, pred, options):
 
 
 def test_how_far_the_parts_are_is_shown(run, monkeypatch):
-    monkeypatch.setattr(_options, "on_terminal", lambda: True)
+    monkeypatch.setattr(_calls, "on_terminal", lambda: True)
     _, parts = write("parquet")
     assert run("confusion", parts, *COLUMNS)[2].startswith("confusion, labels: 100% (4 of 4 parts) ")
     assert run("confusion", parts, *COLUMNS, "--quiet")[2] == ""

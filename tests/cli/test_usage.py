@@ -11,7 +11,7 @@ from commands import assert_refused
 
 from cmfast import cli
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
-from cmfast.cli import _counting, _main
+from cmfast.cli import _labels, _main
 from cmfast.geometry._embedding import RULES
 
 ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
@@ -162,7 +162,7 @@ def test_weights_that_are_named_twice(run, rng):
 
 
 def test_class_ids_that_are_none(run, monkeypatch):
-    monkeypatch.setattr(_counting, "_memory", lambda: 1 << 20)
+    monkeypatch.setattr(_labels, "_memory", lambda: 1 << 20)
     np.save("X.npy", np.ones((3, 2)))
     np.save("y.npy", np.array([0, 1, 10**12]))
     assert_refused(

@@ -1,7 +1,10 @@
-"""What a target loads: calls with arrays of a device need neither Numba nor the kernels of the other target."""
+"""What loads what: a device needs neither Numba nor the kernels of the other target, a command no other command."""
+
+import re
 
 import cuda_host
 import pytest
+from house import imports, modules
 from processes import ROOT, python
 
 CODE = """
@@ -40,3 +43,15 @@ print("none")
 @pytest.mark.house
 def test_no_cuda_kernel_loads_numba():
     assert python("-c", CODE, cwd=ROOT) == "none\n"
+
+
+@pytest.mark.house
+def test_no_command_imports_another():
+    known = modules()
+    command = {name: found[1] for name in known if (found := re.match(r"cmfast\.cli\.commands\.(\w+)", name))}
+    assert len(set(command.values())) > 10
+    arrows = {(name, other) for name in command for other in imports(name, known) & set(command)}
+    assert not {(name, other) for name, other in arrows if command[name] != command[other]}
+    # Nor does what they share know any of them.
+    shared = {name for name in known if name.startswith("cmfast.cli.") and name not in command}
+    assert not {(name, other) for name in shared for other in imports(name, known) & set(command)}

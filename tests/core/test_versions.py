@@ -13,7 +13,7 @@ from processes import ROOT
 import cmfast
 from cmfast._core import identity
 from cmfast.cli import _cluster
-from cmfast.cli._options import UsageError
+from cmfast.cli._parser import UsageError
 
 da = pytest.importorskip("dask.array")
 cloudpickle = pytest.importorskip("cloudpickle")
@@ -67,7 +67,7 @@ def test_a_worker_of_another_version_refuses_by_name(other, tmp_path):
         paths[-1].write_bytes(cloudpickle.dumps(result))
     paths.append(tmp_path / "command")
     options = {"task": str.format, "given": (), "threads": 1, "made_by": identity.identity()}
-    paths[-1].write_bytes(cloudpickle.dumps(partial(_cluster._called, "part", **options)))
+    paths[-1].write_bytes(cloudpickle.dumps(partial(_cluster.run_task, "part", **options)))
     same = worked(other, paths)  # a copy is the same cmfast, wherever it lies
     assert [line.split()[0] for line in same] == ["RESULT"] * 4, same
     assert same[0] == "RESULT 40"
@@ -100,6 +100,6 @@ def test_every_task_of_a_graph_is_stamped(monkeypatch):
     monkeypatch.setattr(identity, "identity", lambda: "another")
     with pytest.raises(RuntimeError, match="has cmfast another, but the task was made by cmfast"):
         lazily.compute(scheduler="sync")
-    failed, result = _cluster._called("part", task=task, given=(), threads=1, made_by="0.0.1 (of before)")
+    failed, result = _cluster.run_task("part", task=task, given=(), threads=1, made_by="0.0.1 (of before)")
     assert isinstance(failed, UsageError)
     assert result is None

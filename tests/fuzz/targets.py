@@ -24,7 +24,8 @@ import cmfast
 from cmfast import cli
 from cmfast._files import maps, matrices, points, records, tables, tidy_totals
 from cmfast._files.output import FileError
-from cmfast.cli import _merge, _stored
+from cmfast.cli import _stored
+from cmfast.cli.commands import _merge
 
 SECONDS = 2.0  # of processor time that a reader may take for an input
 AGAIN = 0.1  # seconds until a signal that nothing came of is sent again

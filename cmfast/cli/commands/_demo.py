@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 
-from cmfast.cli._options import Parser, misuse, whole_number
-from cmfast.cli._printing import print_json
+from cmfast.cli._options import add_common
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     parser.add_argument(
         "--out",
         type=Path,
@@ -16,19 +17,15 @@ def add_options(parser: Parser) -> None:
         metavar="DIR",
         help="folder for the results, default cmfast-demo",
     )
-    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="default 0")
+    add_common(parser, "--seed", help="default 0")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Result:
     """Make the report."""
-    from cmfast import _demo as demo
+    from cmfast import _demo as demo  # what it imports --help can do without
 
     missing = demo.missing()
     if missing:
         misuse(f'demo needs {" and ".join(missing)}: pip install "cmfast[demo]"')
     facts = demo.run(args.out, args.seed)
-    if args.json:
-        print_json(facts)
-    else:
-        print(demo.table(facts, args.out))
-    return 0
+    return Result(facts, [demo.table(facts, args.out)])

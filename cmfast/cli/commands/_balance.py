@@ -1,6 +1,7 @@
 """``cmfast balance``: weights of the bins of a contact map, with which all its rows have the same sum."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,17 @@ import cmfast
 from cmfast._files import maps
 from cmfast._files.output import FileError, check_target
 from cmfast.cli import _screen
-from cmfast.cli._options import (
-    Parser,
-    bar,
-    compute,
-    given,
-    misuse,
-    natural_number,
-    output_options,
-    positive_number,
-    whole_number,
-)
-from cmfast.cli._printing import print_json
-from cmfast.cli._writing import write_columns
+from cmfast.cli._calls import bar, compute, select_options, tick
+from cmfast.cli._options import TABLES, add_common, add_output, check_output
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
+from cmfast.cli._values import natural_number, whole_number
+from cmfast.cli._writing import Content
 from cmfast.kernels.shared.balancing import REASONS
-
-TABLES = (".csv", ".parquet", ".json")
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     what = "map: cool, mcool::resolutions/10000, hic, npz of scipy.sparse, or a table of pixels (csv, Parquet, Arrow)"
     parser.add_argument("input", metavar="FILE[::GROUP]", help=what)
     parser.add_argument("--resolution", type=natural_number, metavar="BP", help="hic: size of a bin")
@@ -42,21 +34,21 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--min-count", type=whole_number, default=0, metavar="N", help=less)
     far = "leave out bins that are so many median absolute deviations below the median, default 5; 0: none"
     parser.add_argument("--mad-max", type=whole_number, default=5, metavar="N", help=far)
-    parser.add_argument("--tol", type=positive_number, default=1e-9, help="most that a sum may be off, default 1e-9")
-    parser.add_argument("--max-iter", type=natural_number, metavar="N", help="most passes, default 200 Newton steps")
+    add_common(parser, "--tol", default=1e-9, help="most that a sum may be off, default 1e-9")
+    add_common(parser, "--max-iter")
     parser.add_argument("--name", default="weight", help="of the weights in a cool file, default weight")
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
-    output_options(parser, "cool or mcool file, which may be FILE, for the map with its weights; csv, Parquet, JSON")
+    add_common(parser, "--threads")
+    add_output(parser, "cool or mcool file, which may be FILE, for the map with its weights; csv, Parquet, JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Balance the map; 1 if a part of it has no weights."""
+def run(args: argparse.Namespace) -> Result:
+    """Balance the map; it fails where a part of it has no weights."""
     source, group = maps.split(args.input)
-    target = _target(args, source, group)
-    found = maps.read(source, group, args.resolution, bar(args, "read") or (lambda done, total: None))
+    args.target = _check_output(args, source, group)
+    found = maps.read(source, group, args.resolution, tick(args, "read"))
     if args.cis_only and found.offsets is None:
         raise FileError(source, "does not say where chromosomes begin, which --cis-only needs")
-    options = given(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
+    options = select_options(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
     result = compute(
         cmfast.balance,
         (found.rows, found.columns, found.values, found.n),
@@ -68,27 +60,25 @@ def run(args: argparse.Namespace) -> int:
         progress=bar(args, "balance", "chromosomes") if args.cis_only else None,
         **options,
     )
-    facts = _facts(args, found, result)
     fine = bool(np.isin(result.status, (cmfast.Status.CONVERGED, cmfast.Status.ZERO_LINE)).all())
     fine = fine and bool((np.atleast_1d(result.status) == cmfast.Status.CONVERGED).any())
-    if target is not None and not np.isnan(result.weights).all():
-        _write(args, found, target, result, facts)
-    if args.json:
-        print_json(facts)
-    else:
-        _print(facts)
-    return int(not fine)
+    metadata, content = _describe(args, found, result), None
+    if args.target is not None and not np.isnan(result.weights).all():
+        if args.target.suffix.lower() in TABLES:
+            reason = [REASONS[k] for k in result.reason.tolist()]
+            columns = [("bin", range(found.n)), ("weight", result.weights.tolist()), ("reason", reason)]
+            content = Content(columns=columns, metadata=metadata)
+        else:
+            _write_map(args, found, result)
+    return Result(metadata, _lines(metadata), content, not fine)
 
 
-def _target(args: argparse.Namespace, source: Path, group: str) -> Path | None:
+def _check_output(args: argparse.Namespace, source: Path, group: str) -> Path | None:
     """Return where the weights go, None if nowhere, before anything is computed."""
     if args.output is None:
         return None
-    into = args.output.suffix.lower()
-    if into not in (*maps.COOLS, *TABLES):
-        misuse(f"--output must end in {', '.join((*maps.COOLS, *TABLES))}, got {args.output}")
-    if into in TABLES:
-        return check_target(args.output, force=args.force, sources=(source,))
+    if args.output.suffix.lower() not in maps.COOLS:
+        return check_output(args, (*maps.COOLS, *TABLES), source)
     if source.suffix.lower() not in maps.COOLS:
         misuse(f"--output {args.output} needs a map in a cool or mcool file; write {', '.join(TABLES)}")
     same = source.exists() and args.output.exists() and args.output.samefile(source)
@@ -98,8 +88,8 @@ def _target(args: argparse.Namespace, source: Path, group: str) -> Path | None:
     return check_target(args.output, force=args.force or same)
 
 
-def _facts(args: argparse.Namespace, found: maps.Map, result: Any) -> dict[str, Any]:
-    """Return what became of the map."""
+def _describe(args: argparse.Namespace, found: maps.Map, result: Any) -> dict[str, Any]:
+    """Return how the map was balanced."""
     columns = (np.atleast_1d(a).tolist() for a in (result.status, result.worst_row, result.n_iter))
     parts: list[dict[str, Any]] = [
         {"status": cmfast.Status(status).name, "worst_row": worst, "passes": passes}
@@ -115,13 +105,8 @@ def _facts(args: argparse.Namespace, found: maps.Map, result: Any) -> dict[str, 
     }
 
 
-def _write(args: argparse.Namespace, found: maps.Map, target: Path, result: Any, facts: dict[str, Any]) -> None:
-    """Write the weights: a table of them, or the map with them."""
-    if target.suffix.lower() in TABLES:
-        reason = [REASONS[k] for k in result.reason.tolist()]
-        columns = {"bin": list(range(found.n)), "weight": result.weights.tolist(), "reason": reason}
-        write_columns(target, columns, facts, force=args.force)
-        return
+def _write_map(args: argparse.Namespace, found: maps.Map, result: Any) -> None:
+    """Write the map with its weights."""
     source, group = maps.split(args.input)
     cuts = found.offsets if args.cis_only and found.offsets else [0, found.n]
     known = [np.log(part[~np.isnan(part)]) for part in np.split(result.weights, cuts[1:-1])]
@@ -138,14 +123,14 @@ def _write(args: argparse.Namespace, found: maps.Map, target: Path, result: Any,
         "var": np.square(result.worst_row),  # which no variance of the sums exceeds
         "divisive_weights": False,
     }
-    same = target.exists() and target.samefile(source)
-    maps.write_weights(source, group, target, args.name, result.weights, about, force=args.force or same)
+    same = args.target.exists() and args.target.samefile(source)
+    maps.write_weights(source, group, args.target, args.name, result.weights, about, force=args.force or same)
 
 
-def _print(facts: dict[str, Any]) -> None:
-    out = ", ".join(f"{number:,} by {name}" for name, number in facts["left_out"].items() if number)
-    print(f"{facts['bins']:,} bins, {facts['pixels']:,} pixels; bins left out: {out or 'none'}")
-    for part in facts["parts"]:
+def _lines(metadata: dict[str, Any]) -> Iterator[str]:
+    out = ", ".join(f"{number:,} by {name}" for name, number in metadata["left_out"].items() if number)
+    yield f"{metadata['bins']:,} bins, {metadata['pixels']:,} pixels; bins left out: {out or 'none'}"
+    for part in metadata["parts"]:
         name = f"{_screen.shown(part['chromosome'])}: " if "chromosome" in part else ""
         worst = "" if np.isnan(part["worst_row"]) else f", sums to {part['worst_row']:.1e}"
-        print(f"{name}{part['status']}{worst}, {part['passes']} passes")
+        yield f"{name}{part['status']}{worst}, {part['passes']} passes"

@@ -1,16 +1,17 @@
 """``cmfast reproduce``: the papers that the library stands on, computed again."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cmfast import _reproduce as reproduction
-from cmfast.cli._options import Parser, misuse
-from cmfast.cli._printing import print_json
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes, and what each paper takes beside that."""
+    """Add the options of the command, and those of each paper."""
     said = "; ".join(f"{name}: {paper.summary}" for name, paper in reproduction.PAPERS.items())
     parser.add_argument("name", choices=list(reproduction.PAPERS), metavar="NAME", help=said)
     parser.add_argument("--quick", action="store_true", help="at most a minute: fewer repetitions")
@@ -23,7 +24,7 @@ def add_options(parser: Parser) -> None:
                 group.add_argument(f"--{keyword.replace('_', '-')}", dest=keyword, **about)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Result:
     """Make the page."""
     own = {keyword for paper in reproduction.PAPERS.values() for keyword in paper.options}
     given = {keyword for keyword in own if getattr(args, keyword) is not None}
@@ -34,20 +35,17 @@ def run(args: argparse.Namespace) -> int:
     out = args.output or Path(f"cmfast-{args.name}")
     options = {keyword: getattr(args, keyword) for keyword in sorted(given)}
     numbers = reproduction.run(args.name, out, quick=args.quick, **options)
-    if args.json:
-        print_json(numbers)
-    else:
-        print(_table(numbers, out))
-    return 0
+    return Result(numbers, _lines(numbers, out))
 
 
-def _table(numbers: dict[str, Any], out: Path) -> str:
-    """Return the claims as lines for the terminal."""
+def _lines(numbers: dict[str, Any], out: Path) -> Iterator[str]:
+    """Yield the claims for the terminal."""
     from cmfast._reproduce._frame import summed_up
 
-    limits = numbers["quick_limits"]
-    lines = [*([limits, ""] if limits else []), numbers["title"], ""]
+    if numbers["quick_limits"]:
+        yield from (numbers["quick_limits"], "")
+    yield from (numbers["title"], "")
     for claim in numbers["claims"]:
-        lines += [f"{claim['verdict']}: {claim['text']} ({claim['where']})", f"    {claim['found']}"]
-    said = summed_up(claim["verdict"] for claim in numbers["claims"])
-    return "\n".join([*lines, "", said, f"The page: {out / 'report.html'}"])
+        yield f"{claim['verdict']}: {claim['text']} ({claim['where']})"
+        yield f"    {claim['found']}"
+    yield from ("", summed_up(claim["verdict"] for claim in numbers["claims"]), f"The page: {out / 'report.html'}")

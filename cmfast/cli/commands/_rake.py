@@ -1,6 +1,7 @@
 """``cmfast rake``: weights of the records of a table, moved until they add up to known totals."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,28 +11,20 @@ import cmfast
 from cmfast._files import records, tidy_totals
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
-from cmfast.cli._options import (
-    Parser,
-    bar,
-    compute,
-    compute_named,
-    given,
-    misuse,
-    natural_number,
-    output_options,
-    positive_number,
-    table_target,
-)
-from cmfast.cli._printing import print_json
-from cmfast.cli._writing import write_columns
+from cmfast.cli._calls import compute, select_options, tick
+from cmfast.cli._options import TABLES, add_common, add_output, check_output
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
+from cmfast.cli._values import positive_number
+from cmfast.cli._wording import naming_elements
+from cmfast.cli._writing import Content
 from cmfast.margins._rake import BOUNDED, Raking
 
-SUFFIXES = (".csv", ".parquet", ".json")
 MOST_SHOWN = 40  # targets
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     parser.add_argument("input", type=Path, metavar="FILE", help="table of records: csv, tsv, Parquet, Arrow, Feather")
     what = (
         "tidy table: columns named as in FILE, and one named target; a row per category, or combination of some; a "
@@ -53,33 +46,28 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--importance", type=positive_number, metavar="P", help=what)
     what = "column of the targets: the same records are weighted for each of its values, as areas"
     parser.add_argument("--by", metavar="COLUMN", help=what)
-    parser.add_argument("--tol", type=positive_number, help="relative error of the totals, default 1e-9")
-    parser.add_argument("--max-iter", type=natural_number, metavar="N", help="most passes, default 200 Newton steps")
-    output_options(parser, "csv, Parquet or JSON file for the weights, in the order of the records")
+    add_common(parser, "--tol", help="relative error of the totals, default 1e-9")
+    add_common(parser, "--max-iter")
+    add_output(parser, "csv, Parquet or JSON file for the weights, in the order of the records")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Move the weights; 1 if there are none that are right."""
+def run(args: argparse.Namespace) -> Result:
+    """Move the weights; it fails where no weights have these totals."""
     if (args.bounds is None) == (args.method in BOUNDED):
         misuse(f"--bounds {'is needed by' if args.bounds is None else 'does not belong to'} --method {args.method}")
-    target = table_target(args, SUFFIXES, args.input, args.targets)
+    args.target = check_output(args, TABLES, args.input, args.targets)
     known = tidy_totals.read_totals(args.targets, args.by)
-    tick = bar(args, "read") or (lambda done, total: None)
     columns = [bound for bound in args.bounds or () if isinstance(bound, str)]
-    found = records.read_records(args.input, known, args.weights, args.by, tick, columns)
+    found = records.read_records(args.input, known, args.weights, args.by, tick(args, "read"), columns)
     if columns:
-        args.bounds = _of_records(args, found)
+        args.bounds = _read_bounds(args, found)
     matched = records.matched(args.input, known, found, by_area=args.by is not None)
-    result, achieved = _raked(args, known, found, matched)
-    facts = [_facts(args, found, matched, result, achieved, k) for k in range(len(known.areas))]
-    if target is not None and not np.isnan(result.weights).all():
-        _write(target, args, known.areas, result, facts)
-    if args.json:
-        print_json(facts[0] if args.by is None else dict(zip(known.areas, facts, strict=True)))
-    else:
-        for area, one in zip(known.areas, facts, strict=True):
-            _print(one, f"{args.by} = {area}: " if args.by is not None else "")
-    return int(not all(cmfast.Status(status).ok for status in np.atleast_1d(result.status)))
+    result, achieved = _rake(args, known, found, matched)
+    areas = {area: _describe(args, found, matched, result, achieved, k) for k, area in enumerate(known.areas)}
+    failed = not all(cmfast.Status(status).ok for status in np.atleast_1d(result.status))
+    content = None if np.isnan(result.weights).all() else _content(args, result, areas)
+    one_or_all = next(iter(areas.values())) if args.by is None else areas
+    return Result(one_or_all, _lines(args.by, areas), content, failed)
 
 
 def _bound(text: str) -> float | str:
@@ -90,8 +78,8 @@ def _bound(text: str) -> float | str:
         return text
 
 
-def _of_records(args: argparse.Namespace, found: records.Records) -> list[np.ndarray]:
-    """Return the bounds of all records, of which some are columns; refuse those that no weight can have."""
+def _read_bounds(args: argparse.Namespace, found: records.Records) -> list[np.ndarray]:
+    """Return the bounds of all records, be they numbers or columns; refuse those that no weight can have."""
     n = found.codes.shape[1]
     low, high = (np.broadcast_to(found.numbers[b] if isinstance(b, str) else b, n) for b in args.bounds)
     fit = (low >= 0.0) & (low <= high)
@@ -106,16 +94,16 @@ def _of_records(args: argparse.Namespace, found: records.Records) -> list[np.nda
     return [low, high]
 
 
-def _raked(
+def _rake(
     args: argparse.Namespace, known: tidy_totals.Totals, found: records.Records, matched: records.Matched
 ) -> tuple[Any, np.ndarray]:
     """Return the weights, and what they add up to in each area."""
-    options = given(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
+    options = select_options(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
     options["names"] = matched.names
     if known.are_counts:
-        said = [f"targets of {', '.join(target.columns)}" for target in known.targets]
-        options |= given(args, "importance")
-        result = compute_named(said, cmfast.rake, found.codes, matched.margins, **options)
+        options |= select_options(args, "importance")
+        with naming_elements("targets", [f"targets of {', '.join(target.columns)}" for target in known.targets]):
+            result = compute(cmfast.rake, found.codes, matched.margins, **options)
         parts = [sums.reshape(len(known.areas), -1) for sums in result.achieved]
         return result, np.concatenate(parts, -1)
     default = np.inf if args.importance is None else args.importance
@@ -126,18 +114,17 @@ def _raked(
     return result, np.atleast_2d(result.achieved)
 
 
-def _write(target: Path, args: argparse.Namespace, areas: list[str], result: Any, facts: list[dict[str, Any]]) -> None:
-    """Write the weights, a column for each area; those that were not found are missing."""
+def _content(args: argparse.Namespace, result: Any, areas: dict[str, dict[str, Any]]) -> Content:
+    """Return the weights, a column for each area; those of an area without an answer are missing."""
     kept = ("method", "status", "residual", "weight_error")
+    about = {area: {name: one[name] for name in kept} for area, one in areas.items()}
     if args.by is None:
-        columns, about = {"weight": result.weights.tolist()}, {name: facts[0][name] for name in kept}
-    else:
-        columns = {area: line.tolist() for area, line in zip(areas, result.weights, strict=True)}
-        about = {area: {name: one[name] for name in kept} for area, one in zip(areas, facts, strict=True)}
-    write_columns(target, columns, about, force=args.force)
+        return Content(columns=[("weight", result.weights.tolist())], metadata=next(iter(about.values())))
+    columns = [(area, line.tolist()) for area, line in zip(areas, result.weights, strict=True)]
+    return Content(columns=columns, metadata=about)
 
 
-def _facts(
+def _describe(
     args: argparse.Namespace,
     found: records.Records,
     matched: records.Matched,
@@ -145,7 +132,7 @@ def _facts(
     achieved: np.ndarray,
     area: int,
 ) -> dict[str, Any]:
-    """Return what became of the weights and of every target in an area."""
+    """Return how well the targets of an area were met, and how far its weights were moved."""
     w = np.atleast_2d(result.weights)[area]
     q = np.ones(len(w)) if found.weights is None else found.weights
     ratio = w[q > 0] / q[q > 0]
@@ -168,17 +155,18 @@ def _facts(
     }
 
 
-def _print(facts: dict[str, Any], what: str) -> None:
-    size = f"{facts['records']:,} records, {len(facts['targets'])} targets"
-    print(f"{_screen.shown(what)}{size}, {facts['method']}: {facts['status']}")
-    if facts["effective_records"] is None:
-        return
-    low, high = facts["ratios"]
-    print(f"totals met to {facts['residual']:.1e}; weights right to about {facts['weight_error']:.1e}")
-    print(
-        f"weights are {low:.4g} to {high:.4g} times what they were, worth {facts['effective_records']:,.0f} equal ones"
-    )
-    for one in facts["targets"][:MOST_SHOWN]:
-        print(f"  {_screen.shown(one['name'])}: {one['achieved']:,.6g}")
-    if len(facts["targets"]) > MOST_SHOWN:
-        print(f"  and {len(facts['targets']) - MOST_SHOWN} more; --json gives all of them")
+def _lines(by: str | None, areas: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for area, found in areas.items():
+        where = f"{by} = {area}: " if by is not None else ""
+        size = f"{found['records']:,} records, {len(found['targets'])} targets"
+        yield f"{_screen.shown(where)}{size}, {found['method']}: {found['status']}"
+        if found["effective_records"] is None:
+            continue
+        low, high = found["ratios"]
+        worth = f"{found['effective_records']:,.0f} equal ones"
+        yield f"totals met to {found['residual']:.1e}; weights right to about {found['weight_error']:.1e}"
+        yield f"weights are {low:.4g} to {high:.4g} times what they were, worth {worth}"
+        for target in found["targets"][:MOST_SHOWN]:
+            yield f"  {_screen.shown(target['name'])}: {target['achieved']:,.6g}"
+        if len(found["targets"]) > MOST_SHOWN:
+            yield f"  and {len(found['targets']) - MOST_SHOWN} more; --json gives all of them"

@@ -1,33 +1,27 @@
 """``cmfast conformal``: prediction sets of a file of probabilities, and how often classes share one."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cmfast import conformal
-from cmfast._core.progress import Bar
 from cmfast._files import points
 from cmfast.cli import _screen
-from cmfast.cli._options import (
-    Parser,
-    compute,
-    misuse,
-    natural_number,
-    output_options,
-    positive_number,
-    table_target,
-    whole_number,
-)
-from cmfast.cli._printing import print_json
+from cmfast.cli._calls import compute, tick
+from cmfast.cli._options import add_common, add_output, check_output
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
+from cmfast.cli._values import positive_number, whole_number
+from cmfast.cli._writing import content_of_state
 from cmfast.conformal._options import METHODS
 from cmfast.conformal._sets import EMPTY
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     parser.add_argument("input", type=Path, metavar="FILE", help="probabilities: npy or zarr (n, C), or a table")
     parser.add_argument(
         "--calibration", type=Path, required=True, metavar="FILE", help="the same of rows whose labels are known"
@@ -38,62 +32,59 @@ def add_options(parser: Parser) -> None:
         help="npy or zarr (n,) of the class ids of FILE; a column of a table, ids or names of columns",
     )
     parser.add_argument("--calibration-labels", metavar="Y", help="the same of the calibration; default: as --labels")
-    parser.add_argument(
-        "--features", nargs="+", metavar="COLUMN", help="columns of tables with the probabilities; default: all others"
-    )
+    add_common(parser, "--features", help="columns of tables with the probabilities; default: all others")
     parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="errors to allow; default 0.1")
     parser.add_argument("--method", choices=METHODS, default="aps", help="the score; default aps")
     parser.add_argument("--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty of a rank (0)")
     parser.add_argument("--k-reg", type=whole_number, default=0, metavar="K", help="raps: ranks without a penalty (0)")
     parser.add_argument("--deterministic", action="store_true", help="inclusive sums in place of randomised ones")
-    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="of randomised scores; default 0")
+    add_common(parser, "--seed", help="of randomised scores; default 0")
     parser.add_argument("--by-class", action="store_true", help="a threshold for every class")
     parser.add_argument(
         "--empty", choices=EMPTY, default="allow", help="top1: the likeliest label for an empty set; default allow"
     )
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
-    output_options(parser, "npz or json file for the counts of shared sets, which merge")
+    add_common(parser, "--threads")
+    add_output(parser, "npz or json file for the counts of shared sets, which merge")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Calibrate, predict and print; 1 if some rows or labels are none."""
-    alphas = [_alpha(text) for text in args.alpha]
-    target = table_target(args, (".npz", ".json"), args.input, args.calibration)
-    if args.lam and args.method != "raps":
-        misuse("--lam belongs to --method raps")
-    if args.k_reg and args.method != "raps":
-        misuse("--k-reg belongs to --method raps")
+def run(args: argparse.Namespace) -> Result:
+    """Calibrate and predict; it fails where a row holds no probabilities, or no class is its label."""
+    alphas = [_parse_alpha(text) for text in args.alpha]
+    args.target = check_output(args, (".npz", ".json"), args.input, args.calibration)
+    for option, value in (("--lam", args.lam), ("--k-reg", args.k_reg)):
+        if value and args.method != "raps":
+            misuse(f"{option} belongs to --method raps")
     if args.calibration_labels is None and args.labels is None:
         misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
-    of_known, calibration, known = _read(args, args.calibration, args.calibration_labels or args.labels)
-    of_new, P, y = _read(args, args.input, args.labels)
-    _alike(args, calibration, of_known, P, of_new)
-    rule: dict[str, Any] = {
-        "method": args.method,
-        "lam": args.lam,
-        "k_reg": args.k_reg,
-        "randomised": not args.deterministic,
-    }
+    of_known, calibration, known = _read_rows(args, args.calibration, args.calibration_labels or args.labels)
+    of_new, P, y = _read_rows(args, args.input, args.labels)
+    _check_columns(args, calibration, of_known, P, of_new)
+    penalty = {"lam": args.lam, "k_reg": args.k_reg}
+    rule: dict[str, Any] = {"method": args.method, **penalty, "randomised": not args.deterministic}
     rule |= {"rng": args.seed, "num_threads": args.threads}
     s = compute(conformal.scores, calibration, known, **rule)
     of_classes = {"y": known, "n_classes": P.shape[-1]} if args.by_class else {}
     q = compute(conformal.threshold, s, alphas, num_threads=args.threads, **of_classes)
     sets = compute(conformal.prediction_sets, P, q, empty=args.empty, **rule)
     counts = conformal.ccm(sets, num_threads=args.threads)
-    if target is not None:
-        counts.save(target)
-    columns = of_new if of_new is not None and len(of_new) == P.shape[1] else None  # or one column of lists
-    facts = {"columns": columns, **_facts(args, sets, counts, q, y)}
-    if args.json:
-        options = {"lam": args.lam, "k_reg": args.k_reg, "randomised": rule["randomised"] and args.method != "lac"}
-        options |= {"seed": args.seed, "by_class": args.by_class, "empty": args.empty}
-        print_json({"calibration_rows": len(calibration), **options, **facts})
-    else:
-        _print(len(calibration), facts)
-    return int(bool(np.isnan(s).any()) or _some_bad(P, y))
+    metadata = {
+        "calibration_rows": len(calibration),
+        **penalty,
+        "randomised": rule["randomised"] and args.method != "lac",
+        "seed": args.seed,
+        "by_class": args.by_class,
+        "empty": args.empty,
+        "columns": of_new if of_new is not None and len(of_new) == P.shape[1] else None,  # or one column of lists
+        "rows": int(sets.sizes.shape[-1]),
+        "classes": sets.n_classes,
+        "method": args.method,
+        "alphas": _describe(args, sets, counts, q, y),
+    }
+    failed = bool(np.isnan(s).any()) or _has_bad_rows(P, y)
+    return Result(metadata, _lines(metadata), content_of_state(counts, args.target), failed)
 
 
-def _alike(args: argparse.Namespace, known: np.ndarray, of_known: Any, new: np.ndarray, of_new: Any) -> None:
+def _check_columns(args: argparse.Namespace, known: np.ndarray, of_known: Any, new: np.ndarray, of_new: Any) -> None:
     """Refuse a calibration of other columns than the new rows have."""
     for path, P in ((args.calibration, known), (args.input, new)):
         if P.ndim != 2:
@@ -105,13 +96,13 @@ def _alike(args: argparse.Namespace, known: np.ndarray, of_known: Any, new: np.n
         misuse(f"columns differ: {one!r} in {args.calibration} is {other!r} in {args.input}; name them with --features")
 
 
-def _some_bad(P: np.ndarray, y: np.ndarray | None) -> bool:
-    """Whether a new row is none, or its label no class: that was said already."""
+def _has_bad_rows(P: np.ndarray, y: np.ndarray | None) -> bool:
+    """Return whether a new row holds no probabilities, or its label is no class, of which there was a warning."""
     found = conformal.scores(P, np.zeros(len(P), np.int64) if y is None else y, method="lac", on_failure="ignore")
     return bool(np.isnan(found).any())
 
 
-def _alpha(text: str) -> Any:
+def _parse_alpha(text: str) -> Any:
     from decimal import Decimal, InvalidOperation
 
     try:
@@ -123,21 +114,22 @@ def _alpha(text: str) -> Any:
     return found
 
 
-def _read(
+def _read_rows(
     args: argparse.Namespace, path: Path, labels: str | None
 ) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
     """Return the names of the columns, probabilities and labels; None without."""
-    tick = (lambda done, total: None) if args.quiet else Bar("read", "rows")
     table = path.suffix.lower() in points.TABLES
-    names, P, y = points.open_rows(path, labels, args.features if table else None, tick=tick)
+    names, P, y = points.open_rows(path, labels, args.features if table else None, tick=tick(args, "read", "rows"))
     if y is not None and (y.dtype.kind not in "bui" or y.shape != P.shape[:1]):
         wanted = f"of shape {P.shape[:1]} with class ids 0, 1, ..., as {path} has rows"
         misuse(f"{labels} must be {wanted}, but is {y.shape} of {y.dtype}")
     return names, P, y
 
 
-def _facts(args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
-    """Return what is known of the sets of every alpha."""
+def _describe(
+    args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: np.ndarray | None
+) -> list[dict[str, Any]]:
+    """Return threshold, coverage, sizes and shared sets for every alpha."""
     coverage = None if y is None else compute(sets.coverage, y)
     classes = None if y is None else compute(conformal.coverage_confusion, sets, y, on_failure="ignore").rates()
     found = []
@@ -155,21 +147,22 @@ def _facts(args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: n
                 "correlation": counts.correlation()[k].tolist(),
             }
         )
-    return {"rows": int(sets.sizes.shape[-1]), "classes": sets.n_classes, "method": args.method, "alphas": found}
+    return found
 
 
-def _print(calibration: int, facts: dict[str, Any]) -> None:
-    print(f"{facts['rows']:,} rows, {facts['classes']} classes, {facts['method']}; calibrated by {calibration:,}")
-    print("alpha   threshold  coverage  mean size    empty  pairs of the highest correlation")
-    for one in facts["alphas"]:
+def _lines(metadata: dict[str, Any]) -> Iterator[str]:
+    size = f"{metadata['rows']:,} rows, {metadata['classes']} classes"
+    yield f"{size}, {metadata['method']}; calibrated by {metadata['calibration_rows']:,}"
+    yield "alpha   threshold  coverage  mean size    empty  pairs of the highest correlation"
+    for one in metadata["alphas"]:
         limit = "by class" if isinstance(one["threshold"], list) else f"{one['threshold']:.6f}"
         numbers = [("-" if x is None else f"{x:.4f}") for x in (one["coverage"], one["mean_size"], one["empty"])]
         cells = f"{numbers[0]:>8}  {numbers[1]:>9}  {numbers[2]:>7}"
-        pairs = _pairs(np.array(one["correlation"]), facts["columns"] or range(facts["classes"]))
-        print(f"{one['alpha']:<7g} {limit:>9}  {cells}  {_screen.shown(pairs)}")
+        pairs = _name_pairs(np.array(one["correlation"]), metadata["columns"] or range(metadata["classes"]))
+        yield f"{one['alpha']:<7g} {limit:>9}  {cells}  {_screen.shown(pairs)}"
 
 
-def _pairs(rho: np.ndarray, names: Sequence[object]) -> str:
+def _name_pairs(rho: np.ndarray, names: Sequence[object]) -> str:
     """Return the three pairs of the highest correlation."""
     first, second = (places.tolist() for places in np.triu_indices(len(rho), 1))
     values = rho[first, second]

@@ -15,9 +15,9 @@ from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 from cmfast._files.sources import located, reached
 from cmfast._files.states import State
+from cmfast.cli._calls import compute
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
-from cmfast.cli._counting import check_room
-from cmfast.cli._options import compute
+from cmfast.cli._labels import check_memory
 from cmfast.cli._stored import read_counts
 from cmfast.geometry._projection import axes_of
 from cmfast.geometry._result import GcmResult, of_counted
@@ -39,7 +39,7 @@ class Columned(NamedTuple):
     features: list[str] | None
 
 
-def of_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, empty: Any = "nan") -> GcmResult:
+def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, empty: Any = "nan") -> GcmResult:
     """Return what :func:`cmfast.geometric_confusion_matrix` does of all points, bit by bit."""
     columns = Columned(args.labels, args.pred, args.features) if tables else None
     if tables:
@@ -57,8 +57,8 @@ def of_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, e
         known = tables_of(M, args.weights, bi)
         report(known, statuses(known), "warn")  # first, as it is found out first
     axes = grid = None
-    if args.components is not None:
-        (path,) = work.states("axes", _axes, [parts], columns, args.components)
+    if args.n_components is not None:
+        (path,) = work.states("axes", _axes, [parts], columns, args.n_components)
         axes = path.read_bytes()
     if rule == "scott":
         path = work.state("grid", parts, (columns, axes, rule), lambda: _scott(work, parts, columns, axes).to_bytes())
@@ -90,7 +90,7 @@ def _rows(paths: Sequence[Path]) -> tuple[int, int]:
 
 
 @contextmanager
-def _read(part: Part, columns: Columned | None) -> Iterator[Points]:
+def _read_points(part: Part, columns: Columned | None) -> Iterator[Points]:
     """Yield the points of a part, with their labels; messages are those of the function that they are for."""
     with reached(part.sources) as paths, caller.inside(FUNCTION):
         if columns is None:
@@ -118,12 +118,12 @@ def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> byt
         for source, ids in zip(part.sources[1:] or part.sources * 2, (y, p), strict=True):
             if ids.size:
                 C = max(C, int(ids.max()) + 1)
-                check_room(source, 1, C)
+                check_memory(source, 1, C)
         state: State = compute(cmfast.ConfusionCounts.from_labels, y, p, n_classes=C)
         return state.to_bytes()
 
 
-def _on_axes(X: np.ndarray, axes: bytes | None, threads: int | None) -> np.ndarray:
+def _project(X: np.ndarray, axes: bytes | None, threads: int | None) -> np.ndarray:
     """Return points as the kernels take them, on their axes where there are some."""
     if axes is not None:
         projection: cmfast.Projection[Any] = cmfast.Projection.from_bytes(axes)
@@ -137,22 +137,22 @@ def _on_axes(X: np.ndarray, axes: bytes | None, threads: int | None) -> np.ndarr
 def _all(parts: Sequence[Part], columns: Columned | None) -> Iterator[np.ndarray]:
     """Yield the points of all parts, in order, as one array; what is no single array is copied to a file."""
     if len({part.sources for part in parts}) == 1:
-        with _read(Part(parts[0].sources), columns) as (X, _, _):
+        with _read_points(Part(parts[0].sources), columns) as (X, _, _):
             yield X
         return
     first: tuple[Any, ...] = ()
     with Scratch() as out:
         for part in parts:
-            with _read(part, columns) as (X, _, _):
+            with _read_points(part, columns) as (X, _, _):
                 like = X.dtype, X.shape[1:]
                 first = first or like
                 if like != first:
-                    raise FileError(str(part), f"holds {_described(like)}, but {parts[0]} {_described(first)}")
+                    raise FileError(str(part), f"holds {_describe(like)}, but {parts[0]} {_describe(first)}")
                 out.append(X)
         yield out.mapped()
 
 
-def _described(like: tuple[Any, ...]) -> str:
+def _describe(like: tuple[Any, ...]) -> str:
     return f"points of {' x '.join(map(str, like[1]))} {like[0]}"
 
 
@@ -171,13 +171,13 @@ def _grid_by(
     """Return the grid that a rule chooses of all points, and what it says of that."""
     with _all(parts, columns) as X, caller.inside(FUNCTION), failures.collect_warnings() as texts:
         choose: Callable[..., cmfast.Grid] = getattr(cmfast.Grid, rule)
-        grid = compute(choose, _on_axes(X, axes, threads), on_failure="ignore", num_threads=threads)
+        grid = compute(choose, _project(X, axes, threads), on_failure="ignore", num_threads=threads)
         return grid.to_bytes(), texts
 
 
 def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: bytes | None) -> cmfast.Grid:
     """Return the grid of Scott's rule: extremes and integer sums of parts, so the bits are those of all points."""
-    each = [found for _, found in work.each(_spread, parts, columns, axes)]
+    each = [found for _, found in work.each(_find_extremes, parts, columns, axes)]
     low, high, n, n_rows = zip(*each, strict=True)
     found = Spread(np.minimum.reduce(low), np.maximum.reduce(high), sum(n), sum(n_rows))
     with caller.inside(FUNCTION):
@@ -188,25 +188,25 @@ def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: byt
         return cmfast.Grid(chosen.low, compute(chosen.scott, None))
 
 
-def _spread(part: Part, columns: Columned | None, axes: bytes | None, *, threads: int | None) -> Spread:
+def _find_extremes(part: Part, columns: Columned | None, axes: bytes | None, *, threads: int | None) -> Spread:
     """Return the extremes of the points of a part."""
-    with _read(part, columns) as (X, _, _):
-        return spread(_on_axes(X, axes, threads), threads)
+    with _read_points(part, columns) as (X, _, _):
+        return spread(_project(X, axes, threads), threads)
 
 
 def _moments(
     part: Part, columns: Columned | None, axes: bytes | None, found: Spread, *, threads: int | None
 ) -> list[list[int]]:
     """Return the integer sums of the points of a part."""
-    with _read(part, columns) as (X, _, _):
-        return moments(_on_axes(X, axes, threads), found, threads)
+    with _read_points(part, columns) as (X, _, _):
+        return moments(_project(X, axes, threads), found, threads)
 
 
 def _cells(
     part: Part, columns: Columned | None, axes: bytes | None, grid: bytes, n_classes: int, *, threads: int | None
 ) -> bytes:
     """Return the counts of a part as a state."""
-    with _read(part, columns) as (X, y, p):
+    with _read_points(part, columns) as (X, y, p):
         options = {"grid": cmfast.Grid.from_bytes(grid), "n_classes": n_classes, "num_threads": threads}
-        state: State = compute(cmfast.cell_counts, _on_axes(X, axes, threads), y, p, on_failure="ignore", **options)
+        state: State = compute(cmfast.cell_counts, _project(X, axes, threads), y, p, on_failure="ignore", **options)
         return state.to_bytes()

@@ -11,13 +11,22 @@ import numpy as np
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
 from cmfast._files.runs import Found, Group, Runs
-from cmfast.cli import _counting, _many, _screen
-from cmfast.cli._counting import Names, Orders
-from cmfast.cli._options import sources
-from cmfast.cli._writing import rows_written
-from cmfast.metrics._report import in_head
+from cmfast.cli._calls import tick
+from cmfast.cli._labels import (
+    LabelColumns,
+    check_memory,
+    collect_texts,
+    encode_groups,
+    encode_labels,
+    resolve_classes,
+    warn_of_disjoint_labels,
+)
+from cmfast.cli._options import find_label_files
+from cmfast.cli._ordering import Names, Orders, resolve_order, sort_labels
+from cmfast.cli._result import Result
+from cmfast.cli.commands._metrics._blocks import Measured, Numbers, Request, deliver_blocks, name_groups
 
-ROOM = 256  # MiB of counts in memory; further ones go to disk
+MEMORY = 256  # MiB of counts in memory; further ones go to disk
 
 
 class _Column:
@@ -36,7 +45,7 @@ class _Column:
         self._told.add(dict(zip(column.labels, column.lines, strict=True)))
 
     def check(self, source: Path) -> None:
-        """Refuse what stands for no group."""
+        """Refuse texts that stand for a missing group."""
         if self._told is not None:
             self._told.check(source)
 
@@ -49,6 +58,7 @@ class Counts(NamedTuple):
     """Labels, and the counts of all groups, in memory or on disk."""
 
     labels: list[Any]
+    has_order: bool
     columns: list[_Column]
     orders: list[dict[Any, int]]  # of the values that a file declares to have one
     runs: Runs
@@ -87,46 +97,46 @@ class Counts(NamedTuple):
         return M
 
 
-def run(args: argparse.Namespace, asked: Callable[[list[Any]], _many.Asked], target: Path) -> int:
-    """Write what is `asked` of labels, a row for each group; 1 if some have no metrics."""
+def deliver_groups(args: argparse.Namespace, choose: Callable[..., Request]) -> Result:
+    """Write a row for each group; the metrics are chosen by the labels, once they are known."""
     with Runs(int(args.group_mb * 2**20)) as runs:
-        counts = count(args, runs)
-        return _write(args, counts, asked(counts.labels), target)
+        counts = _count(args, runs)
+        request = choose(counts.labels, has_order=counts.has_order)
+        return deliver_blocks(args, request, _measure_groups(args, request, counts), counts.labels)
 
 
-def count(args: argparse.Namespace, runs: Runs) -> Counts:
+def _count(args: argparse.Namespace, runs: Runs) -> Counts:
     """Count the labels of every group into `runs`; the file is read once, in blocks."""
-    paths = cast("list[Path]", sources(args))
+    paths = cast("list[Path]", find_label_files(args))
     source = paths[0]
     orders = Orders(source, n_labels=2)
     known = [_Column() for _ in args.by]
-    places: dict[Any, int] = {}
+    indices: dict[Any, int] = {}
     written: list[dict[str, int]] = []
-    seen: list[set[int]] = [set(), set()]  # places of truth and of prediction
-    for y_true, y_pred, *others in _counting.blocks(args, paths):
-        if not len(y_true.codes):
-            continue
-        orders.add([y_true, y_pred, *others])
-        written = _counting.texts_of([y_true, y_pred], written)
-        for column, block in zip(known, others, strict=True):
-            column.add(block)
-        y, p = (_counting.places_of(column, places) for column in (y_true, y_pred))
-        _counting.check_room(source, 1, C := len(places))
-        groups, codes = _counting.groups_of(others, len(y))
+    seen: list[set[int]] = [set(), set()]  # indices of truth and of prediction
+    for block in LabelColumns.requested(args, args.by).blocks(paths, tick(args, args.command)):
+        y_true, y_pred, *others = block
+        orders.add(block)
+        written = collect_texts([y_true, y_pred], written)
+        for column, values in zip(known, others, strict=True):
+            column.add(values)
+        y, p = (encode_labels(column, indices) for column in (y_true, y_pred))
+        check_memory(source, 1, C := len(indices))
+        groups, codes = encode_groups(others, len(y))
         cells, counts = np.unique((codes * C + y) * C + p, return_counts=True)
         rows, p = np.divmod(cells, C)
         which, y = np.divmod(rows, C)
         runs.add(groups, np.column_stack([which, y, p, counts]))
-        for places_seen, found in zip(seen, (y, p), strict=True):
-            places_seen.update(np.unique(found).tolist())
-    if not places:
+        for indices_seen, found in zip(seen, (y, p), strict=True):
+            indices_seen.update(np.unique(found).tolist())
+    if not indices:
         raise FileError(source, "holds no samples")
-    classes, axes = _counting.classes_of(source, written, places)
-    args.has_order = bool(orders.of_labels)
-    labels, order = _counting.in_order(list(classes), _counting.wanted_order(args, classes, orders.of_labels))
+    classes, axes = resolve_classes(source, written, indices)
+    declared = resolve_order(args.order, classes, orders.label_order)
+    labels, order = sort_labels(list(classes), declared)
     to_class = [np.argsort(order)[np.array(axis, np.int64)] for axis in axes]
     occur = [np.isin(np.arange(len(labels)), axis[list(one)]) for axis, one in zip(to_class, seen, strict=True)]
-    _counting.warn_of_strangers(np.logical_and.outer(*occur)[None])
+    warn_of_disjoint_labels(np.logical_and.outer(*occur)[None])
     for column in known:
         column.check(source)
     if written:  # texts of csv, of which only all together say what they are
@@ -135,35 +145,22 @@ def count(args: argparse.Namespace, runs: Runs) -> Counts:
                 column.names.add([column.value(text)])
     for k, column in enumerate(known):
         if column.names.numbers and not column.names.plain:
-            column.names.numbers = not _twice(column.names, runs, k)
-    ranks = [{value: k for k, value in enumerate(orders.of_group(k))} for k in range(len(known))]
-    return Counts(labels, known, ranks, runs, to_class)
+            column.names.numbers = not _has_equal_texts(column.names, runs, k)
+    ranks = [{value: k for k, value in enumerate(orders.group_order(k))} for k in range(len(known))]
+    return Counts(labels, bool(declared), known, ranks, runs, to_class)
 
 
-def _twice(names: Names, runs: Runs, k: int) -> bool:
+def _has_equal_texts(names: Names, runs: Runs, k: int) -> bool:
     """Return whether two texts of column `k` are the same number."""
     texts_in_order = (group[k] for group, _ in runs.ordered(lambda group: (names.key(group[k]), group[k])))
     return any(names.key(one) == names.key(other) for one, other in pairwise(texts_in_order))
 
 
-def _write(args: argparse.Namespace, counts: Counts, asked: _many.Asked, target: Path) -> int:
-    said = _many.Said(asked)
-    found = _rows(args, counts, asked, said)
-    facts = {"undefined": args.undefined, "labels": counts.labels}
-    n_rows, n_columns = rows_written(target, found, facts, force=args.force)
-    number = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
-    print(f"{_screen.shown(args.output)}: {number}, {n_columns} columns; {in_head(args.undefined)}")
-    return said.end((n_rows,))
-
-
-def _rows(
-    args: argparse.Namespace, counts: Counts, asked: _many.Asked, said: _many.Said
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the columns of every block, and note what there is to be said."""
+def _measure_groups(args: argparse.Namespace, request: Request, counts: Counts) -> Iterator[tuple[Numbers, Measured]]:
+    """Yield the numbers of some groups at a time, in order."""
     C, done = len(counts.labels), 0
-    size = max(1, asked.bytes_of_block(args.block_mb, C) // (8 * C**2))
+    size = max(1, request.block_bytes(args.block_mb, C) // (8 * C**2))
     for groups, M in counts.blocks(size):
-        answer = asked.answered(M, done, counts.labels, args.threads)
-        said.add(answer)
+        measured = request.measure(M, done, counts.labels, args.threads)
         done += len(M)
-        yield dict(zip(_many.heads(args.by, answer.rows), groups, strict=True)) | answer.rows
+        yield dict(zip(name_groups(args.by, measured.rows), groups, strict=True)), measured

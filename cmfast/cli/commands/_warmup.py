@@ -3,26 +3,27 @@
 import argparse
 import time
 from difflib import get_close_matches
-from typing import Any
 
 import cmfast
 from cmfast.cli import _screen
-from cmfast.cli._options import Parser, misuse, natural_number
-from cmfast.cli._printing import print_json
+from cmfast.cli._options import add_common
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
+from cmfast.cli._values import natural_number
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the command takes."""
+    """Add the options of the command."""
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="functions, as bi_normalize or metrics.compute; default: all"
     )
     parser.add_argument("--jobs", type=natural_number, metavar="N", help="most processes to use; default: all cores")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_common(parser, "--quiet")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Result:
     """Compile, and say what it was, how long it took and where it is kept."""
-    from cmfast import _warmup  # what it imports no other command needs
+    from cmfast import _warmup  # what it imports --help can do without
     from cmfast._core.progress import Bar
     from cmfast.kernels.cpu._core import jit, pool
 
@@ -32,23 +33,17 @@ def run(args: argparse.Namespace) -> int:
     ops = _warmup.ops_of(args.names)
     bar = None if args.quiet else Bar("compiling", "operations")
     begun = time.perf_counter()
-    found = _warmup.compile_ops(ops, args.jobs or pool.cpu_count(), bar)
-    facts: dict[str, Any] = {
-        "compiled": sum(one.functions for one in found),
+    parts = _warmup.compile_ops(ops, args.jobs or pool.cpu_count(), bar)
+    compiled, seconds, folder = sum(part.functions for part in parts), time.perf_counter() - begun, str(jit.folder())
+    metadata = {
+        "compiled": compiled,
         "operations": len(ops),
-        "seconds": time.perf_counter() - begun,
-        "folder": str(jit.folder()),
+        "seconds": seconds,
+        "folder": folder,
+        "seconds_by_operation": {op: sum(part.seconds for part in parts if part.op == op) for op in ops},
     }
-    if args.json:
-        print_json(facts | {"seconds_by_operation": {op: sum(f.seconds for f in found if f.op == op) for op in ops}})
-    else:
-        print(_screen.shown(_text(**facts)))
-    return 0
-
-
-def _text(compiled: int, operations: int, seconds: float, folder: str) -> str:
     done = f"compiled {compiled} functions in {seconds:.1f} s" if compiled else "nothing was left to compile"
-    return f"{done}; {operations} operations are ready in {folder}"
+    return Result(metadata, [_screen.shown(f"{done}; {len(ops)} operations are ready in {folder}")])
 
 
 def _check(names: list[str], known: list[str]) -> None:

@@ -1,31 +1,41 @@
-"""What a bug report needs: versions, threads, cache folder, GPU. Nothing heavy is imported to find the versions."""
+"""``cmfast info``: versions, threads, cache folder, GPU. Nothing heavy is imported to find the versions."""
 
+import argparse
 import ctypes
 import platform
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
 from cmfast._version import __version__
 from cmfast.cli import _screen
+from cmfast.cli._parser import Parser
+from cmfast.cli._result import Result
+from cmfast.kernels.ops import OPS
 
 NEEDED = ("numpy", "numba", "scipy", "platformdirs")
 OPTIONAL = ("tqdm", "pandas", "pyarrow", "scikit-learn", "matplotlib", "torch", "cupy-cuda12x", "cupy-cuda13x")
 
 
-def facts() -> dict[str, Any]:
-    """Return everything as plain values."""
-    from cmfast.kernels.cpu._core import jit, pool
-    from cmfast.kernels.ops import OPS
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--clear-cache", action="store_true", help="remove the compiled kernels of all versions")
 
+
+def run(args: argparse.Namespace) -> Result:
+    """Look at this machine, after removing compiled kernels if that was requested."""
+    from cmfast.kernels.cpu._core import jit, pool  # Numba, which --help can do without
+
+    removed = {"removed_bytes": jit.clear_cache()} if args.clear_cache else {}
     cache = jit.cache_facts()
-    return {
+    found = {
         "cmfast": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": platform.machine(),
-        "needed": {name: version(name) for name in NEEDED},
-        "optional": {name: version(name) for name in OPTIONAL},
+        "needed": {name: _version(name) for name in NEEDED},
+        "optional": {name: _version(name) for name in OPTIONAL},
         "threads": pool.cpu_count(),
         "cache": {
             "folder": str(cache.folder),
@@ -33,19 +43,14 @@ def facts() -> dict[str, Any]:
             "functions": cache.n_functions,
             "bytes": cache.n_bytes,
         },
-        "gpus": gpus(),
+        "gpus": _gpus(),
         "operations": {target: sum(target in op.targets for op in OPS.values()) for target in ("cpu", "cuda")},
+        **removed,
     }
+    return Result(found, _lines(found))
 
 
-def clear_cache() -> int:
-    """Remove compiled kernels of all versions; return how many bytes they took."""
-    from cmfast.kernels.cpu._core import jit
-
-    return jit.clear_cache()
-
-
-def version(name: str) -> str | None:
+def _version(name: str) -> str | None:
     """Return the version of an installed distribution, or None."""
     try:
         return metadata.version(name)
@@ -53,7 +58,7 @@ def version(name: str) -> str | None:
         return None
 
 
-def gpus() -> list[str]:
+def _gpus() -> list[str]:
     """Return the names of the CUDA devices that the driver lists; no driver, no devices."""
     library = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}.get(sys.platform)
     if library is None:
@@ -73,23 +78,25 @@ def gpus() -> list[str]:
     return found
 
 
-def _cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
+def _describe_cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
     if not writable:
         return f"{folder} cannot be written: what is not among its {functions} functions is compiled in every process"
     here = f"{functions} compiled functions (cmfast warmup compiles all)"
     return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
 
 
-def text(found: dict[str, Any]) -> str:
-    """Return the facts as lines for people."""
+def _lines(found: dict[str, Any]) -> Iterator[str]:
     rows = [
         ("cmfast", found["cmfast"]),
         ("python", f"{found['python']} on {found['platform']}"),
         *((name, version or "missing") for name, version in found["needed"].items()),
         *((name, version or "not installed") for name, version in found["optional"].items()),
         ("threads", found["threads"]),
-        ("cache", _cache(**found["cache"])),
+        ("cache", _describe_cache(**found["cache"])),
         ("GPU", ", ".join(found["gpus"]) or "none"),
         ("operations", ", ".join(f"{number} on {target}" for target, number in found["operations"].items())),
     ]
-    return "\n".join(f"{name:<14}{_screen.shown(value)}" for name, value in rows)
+    if "removed_bytes" in found:
+        rows.append(("removed", f"{found['removed_bytes'] / 1e6:.1f} MB of compiled kernels"))
+    for name, value in rows:
+        yield f"{name:<14}{_screen.shown(value)}"

@@ -1,0 +1,55 @@
+"""Matrices in files: which they may be, and how they are read."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cmfast._files import matrices, points
+from cmfast._files.output import FileError
+from cmfast._files.sources import Source, reached
+from cmfast.cli._calls import tick
+from cmfast.cli._parser import misuse
+
+OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *points.TABLES)
+
+
+def open_matrices(args: argparse.Namespace) -> np.ndarray:
+    """Return the array of one file of matrices, which is read where it is touched."""
+    if args.cells and args.input.suffix.lower() not in matrices.TABLES:
+        misuse("--cells belongs to a table")
+    if isinstance(args.input, Path):
+        return matrices.open_matrices(args.input, args.cells, tick=tick(args, args.command))
+    with reached((args.input,)) as (path,):  # the copy of it ends here
+        return np.array(matrices.open_matrices(path, args.cells, tick=tick(args, args.command)))
+
+
+def check_matrices(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, square: bool) -> None:
+    """Refuse by the name of the file what the functions would refuse."""
+    if len(shape) < 2 or (square and shape[-2] != shape[-1]):
+        what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"
+        raise FileError(str(source), f"must hold {what}, but its shape is {shape}")
+    if dtype.kind not in "buif" or dtype.itemsize > 8:
+        raise FileError(str(source), f"must hold real numbers of at most 64 bits, but its dtype is {dtype}")
+
+
+def check_is_npy(option: str, path: Path | None) -> None:
+    """Refuse the name of an output that is no npy file."""
+    if path is not None and path.suffix.lower() in OTHER_KINDS:
+        misuse(f"{option} is written as npy, so its name should not end in {path.suffix}")
+
+
+def local_files(*sources: Source) -> tuple[Path, ...]:
+    """Return the sources that are on this machine."""
+    return tuple(source for source in sources if isinstance(source, Path))
+
+
+def count_matrices(n: int) -> str:
+    """Return how many matrices there are, in words."""
+    return "1 matrix" if n == 1 else f"{n:,} matrices"
+
+
+def block_bytes(args: argparse.Namespace) -> int:
+    """Return the bytes of the matrices that are worked on at a time."""
+    return int(min(args.block_mb, 2**40) * 2**20)

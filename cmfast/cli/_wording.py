@@ -1,0 +1,40 @@
+"""Messages of the library in the words of the command line."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from cmfast._core import wording
+
+
+class CommandWording(wording.Wording):
+    """The options of a command by the names of what they set; the others keep Python's."""
+
+    def __init__(self, flags: Mapping[str, str], elements: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._flags, self._elements = dict(flags), dict(elements or {})
+
+    def option(self, name: str, value: str | int | None = None) -> str:
+        """Return an option as it is typed."""
+        if name not in self._flags:
+            return super().option(name, value)
+        return self._flags[name] if value is None else f"{self._flags[name]} {value}"
+
+    def element(self, argument: str, k: int, what: str) -> str:
+        """Return what element `k` of an argument was called on the command line."""
+        return self._elements[argument][k] if argument in self._elements else super().element(argument, k, what)
+
+    def example(self, code: str) -> str:
+        """Return an example for which Python is needed."""
+        return f"in Python {super().example(code)}"
+
+    def add_elements(self, argument: str, names: Sequence[str]) -> "CommandWording":
+        """Return the same with names for the elements of an argument."""
+        return CommandWording(self._flags, {**self._elements, argument: names})
+
+
+@contextmanager
+def naming_elements(argument: str, names: Sequence[str]) -> Iterator[None]:
+    """Let messages call the elements of an argument by `names`, not by their indices."""
+    words = wording.current()
+    assert isinstance(words, CommandWording)
+    with wording.using(words.add_elements(argument, names)):
+        yield

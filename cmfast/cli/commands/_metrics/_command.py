@@ -1,0 +1,179 @@
+"""Options of ``cmfast metrics``, and its choice between all matrices together and blocks of them."""
+
+import argparse
+import math
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+
+import cmfast
+from cmfast._files import tables
+from cmfast._files.output import FileError
+from cmfast._files.sources import is_several, reached
+from cmfast.cli._cluster import add_cluster, start_tasks
+from cmfast.cli._counting import Counted, count
+from cmfast.cli._matrices import open_matrices
+from cmfast.cli._options import (
+    CELLS,
+    TABLES,
+    add_common,
+    add_labels,
+    add_output,
+    check_output,
+    find_label_files,
+    parse_metric_names,
+)
+from cmfast.cli._ordering import resolve_order, warn_of_order
+from cmfast.cli._parser import Parser, misuse
+from cmfast.cli._result import Result
+from cmfast.cli._stored import COUNTS, read_counts
+from cmfast.cli._values import POLICIES, positive_number
+from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts, _whole
+from cmfast.metrics._plan import is_binary
+from cmfast.uncertainty._intervals import IntervalMethod
+
+METHODS = get_args(IntervalMethod)
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    add_labels(parser, "labels as for confusion; matrices (..., C, C), npy or zarr; counts as merge writes them")
+    add_common(parser, "--cells", help=f"FILE has a matrix in each row: {CELLS}")
+    add_common(parser, "--only", help="these metrics (default: all, one number per matrix)")
+    add_common(parser, "--undefined", help=f"a 0/0: {', '.join(POLICIES)}, or a number")
+    parser.add_argument("--interval", action="store_true", help="each with an interval; of counts")
+    what = "column of what samples have in common, as a patient: these are drawn again for intervals, not samples"
+    add_common(parser, "--cluster", help=what)
+    parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
+    add_common(parser, "--level", type=float, metavar="SHARE", help="of intervals (default: .95)")
+    parser.add_argument("--group-mb", type=positive_number, default=_groups.MEMORY, help=argparse.SUPPRESS)
+    add_common(parser, "--block-mb", "--threads")
+    add_output(parser, "csv, parquet or json file: a row per group or matrix")
+    add_cluster(parser)
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Compute the metrics; it fails where some matrices have none."""
+    args.tasks = start_tasks(args)
+    args.target = check_output(args, TABLES, *find_label_files(args))
+    for option, value in (("--cluster", args.cluster), ("--method", args.method)):
+        if value is not None and not args.interval:
+            misuse(f"{option} belongs to --interval")
+    if not _are_labels(args) and args.cells is None:
+        batch = _parts.open_parts(args, _request(args, []), whole=_needs_all(args))
+        if batch is not None:
+            classes = list(range(batch.shape[-1]))
+            request = _request(args, classes)
+            measured = _parts.measure_parts(args, request, batch)
+            return _blocks.deliver_blocks(args, request, measured, classes, batch.shape[:-2])
+    matrices = _open_matrices(args)
+    if matrices is not None and not _needs_all(args) and math.prod(matrices.shape[:-2]) != 1:
+        classes = list(range(matrices.shape[-1]))
+        request = _request(args, classes)
+        blocks = tables.MatrixBlocks(matrices, request.block_bytes(args.block_mb, len(classes)))
+        measured = _blocks.measure_matrices(args, request, blocks)
+        return _blocks.deliver_blocks(args, request, measured, classes, blocks.batch)
+    if _are_many_groups(args):
+        return _groups.deliver_groups(args, partial(_request, args))
+    counted, clusters = _count(args, matrices)
+    names = _choose_metrics(args, counted.labels, has_order=counted.has_order)
+    return _whole.deliver_all(args, counted, clusters, names)
+
+
+def _are_labels(args: argparse.Namespace) -> bool:
+    return (args.true, args.pred, args.header, args.labels, args.by, args.cluster) != (None,) * 6
+
+
+def _are_counts(args: argparse.Namespace) -> bool:
+    return getattr(args.input, "suffix", "").lower() in COUNTS
+
+
+def _needs_all(args: argparse.Namespace) -> bool:
+    """Return whether something is wanted that is made of all matrices together."""
+    suffix = "" if args.output is None else args.output.suffix.lower()
+    return bool(args.json or suffix == ".json" or args.cluster is not None or (args.interval and not suffix))
+
+
+def _are_many_groups(args: argparse.Namespace) -> bool:
+    """Return whether a table of groups is wanted, which may be written block by block."""
+    if args.target is None or args.by is None or _are_counts(args) or _needs_all(args):
+        return False
+    return not args.tasks.are_needed(*find_label_files(args))
+
+
+def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
+    """Return the matrices of a file, None where it holds labels."""
+    of_labels = _are_labels(args)
+    if args.cells is not None:
+        if of_labels:
+            misuse("--cells belongs to matrices, --labels, --true, --pred, --by, --cluster and --header to labels")
+        if args.tasks.are_needed(args.input):
+            misuse("--cells belongs to one table, read without --scheduler")
+    elif of_labels or is_several(args.input) or args.input.suffix.lower() not in (".npy", ".zarr"):
+        return None
+    M = open_matrices(args)
+    if tables.are_matrices(M):
+        return M
+    if args.cells is not None:
+        raise FileError(args.input, f"must hold square matrices, but they are of shape {M.shape[-2:]}")
+    return None
+
+
+def _request(args: argparse.Namespace, labels: list[Any], *, has_order: bool = True) -> _blocks.Request:
+    """Return what is requested of every matrix."""
+    how = _intervals.Method(args.method or "bca", args.level) if args.interval else None
+    return _blocks.Request(_choose_metrics(args, labels, has_order=has_order), args.undefined, how)
+
+
+def _choose_metrics(args: argparse.Namespace, labels: list[Any], *, has_order: bool) -> list[str]:
+    """Return the names of metrics; refuse those of two classes where no integer is known to be the positive one."""
+    if args.only and not has_order:
+        warn_of_order(parse_metric_names(args.only), labels)
+    names: list[str] = parse_metric_names(args.only) if args.only else [*cmfast.metrics.SCALARS]
+    binary = next((name for name in names if is_binary((name,))), None)
+    integers = len(labels) == 2 and all(isinstance(label, int | np.integer) for label in labels)
+    if binary is not None and integers and list(labels) not in ([0, 1], [-1, 1]):
+        each = f"; for each class ask for {binary.removesuffix('_binary')}"
+        misuse(f"--only {binary}: of the labels {labels[0]} and {labels[1]} none is known to be the positive one{each}")
+    return names
+
+
+def _count(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[Counted, list[np.ndarray] | None]:
+    """Return matrices: counted from labels, with or without groups, or as a file holds them; and those of clusters."""
+    if _are_counts(args):
+        return _read_counts(args), None
+    if matrices is not None:
+        if args.order is not None:
+            misuse("--order belongs to labels, not to matrices, whose classes have no names")
+        return Counted(list(range(matrices.shape[-1])), None, [], matrices, True), None
+    if args.cluster is not None:
+        return _split_clusters(count(args, [*(args.by or ()), args.cluster]), args.by)
+    counted = count(args, args.by)
+    return (counted, None) if args.by is not None else (counted._replace(groups=[], matrices=counted.matrices[0]), None)
+
+
+def _read_counts(args: argparse.Namespace) -> Counted:
+    """Return counts that were saved, which say nothing of the order of their classes."""
+    if _are_labels(args):
+        misuse("--labels, --true, --pred, --by, --cluster and --header belong to labels, not to counts")
+    with reached([args.input]) as (path,):
+        counts = read_counts(path, cmfast.ConfusionCounts)
+    labels, by, groups = list(counts.labels), None, []
+    if counts.groups is not None:
+        by = list(counts.group_names)
+        groups = [(group,) for group in counts.groups] if len(by) == 1 else list(counts.groups)
+    names = list(resolve_order(args.order, labels, tuple(labels)))
+    order = [labels.index(name) for name in names]
+    return Counted(names, by, groups, counts.matrix[..., order, :][..., order], True)
+
+
+def _split_clusters(counted: Counted, by: list[str] | None) -> tuple[Counted, list[np.ndarray]]:
+    """Return a matrix of each group, and those of its clusters, from matrices of every cluster in every group."""
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    for k, group in enumerate(counted.groups):
+        rows.setdefault(group[:-1], []).append(k)
+    clusters = [counted.matrices[own] for own in rows.values()]
+    total = np.stack([own.sum(0) for own in clusters])
+    groups, M = (list(rows), total) if by is not None else ([], total[0])
+    return counted._replace(by=by, groups=groups, matrices=M), clusters

@@ -1,0 +1,127 @@
+"""Intervals of metrics: every number with its ends, of blocks of matrices and of groups."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cmfast
+from cmfast._core import caller, failures
+from cmfast._core.annotations import Undefined
+from cmfast.cli import _screen
+from cmfast.cli._calls import compute_with_status, part_of_batch
+from cmfast.cli._printing import format_table
+from cmfast.metrics import SCALARS
+from cmfast.uncertainty import Interval, Intervals
+from cmfast.uncertainty._doubts import TEXTS, number_of_doubts, tell_doubts
+from cmfast.uncertainty._intervals import FAILED, IntervalMethod
+
+ENDS = ("low", "high")
+CALLED = "uncertainty.interval"
+
+
+class Method(NamedTuple):
+    """How intervals are computed."""
+
+    method: IntervalMethod
+    level: float
+
+
+class Caveats(NamedTuple):
+    """What intervals of some matrices of a batch have to warn of."""
+
+    status: np.ndarray
+    numbers: np.ndarray
+    """Of matrices, by reason and metric, shape (reasons, metrics)."""
+
+
+def compute_part(
+    M: np.ndarray, first: int, names: Sequence[str], how: Method, undefined: Undefined, threads: int | None
+) -> tuple[Intervals, Caveats]:
+    """Return the intervals of matrices (b, C, C), which a batch has from its element `first` on, without warnings."""
+    options: dict[str, Any] = {**how._asdict(), "undefined": undefined, "num_threads": threads}
+    with part_of_batch(CALLED, first, len(M)):
+        found, status = compute_with_status(cmfast.uncertainty.interval, M, names, **options)
+    number = number_of_doubts(M, found, how.method, found.n_replicates, n=None, positive=1, num_threads=threads)
+    numbers = [[number.get(reason, {}).get(name, 0) for name in names] for reason in TEXTS]
+    return found, Caveats(status, np.array(numbers, np.int64).reshape(len(TEXTS), len(names)))
+
+
+def warn_of_caveats(parts: Sequence[Caveats], shape: tuple[int, ...], names: Sequence[str], how: Method) -> None:
+    """Warn of the caveats of all parts of a batch of a shape, as of the whole."""
+    status = np.concatenate([part.status for part in parts]).reshape(shape)
+    number = {reason: Counter[str]() for reason in TEXTS}
+    for part in parts:
+        for reason, counts in zip(TEXTS, part.numbers.tolist(), strict=True):
+            number[reason].update({name: count for name, count in zip(names, counts, strict=True) if count})
+    with caller.inside(CALLED):
+        failures.report(status, "warn", failed=FAILED)
+        tell_doubts({reason: of for reason, of in number.items() if of}, how.method, status.size)
+
+
+def describe_method(found: Intervals, clusters: list[np.ndarray] | None) -> dict[str, Any]:
+    """Return how the intervals were computed."""
+    how = {"method": found.method, "level": found.level, "replicates": found.n_replicates}
+    return how if clusters is None else {**how, "clusters": sum(map(len, clusters))}
+
+
+def stack(each: list[Intervals]) -> Intervals:
+    """Return the intervals of several groups as those of a batch."""
+    first = each[0]
+    found = {
+        name: Interval(*(np.stack(parts) for parts in zip(*(one[name] for one in each), strict=True))) for name in first
+    }
+    return Intervals(found, method=first.method, level=first.level, n_replicates=first.n_replicates)
+
+
+def select_ends(found: Intervals, group: int | None = None) -> dict[str, dict[str, Any]]:
+    """Return both ends, the standard error and the undefined replicates of every metric, of one group or of all."""
+    parts = (*ENDS, "standard_error", "n_undefined")
+    at = () if group is None else (group,)
+    return {name: {part: np.asarray(getattr(one, part))[at] for part in parts} for name, one in found.items()}
+
+
+def name_ends(found: Intervals, labels: list[Any]) -> dict[str, np.ndarray]:
+    """Return one array per number of a matrix and end."""
+    return {
+        f"{name} {end}": np.ravel(values)
+        for name, one in _name_numbers(found, labels).items()
+        for end, values in zip(ENDS, one[1:], strict=True)
+    }
+
+
+def format_intervals(
+    found: Intervals,
+    clusters: list[np.ndarray] | None,
+    labels: list[Any],
+    undefined: str,
+    names: Iterable[str],
+) -> Iterator[str]:
+    """Yield a line for each number of each matrix; a matrix whose name is not empty begins with that."""
+    drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
+    of = "" if clusters is None else f", of {sum(map(len, clusters)):,} clusters"
+    yield f"{found.level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"
+    numbers = _name_numbers(found, labels)
+    for k, name in enumerate(names):
+        if name:
+            yield f"\n{name}"
+        rows = {number: [f"{np.ravel(part)[k]:.4f}" for part in parts] for number, parts in numbers.items()}
+        yield from format_table("", ("estimate", *ENDS), rows)
+    lost = max((int(np.max(one.n_undefined, initial=0)) for one in found.values()), default=0)
+    if lost:
+        yield f"undefined in up to {lost:,} replicates, which are left out"
+
+
+def _name_numbers(found: Intervals, labels: list[Any]) -> dict[str, tuple[Any, Any, Any]]:
+    """Return estimate and ends of every number: a metric per class has a name for every class."""
+    names = _screen.names(labels)
+    out: dict[str, tuple[Any, Any, Any]] = {}
+    for name, one in found.items():
+        parts = (one.estimate, one.low, one.high)
+        if name not in SCALARS and np.ndim(one.low) > 0 and np.shape(one.low)[-1] == len(names):
+            for k, label in enumerate(names):
+                out[f"{name} {label}"] = tuple(np.asarray(part)[..., k] for part in parts)  # type: ignore[assignment]
+        else:
+            out[name] = parts
+    return out
