@@ -200,6 +200,6 @@ def _print(facts: dict[str, Any]) -> None:
     if np.isnan(facts["residual"]):
         return
     error = facts["cell_error"]
-    print(f"margins met to {facts['residual']:.1e}; cells right to about {error:.1e}; {facts['passes']:,} passes")
+    print(f"margins met to {facts['residual']:.1e}; cells off by an estimated {error:.1e}; {facts['passes']:,} passes")
     for one in facts["margins"]:
         print(f"  {_screen.shown(one['name'])}: {one['lines']:,} lines, off by {one['residual']:.1e}")

@@ -46,7 +46,9 @@ def add_options(parser: Parser) -> None:
     output_options(parser, "npy file for the result", required=True)
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     scaling_options(parser)
-    parser.add_argument("--tol", type=positive_number, help="bi: relative error of the margins (L1), default 1e-9")
+    parser.add_argument(
+        "--tol", type=positive_number, help="bi: relative error of each row and column sum, default 1e-9"
+    )
     parser.add_argument(
         "--max-iter",
         type=natural_number,

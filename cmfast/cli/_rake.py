@@ -174,7 +174,7 @@ def _print(facts: dict[str, Any], what: str) -> None:
     if facts["effective_records"] is None:
         return
     low, high = facts["ratios"]
-    print(f"totals met to {facts['residual']:.1e}; weights right to about {facts['weight_error']:.1e}")
+    print(f"totals met to {facts['residual']:.1e}; weights off by an estimated {facts['weight_error']:.1e}")
     print(
         f"weights are {low:.4g} to {high:.4g} times what they were, worth {facts['effective_records']:,.0f} equal ones"
     )
