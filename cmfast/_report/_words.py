@@ -151,9 +151,7 @@ def comparison(one: Facts) -> str:
         re.sub("the (first|second)", lambda which: {"first": first, "second": second}[which[1]], one["verdicts"][name])
         for name in ("accuracy", "balanced_accuracy")
     )
-    more = sum(
-        DECIDES in text for name, text in one["verdicts"].items() if name not in ("accuracy", "balanced_accuracy")
-    )
+    more = sum(DECIDES in text for text in one["verdicts"].values()) - (DECIDES in verdict) - (DECIDES in balanced)
     of = f"{more} more metric{'s' * (more > 1)}"
     others = f" Interval and test contradict each other in {of}; {DECIDES}." if more else ""
     return (

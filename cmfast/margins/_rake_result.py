@@ -7,7 +7,7 @@ from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "the totals are met, measured again on the weights that are returned, and the weights are right",
+    Status.CONVERGED: "totals measured again on the result are met; weights are off by an estimated 1e-4 at most",
     Status.MAX_ITER: "not converged; these are the last weights, give a larger max_iter=",
     Status.LIMIT_ONLY: "no multipliers exist; these are the exact limit, with some weights at zero or at a bound",
     Status.INFEASIBLE: "no weights, nonnegative and within the bounds, have these totals",
@@ -66,7 +66,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
             + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
             "status": reading.statuses(self.status),
             "residual": reading.most(self.residual),
-            "weight error": reading.most(self.weight_error),
+            "estimated weight error": reading.most(self.weight_error),
             "passes": reading.most(self.n_iter, ","),
         }
 
@@ -92,6 +92,6 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> cmfast.rake([[1.0], [2.0]], [6.0]).explain()
-        'CONVERGED: the totals are met, measured again on the weights that are returned, and the weights are right'
+        'CONVERGED: totals measured again on the result are met; weights are off by an estimated 1e-4 at most'
         """
         return reading.explained(self.status, index, MEANING, "no sets of weights")

@@ -7,7 +7,7 @@ from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "the margins are met, measured again on what is returned, and so are the cells that they fix",
+    Status.CONVERGED: "margins measured again on the result are met; cells are off by an estimated 1e-4 at most",
     Status.MAX_ITER: "not converged; this is the last iterate, give a larger max_iter=",
     Status.LIMIT_ONLY: "no factors exist; this is the exact limit, with some positive cells at zero",
     Status.INFEASIBLE: "no nonnegative table with these zeros has these margins",
@@ -68,7 +68,7 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
             "margins": str(len(self.factors)),
             "status": reading.statuses(self.status),
             "residual": reading.most(self.residual),
-            "cell error": reading.most(self.cell_error),
+            "estimated cell error": reading.most(self.cell_error),
             "passes": reading.most(self.n_iter, ","),
         }
 
@@ -94,6 +94,6 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> cmfast.ipf_nd([[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]).explain()
-        'CONVERGED: the margins are met, measured again on what is returned, and so are the cells that they fix'
+        'CONVERGED: margins measured again on the result are met; cells are off by an estimated 1e-4 at most'
         """
         return reading.explained(self.status, index, MEANING, "no tables")

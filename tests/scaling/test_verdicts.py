@@ -1,10 +1,12 @@
 """CONVERGED is said of every row, column and cell, judged by exact arithmetic; see ``spread_tables.py``."""
 
+import inspect
 import warnings
 
 import device
 import numpy as np
 import pytest
+import scipy.sparse
 import spread_tables
 
 import cmfast
@@ -133,19 +135,30 @@ def test_what_rounding_decides_is_undetermined():
 def test_a_tolerance_of_one_is_refused(tol):
     M, ones = np.ones((2, 2)), np.ones(2)
     margins = [((0,), ones), ((1,), ones)]
+    cells = np.ones(4), [[0, 0, 1, 1], [0, 1, 0, 1]]
     calls = [
         lambda: cmfast.ipf(M, tol=tol),
         lambda: cmfast.ras(M, tol=tol),
         lambda: cmfast.bi_normalize(M, tol=tol),
         lambda: cmfast.normalize(M, "bi", tol=tol),
         lambda: cmfast.importance_weights(M, "bi", tol=tol),
+        lambda: cmfast.ipf(M, logits=True, tol=tol),
+        lambda: cmfast.ipf(scipy.sparse.csr_array(M), tol=tol),
         lambda: cmfast.ipf_nd(M, margins, tol=tol),
+        lambda: cmfast.ipf_cells(*cells, margins, tol=tol),
         lambda: cmfast.rake(M, ones, tol=tol),
         lambda: cmfast.balance(M, tol=tol),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="tol must be below 1, got"):
             call()
+
+
+def test_every_function_with_a_tolerance_is_tried():
+    tried = {"ipf", "ras", "bi_normalize", "ipf_nd", "ipf_cells", "rake", "balance"}
+    public = {name: getattr(cmfast, name) for name in cmfast.__all__}
+    has = {name for name, f in public.items() if inspect.isfunction(f) and "tol" in inspect.signature(f).parameters}
+    assert has == tried
 
 
 # Logarithms.

@@ -177,6 +177,6 @@ def _lines(metadata: dict[str, Any]) -> Iterator[str]:
     if np.isnan(metadata["residual"]):
         return
     met, error = metadata["residual"], metadata["cell_error"]
-    yield f"margins met to {met:.1e}; cells right to about {error:.1e}; {metadata['passes']:,} passes"
+    yield f"margins met to {met:.1e}; cells off by an estimated {error:.1e}; {metadata['passes']:,} passes"
     for margin in metadata["margins"]:
         yield f"  {_screen.shown(margin['name'])}: {margin['lines']:,} lines, off by {margin['residual']:.1e}"

@@ -35,7 +35,7 @@ def add_options(parser: Parser) -> None:
     add_output(parser, "npy file for the result", required=True)
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     add_common(parser, "--smoothing", "--threads")
-    add_common(parser, "--tol", help="bi: relative error of the margins (L1), default 1e-9")
+    add_common(parser, "--tol", help="bi: relative error of each row and column sum, default 1e-9")
     add_common(parser, "--max-iter", help="bi: most passes, default 10000 sweeps or 200 Newton steps")
     parser.add_argument("--solver", choices=get_args(Solver), help="bi: default auto")
     add_common(parser, "--empty")

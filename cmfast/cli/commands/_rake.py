@@ -164,7 +164,7 @@ def _lines(by: str | None, areas: dict[str, dict[str, Any]]) -> Iterator[str]:
             continue
         low, high = found["ratios"]
         worth = f"{found['effective_records']:,.0f} equal ones"
-        yield f"totals met to {found['residual']:.1e}; weights right to about {found['weight_error']:.1e}"
+        yield f"totals met to {found['residual']:.1e}; weights off by an estimated {found['weight_error']:.1e}"
         yield f"weights are {low:.4g} to {high:.4g} times what they were, worth {worth}"
         for target in found["targets"][:MOST_SHOWN]:
             yield f"  {_screen.shown(target['name'])}: {target['achieved']:,.6g}"
