@@ -22,6 +22,7 @@ from cmfast.cli._options import (
     whole_number,
 )
 from cmfast.cli._printing import print_json
+from cmfast.cli._writing import write_state
 from cmfast.conformal._options import METHODS
 from cmfast.conformal._sets import EMPTY
 
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     sets = compute(conformal.prediction_sets, P, q, empty=args.empty, **rule)
     counts = conformal.ccm(sets, num_threads=args.threads)
     if target is not None:
-        counts.save(target)
+        write_state(target, counts, force=args.force)
     columns = of_new if of_new is not None and len(of_new) == P.shape[1] else None  # or one column of lists
     facts = {"columns": columns, **_facts(args, sets, counts, q, y)}
     if args.json:

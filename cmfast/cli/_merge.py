@@ -5,11 +5,12 @@ from pathlib import Path
 
 import cmfast
 from cmfast import conformal, uncertainty
-from cmfast._files.output import FileError, replacing
+from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._options import Parser, compute, output_options, table_target
 from cmfast.cli._printing import print_matrix
 from cmfast.cli._stored import read_counts
+from cmfast.cli._writing import write_state
 
 KINDS = (
     cmfast.ConfusionCounts,
@@ -37,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
             raise FileError(path, f"holds {type(part).__name__}, but {args.input[0]} {type(parts[0]).__name__}")
     total = compute(getattr(type(parts[0]), "merge", sum), parts)
     if target is not None:
-        with replacing(target, force=args.force) as file:
-            file.write(total.to_json().encode() if target.suffix.lower() == ".json" else total.to_bytes())
+        write_state(target, total, force=args.force)
     if args.json:
         print(total.to_json(), end="")
     elif isinstance(total, cmfast.ConfusionCounts) and total.groups is None:

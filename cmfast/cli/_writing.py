@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cmfast._files.output import FileError, plain, replacing, to_json
+from cmfast._files.states import State
 from cmfast._files.tables import needs
 
 
@@ -28,6 +29,13 @@ def _cell(value: Any) -> str:
     text = str(value)
     special = any(c in ',"\r\n' for c in text) or text != text.strip()
     return '"' + text.replace('"', '""') + '"' if special else text
+
+
+def write_state(target: Path, state: State, *, force: bool) -> None:
+    """Write counts as JSON or npz, told by the suffix."""
+    content = state.to_json().encode() if target.suffix.lower() == ".json" else state.to_bytes()
+    with replacing(target, force=force) as file:
+        file.write(content)
 
 
 def write_columns(target: Path, columns: dict[str, list[Any]], facts: dict[str, Any], *, force: bool) -> None:
