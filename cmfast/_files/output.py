@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -103,11 +103,23 @@ class _New(NamedTuple):
     def take_place(self) -> None:
         if self.target.exists():
             if not self.force:
-                raise FileError(self.target, "has appeared in the meantime, give --force to replace it")
+                self._refuse()
             shutil.copymode(self.target, self.part)
         if not parts.LOCKS:
             self.file.close()  # Windows renames no open file
+        if not self.force:  # a link replaces nothing, not even what appears between two system calls
+            try:
+                os.link(self.part, self.target)
+            except FileExistsError:
+                self._refuse()
+            except OSError:  # a file system without links
+                pass
+            else:
+                return  # the other name goes when the block ends
         self.part.replace(self.target)
+
+    def _refuse(self) -> NoReturn:
+        raise FileError(self.target, "has appeared in the meantime, give --force to replace it") from None
 
 
 class Outputs:

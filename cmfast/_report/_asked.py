@@ -29,6 +29,8 @@ class Scaled:
     smoothing: float
     """Added to every cell beforehand; 0 where the matrix can be scaled as it is."""
     why: str
+    settled: bool = True
+    """Whether rows and columns add up to one; else balanced numbers are approximate, and the page says so."""
 
     def cells(self, M: np.ndarray) -> np.ndarray:
         """Return the bi-normalised matrix."""

@@ -62,6 +62,7 @@ def model(name: str, M: np.ndarray, labels: Sequence[str], asked: Asked) -> Mode
     classes = _of_classes(M, scaled, asked)
     found: dict[str, Any] = {"name": name, "right": int(np.trace(M)), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": asked.smoothing is not None, "status": scaled.why}
+    found["settled"] = scaled.settled
     found |= _confusions.of_matrix(M, scaled, labels, asked)
     found["notes"] = notes.found
     return Model(name, M, scaled, found)
@@ -76,7 +77,7 @@ def scaling(M: np.ndarray, asked: Asked) -> Scaled:
     if given is None and not _has_factors(found):
         smoothing = 1.0 / len(M)
         found = ras(M, smoothing=smoothing, **options)
-    return Scaled(found.row_scale, found.col_scale, smoothing, why)
+    return Scaled(found.row_scale, found.col_scale, smoothing, why, settled=_has_factors(found))
 
 
 def _has_factors(found: Any) -> bool:

@@ -9,6 +9,7 @@ from cmfast import metrics
 from cmfast._core.p_values import binomial, holm
 from cmfast._report import _confusions
 from cmfast._report._asked import Asked, Scaled
+from cmfast._report._balance_cells import balance_cells
 from cmfast._report._cells import Cells
 from cmfast._report._facts import WHOLE, Model, Notes
 from cmfast.kernels.status import Status
@@ -17,8 +18,6 @@ from cmfast.uncertainty import Interval, _doubts
 
 Facts = dict[str, Any]
 SHOWN = 500  # classes of the picture
-TOL = 1e-9  # relative, of sums of rows and columns when scaled
-MAX_ITER = 10_000
 
 
 def choose_classes(cells: Cells) -> np.ndarray:
@@ -38,6 +37,7 @@ def model(name: str, cells: Cells, labels: Sequence[str], shown: np.ndarray, ask
     classes = _of_classes(cells, scaled, asked)
     found: Facts = {"name": name, "right": int(cells.sums()[0].sum()), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": asked.smoothing is not None, "status": scaled.why}
+    found["settled"] = scaled.settled
     found |= _confusions.of_cells(cells, scaled, labels, asked)
     found["notes"] = notes.found
     return Model(name, cells.among(shown), scaled, found)
@@ -53,24 +53,8 @@ def scale(cells: Cells, asked: Asked) -> Scaled:
         if found.status == Status.CONVERGED and np.isfinite(factors).all():
             return Scaled(found.row_scale, found.col_scale, 0.0, why)
         smoothing = 1.0 / cells.n_classes
-    return Scaled(*_sweep(cells, smoothing), smoothing, why)
-
-
-def _sweep(cells: Cells, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the factors of cells with a constant added to all, by sweeps (Sinkhorn and Knopp, 1967).
-
-    The constant is of rank one: a product with it is a sum, so that a sweep takes the listed cells alone.
-    """
-    M = cells.to_scipy().astype(np.float64)
-    T = M.T.tocsr()
-    r = c = np.ones(cells.n_classes)
-    for _ in range(MAX_ITER):
-        r = 1.0 / (M @ c + smoothing * c.sum())
-        sums = T @ r + smoothing * r.sum()
-        if np.abs(c * sums - 1.0).max() <= TOL:
-            return r, c
-        c = 1.0 / sums
-    return r, c
+    balanced = balance_cells(cells, smoothing)
+    return Scaled(balanced.rows, balanced.cols, smoothing, why, settled=balanced.settled)
 
 
 def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:

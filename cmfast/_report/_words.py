@@ -24,6 +24,9 @@ MATRIX = (
     "Rows are the truth, columns the prediction. Point at a cell for its numbers; drag over cells, or press plus and "
     "minus, to zoom; arrow keys walk from cell to cell. Right answers have a colour scale of their own."
 )
+NO_MATRIX = "as its zeros leave no such matrix otherwise"
+NOT_ACCURATE = "as its cells are not determined to enough digits otherwise"
+OF_SMOOTHING = dict.fromkeys(("LIMIT_ONLY", "INFEASIBLE", "ZERO_LINE"), NO_MATRIX)  # by the status without it
 BALANCING = (
     "A confusion matrix mixes two things: which classes look alike to a model, and which are frequent, in the data "
     "and in its answers. Dividing rows removes the one, dividing columns the other. Bi-normalisation scales rows and "
@@ -116,9 +119,14 @@ def balancing(facts: Facts) -> list[str]:
     paragraphs = [BALANCING, f"{sizes}{answers}."]
     for model in facts["models"]:
         if model["smoothing"]:
-            reason = "as was asked" if model["asked"] else "as its zeros leave no such matrix otherwise"
+            reason = "as was asked" if model["asked"] else OF_SMOOTHING.get(model["status"], NOT_ACCURATE)
             added = f"{model['smoothing']:.3g} was added to every cell beforehand"
             paragraphs.append(f"{isolate(model['name'])}: {added}, {reason}.")
+        if not model["settled"]:
+            paragraphs.append(
+                f"{isolate(model['name'])}: balancing ended before all rows and columns added up to one, so balanced "
+                "numbers are approximate."
+            )
     return paragraphs
 
 

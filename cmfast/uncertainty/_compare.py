@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
@@ -218,8 +218,8 @@ def share(name: str, value: Any) -> float:
 def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[Comparison]:
     """Return the comparisons in the order of the names."""
     plan, places = asked.layout
-    both = values_of(T, plan, asked.num_threads)
     units = _paired_replicates.units_of(T._held)
+    both = _values_of(T, units, asked)
     if T.n_clusters is not None:
         totals = units.totals[0] if T.groups is None else units.totals
         warn_of_few_clusters(totals, p_values=asked.test == "interval")
@@ -290,12 +290,20 @@ def matrices_of(T: PairedCounts) -> np.ndarray:
     return M.reshape(2, 1 if T.groups is None else len(T.groups), *M.shape[-2:])
 
 
-def values_of(T: PairedCounts, plan: Any, num_threads: int | None) -> list[np.ndarray]:
-    """Return what `plan` makes of both matrices, shape (2, G) or (2, G, C), on the host."""
-    M = matrices_of(T)
-    (sent,) = dispatch.adopt(T=adapter(T._home).send(M, T._home))
-    *found, _ = dispatch.call("metrics_of_matrices", sent, plan=plan, num_threads=num_threads)
-    return [adapter(array).to_host(array) for array in found]
+def _values_of(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -> list[np.ndarray]:
+    """Return the metrics of both classifiers, shape (2, G) or (2, G, C), on the host; no matrix is made."""
+    sums = _sums_of(T, units, asked.layout.plan)
+    values = _permutations.evaluate_sums(sums, T._home, plan=asked.layout.plan, num_threads=asked.num_threads)
+    return [np.moveaxis(value, 1, 0) for value in values]
+
+
+def _sums_of(T: PairedCounts, units: _paired_replicates.Units, plan: Any) -> np.ndarray:
+    """Return the sums of both classifiers' matrices, shape (n_sums, G, 2, C)."""
+    sums = np.zeros((5 if plan.ordered else 3, len(units.totals), 2, len(T.labels)), np.int64)
+    size = np.diff(units.bounds)
+    counts = np.repeat(units.weights, size) * units.counts
+    _permutations.add_cells(sums, tuple(units.cells), np.repeat(units.group, size), counts)
+    return sums
 
 
 def _of_replicates(
@@ -352,12 +360,8 @@ def _accelerations(units: _paired_replicates.Units, groups: slice, left_out: np.
 def _left_out(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -> list[np.ndarray]:
     """Return the difference of every metric where one unit of each kind is left out, shape (u,) or (u, C)."""
     C, plan = len(T.labels), asked.layout.plan
-    n_sums = 5 if plan.ordered else 3
-    whole = np.zeros((n_sums, len(units.totals), 2, C), np.int64)
-    size = np.diff(units.bounds)
-    counts = np.repeat(units.weights, size) * units.counts
-    _permutations.add_cells(whole, tuple(units.cells), np.repeat(units.group, size), counts)
-    step = max(1, SUMS_BYTES // max(16 * n_sums * C, 1))
+    whole, size = _sums_of(T, units, plan), np.diff(units.bounds)
+    step = max(1, SUMS_BYTES // max(16 * len(whole) * C, 1))
     found: list[list[np.ndarray]] = [[] for _ in range(plan.scalars + plan.tables)]
     for first in range(0, max(len(size), 1), step):
         last = min(first + step, len(size))
@@ -367,5 +371,5 @@ def _left_out(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -
         _permutations.add_cells(sums, tuple(units.cells[:, cells]), row, -units.counts[cells])
         values = _permutations.evaluate_sums(sums, T._home, plan=plan, num_threads=asked.num_threads)
         for part, value in zip(found, values, strict=True):
-            part.append(value)
+            part.append(_permutations.difference_of(value))
     return [np.concatenate(part) for part in found]

@@ -215,7 +215,7 @@ def _enumerate(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[s
         for k, size in enumerate(swaps.sizes.tolist()):
             rest, n_kept[:, k] = np.divmod(rest, size + 1)
         sums = start + np.rint(n_kept @ change).astype(np.int64).reshape(n_sums, len(rest), 2, C)
-        found.append(evaluate_sums(sums, home, **options))
+        found.append([difference_of(value) for value in evaluate_sums(sums, home, **options)])
     return [np.concatenate(part) for part in zip(*found, strict=True)]
 
 
@@ -301,10 +301,15 @@ def add_cells(sums: np.ndarray, cells: Any, row: np.ndarray, counts: np.ndarray)
 
 
 def evaluate_sums(sums: np.ndarray, home: Array, *, plan: Plan, num_threads: int | None) -> list[np.ndarray]:
-    """Return the differences that `plan` makes of the sums of two matrices, shape (n_sums, n, 2, C)."""
+    """Return what `plan` makes of the sums of two matrices, shape (n_sums, n, 2, C): shape (n, 2) or (n, 2, C)."""
     arrays = dispatch.adopt(**{f"sums{k}": adapter(home).send(a, home) for k, a in enumerate(sums)})
     given = [*arrays, *[None] * (5 - len(sums))]
     *values, _ = dispatch.call("metrics_of_sums", *given, plan=plan, num_threads=num_threads)
-    host = [adapter(value).to_host(value) for value in values]
+    return [adapter(value).to_host(value) for value in values]
+
+
+def difference_of(values: np.ndarray) -> np.ndarray:
+    """Return the first less the second, which are along the second axis; of infinities NaN."""
     with np.errstate(invalid="ignore"):
-        return [value[:, 0] - value[:, 1] for value in host]
+        found: np.ndarray = values[:, 0] - values[:, 1]
+    return found

@@ -12,6 +12,7 @@ from failing_disk import Job
 
 import cmfast
 from cmfast import cli
+from cmfast._files import parts
 
 TARGETS = "t,p,target\na,,60\nb,,40\nc,,50\n,a,50\n,b,50\n,c,50\n"
 TABLE = ["t.csv", "--true", "t", "--pred", "p"]
@@ -112,6 +113,27 @@ def test_every_write_fails_once(folder, name):
     number, wrong = failing_disk.faults(job(COMMANDS[name]), folder)
     assert not wrong, "\n".join(wrong)
     assert number >= 14, "open, write, fsync and replace, where nothing was and where something was, once and for good"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_outputs_that_appear_in_the_meantime_stay(name, folder, monkeypatch):
+    argv = COMMANDS[name]
+    outputs = [argv[k + 1] for k, word in enumerate(argv) if word in ("-o", "--status")]
+    given, create = failing_disk.contents(folder), parts.create
+
+    def created(target):
+        if target.name in outputs:
+            target.write_bytes(b"theirs")
+        return create(target)
+
+    monkeypatch.setattr(parts, "create", created)
+    said = called([*argv, "--quiet"])
+    assert said is not None
+    assert "has appeared in the meantime, give --force to replace it" in said
+    there = {path: content for path, content in failing_disk.contents(folder).items() if path not in given}
+    there = {path: content for path, content in there.items() if not any(word in str(path) for word in KEPT)}
+    assert set(there.values()) == {b"theirs"}
+    assert len(there) == len(outputs)
 
 
 @pytest.mark.exhaustive

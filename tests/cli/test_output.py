@@ -222,6 +222,25 @@ def test_what_appeared_in_the_meantime_stays(tmp_path):
     assert names(tmp_path) == ["out"]
 
 
+def test_what_appears_between_two_system_calls_stays(tmp_path, monkeypatch):
+    target, exists = tmp_path / "out", Path.exists
+    monkeypatch.setattr(Path, "exists", lambda self, **options: self != target and exists(self, **options))
+    with pytest.raises(FileError, match="in the meantime"), replacing(target, force=False):
+        target.write_bytes(b"theirs")
+    assert target.read_bytes() == b"theirs"
+
+    def without(*_, **__):
+        raise OSError(1, "no links here")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "link", without)
+    for name, force in (("a", False), ("a", True)):
+        with replacing(tmp_path / name, force=force) as file:
+            file.write(b"ours")
+    assert (tmp_path / "a").read_bytes() == b"ours"
+    assert names(tmp_path) == ["a", "out"]
+
+
 def test_links(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.save("in.npy", np.ones((2, 2, 2)))

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 from processes import ROOT
@@ -108,10 +109,13 @@ def test_no_samples_have_the_values_of_torchmetrics(name, task):
         return  # torchmetrics has none
     sizes = {"multiclass": {"num_classes": 3}, "multilabel": {"num_labels": 3}}.get(task, {})
     averages = ("macro", "micro", "weighted", "none") if sizes and name in (*SCORES, "JaccardIndex") else (None,)
+    filled = (0, 1) if name in ("Precision", "Recall", "F1Score", "Specificity", "JaccardIndex") else (0,)
     for average in averages:
-        for ignored in (None, 0):
+        for ignored, zero_division in product((None, 0), filled):
             options = {**sizes, "ignore_index": ignored} | ({} if average is None else {"average": average})
-            for given in (None, *none(task)):
+            options |= {"zero_division": zero_division} if zero_division else {}
+            zeros = torch.zeros((4, 3) if task == "multilabel" else 4, dtype=torch.long)
+            for given in (None, *none(task), (zeros, zeros)):
                 answers = []
                 for module in (ours, theirs):
                     metric = getattr(module, task.title() + name)(**options)

@@ -17,8 +17,8 @@ import cmfast
 def report(C, n):
     rng = np.random.default_rng(0)
     y = rng.integers(0, C, n)
-    guess = np.where(rng.random(n) < 0.7, y, rng.integers(0, C, n))
-    return cmfast.report(y, guess, labels=np.arange(C), num_threads=1)
+    guesses = {k: np.where(rng.random(n) < 0.7, y, rng.integers(0, C, n)) for k in sys.argv[2]}
+    return cmfast.report(y, guesses, labels=np.arange(C), num_threads=1)
 
 report(3000, 9000)
 used = 1024 * int(re.search(r"VmData:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
@@ -28,12 +28,14 @@ print(len(page.to_dict()["labels"]), len(page.html))
 """
 
 
-def test_many_classes_take_little_memory(tmp_path):
-    classes, size = python("-c", LIMITED, "250", cwd=tmp_path, MALLOC_ARENA_MAX="1").split()
+@pytest.mark.parametrize(("models", "mib"), [("a", "250"), ("ab", "400")])
+def test_many_classes_take_little_memory(tmp_path, models, mib):
+    classes, size = python("-c", LIMITED, mib, models, cwd=tmp_path, MALLOC_ARENA_MAX="1").split()
     assert int(classes) == 10_000
     assert int(size) < 10_000_000
 
 
 def test_the_limit_is_one(tmp_path):
+    code = LIMITED.replace("cmfast.report(", "np.ones((C, C)).sum() and cmfast.report(")
     with pytest.raises(AssertionError, match=r"MemoryError|allocate"):
-        python("-c", LIMITED.replace("cmfast.report(", "np.ones((C, C)).sum() and cmfast.report("), "250", cwd=tmp_path)
+        python("-c", code, "400", "ab", cwd=tmp_path)

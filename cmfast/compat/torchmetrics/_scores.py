@@ -83,17 +83,18 @@ class Scores(Guarded):
         return (tp + fn + (fp if self.top_k == 1 else 0)) > 0
 
 
-class Right(Scores):
-    """The share that is right: of a class of several its recall, of two classes and of a label that of its table.
-
-    torchmetrics has 0 for what is undefined, whatever `zero_division` says.
-    """
-
-    METRIC = "recall"
+class FilledWithZero(Scores):
+    """A metric of which torchmetrics has 0 for what is undefined, whatever `zero_division` says."""
 
     @property
     def _fill(self: Any) -> float:
         return 0.0
+
+
+class Right(FilledWithZero):
+    """The share that is right: of a class of several its recall, of two classes and of a label that of its table."""
+
+    METRIC = "recall"
 
 
 class RightOfTables(Right):
@@ -195,19 +196,19 @@ class MultilabelF1Score(Multilabel, Scores, theirs.MultilabelF1Score):
     METRIC = "f1"
 
 
-class BinarySpecificity(Binary, Scores, theirs.BinarySpecificity):
+class BinarySpecificity(Binary, FilledWithZero, theirs.BinarySpecificity):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "specificity"
 
 
-class MulticlassSpecificity(Multiclass, Scores, theirs.MulticlassSpecificity):
+class MulticlassSpecificity(Multiclass, FilledWithZero, theirs.MulticlassSpecificity):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "specificity"
 
 
-class MultilabelSpecificity(Multilabel, Scores, theirs.MultilabelSpecificity):
+class MultilabelSpecificity(Multilabel, FilledWithZero, theirs.MultilabelSpecificity):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "specificity"

@@ -7,6 +7,8 @@ from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_CELL, _differentiate, _shaped, complete
 
+USUAL = (0.0, float(_margins.EXACT))  # totals that float64 holds exactly
+
 
 def of_cells(lines, C, y, guess):
     """Return the slope of one number in cells: what its lines stand for is told in ``_gradients``."""
@@ -25,7 +27,25 @@ def of_class(slopes, k, y, guess):
 
 def slopes(M, plan, num_threads):
     """Return the slopes of all scalars of matrices, 5 C + 1 numbers each, and of the numbers of classes, four each."""
-    C, size, given, steps = M.shape[-1], len(M), values.cells_of(M), tuple(plan)
+    C = M.shape[-1]
+    fill = values.filler(values.cells_of(M), C, plan.ordered, USUAL)
+    return _differentiate_all(fill, C, len(M), C * C, plan, num_threads)
+
+
+def slopes_of_sums(sums, plan, num_threads):
+    """Do what :func:`slopes` does for matrices of counts that are given by their sums alone, shape (n_sums, n, C)."""
+    _, size, C = sums.shape
+    flat = (*sums, *[np.empty((0, C), np.int64)] * (SUMS - len(sums)))
+
+    def fill(lines, _, start, stop):
+        return _margins.load_sums(flat, True, USUAL, lines, start, stop)
+
+    return _differentiate_all(fill, C, size, SUMS * C, plan, num_threads)
+
+
+def _differentiate_all(fill, C, size, cells, plan, num_threads):
+    """Return the slopes of `size` matrices whose sums `fill` makes, each from so many `cells`."""
+    steps = tuple(plan)
     given_lines, all_lines = _gradients.lines_of(C, plan.ordered), _gradients.lines_of(C, True)
     registers, per_class = plan.registers * given_lines, plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
@@ -39,8 +59,7 @@ def slopes(M, plan, num_threads):
             _differentiate(sums[tile * lines : (tile + 1) * lines], C, given_lines, steps, shaped, S, G, T)
             scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
 
-    fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
-    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
+    seconds = size * cells * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
     values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.working_lines(C, plan)
     )
