@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._report._cells import Cells
+from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
+from cmfast.kernels.shared.scaling import damped_step
 
 SWEEPS = 30
 STEPS = 60
 PRODUCTS = 3000  # of one step
 TOL = 1e-9  # relative, of sums of rows and columns
 WIDTH = 1e-6  # of the last step, in logarithms of cells: not only the sums are accurate, but also small cells
-SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
 FORCING = 1e-6  # of a step, over its right-hand side
 
 
@@ -88,9 +89,8 @@ def balance_cells(cells: Cells, smoothing: float) -> Balanced:
     for _ in range(SWEEPS):
         r = 1.0 / (M @ c + smoothing * c.sum())
         c = 1.0 / (turned @ r + smoothing * r.sum())
-    width = math.inf
+    width, shares = math.inf, _shares_of(M, c, smoothing)
     for _ in range(STEPS):
-        shares = _shares_of(M, c, smoothing)
         g = shares.lacking()
         if np.abs(g).max() <= TOL and width <= WIDTH:
             return Balanced(shares.r, c, settled=True)
@@ -98,9 +98,8 @@ def balance_cells(cells: Cells, smoothing: float) -> Balanced:
         width = float(d.max() - d.min())
         if not width < math.inf:
             break
-        if width > SAFE_WIDTH:
-            d *= max(SAFE_WIDTH, math.log1p(width)) / width
-        c = c * np.exp(d - d.mean())
+        c = c * np.exp(damped_step(width) * (d - d.mean()))
+        shares = _shares_of(M, c, smoothing)
     return Balanced(shares.r, c, settled=False)
 
 
@@ -125,20 +124,15 @@ def _shares_of(M: Any, c: np.ndarray, smoothing: float) -> _Shares:
 def _step(shares: _Shares, g: np.ndarray) -> np.ndarray:
     """Solve for the step of Newton's method by conjugate gradients, preconditioned by the diagonal."""
     D = shares.diagonal()
-    rest = g - D * (g.sum() / D.sum())  # the second derivative has no change of all columns alike
-    d, z = np.zeros_like(g), rest / D
-    walk, size = z.copy(), float(rest @ z)
-    goal = FORCING**2 * size
-    for _ in range(PRODUCTS):
-        if not size > goal:
-            break
-        bent = shares.product(walk)
-        bend = float(walk @ bent)
-        if not bend > 0.0:
-            break
-        d += size / bend * walk
-        rest -= size / bend * bent
-        z = rest / D
-        size, before = float(rest @ z), size
-        walk = z + size / before * walk
-    return d
+    right = g - D * (g.sum() / D.sum())  # the Hessian is zero along a change of all columns alike
+
+    def multiply(d: np.ndarray) -> tuple[np.ndarray, float]:
+        product = shares.product(d)
+        return product, float(d @ product)
+
+    iterate = ArrayIterate(right, lambda rest: rest / D, multiply)
+    gradients = ConjugateGradients(iterate, iterate.energy)
+    goal = FORCING**2 * gradients.energy
+    while gradients.energy > goal and len(gradients.lengths) < PRODUCTS and gradients.advance():
+        pass
+    return np.asarray(iterate.solution)

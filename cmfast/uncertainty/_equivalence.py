@@ -182,5 +182,5 @@ def _find_widest(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     high, low = np.argsort(-A, axis=-1)[..., :2], np.argsort(B, axis=-1)[..., :2]
     a, b = np.take_along_axis(A, high, -1), np.take_along_axis(B, low, -1)
     same = high[..., 0] == low[..., 0]
-    apart: np.ndarray = np.where(same, np.maximum(a[..., 0] - b[..., 1], a[..., 1] - b[..., 0]), a[..., 0] - b[..., 0])
-    return apart
+    widest: np.ndarray = np.where(same, np.maximum(a[..., 0] - b[..., 1], a[..., 1] - b[..., 0]), a[..., 0] - b[..., 0])
+    return widest
