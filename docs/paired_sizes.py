@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast import uncertainty
+from cmfast import metrics, uncertainty
 
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "paired_sizes.md", HERE / "paired_sizes.json"
@@ -189,6 +189,44 @@ def count_calls(draw: Callable[[np.random.Generator], Labels], repetitions: int,
     return found
 
 
+def further_wrong(
+    n: int, C: int, rare: int | None, wrong: float, more: float
+) -> Callable[[np.random.Generator], Labels]:
+    """Return how to draw two classifiers with the same errors, of which the second has `more` besides."""
+
+    def draw(rng: np.random.Generator) -> Labels:
+        y = truths(rng, n, C, rare)
+        a = np.where(rng.random(n) < wrong, other_class(rng, y, C), y)
+        return y, a, np.where((rng.random(n) < more) & (a == y), other_class(rng, y, C), a), None
+
+    return draw
+
+
+def expected_matrix(n: int, C: int, rare: int | None, wrong: float) -> np.ndarray:
+    """Return the confusion matrix to expect of a classifier that is `wrong` so often, its errors spread evenly."""
+    support = np.bincount(truths(np.random.default_rng(0), n, C, rare), minlength=C).astype(float)
+    rows = np.full((C, C), wrong / (C - 1))
+    np.fill_diagonal(rows, 1.0 - wrong)
+    return rows * support[:, np.newaxis]
+
+
+def count_equivalent(
+    n: int, C: int, rare: int | None, wrong: float, more: float, repetitions: int, seed: int
+) -> list[int]:  # fmt: skip
+    """Return how often models as far apart as the margin are called equivalent, of every metric."""
+    worse = wrong + (1.0 - wrong) * more
+    M = np.stack([expected_matrix(n, C, rare, share) for share in (wrong, worse)])
+    margins = {name: abs(float(np.subtract(*metrics.compute(M, name)))) for name in NAMES}
+    found, draw = [0] * len(NAMES), further_wrong(n, C, rare, wrong, more)
+    for first in range(0, repetitions, CHUNK):
+        drawn = [draw(np.random.default_rng([seed, k])) for k in range(first, min(first + CHUNK, repetitions))]
+        y, a, b = (np.concatenate([one[part] for one in drawn]) for part in range(3))
+        T = uncertainty.paired_counts(y, a, b, groups=np.repeat(np.arange(len(drawn)), n), n_classes=C)
+        for at, (name, margin) in enumerate(margins.items()):
+            found[at] += int(np.count_nonzero(uncertainty.equivalence(T, name, margin).p_value <= 1 - LEVEL + 1e-12))
+    return found
+
+
 def count_families(n_models: int, n: int, C: int, wrong: float, repetitions: int, seed: int) -> list[int]:
     """Return in how many families of equal models Holm's correction leaves a difference, of every metric."""
     found = [0] * len(NAMES)
@@ -212,6 +250,16 @@ FAMILIES = {
     "5 models, 3 classes, 200 samples, 5% wrong": (5, 200, 3, 0.05),
 }
 OF_FAMILIES = 1000
+EQUIVALENT = {
+    "2 classes, 30 samples, 10% wrong and 5% more": (30, 2, None, 0.1, 0.05),
+    "2 classes, 200 samples, 10% wrong and 1% more": (200, 2, None, 0.1, 0.01),
+    "3 classes, 300 samples, 5% wrong and 5% more, a rare class of 6": (300, 3, 6, 0.05, 0.05),
+    "3 classes, 1,000 samples, 5% wrong and 2% more, a rare class of 20": (1000, 3, 20, 0.05, 0.02),
+    "2 classes, 1,000 samples, none wrong and 1% more": (1000, 2, None, 0.0, 0.01),
+    "10 classes, 2,000 samples, 10% wrong and 1% more, a rare class of 5": (2000, 10, 5, 0.1, 0.01),
+    "10 classes, 5,000 samples, 10% wrong and 0.5% more": (5000, 10, None, 0.1, 0.005),
+}
+OF_EQUIVALENT = 2000
 
 TEXT = """# How often equal models are called different
 
@@ -264,6 +312,13 @@ The first has these recalls of its classes, the second the same recalls of the n
 few clusters by far, and the first in all others by little. All metrics listed are equal in truth.
 
 {unlike}
+
+## Equivalence
+
+How often `equivalence` says that two models differ by less than a margin which is their true difference: the second is
+wrong where the first is, and more often. {equivalent_pairs:,} pairs each; the largest size is {largest_equivalent:.1%}.
+
+{equivalent}
 
 ## Power
 
@@ -334,6 +389,12 @@ def page(kept: dict[str, Any]) -> str:
         for name in FAMILIES
         if name in kept
     ]
+    alike = ["| setting | " + " | ".join(f"`{name}`" for name in NAMES) + " |", "|---|" + "---|" * len(NAMES)]
+    alike += [
+        f"| {name} | " + " | ".join(f"{k / kept[name]['repetitions']:.1%}" for k in kept[name]["equivalent"]) + " |"
+        for name in EQUIVALENT
+        if name in kept
+    ]
     most = max((one["repetitions"] for one in kept.values()), default=1)
     return TEXT.format(
         level=LEVEL, alpha=1 - LEVEL, most=most, error=math.sqrt((1 - LEVEL) * LEVEL / most), n_sizes=len(found),
@@ -343,7 +404,11 @@ def page(kept: dict[str, Any]) -> str:
             (count / one["repetitions"] for name, one in kept.items() if kinds.get(name) == "unlike"
              for count in one["permutation"][:4]), default=0.0,
         ),
-        families=OF_FAMILIES,
+        families=OF_FAMILIES, equivalent_pairs=OF_EQUIVALENT, equivalent="\n".join(alike),
+        largest_equivalent=max(
+            (k / kept[name]["repetitions"] for name in EQUIVALENT if name in kept for k in kept[name]["equivalent"]),
+            default=0.0,
+        ),
         holm="\n".join(holm), power=_power(kept), unlike=_table(kept, "unlike", NAMES[:4]),
         **{kind: _table(kept, kind) for kind in ("few", "rare", "classes", "clusters")},
     )  # fmt: skip
@@ -358,13 +423,16 @@ def main() -> None:
     args = parser.parse_args()
     kept: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     warnings.simplefilter("ignore")  # of few clusters and few samples, on purpose
-    jobs: list[tuple[str, Any]] = [] if args.page else [*settings().items(), *FAMILIES.items()]
+    every = [*settings().items(), *FAMILIES.items(), *EQUIVALENT.items()]
+    jobs: list[tuple[str, Any]] = [] if args.page else every
     for name, job in jobs:
         if args.only not in name or (name in kept and not args.again):
             continue
         seed = zlib.crc32(name.encode())
         if isinstance(job, Setting):
             kept[name] = {"repetitions": job.repetitions, **count_calls(job.draw, job.repetitions, seed)}
+        elif name in EQUIVALENT:
+            kept[name] = {"repetitions": OF_EQUIVALENT, "equivalent": count_equivalent(*job, OF_EQUIVALENT, seed)}
         else:
             kept[name] = {"repetitions": OF_FAMILIES, "permutation": count_families(*job, OF_FAMILIES, seed)}
         KEPT.write_text(json.dumps(kept, separators=(",", ":")) + "\n", encoding="utf-8")

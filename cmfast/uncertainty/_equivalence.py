@@ -111,7 +111,8 @@ def equivalence(
     at most; where the true difference is the margin, at least ``margin / g`` samples differ, and D has a variance of
     ``g * margin`` or more, as in a score test. So ``e**2 = max(se**2, g * margin) + 2 * g**2``, with clusters of mean
     size as units there. Of the accuracy of models as far apart as the margin the size at 5 % is 5.9 % at most, by
-    enumeration over 30 to 5,000 samples and margins of .002 to .1; with se alone it is up to 78 %.
+    enumeration over 30 to 5,000 samples and margins of .002 to .1; with se alone it is up to 78 %. Sizes of other
+    metrics are in docs/paired_sizes.md.
 
     Bad values: there are none in counts; NaN where the metric has no slope. Synchronises the device. Reproducible.
 
