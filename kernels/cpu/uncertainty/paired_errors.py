@@ -22,10 +22,10 @@ def paired_errors(weights, starts, bounds, cells, counts, *, plan, n_classes, cl
     sums = np.zeros((SUMS if plan.ordered else 3, G, 2, C), np.int64)  # no matrix, of many classes it is nearly empty
     for side, guess in enumerate(cells[1:]):
         right = y == guess
-        at = [(group[right], y[right], samples[right]), (group, y, samples), (group, guess, samples)]
+        added = [(group[right], y[right], samples[right]), (group, y, samples), (group, guess, samples)]
         if plan.ordered:
-            at += [(group, abs(y - guess), samples), (group, np.maximum(y, guess), samples)]
-        for part, (rows, lines, more) in zip(sums, at, strict=True):
+            added += [(group, abs(y - guess), samples), (group, np.maximum(y, guess), samples)]
+        for part, (rows, lines, more) in zip(sums, added, strict=True):
             np.add.at(part[:, side], (rows, lines), more)
     found = slopes_of_sums(sums.reshape(len(sums), 2 * G, C), plan, num_threads)
     scalars, tables = (part.reshape(G, 2, *part.shape[1:]) for part in found)
