@@ -89,18 +89,16 @@ def balance_cells(cells: Cells, smoothing: float) -> Balanced:
     for _ in range(SWEEPS):
         r = 1.0 / (M @ c + smoothing * c.sum())
         c = 1.0 / (turned @ r + smoothing * r.sum())
-    width, shares = math.inf, _shares_of(M, c, smoothing)
+    shares, width = _shares_of(M, c, smoothing), math.inf
     for _ in range(STEPS):
-        g = shares.lacking()
-        if np.abs(g).max() <= TOL and width <= WIDTH:
-            return Balanced(shares.r, c, settled=True)
-        d = _step(shares, g)
+        d = _step(shares, shares.lacking())
         width = float(d.max() - d.min())
         if not width < math.inf:
             break
-        c = c * np.exp(damped_step(width) * (d - d.mean()))
-        shares = _shares_of(M, c, smoothing)
-    return Balanced(shares.r, c, settled=False)
+        shares = _shares_of(M, shares.c * np.exp(damped_step(width) * (d - d.mean())), smoothing)
+        if width <= WIDTH and np.abs(shares.lacking()).max() <= TOL:
+            return Balanced(shares.r, shares.c, settled=True)
+    return Balanced(shares.r, shares.c, settled=False)
 
 
 def _shares_of(M: Any, c: np.ndarray, smoothing: float) -> _Shares:
