@@ -1,7 +1,7 @@
 """Confusion matrices from labels."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -239,19 +239,20 @@ def confusion_matrix(
         nothing_else
         and sample_axes is ONE_AXIS
         and whole_floats is sparse is False
+        and type(y_true) is type(y_pred) is np.ndarray
         and _labels.are_plain(y_true, y_pred)
     ):
-        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None}  # the short way
-        matrix, _, outside = _counted(y_true, y_pred, None, None, **sizes, num_threads=num_threads)
+        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None, "num_threads": num_threads}
+        matrix, _, outside = dispatch.call("confusion_matrix", y_true, y_pred, None, None, **sizes)  # the short way
         if outside is not None:
             _refuse_outside(*outside)
         return matrix
-    if lazy.are_lazy(y_true, y_pred, sample_weight, groups):
-        arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    if lazy.are_lazy(*given.values()):
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
         known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
         shares = None if normalize is None else partial(_shares, method=normalize, on_failure=on_failure)
-        return chunks.matrices(confusion_matrix, arrays, on_failure, {**known, "num_threads": num_threads}, shares)
+        return chunks.matrices(confusion_matrix, given, on_failure, {**known, "num_threads": num_threads}, shares)
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
@@ -261,78 +262,66 @@ def confusion_matrix(
     validate.flag("sparse", sparse)
     if sample_axes is not None:
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
-    validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
-    names = None if labels is None else dispatch.adopt(labels=labels)[0]
-    given = (y_true, y_pred)
-    dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
-    y_true, y_pred = _labels.declared(y_true, y_pred)
-    y_true, y_pred, sample_weight, groups = dispatch.adopt(
-        optional=("sample_weight", "groups"),
-        y_true=_typed(y_true, names),
-        y_pred=_typed(y_pred, names),
-        sample_weight=sample_weight,
-        groups=validate.labelled(groups),
-    )
-    if whole_floats:
-        y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
-    y_true, y_pred, names = _labels.alike(y_true, y_pred, names, n_classes)
-    if n_classes is None:
-        y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
-    arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    arrays = {name: None if x is None else adapter(x).unwrap(x) for name, x in arrays.items()}
-    y_true, y_pred, sample_weight, groups = arrays.values() if sample_axes == 1 else _labels.flat(sample_axes, arrays)
-    _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
-    ignored = None if ignore_index is None else _labels.ignored(ignore_index, y_true)
-    of_groups = groups
-    groups, n_groups = _labels.numbered(groups, n_groups)
+    samples = _labels.adopt(given, labels, n_classes=n_classes, sample_axes=sample_axes, whole_floats=whole_floats)
+    _check(samples, n_classes)
+    dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
+    ignored = None if ignore_index is None else _labels.ignored(ignore_index, dtypes["y_true"])
+    called: Any = None if groups is None else True
+    if isinstance(samples.groups, _text.Coded):
+        numbers, n_groups, called = _labels.number_groups(samples.groups, n_groups)
+        samples = samples._replace(groups=numbers)
     if labels is not None:
-        _labels.check_listed(names, n_classes, adapter(y_true).dtype(y_true).kind)
+        _labels.check_listed(names, n_classes, dtypes["y_true"].kind)
     sized = not (n_classes is None and labels is None)
-    doubt = validate.samples_last(sized=sized, y_true=y_true, y_pred=y_pred)
+    doubt = validate.samples_last(sized=sized, y_true=shapes["y_true"], y_pred=shapes["y_pred"])
     if doubt is not None:
         failures.diagnose(doubt)
-    if sample_axes == 1:
+    if sample_axes == 1 and len(shapes["y_true"]) == 2:
         warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
-        warn(y_true, y_pred)
+        warn(samples.y_true, samples.y_pred)
     if sparse and (groups is not None or normalize is not None):
         validate.refuse("sparse", "False with groups or normalize", "True")
 
     options: dict[str, Any] = {"n_groups": n_groups, "num_threads": num_threads}
     found = order = None
-    if isinstance(y_true, _text.Coded):
+    if isinstance(samples.y_true, _text.Coded):
         if not sparse:
-            found = _labels.counted(y_true, y_pred, names, ignored, weight=sample_weight, groups=groups, **options)
+            found = _labels.count_codes(samples, ignored, **options)
         if found is None:
-            y_true, y_pred, order = _labels.matched(y_true, y_pred, names, ignored)
+            samples, order = _labels.match(samples, ignored)
             ignored = None if ignored is None else _labels.NOWHERE
             n_classes, names = (len(order), None) if labels is None else (None, np.arange(len(order)))
     elif names is not None:
         names = adapter(names).to_host(names)
     if sparse:
-        return _sparse(y_true, y_pred, sample_weight, n_classes, names, ignored, on_failure)
+        return _sparse(samples._replace(listed=names), n_classes, ignored, on_failure)
     if found is not None:
         matrix, order = found
         status = np.int8(Status.CONVERGED)
     else:
         options |= {"n_classes": n_classes, "labels": names, "ignored": ignored}
-        matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
+        try:
+            matrix, status, outside = dispatch.call("confusion_matrix", *samples[:4], **options)
+        except MemoryError:
+            if samples.groups is None or n_groups is not None:
+                raise
+            _refuse_many_groups(samples.groups)
         if outside is not None:
             _refuse_outside(*outside)
-    named = next((adapter(y) for y in given if adapter(y).unwrap(y) is not y), None)
+    others = [y for y in (y_true, y_pred) if type(y) not in _labels.PLAIN]
+    named = next((adapter(y) for y in others if adapter(y).names_axes), None)
     if named is not None:
         classes = names if order is None else order
         if classes is None:
-            classes = range(n_classes) if n_classes is not None else _labels.occurring(y_true, y_pred, ignored)
-        called = _labels.names_of(of_groups)
-        matrix = named.name_classes(matrix, given, axes=sample_axes, classes=list(classes), groups=called)
+            classes = range(n_classes) if n_classes is not None else _labels.occurring(samples, ignored)
+        matrix = named.name_classes(matrix, (y_true, y_pred), axes=sample_axes, classes=list(classes), groups=called)
     why = None
-    if sample_weight is not None:
-        samples = dispatch.shape_of(arrays["sample_weight"])[len(dispatch.shape_of(sample_weight)) - 1 :]
-        why = partial(values.unweighted, sample_weight, samples, groups)
+    if samples.weight is not None:
+        why = partial(values.unweighted, samples.weight, samples.sample_shapes["sample_weight"], samples.groups)
     if normalize is None:
         failures.report(status, on_failure, why=why)
         return matrix
-    has_integers = sample_weight is not None and adapter(sample_weight).dtype(sample_weight).kind != "f"
+    has_integers = samples.weight is not None and dtypes["sample_weight"].kind != "f"
     overflows = has_integers and adapter(status).any(status)
     if overflows:  # the matrix is 0 throughout; one of floats is NaN, and normalize reports that
         failures.report(status, on_failure, why=why)
@@ -357,23 +346,17 @@ def _replace_failed(matrices: Any, status: Any, value: float) -> Any:
     return adapter(matrices).rewrap(adapter(bare).evaluate(replace, bare, status), matrices)
 
 
-def _sparse(
-    y_true: Array,
-    y_pred: Array,
-    weight: Array | None,
-    n_classes: int | None,
-    names: Any,
-    ignored: int | None,
-    on_failure: OnFailure,
-) -> Any:
-    """Return the one matrix as scipy.sparse has it."""
-    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": weight}
-    for name, array in given.items():
-        if array is not None and len(dispatch.shape_of(array)) != 1:
-            validate.refuse(name, "of shape (n,) for a sparse matrix", f"shape {dispatch.shape_of(array)}")
-        if array is not None and not adapter(array).is_on_host(array):
+def _sparse(samples: _labels.Labels, n_classes: int | None, ignored: int | None, on_failure: OnFailure) -> Any:
+    """Return the one matrix as scipy.sparse has it; text comes as integers, and all labels as an array of the host."""
+    given: dict[str, Any] = dict(zip(("y_true", "y_pred", "sample_weight"), samples, strict=False))
+    for name, shape in samples.shapes.items():
+        if len(shape) != 1:
+            validate.refuse(name, "of shape (n,) for a sparse matrix", f"shape {shape}")
+        array = given[name]
+        if not isinstance(array, np.ndarray) and not adapter(array).is_on_host(array):
             validate.refuse(name, "on the host for a sparse matrix", f"on {adapter(array).device(array)}", TypeError)
-    truth, guess = adapter(y_true).to_host(y_true), adapter(y_pred).to_host(y_pred)
+    truth, guess = (adapter(x).to_host(x) for x in (samples.y_true, samples.y_pred))
+    weights = None if samples.weight is None else adapter(samples.weight).to_host(samples.weight)
     if n_classes is not None:
         seen = True if ignored is None else truth != ignored
         for name, y in (("y_true", truth), ("y_pred", guess)):
@@ -381,45 +364,27 @@ def _sparse(
             if outside.size:
                 first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[k])) for k in outside[:3]]
                 _refuse_outside(name, n_classes, outside.size, first)
-    weights = None if weight is None else adapter(weight).to_host(weight)
-    matrix, status = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)
-    why = None if weight is None else partial(values.unweighted, weight, dispatch.shape_of(weight), None)
+    matrix, status = sparse_matrices.counted(truth, guess, weights, n_classes, samples.listed, ignored)
+    why = None if weights is None else partial(values.unweighted, weights, weights.shape, None)
     failures.report(status, on_failure, why=why)
     return matrix
 
 
-def _counted(y_true: Array, y_pred: Array, weight: Array, groups: Array, **options: Any) -> Any:
-    try:
-        return dispatch.call("confusion_matrix", y_true, y_pred, weight, groups, **options)
-    except MemoryError:
-        if groups is None or options["n_groups"] is not None:
-            raise
-        largest = int(adapter(groups).to_host(groups).max())
-        given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
-        validate.refuse("groups", "0, 1, ..., one number per matrix", given, MemoryError)
+def _refuse_many_groups(groups: Array) -> NoReturn:
+    largest = adapter(groups).extent(groups)[1]
+    given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
+    validate.refuse("groups", "0, 1, ..., one number per matrix", given, MemoryError)
 
 
-def _typed(y: Array, names: Any) -> Array:
-    """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what the labels are."""
-    if isinstance(y, list | tuple) and not y:
-        return np.empty(0, np.int64 if names is None else adapter(names).dtype(names))
-    return y
-
-
-def _check(n_classes: int | None, **arrays: Any) -> None:
-    """Check kinds and shapes of the adopted arrays; the first two hold labels."""
-    kinds = {}
-    for name in ("y_true", "y_pred"):
-        dtype = adapter(arrays[name]).dtype(arrays[name])
-        kinds[name] = dtype.kind
+def _check(samples: _labels.Labels, n_classes: int | None) -> None:
+    """Check kinds and shapes of adopted samples."""
+    for name, array in zip(_labels.NAMES, samples, strict=False):
+        dtype = samples.dtypes[name]
         if dtype.kind not in _labels.KINDS:
-            validate.refuse_labels(name, arrays[name], "integers, bool or strings")
+            validate.refuse_labels(name, array, "integers, bool or strings")
         if n_classes is not None and dtype.kind not in "bui":
             validate.refuse(name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
-    validate.real(sample_weight=arrays["sample_weight"])
-    if not isinstance(arrays["groups"], _text.Coded):
-        validate.integer(groups=arrays["groups"])
-    shapes = {name: dispatch.shape_of(array) for name, array in arrays.items() if array is not None}
+    shapes = samples.shapes
     first = shapes["y_true"]
     for name, shape in shapes.items():
         if not shape:
@@ -429,7 +394,7 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
             columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
             cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
             validate.refuse(name, wanted, f"shape {shape}{cure}")
-    wanted, given = _labels.KINDS[kinds["y_true"]], _labels.KINDS[kinds["y_pred"]]
+    wanted, given = (_labels.KINDS[samples.dtypes[name].kind] for name in _labels.NAMES)
     if given != wanted:
         validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
     if len(set(shapes.values())) > 1:

@@ -48,13 +48,13 @@ def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None)
         if name not in given and name not in optional:
             msg = f"{name} must be an array, got None"
             raise TypeError(caller.named(msg))
-    outer = {adapter(array) for array in given.values()}
-    inner = {adapter(adapter(array).unwrap(array)) for array in given.values()}
+    known = {name: adapter(array) for name, array in given.items()}
+    inner = {adapter(one.unwrap(given[name])) if one.names_axes else one for name, one in known.items()}
     if len(inner) > 1:
         what = ", ".join(f"{name} from {library(a)}" for name, a in given.items())
         msg = f"arrays must come from one library, got {what}"
         raise TypeError(caller.named(msg))
-    one = next(iter(outer - inner or inner))  # what holds the others, where something does
+    one = next((each for each in known.values() if each.names_axes), *inner)
     try:
         out = [None if array is None else one.adopt(name, array, op) for name, array in arrays.items()]
         one.check_agreement(given)
@@ -62,7 +62,9 @@ def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None)
         if type(error) not in (TypeError, ValueError):
             raise
         raise type(error)(caller.named(str(error))) from error.__cause__
-    devices = {name: one.device(a) for name, a in zip(arrays, out, strict=True) if a is not None}
+    devices = {}
+    if one.has_devices:
+        devices = {name: one.device(a) for name, a in zip(arrays, out, strict=True) if a is not None}
     if len(set(devices.values())) > 1:
         what = ", ".join(f"{name} on {device}" for name, device in devices.items())
         msg = f"arrays must be on one device, got {what}"

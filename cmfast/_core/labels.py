@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,17 +22,78 @@ SPAN = 1 << 10  # integers that lie so close together may be counted in a table 
 NEAR = 1 << 16  # integers that lie so close together are looked up in a table, however few samples there are
 FEWEST_ROWS, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
 BLOCK = 1 << 18  # samples that are looked up at a time
+NAMES = ("y_true", "y_pred")
+PLAIN = (np.ndarray, list, tuple)  # what has neither columns, nor categories, nor names of rows
 
 
-def are_plain(y_true: Any, y_pred: Any) -> bool:
-    """Whether these are NumPy's arrays of as many integers, in one axis: nothing about them need be checked further."""
-    return (
-        type(y_true) is type(y_pred) is np.ndarray
-        and y_true.dtype in INTEGERS
-        and y_pred.dtype in INTEGERS
-        and y_true.ndim == 1
-        and y_true.shape == y_pred.shape
-    )
+class Labels(NamedTuple):
+    """Labels, predictions, weights and groups of samples, adopted: in one library, with samples along one axis.
+
+    What checks ask of them is here too, so that it is asked once; by name, of those that were given.
+    """
+
+    y_true: Any
+    y_pred: Any
+    weight: Any
+    groups: Any
+    listed: Any
+    """The option `labels`."""
+    dtypes: dict[str, np.dtype[Any]]
+    shapes: dict[str, tuple[int, ...]]
+    sample_shapes: dict[str, tuple[int, ...]]
+    """Of the axes that became the last one."""
+
+
+def adopt(
+    given: dict[str, Any],
+    listed: Any,
+    *,
+    n_classes: int | None,
+    sample_axes: int | None,
+    whole_floats: bool,
+    is_named: bool = False,
+) -> Labels:
+    """Adopt the samples in `given`: labels, predictions, and weights and groups or None; refuse tables of them.
+
+    The result has the library's names of axes if `is_named`. Else dates are integers, if `n_classes` is None.
+    """
+    foreign = [x for x in (*given.values(), listed) if x is not None and type(x) not in PLAIN]
+    if any(adapter(x).takes_columns for x in foreign):
+        validate.columns(**given, labels=listed)
+        dispatch.check_agreement(**given)
+        given = given | {name: _declared(name, given[name]) for name in NAMES}
+    names = None if listed is None else dispatch.adopt_one("labels", listed)
+    for name in (*NAMES, "groups"):
+        if isinstance(given[name], list | tuple) and not given[name]:  # of which NumPy would make floats
+            dtype = np.int64 if names is None or name == "groups" else adapter(names).dtype(names)
+            given = given | {name: np.empty(0, dtype)}
+    y_true, y_pred, *rest = dispatch.adopt(optional=("sample_weight", "groups"), **given)
+    if whole_floats:
+        y_true, y_pred = whole("y_true", y_true), whole("y_pred", y_pred)
+    if any(isinstance(y, _text.Coded) and y.dtype.kind not in "US" for y in (y_true, y_pred)):
+        y_true, y_pred, names = alike(y_true, y_pred, names, n_classes)
+    if n_classes is None and not is_named and isinstance(y_true, np.ndarray) and y_true.dtype.kind == "M":
+        y_true, y_pred, names = dates(y_true, y_pred, names)
+    arrays = {name: x for name, x in zip(given, (y_true, y_pred, *rest), strict=True) if x is not None}
+    hosts = np.ndarray | _text.Coded
+    if not is_named or any(isinstance(y, _text.Coded) for y in (y_true, y_pred)):
+        arrays = {name: x if isinstance(x, hosts) else adapter(x).unwrap(x) for name, x in arrays.items()}
+    dtypes = {name: x.dtype if isinstance(x, hosts) else adapter(x).dtype(x) for name, x in arrays.items()}
+    shapes = {name: tuple((x.codes if isinstance(x, _text.Coded) else x).shape) for name, x in arrays.items()}
+    samples = {name: shape[-1:] for name, shape in shapes.items()}
+    if sample_axes != 1:
+        arrays, shapes, samples = _flatten(sample_axes, arrays, shapes)
+    y_true, y_pred, weight, groups = (arrays.get(name) for name in given)
+    if weight is not None and dtypes["sample_weight"] not in validate.REALS:
+        validate.real(sample_weight=weight)
+    if groups is not None and dtypes["groups"].kind not in "bui" and not isinstance(groups, _text.Coded):
+        validate.integer(groups=groups)
+    return Labels(y_true, y_pred, weight, groups, names, dtypes, shapes, samples)
+
+
+def are_plain(y_true: np.ndarray, y_pred: np.ndarray) -> bool:
+    """Return whether these are as many integers, in one axis: nothing about them need be checked further."""
+    return y_true.dtype in INTEGERS and y_pred.dtype in INTEGERS and y_true.ndim == 1 and y_true.shape == y_pred.shape
 
 
 def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_groups: Any = None) -> None:
@@ -171,14 +232,9 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     return first, second, last
 
 
-def declared(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    """Return columns of the host whose library keeps codes of text or integers as these; anything else as it is."""
-    first, second = (_declared(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
-    return first, second
-
-
 def _declared(name: str, y: Any) -> Any:
-    if isinstance(y, np.ndarray | list | tuple):
+    """Return a column whose library keeps codes of text or integers as these; anything else as it is."""
+    if type(y) in PLAIN:
         return y
     try:
         found = _columns.categories(name, y)
@@ -216,24 +272,20 @@ def _codes(y: np.ndarray) -> _text.Coded:
     return _text.Coded(codes.reshape(y.shape), values.tolist(), y.dtype)
 
 
-def counted(
-    y_true: _text.Coded,
-    y_pred: _text.Coded,
-    names: _text.Coded | None,
-    ignored: str | bytes | int | None,
-    **options: Any,
+def count_codes(
+    samples: Labels, ignored: str | bytes | int | None, **options: Any
 ) -> tuple[np.ndarray, list[Any]] | None:
-    """Return the matrices of text, and the labels of their rows; None where the way by :func:`matched` is better.
+    """Return the matrices of coded labels, and the labels of their rows; None where to match them is better.
 
-    They are counted by the codes that the text comes with, and turned afterwards: nothing is as long as the samples.
+    They are counted by the codes that they come with, and reordered afterwards: nothing is as long as the samples.
     """
-    weight, groups = options.pop("weight", None), options.pop("groups", None)
+    y_true, y_pred, weight, groups, names, *_ = samples
     known = [] if names is not None else _known_order(y_true, y_pred)
     n, n_groups = max(len(y_true.names), len(y_pred.names)), options.get("n_groups")
     if groups is not None and n_groups is None:
         n_groups = int(groups.max(initial=-1)) + 1
-    size = y_true.codes.shape[-1]
-    rows = math.prod(np.broadcast_shapes(*(x.shape[:-1] for x in (y_true, y_pred, weight, groups) if x is not None)))
+    size = samples.shapes["y_true"][-1]
+    rows = math.prod(np.broadcast_shapes(*(shape[:-1] for shape in samples.shapes.values())))
     cells = n * n * (1 if n_groups is None else n_groups)
     if not 0 < rows * cells <= max(FEW, rows * size) or (weight is not None and cells > SAME_BITS):
         return None
@@ -305,13 +357,12 @@ def inserted(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(out)
 
 
-def matched(
-    y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes | int | None = None
-) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """Return text as places among `names`, or among the labels that occur, and these; warn if nothing is in both.
+def match(samples: Labels, ignored: str | bytes | int | None) -> tuple[Labels, list[Any]]:
+    """Return coded labels as positions in those listed, or in those that occur; and these. Warn if none is in both.
 
     A truth that is `ignored` is NOWHERE.
     """
+    y_true, y_pred, _, _, names, *_ = samples
     seen = None
     if ignored is not None and ignored in y_true.names:
         seen = y_true.codes != y_true.names.index(ignored)
@@ -326,20 +377,22 @@ def matched(
     else:
         order = [names.names[k] for k in names.codes.tolist()]
     first, second = _text.match(order, y_true, y_pred)
-    return first if seen is None else np.where(seen, first, NOWHERE), second, order
+    truth = first if seen is None else np.where(seen, first, NOWHERE)
+    return samples._replace(y_true=truth, y_pred=second), order
 
 
-def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
+def occurring(samples: Labels, ignored: int | None) -> list[int]:
     """Return the integers that occur, sorted; synchronises.
 
     Where the truth is `ignored` nothing does, neither there nor among the predictions.
     """
-    truth, guess = (adapter(y).unwrap(y) for y in (y_true, y_pred))
-    if adapter(truth).is_on_host(truth):
-        truth, guess = (adapter(y).to_host(y) for y in (truth, guess))
+    one = adapter(samples.y_true)
+    if one.is_on_host(samples.y_true):
+        truth, guess = one.to_host(samples.y_true), one.to_host(samples.y_pred)
         if truth.shape != guess.shape and ignored is not None:
             truth, guess = np.broadcast_arrays(truth, guess)
         return _occurring(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
+    truth, guess = one.unwrap(samples.y_true), one.unwrap(samples.y_pred)
     if ignored is not None:
         truth, guess = adapter(truth).evaluate(partial(_leave_out, ignored), truth, guess)
     return sorted({value for y in (truth, guess) for value in adapter(y).unique(y)[0].tolist()})
@@ -375,18 +428,16 @@ def _distances(values: np.ndarray, low: int) -> np.ndarray:
     return values.astype(np.uint64) - np.uint64(low % 2**64)
 
 
-def tabulated(
-    arrays: dict[str, Any], ignored: int | None, counting: dict[str, Any]
-) -> tuple[Any, int, list[int]] | None:
-    """Return the matrices of integers that lie close together on the host, the first label, and those that occur.
+def tabulate(samples: Labels, ignored: int | None, counting: dict[str, Any]) -> tuple[Any, int, list[int]] | None:
+    """Return the matrices of integers that are close together on the host, the first label, and those that occur.
 
-    None where the way by :func:`placed` is better. Nothing is as long as the samples.
+    None where to place each label is better. Nothing is as long as the samples.
     """
-    y_true, y_pred, weight, groups = arrays.values()
-    shape = dispatch.shape_of(y_true)
-    if 0 in shape or adapter(y_true).unwrap(y_true) is not y_true or not adapter(y_true).is_on_host(y_true):
+    y_true, y_pred, weight, groups, *_ = samples
+    shape, one = samples.shapes["y_true"], adapter(y_true)
+    if 0 in shape or one.names_axes or not one.is_on_host(y_true):
         return None
-    ends = [adapter(y).extent(y) for y in (y_true, y_pred)]
+    ends = [one.extent(y) for y in (y_true, y_pred)]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     span = high - low + 1
     cells = span * span * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
@@ -433,43 +484,35 @@ def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndar
     return out
 
 
-def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:
-    """Return groups that are text as places among those that occur, sorted, and their number; others as they are."""
-    if not isinstance(groups, _text.Coded):
-        return groups, n_groups
+def number_groups(groups: _text.Coded, n_groups: int | None) -> tuple[Any, int, list[Any]]:
+    """Return groups that are text as positions in those that occur, sorted; how many these are, and their names."""
     if n_groups is not None:
         validate.refuse("n_groups", "None where groups are text", n_groups)
     order = sorted(_text.occurring(groups))
-    (places,) = _text.match(order, groups)
-    return read_only(places), len(order)
+    (positions,) = _text.match(order, groups)
+    return read_only(positions), len(order), order
 
 
-def names_of(groups: Any) -> list[Any] | bool | None:
-    """Return what groups are called that are text, sorted; True where they are numbers, None where there are none."""
-    if isinstance(groups, _text.Coded):
-        return sorted(_text.occurring(groups))
-    return None if groups is None else True
-
-
-def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
-    """Return the arrays with their last `axes` axes, or all, as one; those must agree. None is skipped."""
-    sizes = {name: dispatch.shape_of(y) for name, y in arrays.items() if y is not None}
-    for name, shape in sizes.items():
+def _flatten(
+    axes: int | None, arrays: dict[str, Any], shapes: dict[str, tuple[int, ...]]
+) -> tuple[dict[str, Any], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Return arrays with their last `axes` axes, or all, as one; their shapes, and those of these axes, which agree."""
+    for name, shape in shapes.items():
         if axes is not None and len(shape) < axes:
             validate.refuse(name, f"of at least {axes} axes, as sample_axes says", f"shape {shape}")
-    cut = {name: len(shape) - axes if axes is not None else 0 for name, shape in sizes.items()}
-    first = next(iter(sizes))
-    for name, shape in sizes.items():
-        if shape[cut[name] :] != sizes[first][cut[first] :]:
-            what = f"samples of shape {sizes[first][cut[first] :]} as {first}"
-            validate.refuse(name, what, f"shape {shape}")
-    return [None if y is None else _reshaped(y, cut[name]) for name, y in arrays.items()]
-
-
-def _reshaped(y: Any, n_batch: int) -> Any:
-    if isinstance(y, _text.Coded):
-        return replace(y, codes=_reshaped(y.codes, n_batch))
-    return adapter(y).flatten(y, n_batch)
+    cut = {name: len(shape) - axes if axes is not None else 0 for name, shape in shapes.items()}
+    samples = {name: shape[cut[name] :] for name, shape in shapes.items()}
+    first = next(iter(samples))
+    for name, shape in shapes.items():
+        if samples[name] != samples[first]:
+            validate.refuse(name, f"samples of shape {samples[first]} as {first}", f"shape {shape}")
+    flat = {}
+    for name, x in arrays.items():
+        codes = x.codes if isinstance(x, _text.Coded) else x
+        codes = adapter(codes).flatten(codes, cut[name])
+        flat[name] = replace(x, codes=codes) if isinstance(x, _text.Coded) else codes
+    shapes = {name: (*shape[: cut[name]], math.prod(samples[name])) for name, shape in shapes.items()}
+    return flat, shapes, samples
 
 
 def check_ignored(value: object) -> None:
@@ -478,14 +521,14 @@ def check_ignored(value: object) -> None:
         validate.count("ignore_index", value, least=-(2**63))
 
 
-def ignored(value: Any, y_true: Any) -> Any:
-    """Return the truth that counts nowhere, None where no label can be it."""
+def ignored(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the truth that counts nowhere, None where no label of the type `dtype` can be it."""
     text = isinstance(value, str | bytes)
-    if text != (isinstance(y_true, _text.Coded) and y_true.is_text):
+    if text != (dtype.kind in "US"):
         wanted, given = ("an integer", "text") if text else ("text", "an integer")
         validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.shown(value)}", TypeError)
     if text:
         return value
-    value, dtype = validate.count("ignore_index", value, least=-(2**63)), adapter(y_true).dtype(y_true)
+    value = validate.count("ignore_index", value, least=-(2**63))
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return value if low <= value <= high else None

@@ -43,7 +43,7 @@ def by_block(
 
         @wraps(function)
         def called(*args: P.args, **options: P.kwargs) -> R:
-            if "dask.array" in sys.modules and any(map(is_lazy, chain(args, options.values()))):
+            if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                 bound = known.bind(*args, **options)
                 out: R = dask().batches(called, bound, cores, numbers)
                 return out
@@ -56,27 +56,20 @@ def by_block(
     return of
 
 
-def is_lazy(x: object) -> bool:
-    """Whether `x` is an array of Dask's; not while another thread imports it, when there can be none."""
-    dask = sys.modules.get("dask.array")
-    return dask is not None and isinstance(x, getattr(dask, "Array", ()))
-
-
 def are_lazy(*arrays: object) -> bool:
-    """Whether any of `arrays` is one of Dask's."""
-    return "dask.array" in sys.modules and any(map(is_lazy, arrays))
+    """Whether any of `arrays` is one of Dask's; not while another thread imports it, when there can be none."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and any(isinstance(x, getattr(dask, "Array", ())) for x in arrays)
 
 
 def is_frame(x: object) -> bool:
     """Whether `x` is a DataFrame of Dask's."""
-    dask = sys.modules.get("dask.dataframe")
-    return dask is not None and isinstance(x, getattr(dask, "DataFrame", ()))
+    return isinstance(x, getattr(sys.modules.get("dask.dataframe"), "DataFrame", ()))
 
 
 def is_awaited(x: object) -> bool:
     """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
-    dask = sys.modules.get("dask.delayed")
-    return dask is not None and isinstance(x, getattr(dask, "Delayed", ()))
+    return isinstance(x, getattr(sys.modules.get("dask.delayed"), "Delayed", ()))
 
 
 def later(function: Callable[P, R]) -> Callable[P, R]:

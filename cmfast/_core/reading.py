@@ -1,14 +1,13 @@
 """How results show themselves: a line in a console, a table in a notebook, both made of the same parts."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.lazy import dask, is_lazy
+from cmfast._core.lazy import are_lazy, dask
 from cmfast._core.markup import escape_prose, isolate
 from cmfast.kernels.status import Status
 
@@ -47,7 +46,7 @@ def computable(cls: C) -> C:
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         if name == "compute" and is_lazy_result(self):
-            return partial(dask().computed, self)
+            return lambda **options: dask().da.compute(self, **options)[0]
         return object.__getattribute__(self, name)  # which says that there is none
 
     type.__setattr__(cls, "__getattr__", __getattr__)
@@ -58,7 +57,7 @@ def is_lazy_result(result: object) -> bool:
     """Whether some arrays of a result are Dask's."""
     if isinstance(result, Mapping):
         return any(map(is_lazy_result, result.values()))
-    return any(map(is_lazy, result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()))
+    return are_lazy(*(result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()))
 
 
 def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:

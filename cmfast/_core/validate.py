@@ -71,12 +71,13 @@ def real(**arrays: Any) -> None:
             _real(name, array)
 
 
-def _real(name: str, array: Any) -> None:
-    if type(array) is np.ndarray and array.dtype in REALS:
-        return  # the short way
-    dtype = adapter(array).dtype(array)
-    if dtype.kind not in "buif" or dtype.itemsize > 8:
-        refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
+def _real(name: str, array: Any) -> tuple[int, ...]:
+    """Check that `array` holds real numbers; return its shape, as messages show it."""
+    if type(array) is not np.ndarray or array.dtype not in REALS:
+        dtype = adapter(array).dtype(array)
+        if dtype.kind not in "buif" or dtype.itemsize > 8:
+            refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
+    return tuple(array.shape)
 
 
 def integer(**arrays: Any) -> None:
@@ -135,17 +136,14 @@ def columns(**arrays: Any) -> None:
             refuse(name, "an array of labels", f"a {what}; pass a column: {name}{column}", TypeError)
 
 
-def samples_last(*, sized: bool, **arrays: Any) -> str | None:
-    """Look for columns of shape (n, 1), which are n rows of one sample each.
+def samples_last(*, sized: bool, **shapes: tuple[int, ...]) -> str | None:
+    """Look for shapes (n, 1) of all arrays, which are n rows of one sample each.
 
     That is hardly ever meant where the classes would be those that occur: it is refused there. Where their number is
     known (`sized`), rows of one sample may come from a stream: the sentence to warn with is returned.
     """
-    shapes = {}
-    for name, array in arrays.items():
-        shapes[name] = shape = shape_of(array)
-        if not (len(shape) == 2 and shape[0] > 1 and shape[1] == 1):
-            return None
+    if not all(len(shape) == 2 and shape[0] > 1 and shape[1] == 1 for shape in shapes.values()):
+        return None
     rows = next(iter(shapes.values()))[0]
     names = " and ".join(shapes)
     said = f"shape ({rows}, 1), which is {rows} rows of one sample; for {rows} samples ravel them to shape ({rows},)"
@@ -156,12 +154,9 @@ def samples_last(*, sized: bool, **arrays: Any) -> str | None:
 
 def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
-    for name, array in arrays.items():
-        if type(array) is not np.ndarray or array.dtype not in REALS:
-            _real(name, array)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
-        shape = shape_of(array)
+        shape = _real(name, array)
         if len(shape) < 2:
             refuse(name, "of shape (..., C, C)" if square else "of shape (..., R, C)", f"shape {shape}")
         if square and shape[-2] != shape[-1]:
@@ -177,8 +172,7 @@ def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
 
 def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
     """Check that `array` is real ``(..., length)``; return its batch shape."""
-    _real(name, array)
-    shape = shape_of(array)
+    shape = _real(name, array)
     if not shape or shape[-1] != length:
         refuse(name, f"of shape (..., {length})", f"shape {shape}")
     return shape[:-1]
@@ -186,9 +180,8 @@ def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
 
 def points(**arrays: Any) -> tuple[int, int]:
     """Check that the one array is a real table of points, shape (N, m) with m at least 1; return (N, m)."""
-    real(**arrays)
     ((name, array),) = arrays.items()
-    shape = shape_of(array)
+    shape = _real(name, array)
     if len(shape) != 2 or shape[1] == 0:
         refuse(name, "of shape (N, m) with at least one column", f"shape {shape}")
     return shape[0], shape[1]
@@ -215,7 +208,11 @@ def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def same_shape(**arrays: Any) -> tuple[int, ...]:
     """Check that all arrays have one shape; None is skipped. Return it."""
-    shapes = {name: shape_of(array) for name, array in arrays.items() if array is not None}
+    return one_shape(**{name: shape_of(array) for name, array in arrays.items() if array is not None})
+
+
+def one_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Check that all shapes are the same; return it."""
     if len(set(shapes.values())) > 1:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         fail(f"arrays must have one shape, got {what}")

@@ -195,7 +195,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
-    if lazy.is_lazy(sets.packed):
+    if lazy.are_lazy(sets.packed):
         counts = lazy.dask().sums(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
         lazily: CcmCounts = lazy.dask().awaited(CcmCounts, *counts, sets.empty)
         return lazily

@@ -123,7 +123,7 @@ def coverage_confusion(
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     V, n = counted("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
-    if lazy.is_lazy(V):
+    if lazy.are_lazy(V):
         lazily: CoverageCounts = lazy.dask().awaited(CoverageCounts, V, n, sets.empty)
         return lazily
     return CoverageCounts._of(V, n, sets.empty)

@@ -62,7 +62,7 @@ class PredictionSets:
     def size_counts(self) -> Array:
         """How many sets there are of 0, 1, ..., C labels: int64, shape (..., A, C + 1). No labels are needed."""
         counts: Array
-        if lazy.is_lazy(self.packed):
+        if lazy.are_lazy(self.packed):
             (counts,) = lazy.dask().sums(_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes)
         else:
             (counts,) = _sizes(self.packed, n_classes=self.n_classes)
@@ -183,7 +183,7 @@ def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **op
     """Return what `op` counts of sets and the labels of their rows; report labels that are no class."""
     known = {"n_classes": sets.n_classes, **options}
     if lazy.are_lazy(sets.packed, y):
-        y = y[..., np.newaxis, :] if lazy.is_lazy(y) else y  # one for all alphas
+        y = y[..., np.newaxis, :] if lazy.are_lazy(y) else y  # one for all alphas
         found: tuple[Array, Array] = lazy.dask().sums(
             _counted, {"sets": sets.packed, "y": y}, 1, {"sets": 1, "y": 0}, op=op, on_failure=on_failure, **known
         )
@@ -341,7 +341,7 @@ def _of_chunks(
     """Return the sets of Dask arrays: rows are the batch here, and every block gets the thresholds of its elements."""
     rows = _options.probabilities(P, rule)
     n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
-    if lazy.is_lazy(P):
+    if lazy.are_lazy(P):
         q = lazy.dask().da.asarray(q)
     _limits(q, rows, n_classes, groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]

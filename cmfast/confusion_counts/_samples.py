@@ -102,7 +102,7 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
 def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
     """Return tensors of the host as NumPy's arrays of the same memory, on which small calls are short; else None."""
     alike = all(type(y) is type(y_true) for y in (y_pred, weight) if y is not None)
-    if not alike or adapter(y_true) is adapter(np.empty(0)) or adapter(y_true).unwrap(y_true) is not y_true:
+    if not alike or adapter(y_true).takes_columns or adapter(y_true).names_axes:
         return None
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": weight}
     adopted = dispatch.adopt(optional=("sample_weight",), **given)

@@ -19,6 +19,7 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts, push
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
+from cmfast.geometry._points import Points
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
 BYTES = 16  # of a distinct triple in memory: key and count
@@ -252,9 +253,7 @@ def _written(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> 
 
 
 def count_in_parts(
-    X: Array,
-    y_true: Array,
-    y_pred: Array,
+    points: Points,
     grid: Grid,
     *,
     n_classes: int | None,
@@ -262,18 +261,16 @@ def count_in_parts(
     progress: Progress = None,
 ) -> CellCounts:
     """Count points, so many at a time that memory is bounded; report nothing dropped."""
-    n = dispatch.shape_of(X)[0]
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
-    if n <= PART:
-        return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, progress=progress, **options)
-    n_classes = _binning.classes_of(X, y_true, y_pred, grid, n_classes=n_classes, num_threads=num_threads)
+    if points.n <= PART:
+        return _binning.count_points(points, grid, n_classes=n_classes, progress=progress, **options)
+    n_classes = _binning.classes_of(points, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
     report = reporter(progress, "points")
-    for start in range(0, n, PART):
-        part = slice(start, min(start + PART, n))
+    for start in range(0, points.n, PART):
+        part = points.part(slice(start, min(start + PART, points.n)))
         ranges = found._held.ranges
-        points = X[part, :], y_true[part], y_pred[part]
-        found._add(_binning.count(*points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
+        found._add(_binning.count_points(part, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:
-            report(part.stop, n)
+            report(start + part.n, points.n)
     return found.counts()

@@ -12,6 +12,7 @@ from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
+from cmfast.geometry._points import Points, adopt_labelled
 from cmfast.kernels.shared.geometry_keys import Binned, Counted, Outside, Ranges
 from cmfast.kernels.status import Status
 
@@ -29,23 +30,30 @@ def count(
     num_threads: int | None,
     progress: Progress = None,
     ranges: Ranges | None = None,
-    first: int = 0,
 ) -> CellCounts:
-    """Count points; the keys have room for the cells of `ranges`, where they fit.
-
-    `first` is the number of the first point, for messages.
-    """
+    """Check points and options, and count the points; the keys have room for the cells of `ranges`, where they fit."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if n_classes is not None:
         n_classes = checked_classes(n_classes)
-    validate.columns(y_true=y_true, y_pred=y_pred)
-    X, y_true, y_pred = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
-    n, m = validate.points(X=X)
-    validate.integer(y_true=y_true, y_pred=y_pred)
-    validate.per_point(n, y_true=y_true, y_pred=y_pred)
-    grid = as_grid(grid, m)
+    points = adopt_labelled(X, y_true, y_pred)
+    rest: dict[str, Any] = {"num_threads": num_threads, "progress": progress, "ranges": ranges}
+    return count_points(points, as_grid(grid, points.m), n_classes=n_classes, on_failure=on_failure, **rest)
+
+
+def count_points(
+    points: Points,
+    grid: Grid,
+    *,
+    n_classes: int | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    progress: Progress = None,
+    ranges: Ranges | None = None,
+    first: int = 0,
+) -> CellCounts:
+    """Count adopted points as :func:`count` does; `first` is the number of the first point, for messages."""
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -55,14 +63,14 @@ def count(
         "progress": reporter(progress, "points"),
     }
     with overflow_of(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
-        counted = Counted(*dispatch.call("cell_counts", X, y_true, y_pred, **options))
+        counted = Counted(*dispatch.call("cell_counts", points.X, points.y_true, points.y_pred, **options))
     if counted.outside is not None:
         outside = Outside(*counted.outside)
         refuse_outside(outside._replace(first=[(first + index, value) for index, value in outside.first]))
     binned = Binned(*counted.binned)
     checked_classes(binned.n_classes)
     n_dropped, dropped = binned.n_dropped, tuple(first + index for index in binned.first_dropped)
-    report_dropped(n_dropped, n, dropped, on_failure)
+    report_dropped(n_dropped, points.n, dropped, on_failure)
     return CellCounts(
         grid, binned.n_classes, counted.counts, n_dropped, counted.keys, counted.table, (binned.low, binned.extent)
     )
@@ -134,12 +142,12 @@ def checked_classes(n_classes: Any, *, least: int = 0) -> int:
     return number
 
 
-def classes_of(
-    X: Array, y_true: Array, y_pred: Array, grid: Grid, *, n_classes: int | None, num_threads: int | None
-) -> int:
+def classes_of(points: Points, *, n_classes: int | None, num_threads: int | None) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
-    options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
-    counted = Counted(*dispatch.call("cell_counts", X[:0, :], y_true, y_pred, n_classes=n_classes, **options))
+    anywhere = Grid([0.0] * points.m, [1.0] * points.m)
+    options: dict[str, Any] = {"origin": anywhere.origin, "inverse": anywhere.inverse, "num_threads": num_threads}
+    labels = points.y_true, points.y_pred
+    counted = Counted(*dispatch.call("cell_counts", points.X[:0, :], *labels, n_classes=n_classes, **options))
     if counted.outside is not None:
         refuse_outside(Outside(*counted.outside))
     return checked_classes(Binned(*counted.binned).n_classes)

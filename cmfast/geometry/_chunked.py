@@ -36,8 +36,7 @@ def summed(X: Any, function: Callable[..., Any], merge: Any, *, num_threads: int
 
 
 def _spread(X: Array, *, num_threads: int | None) -> Spread:
-    (X,) = dispatch.adopt(X=X)
-    return spread(X, num_threads)
+    return spread(dispatch.adopt_one("X", X), num_threads)
 
 
 def _joined(parts: list[Spread]) -> Spread:
@@ -46,7 +45,7 @@ def _joined(parts: list[Spread]) -> Spread:
 
 
 def _moments(X: Array, found: Spread, *, num_threads: int | None) -> list[list[int]]:
-    (X,) = dispatch.adopt(X=X)
+    X = dispatch.adopt_one("X", X)
     with np.errstate(over="ignore", invalid="ignore"):
         none = not np.isfinite(found.high - found.low).all()
     return [[0] * len(found.low)] * 3 if none else moments(X, found, num_threads)  # of none no rule makes a grid

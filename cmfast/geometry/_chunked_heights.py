@@ -41,7 +41,7 @@ def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **
         m = validate.points(X=X)[1]
         known["grid"], given = (grid, Grid(np.zeros(m), np.ones(m))), {}
         arrays = lazy.dask().read_again(arrays, grid)
-    kind = adapter(weights).dtype(weights) if lazy.is_lazy(weights) else None
+    kind = adapter(weights).dtype(weights) if lazy.are_lazy(weights) else None
     top: Any = None
     if kind is not None and kind.kind == "f":
         some = {name: arrays[name] for name in ("X", "weights")}

@@ -155,8 +155,8 @@ def width_curve(
     bi = options_of_bi(smoothing, empty)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
-    points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
-    common["n_classes"] = points.n_classes
+    known = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    common["n_classes"] = known.n_classes
     report = reporter(progress, "grids")
     single = not is_list(weights)
     diagnostics: list[GcmDiagnostics] = []
@@ -164,13 +164,13 @@ def width_curve(
     for factor in widths:
         row: list[list[float]] = []
         for k in range(origins):
-            there = points.grid.scaled(factor).shifted(k / origins)
-            cells = count_in_parts(points.X, points.y_true, points.y_pred, there, **common)
+            there = known.grid.scaled(factor).shifted(k / origins)
+            cells = count_in_parts(known.points, there, **common)
             first = not overlaps and not row
             if first:
                 _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
             once: OnFailure = on_failure if first else "ignore"
-            out, found = weighted(cells, weights, bi, once, num_threads, known=points.weightings)
+            out, found = weighted(cells, weights, bi, once, num_threads, known=known.weightings)
             if k == 0:
                 diagnostics.append(describe(shapes_of(cells), found, out, generator, single=single))
             row.append(overlaps_of(out))

@@ -11,7 +11,9 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import room_for_matrix
-from cmfast.geometry._projection import projected
+from cmfast.geometry._points import Points, adopt_labelled
+from cmfast.geometry._projection import project
+from cmfast.geometry._rules import Columns
 from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tables
 
 Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
@@ -24,9 +26,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 class Embedded(NamedTuple):
     """Points on their axes, with their classes and cells, and what is known of their weightings."""
 
-    X: Array
-    y_true: Array
-    y_pred: Array
+    points: Points
     grid: Grid
     weightings: list[Weighting]
     """Those of all points; those left out later may change them. Where none has an answer there are no points."""
@@ -51,48 +51,38 @@ def embedded(
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     if n_components is not None:
         n_components = validate.count("n_components", n_components, least=1)
-    validate.columns(y_true=y_true, y_pred=y_pred)
-    X, y_true, y_pred = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
-    n, m = validate.points(X=X)
-    validate.integer(y_true=y_true, y_pred=y_pred)
-    validate.per_point(n, y_true=y_true, y_pred=y_pred)
+    points = adopt_labelled(X, y_true, y_pred)
+    m = points.m if n_components is None else min(n_components, points.m)
     if isinstance(grid, Grid):
-        as_grid(grid, m if n_components is None else min(n_components, m))
-    M = _matrix(X, y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
+        as_grid(grid, m)
+    C = _binning.classes_of(points, n_classes=n_classes, num_threads=num_threads)
+    options: dict[str, Any] = {"n_classes": C, "labels": None, "n_groups": None, "num_threads": num_threads}
+    with room_for_matrix(C):  # of all points, of which some may be left out later
+        M = dispatch.call("confusion_matrix", points.y_true, points.y_pred, None, None, **options)[0]
     weightings = tables(M, weights, bi)
     report(weightings, statuses(weightings), on_failure)
-    if not any(w.status.ok for w in weightings) and _are_finite(X):  # what is left out may change the verdict
+    if not any(w.status.ok for w in weightings) and _are_finite(points):  # what is left out may change the verdict
         nowhere = grid if isinstance(grid, Grid) else NOWHERE
-        return Embedded(
-            X[:0, : len(nowhere.width)], y_true[:0], y_pred[:0], nowhere, weightings, dispatch.shape_of(M)[0]
-        )
-    quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
+        m = len(nowhere.width)
+        none = points.part(slice(0))._replace(X=points.X[:0, :m], m=m)
+        return Embedded(none, nowhere, weightings, C)
     if n_components is not None:
-        X = projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
-    cells: Grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
-    return Embedded(X, y_true, y_pred, cells, weightings, dispatch.shape_of(M)[0])
+        points = project(points, m, keep_all=isinstance(grid, Grid), num_threads=num_threads)
+    if isinstance(grid, Grid):
+        return Embedded(points, grid, weightings, C)
+    columns = Columns(points, "ignore", num_threads)
+    return Embedded(points, Grid(columns.low, getattr(columns, grid)(None)), weightings, C)
 
 
-def _are_finite(X: Array) -> bool:
-    """Whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
-    n, m = dispatch.shape_of(X)
-    step = max(1, PART // m)
+def _are_finite(points: Points) -> bool:
+    """Return whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
+    step = max(1, PART // points.m)
 
     def are_finite(X: Array) -> bool:
-        parts = (X[start : start + step] for start in range(0, n, step))
+        parts = (X[start : start + step] for start in range(0, points.n, step))
         return all(bool(((part < float("inf")) & (part > -float("inf"))).all()) for part in parts)  # synchronises
 
-    return bool(adapter(X).evaluate(are_finite, X))
-
-
-def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, num_threads: int | None) -> Array:
-    """Return the confusion matrix of all points, of which some may be left out later."""
-    m = dispatch.shape_of(X)[1]
-    anywhere = Grid([0.0] * m, [1.0] * m)
-    C = _binning.classes_of(X, y_true, y_pred, anywhere, n_classes=n_classes, num_threads=num_threads)
-    options: dict[str, Any] = {"n_classes": C, "labels": None, "n_groups": None, "num_threads": num_threads}
-    with room_for_matrix(C):
-        return dispatch.call("confusion_matrix", y_true, y_pred, None, None, **options)[0]
+    return bool(adapter(points.X).evaluate(are_finite, points.X))
 
 
 def without_points(cells: CellCounts, grid: Grid | None) -> CellCounts:

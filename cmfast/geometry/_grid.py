@@ -11,6 +11,7 @@ from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
 from cmfast.geometry import _chunked
+from cmfast.geometry._points import adopt_points
 from cmfast.geometry._rules import Columns, read_only
 
 
@@ -255,7 +256,7 @@ class Grid(State):
         if lazy.are_lazy(X):
             lazily: Self = _chunked.grid(cls, "scott", X, n, on_failure=on_failure, num_threads=num_threads)
             return lazily
-        columns = Columns(X, on_failure, num_threads)
+        columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.scott(n))
 
     @classmethod
@@ -309,7 +310,7 @@ class Grid(State):
         """
         if n is not None:
             n = validate.count("n", n, least=1)
-        columns = Columns(X, on_failure, num_threads)
+        columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.freedman_diaconis(n))
 
     @classmethod
@@ -360,7 +361,7 @@ class Grid(State):
         if lazy.are_lazy(X):
             lazily: Self = _chunked.grid(cls, "regular", X, bins, on_failure=on_failure, num_threads=num_threads)
             return lazily
-        columns = Columns(X, on_failure, num_threads)
+        columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.regular(bins))
 
     @classmethod
@@ -413,7 +414,7 @@ class Grid(State):
         wanted = validate.positive("points_per_cell", points_per_cell)
         if wanted <= 1:
             validate.refuse("points_per_cell", "above 1", points_per_cell)
-        columns = Columns(X, on_failure, num_threads)
+        columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.occupancy(wanted))
 
 

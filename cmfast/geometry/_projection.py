@@ -14,6 +14,7 @@ from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
 from cmfast.geometry import _binning, _chunked
 from cmfast.geometry._exact_axes import exact_axes, products
+from cmfast.geometry._points import Points, adopt_points
 from cmfast.geometry._rules import Spread, spread
 
 Precision: TypeAlias = Literal["auto", "float64", "float32", "exact"]
@@ -226,8 +227,8 @@ def pca(
     chunked = are_lazy(X)
     if chunked and precision not in ("auto", "exact"):
         validate.refuse("precision", '"exact" with Dask arrays, whose other sums depend on the chunks', precision)
-    (X,) = (X,) if chunked else dispatch.adopt(X=X)
-    n_rows, n = validate.points(X=X)
+    points = Points(X, *validate.points(X=X)) if chunked else adopt_points(X)
+    X, n_rows, n, *_ = points
     if m > n:
         validate.refuse("n_components", f"at most {n}, the columns of X", m)
     if not n_rows:
@@ -239,8 +240,7 @@ def pca(
     if precision == "exact":
         rows = spread(X, None)
         axes = _of_sums(rows, products(X, rows), m, on_failure)
-        bare = adapter(X).unwrap(X)
-        return Projection(*(adapter(bare).send(x, bare) for x in axes))
+        return Projection(*(adapter(X).send(x, X) for x in axes))
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
@@ -267,21 +267,23 @@ def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
     ratio = adapter(axes.explained_variance_ratio).to_host(axes.explained_variance_ratio)
     if not keep_all:
         # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
-        noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(X)[1]
+        noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(axes.mean)[0]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
     return Projection(axes.mean, axes.components[:m, :], axes.explained_variance_ratio[:m])
 
 
-def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
-    """Return `X` on its principal axes, as :func:`axes_of` has them."""
-    kept = axes_of(X, m, keep_all=keep_all)
-    m = dispatch.shape_of(kept.components)[0]
-    n = dispatch.shape_of(X)[0]
-    if n * m * 8 <= MOST_PROJECTED or not adapter(X).is_on_host(X):  # nothing leaves a device
-        return kept.transform(X, num_threads=num_threads)
-    with Scratch() as out:
+def project(points: Points, m: int, *, keep_all: bool, num_threads: int | None) -> Points:
+    """Return points on their `m` principal axes at most, as :func:`axes_of` has them."""
+    axes = axes_of(points.X, m, keep_all=keep_all)
+    m = dispatch.shape_of(axes.components)[0]
+    size = points.n * m * 8
+    X = points.X
+    if size <= MOST_PROJECTED or not adapter(X).is_on_host(X):  # nothing leaves a device
+        out = dispatch.call("project", X, *axes[:2], num_threads=num_threads)
+        return points._replace(X=out, m=m)
+    with Scratch() as parts:
         rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
-        for start in range(0, n, rows):
-            part = kept.transform(X[start : start + rows, :], num_threads=num_threads)
-            out.append(adapter(part).to_host(part))
-        return adapter(X).from_host(out.mapped(), X)
+        for start in range(0, points.n, rows):
+            part = dispatch.call("project", X[start : start + rows, :], *axes[:2], num_threads=num_threads)
+            parts.append(adapter(part).to_host(part))
+        return points._replace(X=adapter(X).from_host(parts.mapped(), X), m=m)

@@ -189,10 +189,10 @@ def geometric_confusion_matrix(
             X, y_true, y_pred, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
         )
         return lazily
-    points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
-    common["n_classes"] = points.n_classes
-    cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, progress=progress, **common)
-    return _of_cells(cells, points.weightings, generator, num_threads=num_threads, **asked)
+    found = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    common["n_classes"] = found.n_classes
+    cells = count_in_parts(found.points, found.grid, progress=progress, **common)
+    return _of_cells(cells, found.weightings, generator, num_threads=num_threads, **asked)
 
 
 def _of_cells(

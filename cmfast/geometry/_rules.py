@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
+from cmfast.geometry._points import Points
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
 WIDTH_BITS = 24  # widths are rounded to so many significant bits
@@ -46,7 +47,7 @@ class Columns:
 
     def __init__(
         self,
-        X: Array,
+        points: Points | None,
         on_failure: OnFailure,
         num_threads: int | None,
         *,
@@ -55,9 +56,8 @@ class Columns:
     ) -> None:
         validate.on_failure(on_failure)
         self.num_threads = validate.num_threads(num_threads)
+        self.X: Any = None if points is None else points.X
         if found is None:
-            (self.X,) = dispatch.adopt(X=X)
-            validate.points(X=self.X)
             found = spread(self.X, self.num_threads)
         self._spread, self._sums = found, sums
         self.low, self.high, self.n, n_rows = found

@@ -10,6 +10,7 @@ from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.locking import ObjectLock
 from cmfast.geometry import _binning
 from cmfast.geometry._exact_axes import principal
+from cmfast.geometry._points import adopt_points
 from cmfast.geometry._projection import Projection
 
 
@@ -90,8 +91,7 @@ class PcaAccumulator:
         """
         validate.on_failure(on_failure)
         num_threads = validate.num_threads(num_threads)
-        (X,) = dispatch.adopt(X=X)
-        n_rows, n = validate.points(X=X)
+        X, n_rows, n, *_ = adopt_points(X)
         self._check_columns(n)
         found = dispatch.call("pca", X, n_components=n, precision="float64")
         mean, components, ratio = (adapter(x).to_host(x) for x in found[:3])

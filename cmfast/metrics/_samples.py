@@ -44,53 +44,55 @@ def summed(
     threads = validate.num_threads(options.num_threads)
     if lazy.are_lazy(*given.values()):
         return _of_chunks(given, options, check)
-    arrays, names = _adopted(given, options)
-    coded = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
-    texts = [name for name in coded if arrays[name].is_text]
-    for name in ("y_true", "y_pred"):
-        if name not in coded and adapter(arrays[name]).dtype(arrays[name]).kind not in "bui":
-            validate.refuse_labels(name, arrays[name], "integers")
-    if not isinstance(arrays["groups"], _text.Coded):
-        validate.integer(groups=arrays["groups"])
-    validate.real(sample_weight=arrays["sample_weight"])
-    shape = validate.same_shape(**arrays)
+    samples = _adopted(given, options)
+    dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
+    pair = dict(zip(_labels.NAMES, samples, strict=False))
+    coded = [name for name, y in pair.items() if isinstance(y, _text.Coded)]
+    texts = [name for name in coded if dtypes[name].kind in "US"]
+    for name, y in pair.items():
+        if name not in coded and dtypes[name].kind not in "bui":
+            validate.refuse_labels(name, y, "integers")
+    shape = validate.one_shape(**shapes)
     if not shape:
         validate.refuse("y_true", "of shape (..., n)", "shape ()")
-    for name in ("y_true", "y_pred"):
+    for name, y in pair.items():
         if texts and name not in texts:
-            validate.refuse(name, f"text as {texts[0]}", validate.kind(arrays[name]), TypeError)
+            validate.refuse(name, f"text as {texts[0]}", validate.kind(y), TypeError)
     n_classes = options.n_classes
     if texts and n_classes is not None:
         validate.refuse("n_classes", "None where labels are text", validate.shown(n_classes))
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     listed = None
     if names is not None:
-        listed = _labels.check_listed(names, n_classes, adapter(arrays["y_true"]).dtype(arrays["y_true"]).kind)
+        listed = _labels.check_listed(names, n_classes, dtypes["y_true"].kind)
     sized = n_classes is not None or bool(coded) or listed is not None
-    doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
+    doubt = validate.samples_last(sized=sized, y_true=shapes["y_true"], y_pred=shapes["y_pred"])
     if doubt is not None:
         failures.diagnose(doubt)
-    if options.sample_axes == 1:
+    if options.sample_axes == 1 and len(shape) == 2:
         warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
-        warn(arrays["y_true"], arrays["y_pred"])
-    ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, arrays["y_true"])
-    arrays["groups"], n_groups = _labels.numbered(arrays["groups"], options.n_groups)
-    n_groups = _groups(arrays["groups"], n_groups)
+        warn(*pair.values())
+    ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, dtypes["y_true"])
+    n_groups = options.n_groups
+    if isinstance(samples.groups, _text.Coded):
+        groups, n_groups, _ = _labels.number_groups(samples.groups, n_groups)
+        samples = samples._replace(groups=groups)
+    n_groups = _groups(samples.groups, n_groups)
     counting = {"n_groups": n_groups, "num_threads": threads}
     if coded:
-        return _of_codes(arrays, ignored, options, check, counting, names)
+        return _of_codes(samples, ignored, options, check, counting)
     if listed is not None:
         check(len(listed), listed)
-        arrays["y_true"] = _labels.placed(arrays["y_true"], listed, ignored)
-        arrays["y_pred"] = _labels.placed(arrays["y_pred"], listed)
-        given = arrays["y_true"]
-        truth, guess = (adapter(arrays[name]).unwrap(arrays[name]) for name in ("y_true", "y_pred"))
-        arrays["y_true"] = adapter(given).rewrap(adapter(truth).evaluate(_leave_out, truth, guess), given)
-        return _of(arrays, n_classes=len(listed), ignored=_labels.NOWHERE, **counting), listed
+        truth, guess = _labels.placed(samples.y_true, listed, ignored), _labels.placed(samples.y_pred, listed)
+        one = adapter(truth)
+        out = [one.unwrap(y) for y in (truth, guess)]
+        truth = one.rewrap(adapter(out[0]).evaluate(_leave_out, *out), truth)
+        samples = samples._replace(y_true=truth, y_pred=guess)
+        return _of(samples, n_classes=len(listed), ignored=_labels.NOWHERE, **counting), listed
     if n_classes is None:
-        return _of_integers(arrays, ignored, options, check, counting)
+        return _of_integers(samples, ignored, options, check, counting)
     check(n_classes, None)
-    return _of(arrays, n_classes=n_classes, ignored=ignored, **counting), None
+    return _of(samples, n_classes=n_classes, ignored=ignored, **counting), None
 
 
 def _leave_out(truth: Any, guess: Any) -> Any:
@@ -133,7 +135,7 @@ def _of_part(
 def diagonal_of(sums: Margins[Any]) -> Any:
     """Return the diagonal, below 0 where the sums are INVALID: those of integers are 0 there, which has metrics."""
     given, status = sums.diagonal, sums.status
-    if lazy.is_lazy(status) or not adapter(status).any(status):  # sums over chunks raise
+    if lazy.are_lazy(status) or not adapter(status).any(status):  # sums over chunks raise
         return given
     d, status = (adapter(x).unwrap(x) for x in (given, status))
     return adapter(given).rewrap(adapter(d).evaluate(_spoil, d, status), given)
@@ -145,49 +147,35 @@ def _spoil(d: Any, status: Any) -> Any:
     return d - adapter(wrong).cast(wrong, np.int64)[..., None]
 
 
-def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any], Any]:
-    """Return the arrays in their one library, with samples along one axis; and the adopted labels, or None."""
+def _adopted(given: dict[str, Array], options: Options) -> _labels.Labels:
+    """Return the samples in their one library, along one axis; `given` has them in the order of the record."""
     _labels.check_ignored(options.ignore_index)
     validate.flag("whole_floats", options.whole_floats)
     axes = options.sample_axes
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
-    validate.columns(**given, labels=options.labels)
-    dispatch.check_agreement(**given)
-    names = None if options.labels is None else dispatch.adopt(labels=options.labels)[0]
-    y_true, y_pred = _labels.declared(*(validate.labelled(given[name]) for name in ("y_true", "y_pred")))
-    labelled = {"y_true": y_true, "y_pred": y_pred}
-    whole = {**given, **labelled, "groups": validate.labelled(given["groups"])}
-    arrays = dict(zip(given, dispatch.adopt(optional=("sample_weight", "groups"), **whole), strict=True))
-    if options.whole_floats:
-        arrays |= {name: _labels.whole(name, arrays[name]) for name in labelled}
-    both = arrays["y_true"], arrays["y_pred"]
-    arrays["y_true"], arrays["y_pred"], names = _labels.alike(*both, names, options.n_classes)
-    if axes != 1:
-        arrays = dict(zip(arrays, _labels.flat(axes, arrays), strict=True))
-    return arrays, names
+    floats = options.whole_floats
+    n_classes = options.n_classes
+    return _labels.adopt(
+        given, options.labels, n_classes=n_classes, sample_axes=axes, whole_floats=floats, is_named=True
+    )
 
 
 def _of_codes(
-    arrays: dict[str, Any],
+    samples: _labels.Labels,
     ignored: str | bytes | int | None,
     options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
-    names: Any,
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of labels that are codes: those of a matrix by them, where that is small."""
-    rest = {name: arrays[name] for name in ("sample_weight", "groups") if arrays[name] is not None}
-    arrays |= {name: adapter(array).unwrap(array) for name, array in rest.items()}
-    y_true, y_pred, weight, groups = arrays.values()
-    found = _labels.counted(y_true, y_pred, names, ignored, weight=weight, groups=groups, **counting)
+    names, is_text = samples.listed, samples.y_true.is_text
+    found = _labels.count_codes(samples, ignored, **counting)
     M: Any = None
-    truth: Any = None
-    guess: Any = None
     if found is not None:
         M, occurring = found
     else:
-        truth, guess, occurring = _labels.matched(y_true, y_pred, names, ignored)
-    complete = _with_text if y_true.is_text else _with_integers
+        samples, occurring = _labels.match(samples, ignored)
+    complete = _with_text if is_text else _with_integers
     classes = list(occurring if names is not None else complete(options, occurring))
     C = len(classes)
     check(C, classes)
@@ -197,14 +185,14 @@ def _of_codes(
         own = list(range(len(occurring)))
         M = adapter(M).scatter(M, (*M.shape[:-2], C, C), [*every, own, own], [*every, places, places])
         return Margins(*dispatch.call("margins", read_only(M), num_threads=counting["num_threads"])), classes
+    truth, guess = samples.y_true, samples.y_pred
     if places != list(range(len(places))):
         table = np.array([*places, _labels.NOWHERE], np.int64)  # whose last is that of NOWHERE, -1
         truth, guess = table[truth], table[guess]
     if names is not None:
         truth = np.where(guess < 0, _labels.NOWHERE, truth)
-    arrays |= {"y_true": truth, "y_pred": guess}
     at = None if ignored is None and names is None else _labels.NOWHERE
-    return _of(arrays, n_classes=C, ignored=at, **counting), classes
+    return _of(samples._replace(y_true=truth, y_pred=guess), n_classes=C, ignored=at, **counting), classes
 
 
 def _with_text(options: Options, classes: list[Any]) -> list[Any]:
@@ -301,20 +289,19 @@ def _groups(groups: Array | None, n_groups: int | None) -> int | None:
 
 
 def _of_integers(
-    arrays: dict[str, Any],
+    samples: _labels.Labels,
     ignored: int | None,
     options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of integers over those that occur, and these."""
-    y_true, y_pred = arrays["y_true"], arrays["y_pred"]
-    sums = _as_they_are(arrays, ignored, counting)
-    table = None if sums is not None else _labels.tabulated(arrays, ignored, counting)
+    sums = _as_they_are(samples, ignored, counting)
+    table = None if sums is not None else _labels.tabulate(samples, ignored, counting)
     if sums is not None:
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
     else:
-        found = table[2] if table is not None else _labels.occurring(y_true, y_pred, ignored)
+        found = table[2] if table is not None else _labels.occurring(samples, ignored)
     classes = _with_integers(options, found)
     C = len(classes)
     named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
@@ -325,10 +312,10 @@ def _of_integers(
         return _of_table(table, classes, counting["num_threads"]), named
     if named is not None:
         known = [label for label in named if label is not None]
-        arrays["y_true"] = _labels.placed(y_true, known, ignored)
-        arrays["y_pred"] = _labels.placed(y_pred, known)
+        truth, guess = _labels.placed(samples.y_true, known, ignored), _labels.placed(samples.y_pred, known)
+        samples = samples._replace(y_true=truth, y_pred=guess)
         ignored = None if ignored is None else _labels.NOWHERE
-    return _of(arrays, n_classes=C, ignored=ignored, **counting), named
+    return _of(samples, n_classes=C, ignored=ignored, **counting), named
 
 
 def _of_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_threads: int | None) -> Margins[Any]:
@@ -342,20 +329,19 @@ def _of_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_thr
     return Margins(*dispatch.call("margins", M, num_threads=num_threads))
 
 
-def _as_they_are(arrays: dict[str, Any], ignored: int | None, counting: dict[str, Any]) -> Margins[Any] | None:
+def _as_they_are(samples: _labels.Labels, ignored: int | None, counting: dict[str, Any]) -> Margins[Any] | None:
     """Return the sums of integers that are 0, 1, ... without a gap, None of others."""
-    y_true, y_pred = arrays["y_true"], arrays["y_pred"]
-    shape = dispatch.shape_of(y_true)
+    shape = samples.shapes["y_true"]
     if 0 in shape:
         return None
-    largest = [_extreme(y, "max") for y in (y_true, y_pred)]
+    largest = [_extreme(y, "max") for y in samples[:2]]
     if largest[0] == ignored:
-        largest[0] = _largest_but(y_true, largest[0])
+        largest[0] = _largest_but(samples.y_true, largest[0])
     C = max(*largest, -1) + 1
     cells = C * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
     if not 0 < cells <= max(_labels.NEAR, math.prod(shape)):
         return None
-    *parts, outside = dispatch.call("label_margins", *arrays.values(), n_classes=C, ignored=ignored, **counting)
+    *parts, outside = dispatch.call("label_margins", *samples[:4], n_classes=C, ignored=ignored, **counting)
     sums = Margins(*parts)
     return sums if not outside and _all_occur(sums) else None
 
@@ -380,10 +366,10 @@ def _largest_but(values: Array, ignored: int) -> int:
     return int(rest.max()) if rest.size else -1
 
 
-def _of(arrays: dict[str, Array], *, n_classes: int, **options: Any) -> Margins[Any]:
+def _of(samples: _labels.Labels, *, n_classes: int, **options: Any) -> Margins[Any]:
     if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST // 40:
         validate.too_large(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
-    *sums, outside = dispatch.call("label_margins", *arrays.values(), n_classes=n_classes, **options)
+    *sums, outside = dispatch.call("label_margins", *samples[:4], n_classes=n_classes, **options)
     if outside:
         validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
     return Margins(*sums)

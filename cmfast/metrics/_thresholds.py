@@ -145,7 +145,8 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
     validate.integer(y_true=y_true)
     if not validate.same_shape(y_score=y_score, y_true=y_true, sample_weight=weight):
         validate.refuse("y_score", "of shape (..., n)", "shape ()")
-    doubt = validate.samples_last(sized=True, y_score=y_score, y_true=y_true)
+    shapes = {name: dispatch.shape_of(array) for name, array in (("y_score", y_score), ("y_true", y_true))}
+    doubt = validate.samples_last(sized=True, **shapes)
     if doubt is not None:
         failures.diagnose(doubt)
     if isinstance(pos_label, int):

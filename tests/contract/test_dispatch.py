@@ -141,6 +141,8 @@ def test_two_libraries():
 
 def test_two_devices():
     class Fake(Adapter):
+        has_devices = True
+
         def adopt(self, name, x, op):
             return x
 

@@ -170,7 +170,7 @@ def test_gradients_on_a_device_go_the_way_of_results(rehearsed, op):
     """What comes back need not be contiguous, and is the CPU's."""
     found = []
     generator = torch.Generator().manual_seed(0)
-    for run in (_torch.ADAPTER._run_bare, lambda op, arrays, options: rehearsed(op, *arrays, **options)):
+    for run in (_torch.ADAPTER._run, lambda op, arrays, options: rehearsed(op, *arrays, **options)):
         M = (torch.rand((5, 3, 4), generator=generator.manual_seed(0)) + 0.1).requires_grad_()
         u, v = torch.full((3,), 4.0, requires_grad=True), torch.full((4,), 3.0, requires_grad=True)
         out = _torch_gradients.call(run, op, (M, u, v, None, None), {"tol": 1e-13})

@@ -88,10 +88,10 @@ def test_a_limit_whose_weights_leave_the_range():
 @pytest.mark.parametrize("function", [cmfast.geometric_confusion_matrix, cmfast.width_curve])
 @pytest.mark.parametrize("weights", ["bi", [[1, 1], [1]], np.full((3, 3), -1.0), ["row", np.full((3, 3), np.nan)]])
 def test_weights_are_looked_at_before_the_points(function, weights, monkeypatch):
-    def projected(*arguments, **options):
+    def project(*arguments, **options):
         pytest.fail("the points were looked at")
 
-    monkeypatch.setattr(_embedding, "projected", projected)
+    monkeypatch.setattr(_embedding, "project", project)
     with pytest.raises((cmfast.FailureError, TypeError, ValueError)):
         function(*points_of(MATRICES["none"]), weights=weights, on_failure="raise")
 
@@ -102,7 +102,7 @@ def test_weights_without_an_answer_cost_no_work(make, grid, monkeypatch):
     def work(*arguments, **options):
         pytest.fail("there was work")
 
-    monkeypatch.setattr(_embedding, "projected", work)
+    monkeypatch.setattr(_embedding, "project", work)
     monkeypatch.setattr(_null, "simulate", work)
     points = [make(x) for x in points_of(MATRICES["none"])]
     for weights in ("bi", ["bi", make(np.full((3, 3), -1.0))]):

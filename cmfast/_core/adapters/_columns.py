@@ -13,23 +13,24 @@ _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarr
 
 def frame(x: Any) -> str | None:
     """Return how a column is taken from the table `x` in the words of its library; None for what is no table."""
-    for base in type(x).__mro__:
-        root = base.__module__.partition(".")[0]
-        if base.__name__ in _FRAMES.get(root, ()):
-            if base.__name__ == "LazyFrame":  # to look at the names of its columns may compute it
-                return ".collect()['name']"
-            names = list(x.column_names if root == "pyarrow" else x.columns)
-            return f"[{names[0] if names else 'name'!r}]"
-    return None
+    base = _table_class(x)
+    if base is None:
+        return None
+    if base.__name__ == "LazyFrame":  # to look at the names of its columns may compute it
+        return ".collect()['name']"
+    names = list(x.column_names if base.__module__.startswith("pyarrow") else x.columns)
+    return f"[{names[0] if names else 'name'!r}]"
 
 
 def library(x: Any) -> str | None:
     """Return whose table `x` is; None for what is no table, or one that is not computed yet."""
-    for base in type(x).__mro__:
-        root = base.__module__.partition(".")[0]
-        if base.__name__ in _FRAMES.get(root, ()) and base.__name__ != "LazyFrame":
-            return root
-    return None
+    base = _table_class(x)
+    return None if base is None or base.__name__ == "LazyFrame" else base.__module__.partition(".")[0]
+
+
+def _table_class(x: Any) -> type | None:
+    classes = (base for base in type(x).__mro__ if base.__name__ in _FRAMES.get(base.__module__.partition(".")[0], ()))
+    return next(classes, None)
 
 
 def dictionary(name: str, x: Any) -> tuple[Any, np.ndarray] | None:

@@ -13,6 +13,8 @@ from cmfast.kernels.cuda._core import module
 class CuPy(Adapter):
     """How CuPy's arrays are taken; expressions of them are calculated on the current device alone."""
 
+    has_devices = True
+
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return `x`; nothing is moved between host and device."""
         del op
@@ -22,17 +24,14 @@ class CuPy(Adapter):
         return x
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Return a copy on the host; synchronises the device."""
         host: np.ndarray = x.get()
         return host
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return a copy on the device of `like`."""
         with like.device:
             return module.library(like).asarray(x)
 
     def device(self, x: Any) -> str:
-        """Return the name of the device of `x`."""
         return f"cuda:{x.device.id}"
 
     def is_on_host(self, x: Any) -> bool:
@@ -47,19 +46,16 @@ class CuPy(Adapter):
             return kernel(op, "cuda")(*arrays, **options)
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Return what `function` makes of arrays, on the device of the first."""
         with arrays[0].device:
             return function(*arrays)
 
     def unique(self, x: Any) -> tuple[Any, Any]:
-        """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""
         with x.device:
             values = module.library(x).unique(x)
             codes = module.library(x).searchsorted(values, x)
         return values.get(), codes
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
-        """Return zeros of `shape`, int64 or float64, with the entries `source` of `x` at `target`; a list per axis."""
         xp = module.library(x)
         with x.device:
             out = xp.zeros(shape, "f8" if x.dtype.kind == "f" else "i8")

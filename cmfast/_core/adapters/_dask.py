@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import dask.array as da  # noqa: TID251
 import numpy as np
 from dask.array.core import unify_chunks  # noqa: TID251
-from dask.base import compute, tokenize  # noqa: TID251
+from dask.base import tokenize  # noqa: TID251
 from dask.delayed import delayed  # noqa: TID251
 from dask.graph_manipulation import bind  # noqa: TID251
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
@@ -18,15 +18,10 @@ from dask.layers import ArrayBlockIdDep  # noqa: TID251
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.adapters import Adapter, adapter
 from cmfast._core.identity import identity, require
-from cmfast._core.lazy import is_lazy
+from cmfast._core.lazy import are_lazy
 from cmfast.kernels.shared import halves
 
 SPLIT = 8  # states that are merged at a time
-
-
-def computed(result: Any, **options: Any) -> Any:
-    """Return a result with all its arrays computed, in one pass."""
-    return compute(result, **options)[0]
 
 
 class Dask(Adapter):
@@ -50,7 +45,6 @@ class Dask(Adapter):
         return "dask"
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Return what `function` makes of arrays: lazy ones again."""
         return function(*arrays)
 
 
@@ -196,7 +190,7 @@ def _takes_threads(function: Callable[..., Any]) -> bool:
 def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
     """Return the arrays by name; refuse other libraries, Dask arrays in place of options, and what workers cannot."""
     arrays = {name: x for name, x in values.items() if name in cores and x is not None}
-    if not all(map(is_lazy, arrays.values())):
+    if not all(map(are_lazy, arrays.values())):
         what = ", ".join(f"{name} from {dispatch.library(x)}" for name, x in arrays.items())
         validate.fail(f"arrays must come from one library, got {what}", TypeError)
     for name, value in values.items():
@@ -204,7 +198,7 @@ def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
             validate.refuse(
                 name, "a seed with Dask arrays, whose blocks would all draw the same", "a Generator", TypeError
             )
-        if name not in arrays and any(map(is_lazy, leaves(value))):
+        if name not in arrays and are_lazy(*leaves(value)):
             validate.refuse(name, "without Dask arrays", "some; call dask.compute first", TypeError)
     if values.get("progress"):
         bar = "None with Dask arrays, which have dask.diagnostics.ProgressBar"

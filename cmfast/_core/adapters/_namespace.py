@@ -16,6 +16,8 @@ WIDE = ("int64", "float64")  # counts and sums, which no narrower type holds
 class Namespace(Adapter):
     """How arrays of one namespace are taken: as NumPy's of the same memory, and results as such arrays again."""
 
+    has_devices = True
+
     def __init__(self, namespace: ModuleType) -> None:
         self._namespace = namespace
         self._wide: list[Any] = []  # devices known to hold the types in WIDE
@@ -48,11 +50,9 @@ class Namespace(Adapter):
         self._wide.append(device)
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Return an ndarray of the memory of `x`."""
         return np.from_dlpack(x)
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return an array of the memory of `x`, on the device of `like`."""
         # Older versions of DLPack have no read-only arrays, and some libraries take no strides.
         x = x if x.flags.writeable and x.flags.c_contiguous else x.copy()
         out = self._namespace.from_dlpack(x)
@@ -62,15 +62,12 @@ class Namespace(Adapter):
         return out if out.device == like.device else out.to_device(like.device)
 
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """Return the dtype that NumPy has for `x`."""
         return self.to_host(x).dtype
 
     def device(self, x: Any) -> str:
-        """Return the name of the device of `x`, one of those in the memory of the host."""
         return str(x.device)
 
     def reshape(self, x: Any, shape: tuple[int, ...]) -> Any:
-        """Return `x` with its entries in another shape."""
         return self._namespace.reshape(x, shape)
 
 

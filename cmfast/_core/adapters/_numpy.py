@@ -19,6 +19,8 @@ _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a who
 class NumPy(Adapter):
     """How NumPy's arrays are taken, and lists, columns and buffers, of which it makes arrays."""
 
+    takes_columns = True
+
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
 
@@ -27,7 +29,9 @@ class NumPy(Adapter):
         """
         if isinstance(x, _text.Coded):
             return x
-        if type(x) is not np.ndarray:
+        if type(x) is list or type(x) is tuple:
+            x = _converted(name, x)
+        elif type(x) is not np.ndarray:
             refuse(name, x)
             known = _columns.dictionary(name, x)
             if known is not None:
@@ -75,7 +79,6 @@ class NumPy(Adapter):
         return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Return what `function` makes of arrays."""
         return function(*arrays)
 
     def to_host(self, x: Any) -> np.ndarray:

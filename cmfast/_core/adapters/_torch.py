@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ _TYPES = {numbers: tensors for tensors, numbers in _DTYPES.items()}
 
 class Torch(Adapter):
     """How tensors are taken, on the CPU and on CUDA, with their gradients where an op propagates them."""
+
+    has_devices = True
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently.
@@ -84,64 +87,49 @@ class Torch(Adapter):
         view.flags.writeable = True
         return torch.from_numpy(view).to(like.device)
 
-    def send(self, x: Any, like: Any) -> Any:
-        """Return a copy of an array or scalar of NumPy on the device of `like`; a tensor as it is."""
-        return torch.tensor(x, device=like.device) if isinstance(x, np.ndarray | np.generic) else x
-
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """Return NumPy's dtype for that of `x`."""
         return _DTYPES[x.dtype]
 
     def device(self, x: Any) -> str:
-        """Return the name of the device of `x`."""
         return str(x.device)
 
     def is_on_host(self, x: Any) -> bool:
-        """Return whether `x` lies in the memory of the host."""
         return x.device.type == "cpu"  # type: ignore[no-any-return]
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
-        recorded = _torch_gradients.wanted(arrays, options)
-        if "torch._dynamo" not in sys.modules:
-            return self._run(op, arrays, options, recorded)
-        disabled: Any = torch.compiler.disable
-        return disabled(self._run)(op, arrays, options, recorded)
+        run: Any = self._run
+        if _torch_gradients.wanted(arrays, options):
+            run = partial(_torch_gradients.call, run)
+        if "torch._dynamo" in sys.modules:
+            disabled: Any = torch.compiler.disable
+            run = disabled(lambda op, *rest, run=run: run(op, *rest))
+        return run(op, arrays, options)
 
-    def _run(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any], recorded: bool) -> Any:
-        """Run the op, and where gradients are wanted so that they find their way back."""
-        run = self._run_bare
-        return _torch_gradients.call(run, op, arrays, options) if recorded else run(op, arrays, options)
-
-    def _run_bare(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run the op on the memory of the tensors."""
+    def _run(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the op on the memory of the tensors, without gradients."""
         first = next(array for array in arrays if array is not None)
         if first.device.type == "cuda":
             return _on_cuda(op, first.device, arrays, options)
         return super().call(op, arrays, options)
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Return what `function` makes of tensors."""
         return function(*arrays)
 
     def extent(self, x: Any) -> tuple[int, int]:
-        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
         values = self.to_host(x) if x.dtype in _UNSIGNED else x  # of which torch does not know the least
         return int(values.min()), int(values.max())
 
     def cast(self, x: Any, dtype: type) -> Any:
-        """Return `x` as a tensor of the type that NumPy calls so."""
         return x.to(_TYPES[np.dtype(dtype)])
 
     def unique(self, x: Any) -> tuple[np.ndarray, Any]:
-        """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""
         if x.device.type == "cpu":
             return super().unique(x)
         values, codes = torch.unique(x, return_inverse=True)
         return self.to_host(values), codes
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
-        """Return zeros of `shape`, int64 or float64, with the entries `source` of `x` at `target`; a list per axis."""
         out = torch.zeros(shape, dtype=torch.float64 if x.is_floating_point() else torch.int64, device=x.device)
         out[_mesh(target, x.device)] = x[_mesh(source, x.device)].to(out.dtype)
         return out

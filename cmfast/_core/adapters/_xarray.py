@@ -29,6 +29,9 @@ BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics
 class XArray(Adapter):
     """How arrays with named axes are taken, and results named."""
 
+    has_devices = True
+    names_axes = True
+
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return a DataArray of what its adapter makes of what is in it, or of an array beside others that are some.
 
@@ -84,11 +87,6 @@ class XArray(Adapter):
         return xr.DataArray(data, coords, (*dims, name))
 
     def name_classes(self, matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, groups: Any) -> Any:
-        """Return matrices that were counted of `labels` with dimensions, and what classes and groups are called.
-
-        The last `axes` dimensions of the labels, or all, are samples. `groups` is None without groups, and True where
-        they are numbers.
-        """
         arrays = [y for y in labels if isinstance(y, xr.DataArray)]
         cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
         core = ("C", "C") if groups is None else ("G", "C", "C")
@@ -99,31 +97,18 @@ class XArray(Adapter):
         return found.assign_coords(names)
 
     def unwrap(self, x: Any) -> Any:
-        """Return the array that is in `x`."""
         return x.data if isinstance(x, xr.DataArray) else x
 
     def rewrap(self, data: Any, x: Any) -> Any:
-        """Return a DataArray with all of `x` but what is in it."""
         return x.copy(data=data) if isinstance(x, xr.DataArray) else data
 
     def device(self, x: Any) -> str:
-        """Return the name of the device of what is in `x`."""
         return _inner(x).device(self.unwrap(x))
 
     def is_on_host(self, x: Any) -> bool:
-        """Return whether what is in `x` lies in the memory of the host."""
         return _inner(x).is_on_host(self.unwrap(x))
 
-    def entry(self, x: Any, index: Any) -> np.ndarray:
-        """Return on the host what is in `x` at `index`."""
-        return _inner(x).entry(self.unwrap(x), index)
-
-    def extent(self, x: Any) -> tuple[int, int]:
-        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
-        return _inner(x).extent(self.unwrap(x))
-
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """Return the dtype that NumPy has for what is in `x`."""
         return _inner(x).dtype(self.unwrap(x))
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -139,12 +124,10 @@ class XArray(Adapter):
         return tuple(known.given(one, core) for one, core in zip(out, cores, strict=False))
 
     def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
-        """Return one result of the arrays inside with the dimensions that the signature says are its."""
         ins, outs = _signature(signature)
         return _Dimensions(ins, arrays).given(out, outs[0])
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Return an ndarray with the values of `x`."""
         return _inner(x).to_host(self.unwrap(x))
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
@@ -153,7 +136,6 @@ class XArray(Adapter):
         return x
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Return what `function` makes of arrays with named axes, on the device of the first."""
         return _inner(arrays[0]).evaluate(lambda _: function(*arrays), self.unwrap(arrays[0]))
 
 

@@ -27,27 +27,27 @@ class Centre(NamedTuple):
         Of those that are, times ``2**power``; NaN without any.
     power : int
         Brings coordinates near one where their squares would leave the type of the products; else 0.
+    bounds : list of (int, int)
+        First and last row of every block.
     """
 
     number: int
     finite: list[Any]
     mean: np.ndarray
     power: int
+    bounds: list[tuple[int, int]]
+
+    @property
+    def dropped(self) -> list[int]:
+        """Which points are not finite throughout."""
+        blocks = zip(self.bounds, self.finite, strict=True)
+        return [start + int(k) for (start, _), rows in blocks if rows is not None for k in np.flatnonzero(~rows)]
 
 
-def rows_of_block(X):
-    """Return how many rows make a block, which depends on the shape alone."""
-    return min(max(BLOCK // max(X.shape[1], 1), FEWEST_ROWS), row_blocks.ROWS)
-
-
-def _bounds(X):
-    rows = rows_of_block(X)
-    return [(start, min(start + rows, len(X))) for start in range(0, len(X), rows)]
-
-
-def _rows(X, start, stop):
-    """Return rows one after another in memory: NumPy adds up columns of another layout in another order."""
-    return np.ascontiguousarray(X[start:stop])
+def _bounds(n, m):
+    """Return the blocks of `n` rows of `m` columns: their bounds depend on these numbers alone."""
+    rows = min(max(BLOCK // max(m, 1), FEWEST_ROWS), row_blocks.ROWS)
+    return [(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
 def _kept(block, finite):
@@ -60,12 +60,15 @@ def _times(block, power):
 
 def centre(X, dtype):
     """Return the :class:`Centre` of points whose products are to be of type `dtype`."""
-    bounds = _bounds(X)
+    bounds = _bounds(*X.shape)
     totals, largest = np.zeros((len(bounds), X.shape[1])), np.zeros(len(bounds))
     finite: list[Any] = [None] * len(bounds)
 
+    def rows_at(start, stop):  # one after another in memory: NumPy adds up columns of another layout in another order
+        return np.ascontiguousarray(X[start:stop])
+
     def sum_block(i, start, stop):
-        block = _rows(X, start, stop)
+        block = rows_at(start, stop)
         with np.errstate(over="ignore", invalid="ignore"):  # then it is summed again
             totals[i] = block.sum(axis=0, dtype=np.float64)
             if not np.isfinite(totals[i]).all():
@@ -75,7 +78,7 @@ def centre(X, dtype):
         largest[i] = max(float(block.max(initial=0)), -float(block.min(initial=0)))
 
     def sum_again(i, start, stop):
-        totals[i] = _times(_kept(_rows(X, start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
+        totals[i] = _times(_kept(rows_at(start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
 
     seconds = X.size * SECONDS_PER_COORDINATE
     pool.run_pieces(sum_block, bounds, seconds=seconds)
@@ -84,13 +87,7 @@ def centre(X, dtype):
         pool.run_pieces(sum_again, bounds, seconds=seconds)
     number = len(X) - sum(int((~rows).sum()) for rows in finite if rows is not None)
     total = sum(totals, np.zeros(X.shape[1]))  # block after block
-    return Centre(number, finite, total / number if number else np.full(X.shape[1], np.nan), power)
-
-
-def dropped(X, found):
-    """Return which points are not finite throughout."""
-    blocks = zip(_bounds(X), found.finite, strict=True)
-    return [start + int(k) for (start, _), rows in blocks if rows is not None for k in np.flatnonzero(~rows)]
+    return Centre(number, finite, total / number if number else np.full(X.shape[1], np.nan), power, bounds)
 
 
 def _power(largest, far):
@@ -110,8 +107,9 @@ def scatter(X, found, dtype):
     working = np.float32 if X.dtype == dtype == np.float32 else np.float64
     near = found.mean.astype(working)
     part = np.zeros((n, n), np.float32, order="F")
-    room = np.empty((rows_of_block(X), n), working)  # used again: fresh memory takes as long as the products
-    for (start, stop), finite in zip(_bounds(X), found.finite, strict=True):
+    size = max((stop - start for start, stop in found.bounds), default=0)
+    room = np.empty((size, n), working)  # used again: fresh memory takes as long as the products
+    for (start, stop), finite in zip(found.bounds, found.finite, strict=True):
         block = _kept(X[start:stop], finite)
         if not len(block):
             continue

@@ -126,23 +126,19 @@ def pca(X, *, n_components, precision="float64"):
 
     `precision` is that of the products; "auto": float32 where it is enough and saves time.
     """
-    n = X.shape[1]
-    wanted = np.float32 if precision == "float32" or _pays(X, precision) else np.float64
-    dtype = np.dtype(wanted)
+    rows, n = X.shape
+    # Products in float32 pay where there are many, of points that were rounded to it anyway.
+    pays = precision == "auto" and X.dtype == np.float32 and rows * n**2 >= MANY_PRODUCTS
+    dtype = np.dtype(np.float32 if precision == "float32" or pays else np.float64)
     found = _scatter.centre(X, dtype)
-    rows = _scatter.dropped(X, found)
-    dropped = len(rows), tuple(rows[: _keys.FIRST])
+    left_out = found.dropped
+    dropped = len(left_out), tuple(left_out[: _keys.FIRST])
     if not found.number:
         return found.mean, np.full((n_components, n), np.nan), np.full(n_components, np.nan), *dropped
     components, ratio = _axes(_scatter.scatter(X, found, dtype), n_components)
     if precision == "auto" and dtype == np.float32 and not ratio[-1] >= LEAST_SHARE:
         components, ratio = _axes(_scatter.scatter(X, found, np.dtype(np.float64)), n_components)
     return np.ldexp(found.mean, -found.power), components, ratio, *dropped
-
-
-def _pays(X, precision):
-    """Whether the products are so many that float32 saves time, of points that were rounded to it anyway."""
-    return precision == "auto" and X.dtype == np.float32 and len(X) * X.shape[1] ** 2 >= MANY_PRODUCTS
 
 
 def _axes(scatter, n_components):
