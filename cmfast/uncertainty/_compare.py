@@ -9,7 +9,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
 from cmfast.confusion_counts._samples import warn_of_order
-from cmfast.kernels.shared.uncertainty import acceleration
+from cmfast.kernels.shared.uncertainty import acceleration, add_cells
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _permutations, _replicated
@@ -224,10 +224,9 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
         totals = units.totals[0] if T.groups is None else units.totals
         warn_of_few_clusters(totals, p_values=asked.test == "interval")
     whole = _of_delta(T, units, both, asked) if asked.method == "delta" else _of_draws(T, units, both, asked)
-    swaps = _permutations.find_swaps(T._held)
-    n_differ = np.zeros(len(units.totals), np.int64)
-    np.add.at(n_differ, swaps.group, swaps.sizes)
+    swaps = None
     if asked.test == "permutation":
+        swaps = _permutations.find_swaps(T._held)
         tested = _permutations.permute(
             swaps, both, T._home, plan, len(T.labels), asked.n_replicates, asked.seed_of_swaps, asked.num_threads
         )
@@ -235,6 +234,7 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
             fields |= {"p_value": one.p_value, "p_error": one.p_error}
         least = {name: tested[place].least for name, place in zip(wanted, places, strict=True)}
         warn_of_few_swaps(least, asked.level, one=T.groups is None)
+    n_differ = _permutations.count_discordant(T._held, swaps)
     for fields in whole:
         shape = fields["difference"].shape
         fields.setdefault("p_error", np.full(shape, np.nan))
@@ -302,7 +302,7 @@ def _sums_of(T: PairedCounts, units: _paired_replicates.Units, plan: Any) -> np.
     sums = np.zeros((5 if plan.ordered else 3, len(units.totals), 2, len(T.labels)), np.int64)
     size = np.diff(units.bounds)
     counts = np.repeat(units.weights, size) * units.counts
-    _permutations.add_cells(sums, tuple(units.cells), np.repeat(units.group, size), counts)
+    add_cells(sums, tuple(units.cells), np.repeat(units.group, size), counts)
     return sums
 
 
@@ -368,7 +368,7 @@ def _left_out(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -
         sums = whole[:, units.group[first:last]]
         cells = slice(units.bounds[first], units.bounds[last])
         row = np.repeat(np.arange(last - first), size[first:last])
-        _permutations.add_cells(sums, tuple(units.cells[:, cells]), row, -units.counts[cells])
+        add_cells(sums, tuple(units.cells[:, cells]), row, -units.counts[cells])
         values = _permutations.evaluate_sums(sums, T._home, plan=plan, num_threads=asked.num_threads)
         for part, value in zip(found, values, strict=True):
             part.append(_permutations.difference_of(value))

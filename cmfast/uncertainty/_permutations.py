@@ -15,6 +15,7 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared.uncertainty import add_cells
 from cmfast.uncertainty import _paired_replicates
 from cmfast.uncertainty._paired_held import Held, decoded, sorted_cells
 
@@ -119,6 +120,21 @@ def find_swaps(held: Held) -> Swaps:
     cells = np.stack([truth, np.where(swapped, high, low), np.where(swapped, low, high)])[:, odd]
     sizes, group, bounds, cells, counts = _merge_alike(of_pair[odd], of_unit, cells, np.abs(net[odd]))
     return Swaps(sizes, group, bounds, cells, counts, *_sum_alike(fixed, C))
+
+
+def count_discordant(held: Held, swaps: Swaps | None) -> np.ndarray:
+    """Return the number of samples, or of clusters, in which the two differ, of every group; of `swaps` if known."""
+    groups, of_unit = held.groups()
+    if swaps is None and not held.clustered:
+        unit, _, a, b = held.decoded()
+        differ = a != b
+        group, sizes = of_unit[unit[differ]], held.counts[differ]
+    else:
+        swaps = find_swaps(held) if swaps is None else swaps
+        group, sizes = swaps.group, swaps.sizes
+    found = np.zeros(1 if groups is None else len(groups.rows), np.int64)
+    np.add.at(found, group, sizes)
+    return found
 
 
 def _sum_alike(fixed: list[np.ndarray], C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -283,21 +299,6 @@ def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | N
     least = np.where(top > slack, least, 0.0)  # no swap makes any difference
     undefined = np.isnan(observed)
     return Tested(*(np.where(undefined, np.nan, field) for field in (p, error, least)))
-
-
-def add_cells(sums: np.ndarray, cells: Any, row: np.ndarray, counts: np.ndarray) -> None:
-    """Add counts of cells (truth, first, second) to sums in place, shape (n_sums, rows, 2, C).
-
-    The sums are the diagonal, rows and columns and, if there are five, those by distance and by the larger class.
-    """
-    y, *both = cells
-    for side, guess in enumerate(both):
-        right = y == guess
-        places = [(row[right], y[right], counts[right]), (row, y, counts), (row, guess, counts)]
-        if len(sums) == 5:
-            places += [(row, np.abs(y - guess), counts), (row, np.maximum(y, guess), counts)]
-        for part, (rows, at, more) in zip(sums, places, strict=True):
-            np.add.at(part[:, side], (rows, at), more)
 
 
 def evaluate_sums(sums: np.ndarray, home: Array, *, plan: Plan, num_threads: int | None) -> list[np.ndarray]:

@@ -375,3 +375,18 @@ def test_pairs_that_are_none(pairs, text):
         uncertainty.compare_many(
             {(k, 0): uncertainty.paired_counts(y, y, y) for k, y in enumerate(([0, 1], [1, 2]))}, "f1"
         )
+
+
+def test_as_many_samples_or_clusters_differ_whichever_test_is_made(labels):
+    y, a, b = labels
+    groups, clusters = np.arange(len(y)) % 3, np.arange(len(y)) // 5
+    for options in ({}, {"groups": groups}, {"clusters": clusters}, {"groups": groups, "clusters": clusters}):
+        T = uncertainty.paired_counts(y, a, b, **options)
+        found = [
+            uncertainty.compare(T, "accuracy", method="delta", test=test, n_replicates=20).n_discordant
+            for test in ("permutation", "interval")
+        ]
+        assert np.array_equal(*found)
+        if "clusters" not in options:
+            wanted = [((a != b) & (groups == g)).sum() for g in range(3)] if "groups" in options else (a != b).sum()
+            assert np.array_equal(found[0], wanted)

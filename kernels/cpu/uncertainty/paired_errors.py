@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes_of_sums
+from cmfast.kernels.shared.uncertainty import add_cells
 
 
 def paired_errors(weights, starts, bounds, cells, counts, *, plan, n_classes, clustered, num_threads=None):
@@ -16,17 +17,11 @@ def paired_errors(weights, starts, bounds, cells, counts, *, plan, n_classes, cl
 
     There are `weights` units of every kind; for all else see ``Units`` of ``paired_replicates``.
     """
-    C, G, y = n_classes, len(starts) - 1, cells[0]
+    C, G = n_classes, len(starts) - 1
     group = np.repeat(np.repeat(np.arange(G), np.diff(starts)), np.diff(bounds))  # of every cell
     samples = np.repeat(weights, np.diff(bounds)) * counts
     sums = np.zeros((SUMS if plan.ordered else 3, G, 2, C), np.int64)  # no matrix, of many classes it is nearly empty
-    for side, guess in enumerate(cells[1:]):
-        right = y == guess
-        terms = [(group[right], y[right], samples[right]), (group, y, samples), (group, guess, samples)]
-        if plan.ordered:
-            terms += [(group, abs(y - guess), samples), (group, np.maximum(y, guess), samples)]
-        for part, (rows, lines, more) in zip(sums, terms, strict=True):
-            np.add.at(part[:, side], (rows, lines), more)
+    add_cells(sums, cells, group, samples)
     found = slopes_of_sums(sums.reshape(len(sums), 2 * G, C), plan, num_threads)
     scalars, tables = (part.reshape(G, 2, *part.shape[1:]) for part in found)
     error, errors = np.empty((plan.scalars, G)), np.empty((plan.tables, G, C))
