@@ -73,6 +73,22 @@ def test_a_limit_of_logarithms_far_apart():
     assert np.isnan(result.row_scale).all()
 
 
+def test_logarithms_at_the_ends_of_float64():
+    """Their differences overflow; a column of these was taken for empty, though it is its factor that is too large."""
+    L = np.array([[1e308, -1e308], [-1.5e308, 1e308]])
+    with pytest.warns(cmfast.FailureWarning, match="RANGE: scale factors leave the float64 range"):
+        assert np.isnan(cmfast.ipf(L, [1.0, 2.0], [2.0, 1.0], logits=True).matrix).all()
+    np.testing.assert_allclose(cmfast.bi_normalize(L / 2.0, logits=True), np.eye(2), atol=1e-300)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 3, 3), (0, 4), (4, 0)])
+def test_nothing_to_scale(shape):
+    targets = () if shape[-1] == shape[-2] else (np.zeros(shape[0]), np.zeros(shape[1]))
+    result = cmfast.ipf(np.zeros(shape), *targets, logits=True)
+    assert result.matrix.shape == shape
+    assert not np.any(result.status)
+
+
 def test_what_has_no_answer_says_why():
     bad, empty = np.zeros((2, 2)), np.full((2, 2), -1e4)
     bad[1, 0], empty[:, 1] = np.inf, -np.inf

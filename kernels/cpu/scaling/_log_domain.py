@@ -45,7 +45,7 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
         gaps = abs(P.sum(1) - s), abs(P.sum(0) - t)
     residual = float((gaps[0].sum() + gaps[1].sum()) / s.sum())
     worst = float(max((gaps[0] / s).max(), (gaps[1] / t).max()))
-    if not max(residual, worst) < np.inf:
+    if not max(residual, worst, np.abs(x).max(), np.abs(y).max()) < np.inf:
         status = RANGE
     elif status == OK and not (residual <= limits[2] and worst <= line_bound(limits[2])):
         status = MAX_ITER

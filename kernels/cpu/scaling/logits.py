@@ -27,6 +27,7 @@ FAINT = 0.5 * SPREAD  # below zero: lines whose largest logarithm is lower are r
 NEGLIGIBLE = 0.01  # of the tolerance: part of a line that cells out of range may have together
 MOST_REPEATS = 30  # of a step
 PLAIN = 2.0**10  # of what is added to lines: rounding of sums moves no cell by more than 1e-12 of itself
+LARGEST = 2.0**1020  # logarithm whose sums with others float64 holds
 SECONDS_PER_CELL = 4e-9
 
 
@@ -83,11 +84,16 @@ def _shift(cells, R, part, a, b, start, stop):
     C = b.shape[1]
     for k in range(start, stop):
         row, col, p = a[k], b[k], cells[k]
-        if max(np.abs(row).max(), np.abs(col).max()) > PLAIN:
+        largest = 0.0
+        for i in range(R):
+            largest = max(largest, abs(row[i]))
+        for j in range(C):
+            largest = max(largest, abs(col[j]))
+        if largest > PLAIN:
             for i in range(R):
                 for j in range(C):
                     x = _add_three(p[i * C + j] * part, row[i], col[j])
-                    p[i * C + j] = x if not -np.inf < x < -SPREAD else -SPREAD
+                    p[i * C + j] = -SPREAD if x < -SPREAD and p[i * C + j] > -np.inf else x
         else:
             for i in range(R):
                 for j in range(C):
@@ -246,8 +252,13 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
         ends = found[0], *some[:2], found[3], found[5], found[7]
         for to, a in zip((*out, residual, status, line_error), ends, strict=True):
             to[places] = a[ended]
-        for line, to, target in zip(some[:2], sums[:2], of_now, strict=True):
-            to[now] = 2.0 * line - (0.0 if target is None else _logarithms(target))
+        if number > 0:
+            for line, to, target in zip(some[:2], sums[:2], of_now, strict=True):
+                with np.errstate(over="ignore"):
+                    to[now] = 2.0 * line - (0.0 if target is None else _logarithms(target))
+                wanted = True if target is None else target > 0.0
+                far = now[going[now] & (np.isinf(to[now]) & wanted).any(1)]  # factors whose logarithms overflow
+                status[far], going[far] = RANGE, False
     status[limits & (status == OK)] = LIMIT_ONLY
     out[1][limits], out[2][limits] = np.nan, np.nan
     return *out, *numbers
@@ -295,7 +306,7 @@ def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
             np.ones(size) if a is None else np.broadcast_to(a, (*status.shape, size))[index].copy()
             for a, size in zip(targets, (R, C), strict=True)
         )
-        if not max(u.sum(), v.sum()) < np.inf:
+        if not max(u.sum(), v.sum()) < np.inf or np.abs(logs[there > 0.0]).max(initial=0.0) > LARGEST:
             continue
         limit = OK
         if not there.all():  # which of them no cell outlives, their sizes do not say
