@@ -82,3 +82,15 @@ def test_schedules_change_no_count():
     for seed in (1, 2):
         with device.schedule(seed):
             assert np.array_equal(cmfast.confusion_matrix(*there, n_classes=6).get(), want)
+
+
+def test_shares_of_weights_that_int64_cannot_add_up_are_nan():
+    y, weight = np.array([[0, 0, 1], [0, 1, 1]]), np.array([[2**62, 2**62, 7], [1, 2, 3]])
+    there, weights = device.asarray(y), device.asarray(weight)
+    for method in ("true", "bi"):
+        options = {"n_classes": 2, "normalize": method}
+        with pytest.warns(cmfast.FailureWarning, match="1 of 2 .* more than fits"):
+            found = cmfast.confusion_matrix(there, there, sample_weight=weights, **options).get()
+        assert np.isnan(found[0]).all()
+        wanted = cmfast.confusion_matrix(y[1], y[1], sample_weight=weight[1], **options)
+        np.testing.assert_allclose(found[1], wanted, rtol=1e-12)

@@ -84,7 +84,7 @@ class Scores(Guarded):
 
 
 class FilledWithZero(Scores):
-    """A metric of which torchmetrics has 0 for what is undefined, whatever `zero_division` says."""
+    """A metric that torchmetrics fills with 0 where it is undefined, for any `zero_division`."""
 
     @property
     def _fill(self: Any) -> float:
