@@ -72,7 +72,7 @@ def _part(part: Any, k: int, n: int) -> _Whole:
         validate.refuse(name, "CellCounts", type(part).__name__, TypeError)
     some = slice(None, None, max(1, -(-len(part) // LOOKED_AT)))
     table = None if part._table is None else adapter(part._table).to_host(part._table)
-    if (numbers(adapter(part._keys[some]).to_host(part._keys[some]), table, part, n) != k).any():
+    if (numbers(adapter(part._keys).entry(part._keys, some), table, part, n) != k).any():
         validate.refuse(name, f"part {k} of {n}, as CellCounts.deal({n}) gives it", "cells of other parts")
     return _Whole(part._matrix(), part.grid, part.n_classes, part.n_points)
 
