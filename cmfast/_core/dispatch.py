@@ -13,6 +13,7 @@ from cmfast._core.adapters import KNOWN, adapter, read_only
 SIZES = ("n_classes", "n_groups", "n_replicates")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
 NUMBERS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))  # what NumPy's arrays hold where nothing has to be converted
+_known = KNOWN.get  # bound once: small calls feel it
 
 
 def adopt(*, optional: Container[str] = (), op: str | None = None, **arrays: Any) -> list[Any]:
@@ -102,7 +103,7 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
     """Run `op` where its arrays, adopted and validated, live."""
     first = arrays[0] if arrays[0] is not None else next(array for array in arrays if array is not None)
     try:
-        return (KNOWN.get(type(first)) or adapter(first)).call(op, arrays, options)
+        return (_known(type(first)) or adapter(first)).call(op, arrays, options)
     except OverflowError as error:
         raise OverflowError(caller.named(str(error))) from error
     except MemoryError as error:
