@@ -87,14 +87,15 @@ class Cholesky:
 
 def _factorize(S, nudge):
     """Return a function that solves for a right-hand side in place, given the lower triangle of the matrix."""
-    diagonal, upper = np.einsum("kk->k", S), S.T
+    diagonal = np.einsum("kk->k", S)
     if len(S) <= cholesky.SMALL:
         diagonal += nudge
+        upper = np.ascontiguousarray(S.T)
         cholesky.factorize(upper)
         return partial(cholesky.substitute, upper)
     while True:
         diagonal += nudge
-        U = cholesky.factorize_by_lapack(upper)
+        U = cholesky.factorize_by_lapack(S.T)
         if U is not None:
             return partial(cholesky.substitute_by_lapack, U)
         nudge *= 10.0
