@@ -266,8 +266,7 @@ __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double las
     if (!(residual < CM_INF)) return CM_RANGE;
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    if (goals.met(residual, columns_fit(t, goals), width <= last_width,
-                  has_stalled(width, before)))
+    if (goals.met(residual, columns_fit(t, goals), width <= last_width, has_stalled(width, before)))
       return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
     if (*done >= max_iter) return CM_MAX_ITER;
     ++*done;
