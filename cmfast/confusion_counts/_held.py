@@ -75,7 +75,9 @@ def add_matrix(held: Held, M: Array, most: int) -> Held:
     most += held.most
     if most > addition.LARGEST and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
         return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
-    return held._replace(matrix=adapter(M).evaluate(lambda a, b: a + b, held.matrix, M), most=most)
+    with np.errstate(over="ignore"):  # sums of float weights beyond float64 are infinite, which metrics report
+        matrix = adapter(M).evaluate(lambda a, b: a + b, held.matrix, M)
+    return held._replace(matrix=matrix, most=most)
 
 
 def looked_at(held: Held) -> Held:
