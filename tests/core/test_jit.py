@@ -77,6 +77,8 @@ def copy(tmp_path, monkeypatch):
     """Return the kernels' folder of a small copy of the package, two kernels in two files, and a way to ask it."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # Python takes bytecode for that of a source of the same size and second, and two processes fit into a second.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     cpu = tmp_path / "cmfast" / "kernels" / "cpu"
     core = cpu / "_core"
     core.mkdir(parents=True)
