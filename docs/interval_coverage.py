@@ -144,11 +144,11 @@ FOLLOWS = """- From some ten wrong samples on, with some ten samples of each cla
   over the cells off the diagonal.
 - `interval` warns of fewer than five samples that carry the variance (four for `"bca"`, nine for `"basic"`); of fewer
   than two samples wrong or right, in all or of those that weigh, or fewer than two of a class that enters an average
-  (five for `"normal"`). Of more than twenty classes, and where those that carry the variance are not counted (metrics of
-  one class each, sparse matrices, arrays on a GPU), that is fewer than five, or ten for `"normal"` and `"basic"`; for
-  the posterior of four classes and more fewer than five. It also warns of `min_recall` where the two smallest recalls are less than
-  three standard errors apart, and of an interval whose middle is half a standard error or more from the estimate. It
-  cannot know of a class of which the test set has no sample.
+  (five for `"normal"`). Of more than twenty classes, and where those that carry the variance are not counted (metrics
+  of one class each, sparse matrices, arrays on a GPU), that is fewer than five, or ten for `"normal"` and `"basic"`;
+  for the posterior of four classes and more fewer than five. It also warns of `min_recall` where the two smallest
+  recalls are less than three standard errors apart, and of an interval whose middle is half a standard error or more
+  from the estimate. It cannot know of a class of which the test set has no sample.
 - Of the intervals here that hold less than 90 % nine of ten are warned of, and of those that hold more one of
   seventeen; the counts are below. Of {truths} other truths, drawn at random after the rules were made
   (`docs/interval_coverage.py --others {seed}`: 2 to 8 classes, 80 to 6,300 samples, recalls of .5 to .999, class shares
