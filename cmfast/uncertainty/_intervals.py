@@ -465,11 +465,14 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
         error = own * (spread**0.5 / (size + (size == 0.0)))
         return low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, (value != value) & (value == value)  # noqa: PLR0124
 
-    arrays = sums.total, sums.row_sums, sums.col_sums, status
-    return [
-        Interval(values[name], *adapter(M).evaluate(partial(ends, name, which), values[name], *arrays))
-        for name, which in zip(names, of, strict=True)
-    ]
+    own = adapter(M)
+    arrays = [own.unwrap(x) for x in (sums.total, sums.row_sums, sums.col_sums, status)]
+    found = []
+    for name, which in zip(names, of, strict=True):
+        value = own.unwrap(values[name])
+        made = adapter(value).evaluate(partial(ends, name, which), value, *arrays)
+        found.append(Interval(values[name], *(own.rewrap(x, values[name]) for x in made)))
+    return found
 
 
 def _samples(name: str) -> str:
