@@ -10,8 +10,8 @@ import pytest
 
 import cmfast
 from cmfast._core import pictures
-from cmfast._demo import data, experiment, page, report, words
 from cmfast._files.output import plain
+from cmfast._reproduce.demo import data, experiment, page, report, words
 from cmfast.cli import main
 
 pytestmark = pytest.mark.pictures
@@ -202,7 +202,7 @@ def test_percent_is_short():
 
 
 def test_without_scikit_learn_the_extra_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("cmfast._demo.find_spec", lambda name: None)
+    monkeypatch.setattr("cmfast._reproduce.demo.find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 2
     assert capsys.readouterr().err == 'cmfast: demo needs scikit-learn: pip install "cmfast[demo]"\n'

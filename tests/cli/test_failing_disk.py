@@ -183,7 +183,7 @@ def _write_cool(h5py):
 @pytest.mark.pictures
 def test_the_demo_is_written_whole_or_not_at_all(folder, monkeypatch):
     pytest.importorskip("sklearn")
-    from cmfast._demo import experiment, page, report
+    from cmfast._reproduce.demo import experiment, page, report
 
     matrices = {"one": np.eye(3)}
     made = experiment.Results({"seed": 0}, matrices, {})

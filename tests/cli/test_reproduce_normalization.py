@@ -10,10 +10,10 @@ import pytest
 
 import cmfast
 from cmfast import _reproduce
-from cmfast._demo import data as demo_data
 from cmfast._files.output import FileError
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce import normalization
+from cmfast._reproduce.demo import data as demo_data
 from cmfast._reproduce.normalization import claims, data, networks, own, properties, recovery, training
 from cmfast.cli import main
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cmfast._demo.data import BATCH, DECAY, MOMENTUM, RATE, Common, Perceptron
+from cmfast._reproduce.demo.data import BATCH, DECAY, MOMENTUM, RATE, Common, Perceptron
 from cmfast._reproduce.normalization.own import refuse
 
 NETWORKS = ("perceptron", "cnn")

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._demo import figures
 from cmfast._pages.svg import CHART, MUTED, Svg
 from cmfast._reproduce._frame import Claim, Picture, Section
+from cmfast._reproduce.demo import figures
 from cmfast._reproduce.normalization import lemmas
 from cmfast._reproduce.normalization.lemmas import TINY
 from cmfast._reproduce.normalization.training import Settings

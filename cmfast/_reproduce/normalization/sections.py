@@ -7,9 +7,9 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._demo import figures
-from cmfast._demo.data import LEVELS
 from cmfast._reproduce._frame import Picture, Section, Table
+from cmfast._reproduce.demo import figures
+from cmfast._reproduce.demo.data import LEVELS
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
 from cmfast._reproduce.normalization.training import OF_STOPS, Settings

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._demo.data import LEVELS, Common, imbalanced
+from cmfast._reproduce.demo.data import LEVELS, Common, imbalanced
 from cmfast._reproduce.normalization import networks
 from cmfast._reproduce.normalization.data import Pool, halves
 

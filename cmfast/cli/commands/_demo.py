@@ -22,7 +22,7 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Make the report."""
-    from cmfast import _demo as demo  # what it imports --help can do without
+    from cmfast._reproduce import demo  # what it imports --help can do without
 
     missing = demo.missing()
     if missing:

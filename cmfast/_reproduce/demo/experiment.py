@@ -12,7 +12,7 @@ import numpy as np
 import cmfast
 from cmfast._core import compiling
 from cmfast._core.annotations import NORMALIZATIONS, Method
-from cmfast._demo import data
+from cmfast._reproduce.demo import data
 
 Tick = Callable[[int, int], object]
 

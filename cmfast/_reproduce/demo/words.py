@@ -3,7 +3,7 @@
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._demo.data import LEVELS
+from cmfast._reproduce.demo.data import LEVELS
 
 Numbers = dict[str, Any]
 REPRODUCTION = "cmfast reproduce normalization"

@@ -9,8 +9,8 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._core.markup import escape_prose
-from cmfast._demo import figures, words
 from cmfast._pages import parts
+from cmfast._reproduce.demo import figures, words
 
 Numbers = dict[str, Any]
 Matrices = Mapping[str, np.ndarray]

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._demo import page, words
-from cmfast._demo.experiment import Results
 from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
+from cmfast._reproduce.demo import page, words
+from cmfast._reproduce.demo.experiment import Results
 
 FILES = ("matrices.npz", "results.json", "report.html")
 

@@ -15,8 +15,8 @@ def missing() -> list[str]:
 def run(out: Path, seed: int) -> dict[str, Any]:
     """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
     from cmfast._core.progress import Bar
-    from cmfast._demo import experiment, report
     from cmfast._files.output import removing_empty
+    from cmfast._reproduce.demo import experiment, report
 
     with removing_empty(out):
         folder = report.prepare(out)
@@ -25,6 +25,6 @@ def run(out: Path, seed: int) -> dict[str, Any]:
 
 def table(numbers: dict[str, Any], out: Path) -> str:
     """Return the results as lines for the terminal."""
-    from cmfast._demo import report
+    from cmfast._reproduce.demo import report
 
     return report.table(numbers, out)
