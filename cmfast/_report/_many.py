@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import metrics
-from cmfast._core.p_values import binomial, holm
-from cmfast._report import _confusions
+from cmfast._report import _classes, _confusions
 from cmfast._report._asked import Asked, Scaled
 from cmfast._report._balance_cells import balance_cells
 from cmfast._report._cells import Cells
@@ -34,7 +33,7 @@ def model(name: str, cells: Cells, labels: Sequence[str], shown: np.ndarray, ask
     scaled, notes = scale(cells, asked), Notes()
     with notes.taken():
         whole = of_whole(cells, asked)
-    classes = _of_classes(cells, scaled, asked)
+    classes = _classes.describe_classes(cells.to_scipy(), cells, scaled, asked)
     found: Facts = {"name": name, "right": int(cells.sums()[0].sum()), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": asked.smoothing is not None, "status": scaled.why}
     found["settled"] = scaled.settled
@@ -120,33 +119,3 @@ def _slopes(cells: Cells) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]
             weight * t / n**2,
         ),
     }  # fmt: skip
-
-
-def _of_classes(cells: Cells, scaled: Scaled, asked: Asked) -> dict[str, np.ndarray]:
-    """Return columns with a number for every class, as those of few classes."""
-    d, t, p = cells.sums()
-    found = metrics.compute(cells.to_scipy(), ["recall", "precision", "f1"], undefined="nan")
-    columns: dict[str, np.ndarray] = {"support": t, "predicted": p}
-    for name, of in (("recall", t), ("precision", p)):
-        low, high = _confusions.share_ends(d, of, asked)
-        columns |= {name: found[name], f"{name}_low": np.where(of > 0, low, np.nan)}
-        columns |= {f"{name}_high": np.where(of > 0, high, np.nan)}
-    columns["f1"] = found["f1"]
-    columns["balanced"] = scaled.rows * (d + scaled.smoothing) * scaled.cols
-    columns["taken_for"] = taken_for(cells, asked.level)
-    return columns
-
-
-def taken_for(cells: Cells, level: float) -> np.ndarray:
-    """Return what every class is taken for most, -1 where the first of its row is not told from the second."""
-    off = cells.rows != cells.cols
-    rows, cols, counts = cells.rows[off], cells.cols[off], cells.counts[off]
-    order = np.lexsort((cols, -counts, rows))
-    rows, cols, counts = rows[order], cols[order], counts[order]
-    first = np.flatnonzero(np.diff(rows, prepend=-1))
-    after = np.append(counts, 0)[first + 1]
-    second = np.where(np.append(rows, -1)[first + 1] == rows[first], after, 0)
-    out = np.full(cells.n_classes, -1)
-    sure = holm(np.atleast_1d(binomial(counts[first], second))) <= 1.0 - level if len(first) else first
-    out[rows[first][sure]] = cols[first][sure]
-    return out
