@@ -5,7 +5,10 @@ import hashlib
 import re
 from html import unescape
 
-from cmfast._pages import parts
+from cmfast._pages.parts import Page, Section
+from cmfast._pages.render import read_source, render_page
+
+PAGE = Page("title", "lead", [], [Section("section", ["text"])], [])
 
 
 def policy(page):
@@ -15,15 +18,15 @@ def policy(page):
 
 
 def test_a_page_without_script_runs_none():
-    rules = policy(parts.document("title", "<p>text</p>", dark=False))
+    rules = policy(render_page(PAGE))
     assert rules["default-src"] == "'none'"
     assert rules["script-src"] == "'none'"
     assert rules["img-src"] == "data:"
 
 
 def test_the_script_of_the_report_is_the_one_allowed():
-    script = parts.source("cmfast._report", "report.js")
-    page = parts.document("title", "<p>text</p>", dark=True, script=script)
+    script = read_source("cmfast._report", "report.js")
+    page = render_page(PAGE, dark=True, script=script)
     (written,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(written.encode()).digest()).decode()
     assert policy(page)["script-src"] == f"'sha256-{digest}'"

@@ -11,7 +11,9 @@ import pytest
 import cmfast
 from cmfast._core import pictures
 from cmfast._files.output import plain
+from cmfast._reproduce import _page
 from cmfast._reproduce.demo import data, experiment, page, report, words
+from cmfast._reproduce.normalization.data import imbalanced
 from cmfast.cli import main
 
 pytestmark = pytest.mark.pictures
@@ -148,7 +150,7 @@ def test_the_words_follow_the_numbers(small):
     assert "95 % of all confusions. The thin lines" in words.bootstrap(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.3
     assert "not for 95 %" in words.bootstrap(numbers)
-    assert "Here bi" not in page.whole(numbers, small[2])
+    assert "Here bi" not in _page.whole(page.compose(numbers, small[2]))
 
 
 def test_the_page_says_at_which_level_it_stands(small):
@@ -182,7 +184,7 @@ def test_imbalance_keeps_what_it_promises(rng):
     y = rng.permutation(np.repeat(np.arange(data.C), 100))
     sizes = []
     for _ in range(50):
-        chosen = data.imbalanced(y, rng, alpha=0.3, kept=0.2)
+        chosen = imbalanced(y, rng, alpha=0.3, kept=0.2, n_classes=data.C)
         assert len(set(chosen.tolist())) == len(chosen)
         sizes.append(np.bincount(y[chosen], minlength=data.C))
     assert np.min(sizes) == 20
@@ -202,7 +204,7 @@ def test_percent_is_short():
 
 
 def test_without_scikit_learn_the_extra_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("cmfast._reproduce.demo.find_spec", lambda name: None)
+    monkeypatch.setattr("cmfast._reproduce.find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 2
     assert capsys.readouterr().err == 'cmfast: demo needs scikit-learn: pip install "cmfast[demo]"\n'

@@ -13,7 +13,7 @@ from cmfast import _reproduce
 from cmfast._files.output import FileError
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce import normalization
-from cmfast._reproduce.demo import data as demo_data
+from cmfast._reproduce.demo import experiment as demo
 from cmfast._reproduce.normalization import claims, data, networks, own, properties, recovery, training
 from cmfast.cli import main
 
@@ -160,8 +160,8 @@ def test_uneven_predictions_are_told_from_chance(rng):
 def test_the_demo_and_the_reproduction_draw_and_learn_alike(rng):
     pool = data.letters(20)
     network = networks.made("perceptron", pool.X.shape[1:], 10, 5, SMALL)
-    assert type(network) is demo_data.Perceptron
-    assert training.imbalanced is demo_data.imbalanced
+    assert type(network) is demo.Perceptron
+    assert training.imbalanced is demo.imbalanced
 
 
 @pytest.mark.parametrize(("shape", "rounds"), [((8, 8), 20), ((9, 10, 3), 20), ((28, 28), 20), ((32, 32, 3), 1)])

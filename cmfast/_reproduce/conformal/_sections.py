@@ -6,7 +6,9 @@ import numpy as np
 
 from cmfast import conformal
 from cmfast._core import drawing
-from cmfast._reproduce._frame import Picture, Section, Table, mean_and_error, png
+from cmfast._pages.parts import Picture, Section, Table
+from cmfast._pages.pictures import draw
+from cmfast._reproduce._frame import illustrate, mean_and_error
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
@@ -23,8 +25,10 @@ def of_sets(centre: list[dict[str, Any]]) -> Section:
     rows = [[f"{one['alpha']}", *(f"{one[name]:.4g}" for name in COLUMNS)] for one in centre[0]["by_alpha"]]
     head = ["alpha", "coverage", "mean size", "empty", "pairs that share a set", "never confused", "undefined classes"]
     said = f"Seed 0: accuracy {centre[0]['accuracy']:.3f}; {centre[0]['empty_cells']} of 90 confusions did not occur."
-    picture = Picture("sets", png(display.figure_), numbers, "correlation of sets, confusion matrix, coverage, sizes")
-    return Section("Beside the confusion matrix, by alpha", [picture, Table("Sets by alpha", head, rows)], after=[said])
+    picture = draw("sets", display.figure_, numbers, "correlation of sets, confusion matrix, coverage, sizes")
+    return illustrate(
+        "Beside the confusion matrix, by alpha", [picture, Table("Sets by alpha", head, rows)], after=[said]
+    )
 
 
 def of_epochs(centre: list[dict[str, Any]]) -> Section:
@@ -44,7 +48,7 @@ def of_epochs(centre: list[dict[str, Any]]) -> Section:
         dashed = (-1 / 9, "sets of one label") if key == "rho" else None
         shown.append(_by_step(name, bands, "epoch", label, said, dashed))
     after = [f"Median and eight of ten of {len(centre)} seeds; left correlations of sets, right confusions."]
-    return Section("By epoch (Figs. 3 and 4)", shown, after=after)
+    return illustrate("By epoch (Figs. 3 and 4)", shown, after=after)
 
 
 def _by_step(
@@ -66,7 +70,7 @@ def _by_step(
         ax.axhline(dashed[0], color="0.4", linestyle="--", linewidth=1, label=dashed[1])
     ax.set(xlabel=step, ylabel=label)
     ax.legend()
-    return Picture(name, png(figure), numbers, says)
+    return draw(name, figure, numbers, says)
 
 
 def of_rounds(runs: dict[int, Runs]) -> Section:
@@ -79,7 +83,7 @@ def of_rounds(runs: dict[int, Runs]) -> Section:
     after = [
         "The critical pair is 3 and 9. Median and eight of ten of all seeds; highest, lowest: which clients learn."
     ]
-    return Section("By round (Figs. 6 and 7)", shown, after=after)
+    return illustrate("By round (Figs. 6 and 7)", shown, after=after)
 
 
 def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Section:
@@ -105,7 +109,7 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
     )
     heads = ["clients", "accuracy", "of the pair", *(f"of {label}" for label in PAIR), "of others", "correlation"]
     heads += ["difference", "of the pair"]
-    return Section(
+    return illustrate(
         "With clients (Table 1)",
         [
             Table("Mean of correlations against that of all sets", head, rows),

@@ -1,15 +1,14 @@
 """``cmfast demo``: the whole story on real data, from training to a report."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-EXTRAS = {"sklearn": "scikit-learn"}
+from cmfast._reproduce import name_missing
 
 
 def missing() -> list[str]:
     """Return the names of the distributions that the demo needs and does not find."""
-    return [name for module, name in EXTRAS.items() if find_spec(module) is None]
+    return name_missing(["sklearn"])
 
 
 def run(out: Path, seed: int) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """The two experiments of the paper on the digits, and a bootstrap: numbers and matrices, no words."""
 
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,13 +10,18 @@ import numpy as np
 import cmfast
 from cmfast._core import compiling
 from cmfast._core.annotations import NORMALIZATIONS, Method
+from cmfast._reproduce import _paired as paired
+from cmfast._reproduce._frame import timed
 from cmfast._reproduce.demo import data
+from cmfast._reproduce.normalization.clouds import MATCHED
+from cmfast._reproduce.normalization.data import Common, imbalanced
+from cmfast._reproduce.normalization.networks import Perceptron
 
 Tick = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Settings(data.Common):
+class Settings(Common):
     """Everything that can change a result, apart from the seed."""
 
     alpha: float = 0.3
@@ -37,13 +40,6 @@ class Results:
     numbers: dict[str, Any]
     matrices: dict[str, np.ndarray]
     timings: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        """Add the seconds of a block to the timings."""
-        started = time.perf_counter()
-        yield
-        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - started
 
 
 @dataclass(frozen=True)
@@ -68,12 +64,12 @@ class Repetition:
 def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Results:
     """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
     results = Results({"seed": seed, "settings": asdict(settings)}, {})
-    with results.timed("first_calls"), compiling.silence():  # the bar says it
+    with timed(results.timings, "first_calls"), compiling.silence():  # the bar says it
         _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
-    with results.timed("normalising"):
+    with timed(results.timings, "normalising"):
         _compare(repetitions, settings, results)
-    with results.timed("geometry"):
+    with timed(results.timings, "geometry"):
         _geometry(seed, repetitions, settings, results, bar("geometry", "matrices"))
     _bootstrap(seed, repetitions[0].skewed.M, settings, results, bar("bootstrap", "matrices"))
     return results
@@ -103,20 +99,20 @@ def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[
 
     out = []
     # Products this small are slower on several threads, and their last bits would depend on the number of threads.
-    with results.timed("training"), threadpool_limits(1):
+    with timed(results.timings, "training"), threadpool_limits(1):
         for r in range(settings.repeats):
             rng = np.random.default_rng([seed, r])
             split = data.digits(rng)
             first_weights = int(rng.integers(2**31))
-            draw: dict[str, Any] = {"alpha": settings.alpha, "kept": settings.kept}
-            some_train = data.imbalanced(split.y_train, rng, **draw)
-            some_test = data.imbalanced(split.y_test, rng, **draw)
+            draw: dict[str, Any] = {"alpha": settings.alpha, "kept": settings.kept, "n_classes": data.C}
+            some_train = imbalanced(split.y_train, rng, **draw)
+            some_test = imbalanced(split.y_test, rng, **draw)
             if r == 0:
                 results.matrices["pictures"] = _one_of_each(split)
             pair = []
             for train, test in ((slice(None), slice(None)), (some_train, some_test)):
                 X_train, y_train = split.X_train[train], split.y_train[train]
-                network = data.Perceptron(data.C, first_weights, settings.hidden)
+                network = Perceptron(data.C, first_weights, settings.hidden)
                 for _ in range(settings.epochs):
                     network.learn(X_train, y_train)
                 X, y = split.X_test[test], split.y_test[test]
@@ -160,8 +156,8 @@ def _compare(repetitions: list[Repetition], settings: Settings, results: Results
         "never_predicted": np.flatnonzero(M2[0].sum(axis=0) == 0),
     }
     results.numbers["normalisation"] = {
-        "overlap": _spread(overlap, best=np.argmax),
-        "kl": _spread(kl, best=np.argmin),
+        "overlap": _spread(overlap, largest=True),
+        "kl": _spread(kl, largest=False),
         "overlap_by_smoothing": others,
     }
     results.matrices |= {"balanced": M1[0], "imbalanced": M2[0]}
@@ -179,27 +175,16 @@ def _accuracy(M: np.ndarray) -> dict[str, Any]:
     return {"shown": share[0], "mean": share.mean()}
 
 
-def _spread(by_method: Mapping[Any, np.ndarray], *, best: Callable[..., Any]) -> dict[str, Any]:
+def _spread(by_method: Mapping[Any, np.ndarray], *, largest: bool) -> dict[str, Any]:
     """Return, per method: the repetition that is shown, mean and standard deviation, and how often it was best."""
-    winner = best(np.stack([by_method[name] for name in NORMALIZATIONS]), axis=0)
-    return {
-        name: {
-            "shown": by_method[name][0],
-            "mean": by_method[name].mean(),
-            "sd": by_method[name].std(),
-            "best_in": int((winner == k).sum()),
-            "every": by_method[name],
-        }
-        for k, name in enumerate(NORMALIZATIONS)
-    }
+    found = paired.spread(by_method, largest=largest)
+    return {name: {"shown": one["every"][0], **one} for name, one in found.items()}
 
 
 # Experiment 2: is a normalised matrix a picture of how the classes lie in the hidden layer?
 
 
-def _gcm(
-    X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings, *, seed: int, grid: Any = "scott"
-) -> Any:
+def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings, *, seed: int) -> Any:
     with warnings.catch_warnings():  # what it warns of is in the numbers, and the report says it in words
         warnings.simplefilter("ignore")
         return cmfast.geometric_confusion_matrix(
@@ -209,7 +194,6 @@ def _gcm(
             weights=list(NORMALIZATIONS),
             n_classes=data.C,
             n_components=settings.components,
-            grid=grid,
             smoothing=settings.smoothing,
             rng=seed,
         )
@@ -244,16 +228,9 @@ def _geometry(seed: int, repetitions: list[Repetition], settings: Settings, resu
 
 def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
     """Return, per weighting, the overlap with its own normalisation beside what chance and construction give."""
-    columns = {
-        "overlap": "overlap",
-        "guaranteed": "guaranteed",
-        "null": "null_overlap",
-        "pattern": "pattern",
-        "pattern_null": "pattern_null",
-    }
     out: dict[str, Any] = {}
     for k, name in enumerate(NORMALIZATIONS):
-        values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in columns.items()}
+        values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in MATCHED.items()}
         out[name] = {key: {"shown": v[0], "mean": v.mean(), "sd": v.std()} for key, v in values.items()}
         out[name]["own_normalisation_best_in"] = int((pairs[:, :, k].argmax(axis=1) == k).sum())
     return out
@@ -290,13 +267,13 @@ def _by_width(skewed: Trained, seed: int, settings: Settings, tick: Callable[[in
 
 def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, tick: Tick) -> None:
     rng = np.random.default_rng([seed, settings.repeats])
-    with results.timed("bootstrap_drawing"):
+    with timed(results.timings, "bootstrap_drawing"):
         flat = M.reshape(-1)
         drawn = rng.multinomial(int(flat.sum()), flat / flat.sum(), size=settings.resamples)
         drawn = drawn.reshape(-1, *M.shape)
-    with results.timed("bootstrap_bi_normalising"):
+    with timed(results.timings, "bootstrap_bi_normalising"):
         scaled = cmfast.ipf(drawn, smoothing=settings.smoothing, tol=settings.tol, on_failure="ignore", progress=tick)
-    with results.timed("bootstrap_intervals"):
+    with timed(results.timings, "bootstrap_intervals"):
         fine = scaled.matrix[scaled.status == cmfast.Status.CONVERGED]
         tail = (1 - settings.interval) / 2
         low, high = np.quantile(fine, (tail, 1 - tail), axis=0)
@@ -313,7 +290,7 @@ def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, t
         "median_interval_width": float(np.median((high - low)[off])),
     }
     results.matrices |= {"bi_low": low, "bi_high": high}
-    with results.timed("intervals_without_draws"):
+    with timed(results.timings, "intervals_without_draws"):
         first, last = _without_draws(M, settings)
     ratios = ((last - first) / (high - low))[off & (M > 0)]
     results.numbers["bootstrap"]["median_width_ratio_without_draws"] = float(np.median(ratios))

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
+from cmfast._files.output import FileError, make_folder, plain
+from cmfast._pages.values import seconds
+from cmfast._reproduce import _files
 from cmfast._reproduce.demo import page, words
 from cmfast._reproduce.demo.experiment import Results
 
-FILES = ("matrices.npz", "results.json", "report.html")
+FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
 
 
 def prepare(out: Path) -> Path:
@@ -26,15 +28,7 @@ def prepare(out: Path) -> Path:
 def write(out: Path, results: Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
-    matrices, results_file, report = (out / name for name in FILES)
-    with Outputs() as outputs:
-        with outputs.replacing(matrices) as file:
-            write_npz(file, results.matrices, compressed=True)
-        with outputs.replacing(results_file) as file:
-            file.write(to_json(numbers).encode())
-        with outputs.replacing(report) as file:
-            file.write(page.whole(numbers, results.matrices).encode())
-    return numbers
+    return _files.write(page.compose(numbers, results.matrices), out)
 
 
 def table(numbers: dict[str, Any], out: Path) -> str:
@@ -55,7 +49,7 @@ def table(numbers: dict[str, Any], out: Path) -> str:
             f"  {k['mean']:6.3f} ± {k['sd']:.3f}  "
             f"{m['overlap']['mean']:7.3f}   {m['guaranteed']['mean']:10.3f}   {m['null']['mean']:15.3f}"
         )
-    speed = f"{words.seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
+    speed = f"{seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
     lines += [
         "",
         words.verdict(numbers),

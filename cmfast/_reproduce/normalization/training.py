@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._reproduce.demo.data import LEVELS, Common, imbalanced
 from cmfast._reproduce.normalization import networks
-from cmfast._reproduce.normalization.data import Pool, halves
+from cmfast._reproduce.normalization.data import LEVELS, Common, Pool, halves, imbalanced
 
 EARLY, LATE, GIVEN = "early", "late", "given"
 """When a network is looked at: as soon as it is good enough, as in the paper; after as many rounds as in the demo."""
