@@ -21,6 +21,12 @@ class Code(str):
     __slots__ = ()
 
 
+class Verdict(str):
+    """A cell of a table that has the colour of its verdict."""
+
+    __slots__ = ()
+
+
 Paragraph: TypeAlias = str | tuple[str, ...]
 """A text, or its pieces, of which some are Code."""
 
@@ -82,13 +88,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Claims:
-    """Claims as a table: what is said, where, the verdict in its colour, what came out."""
-
-    claims: Sequence[Claim]
-
-
-@dataclass(frozen=True)
 class Heading:
     """A heading within a section."""
 
@@ -103,20 +102,13 @@ class Markup:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Parts side by side where there is room."""
-
-    parts: Sequence["Part"]
-    columns: Literal["shown", "two", "maps"] = "shown"
-    """Their class in the style sheet: "shown" gives a table a row of its own, "two" does not, "maps" are narrow."""
-
-
-@dataclass(frozen=True)
 class Figure:
     """Parts in a frame, with a caption."""
 
     parts: Sequence["Part"]
     caption: Sequence[Paragraph] = ()
+    columns: Literal["", "shown", "two", "maps", "claims"] = ""
+    """Side by side where there is room: "shown" gives a table a row of its own, "two" does not, "maps" are narrow."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +119,7 @@ class Folded:
     parts: Sequence["Part"]
 
 
-Part: TypeAlias = Paragraph | Table | Picture | Claims | Heading | Markup | Grid | Figure | Folded
+Part: TypeAlias = Paragraph | Table | Picture | Heading | Markup | Figure | Folded
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ class Section:
 def _walk(parts: Sequence[Part]) -> Iterator[Part]:
     for part in parts:
         yield part
-        if isinstance(part, Grid | Figure | Folded):
+        if isinstance(part, Figure | Folded):
             yield from _walk(part.parts)
 
 

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
@@ -97,21 +97,24 @@ def _part(part: Part) -> str:
             return _table(part)
         case parts.Picture():
             return _picture(part)
-        case parts.Claims():
-            return _claims(part.claims)
         case parts.Heading():
             return f"<h3>{escape_prose(part.text)}</h3>"
         case parts.Markup():
             return part.html
-        case parts.Grid():
-            kind = ' class="table"'
-            cells = "".join(f"<div{kind * isinstance(one, parts.Table)}>{_part(one)}</div>" for one in part.parts)
-            return f'<div class="{part.columns}">{cells}</div>'
         case parts.Figure():
-            caption = f"<figcaption>{render(part.caption)}</figcaption>" if part.caption else ""
-            return f"<figure>{render(part.parts)}{caption}</figure>"
+            return _figure(part)
         case parts.Folded():
             return f"<details><summary>{escape_prose(part.summary)}</summary>{render(part.parts)}</details>"
+
+
+def _figure(figure: parts.Figure) -> str:
+    shown = render(figure.parts)
+    if figure.columns:
+        kind = ' class="table"'
+        cells = "".join(f"<div{kind * isinstance(one, parts.Table)}>{_part(one)}</div>" for one in figure.parts)
+        shown = f'<div class="{figure.columns}">{cells}</div>'
+    caption = f"<figcaption>{render(figure.caption)}</figcaption>" if figure.caption else ""
+    return f"<figure>{shown}{caption}</figure>"
 
 
 def _prose(paragraph: parts.Paragraph) -> str:
@@ -128,11 +131,15 @@ def _table(table: parts.Table) -> str:
     names = "".join(f'<th scope="col">{escape_prose(cell)}</th>' for cell in table.head)
     lines = []
     for name, *cells in table.rows:
-        values = "".join(f"<td>{escape_prose(cell)}</td>" for cell in cells)
+        values = "".join(f"<td{_colour(cell)}>{escape_prose(cell)}</td>" for cell in cells)
         lines.append(f'<tr><th scope="row">{escape_prose(name)}</th>{values}</tr>')
     kind = ' class="sorts"' if table.sorts else ""
     head = f"<thead><tr>{names}</tr></thead>" if names else ""
     return f'<div class="wide"><table{kind}>{caption}{head}<tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _colour(cell: str) -> str:
+    return f' class="{parts.classify(cell)}"' if isinstance(cell, parts.Verdict) else ""
 
 
 def _picture(picture: parts.Picture) -> str:
@@ -140,14 +147,3 @@ def _picture(picture: parts.Picture) -> str:
         return picture.image
     image = base64.b64encode(picture.image).decode()
     return f'<img alt="{escape_attribute(picture.says)}" src="data:image/png;base64,{image}">'
-
-
-def _claims(claims: Sequence[parts.Claim]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("The paper says", "where", "verdict", "found"))
-    rows = "".join(
-        f"<tr><td>{escape_prose(claim.text)}</td><td>{escape_prose(claim.where)}</td>"
-        f'<td class="{parts.classify(claim.verdict)}">{escape_prose(claim.verdict)}</td>'
-        f"<td>{escape_prose(claim.found)}</td></tr>"
-        for claim in claims
-    )
-    return f'<figure class="claims wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></figure>'

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core.markup import isolate
 from cmfast._pages import values
 from cmfast._pages.charts import forest
-from cmfast._pages.parts import Figure, Folded, Grid, Heading, Part, Section, Table
+from cmfast._pages.parts import Figure, Folded, Heading, Part, Section, Table
 from cmfast._pages.pictures import draw
 from cmfast._report import _words
 
@@ -121,5 +121,5 @@ def _sets(one: Facts, facts: Facts) -> Section:
     if len(by_class) > MOST_LINES:
         classes = Folded(f"Coverage of {len(by_class):,} classes", [classes])
     together = Table("Classes that share sets", ("classes", "sets with both", "correlation"), pairs)
-    tables = Grid([Table("Sizes of the sets", head, sizes), together], "two")
-    return Section("Prediction sets", [Figure([tables, classes], [_words.sets(one), *one["notes"]])])
+    tables = [Table("Sizes of the sets", head, sizes), together, classes]
+    return Section("Prediction sets", [Figure(tables, [_words.sets(one), *one["notes"]], "two")])

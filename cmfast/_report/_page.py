@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core.markup import isolate
 from cmfast._pages import values
 from cmfast._pages.charts import forest
-from cmfast._pages.parts import Figure, Folded, Grid, Markup, Page, Part, Section, Table
+from cmfast._pages.parts import Figure, Folded, Markup, Page, Part, Section, Table
 from cmfast._pages.pictures import draw
 from cmfast._pages.render import name_versions, read_source, render_page
 from cmfast._report import _extra_sections, _words
@@ -101,7 +101,7 @@ def _between(c: Facts) -> str:
 
 
 def _metrics(facts: Facts) -> Section:
-    pieces = []
+    pieces: list[Part] = []
     for one in facts["models"]:
         found = {_words.METRICS[name]: ends for name, ends in one["metrics"].items()}
         rows = [(name, float(v["low"]), float(v["estimate"]), float(v["high"])) for name, v in found.items()]
@@ -109,9 +109,9 @@ def _metrics(facts: Facts) -> Section:
         picture = draw("", forest(rows, f"{isolate(one['name'])}: metrics with intervals", low=lowest))
         lines = [(name, values.number(v["estimate"]), values.between(v["low"], v["high"])) for name, v in found.items()]
         table = Table(isolate(one["name"]), ("metric", "value", f"{100 * facts['level']:g} % interval"), lines)
-        pieces.append(Grid([picture, table], "two"))
+        pieces += [picture, table]
     said = dict.fromkeys([_words.intervals(facts), *(note for one in facts["models"] for note in one["notes"])])
-    return Section("How good, and how sure", [Figure(pieces, list(said))])
+    return Section("How good, and how sure", [Figure(pieces, list(said), "two")])
 
 
 def _confusions(facts: Facts) -> Section:

@@ -9,26 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._pages.parts import Claim, Figure, Grid, Paragraph, Part, Picture, Section
+from cmfast._pages.parts import Claim, Figure, Paragraph, Part, Picture, Section
 
 Progress = Callable[[str, str], Callable[[int, int], object]]
 """Makes the progress bar of a stage from its label and its unit."""
-
-
-def mean_and_error(values: Any) -> tuple[float, float]:
-    """Return the mean over seeds and its standard error; what is not defined is left out."""
-    known = np.asarray(values, float)
-    known = known[~np.isnan(known)]
-    if len(known) < 2:
-        return float(known.mean()) if len(known) else np.nan, np.nan
-    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
 
 
 def illustrate(
     title: str, shown: Sequence[Part], before: Sequence[Paragraph] = (), after: Sequence[Paragraph] = ()
 ) -> Section:
     """Return a section of one figure: what is said first, what is shown side by side, what is said of that."""
-    return Section(title, [*before, Figure([Grid(shown)], after)])
+    return Section(title, [*before, Figure(shown, after, "shown")])
 
 
 @dataclass

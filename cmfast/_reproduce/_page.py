@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from cmfast._core.markup import isolate
 from cmfast._pages import values
-from cmfast._pages.parts import Claims, Code, Markup, Page, Part, Picture, Section, count_verdicts
+from cmfast._pages.parts import Code, Figure, Markup, Page, Part, Picture, Section, Table, Verdict, count_verdicts
 from cmfast._pages.render import name_versions, render_page
 from cmfast._reproduce._frame import Reproduction
 
@@ -43,7 +43,9 @@ def _order_sections(made: Reproduction) -> Iterable[Section]:
     """Yield pictures first: claims are read with them in mind. Tables of numbers are looked up, so they come last."""
     yield from (section for section in made.sections if section.find(Picture))
     if made.claims:
-        yield Section("Claims", [Claims(made.claims)], anchor="claims")
+        head = ("The paper says", "where", "verdict", "found")
+        rows = [(claim.text, claim.where, Verdict(claim.verdict), claim.found) for claim in made.claims]
+        yield Section("Claims", [Figure([Table("", head, rows)], columns="claims")], anchor="claims")
     yield from (section for section in made.sections if not section.find(Picture))
 
 

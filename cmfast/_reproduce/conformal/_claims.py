@@ -36,12 +36,8 @@ def _interval(values: Any, settings: Settings) -> Numbers:
     return paired.interval(np.asarray(values, float), settings.interval)
 
 
-def _written(found: Mapping[str, Any]) -> str:
-    return f"{found['mean']:+.3f} ({found['low']:+.3f} to {found['high']:+.3f})"
-
-
 def _listed(found: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(f"{name} {_written(each)}" for name, each in found.items())
+    return ", ".join(f"{name} {paired.write(each)}" for name, each in found.items())
 
 
 def _claim(

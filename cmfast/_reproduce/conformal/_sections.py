@@ -8,7 +8,8 @@ from cmfast import conformal
 from cmfast._core import drawing
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import draw
-from cmfast._reproduce._frame import illustrate, mean_and_error
+from cmfast._reproduce import _paired as paired
+from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
@@ -93,15 +94,16 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
     head = ["Dirichlet", "mean distance", "largest", "largest correlation", "undefined", "size given away"]
     chosen = []
     for classes, by_name in runs.items():
+        everyone = by_name["all clients"]
         for name, each in by_name.items():
             means = [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("accuracy", "pair")]
             means += [f"{mean:.3f}" for mean in np.mean([one["each_of_pair"] for one in each], axis=0)]
             means += [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("others", "rho")]
             gaps = [
-                mean_and_error([a[key] - b[key] for a, b in zip(each, by_name["all clients"], strict=True)])
+                paired.interval(np.array([a[key] - b[key] for a, b in zip(each, everyone, strict=True)]), paired.LEVEL)
                 for key in ("accuracy", "pair")
             ]
-            row = [f"{classes} classes, {name}", *means, *(f"{mean:+.3f} ({error:.3f})" for mean, error in gaps)]
+            row = [f"{classes} classes, {name}", *means, *(f"{gap['mean']:+.3f} ({gap['error']:.3f})" for gap in gaps)]
             chosen.append(row)
     said = (
         "Counts of clients add up to those of all rows, exactly; the mean of their correlations is something else. "

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages import charts
-from cmfast._pages.parts import Code, Figure, Grid, Part, Section, Table
+from cmfast._pages.parts import Code, Figure, Part, Section, Table
 from cmfast._pages.pictures import draw
 from cmfast._pages.svg import Svg
 from cmfast._pages.values import seconds
@@ -69,17 +69,17 @@ def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
 
 def _pair(left: Svg, right: Svg | Table, *caption: str) -> Figure:
     """Return a picture beside another or a table, with what is said of both."""
-    return Figure([Grid([draw("", left), right if isinstance(right, Table) else draw("", right)], "two")], caption)
+    return Figure([draw("", left), right if isinstance(right, Table) else draw("", right)], caption, "two")
 
 
-def _maps(shown: dict[str, tuple[str, np.ndarray]]) -> Grid:
+def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
     """Draw heatmaps on one common scale; every matrix is scaled so that its mean row sum is one."""
     scaled = {title: (text, S * (len(S) / S.sum())) for title, (text, S) in shown.items()}
     off = ~np.eye(len(next(iter(scaled.values()))[1]), dtype=bool)
     # The few largest cells may saturate: with them as the end of the scale, all others would look empty.
     top = float(np.ceil(20 * np.quantile([S[off] for _, S in scaled.values()], 0.98)) / 20)
     maps = [charts.heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()]
-    return Grid([draw("", picture) for picture in (*maps, figures.heat_legend(top))], "maps")
+    return Figure([draw("", picture) for picture in (*maps, figures.heat_legend(top))], [caption], "maps")
 
 
 def _cards(numbers: Numbers) -> list[tuple[str, str]]:
@@ -144,7 +144,7 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
         best=words.best_of(kl, largest=False),
     )
     framed: list[Part] = [
-        Figure([_maps(shown)], [words.matrices(numbers)]),
+        _maps(shown, words.matrices(numbers)),
         _pair(overlap_bars, kl_bars, f"{words.verdict(numbers)} {words.divergence(numbers)}"),
         _pair(_smoothing_curve(numbers), _normalisation_table(numbers), words.smoothing(numbers)),
     ]
@@ -208,7 +208,7 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> Section:
     )
     framed: list[Part] = [
         _pair(table, figures.decided(g["matched"]), words.geometry(numbers), words.decided(numbers)),
-        Figure([_maps(shown)], [words.clouds(numbers)]),
+        _maps(shown, words.clouds(numbers)),
         _pair(curve, widths, words.widths(numbers)),
     ]
     return Section("3. Does the matrix show how the classes lie?", [said, *framed])

@@ -4,13 +4,20 @@ from pathlib import Path
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._files.output import FileError, make_folder, plain
+from cmfast._core.progress import Bar
+from cmfast._files.output import FileError, make_folder, plain, removing_empty
 from cmfast._pages.values import seconds
 from cmfast._reproduce import _files
-from cmfast._reproduce.demo import page, words
-from cmfast._reproduce.demo.experiment import Results
+from cmfast._reproduce.demo import experiment, page, words
 
 FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
+
+
+def run(out: Path, seed: int) -> dict[str, Any]:
+    """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
+    with removing_empty(out):
+        folder = prepare(out)
+        return write(folder, experiment.run(seed, experiment.Settings(), Bar))
 
 
 def prepare(out: Path) -> Path:
@@ -25,7 +32,7 @@ def prepare(out: Path) -> Path:
     return out
 
 
-def write(out: Path, results: Results) -> dict[str, Any]:
+def write(out: Path, results: experiment.Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
     return _files.write(page.compose(numbers, results.matrices), out)

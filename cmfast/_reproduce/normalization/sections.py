@@ -10,6 +10,7 @@ from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages import charts
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import draw
+from cmfast._reproduce import _paired as paired
 from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.data import LEVELS
@@ -114,7 +115,7 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
             row = [f"{name}, {level['alpha']:g}", *(f"{level['overlap'][m]['mean']:.3f}" for m in NORMALIZATIONS)]
             row += [
                 f"{level['ceiling']['bi']:.3f}",
-                f"{rival['mean']:+.3f} ({rival['low']:+.3f} to {rival['high']:+.3f})",
+                paired.write(rival),
             ]
             row += [f"{level['kl'][m]['mean']:.3f}" for m in NORMALIZATIONS]
             row += [f"{100 * level['effective_share']['bi']:.1f} %", f"{level['variance_of_weights']['bi']:.1f}"]
