@@ -22,9 +22,9 @@ def labels(n, C, seed=0):
     return y, np.where((y == 1) & (rng.random(n) < 0.5), 2, guess)
 
 
-@pytest.fixture(params=[(60, 400, 0), (60, 60_000, 1), (200, 3000, 2)])
+@pytest.fixture(params=[(60, 400, 0), (60, 60_000, 1), (200, 3000, 2), (100, 300, 3)])
 def both(request):
-    """Return a model as matrix and as cells, of few and of many samples, each of more classes than draws are for."""
+    """Return a model as matrix and as cells, of more classes than draws are for; in the last some do not occur."""
     C, n, seed = request.param
     M = cmfast.confusion_matrix(*labels(n, C, seed), n_classes=C)
     names = [str(k) for k in range(C)]
