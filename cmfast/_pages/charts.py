@@ -53,7 +53,7 @@ class Rows(Svg):
         """Return the height of a row."""
         return self._top + self._step * (k + 0.5)
 
-    def scale(self, ticks: Mapping[float, str], axis: str = "", zero: float | None = None) -> None:
+    def draw_scale(self, ticks: Mapping[float, str], axis: str = "", zero: float | None = None) -> None:
         """Draw lines at ticks, with what is said of each; that of `zero` stands out."""
         for value, text in ticks.items():
             x = self.place(value)
@@ -63,11 +63,11 @@ class Rows(Svg):
             middle = self._left + self._span / 2
             self.text(middle, self._bottom + 33, axis, size=11, anchor="middle", fill=MUTED)
 
-    def value(self, k: int, text: str, weight: int = 400) -> None:
+    def write_value(self, k: int, text: str, weight: int = 400) -> None:
         """Write what a row comes to, at its right end."""
         self.text(self._width, self.centre(k) + 4, text, size=13, anchor="end", weight=weight)
 
-    def bar(
+    def draw_bar(
         self,
         k: int,
         first: float,
@@ -101,20 +101,20 @@ def forest(
     margins = (150.0, 56.0, 30.0 if titled else 6.0)
     chart = Rows(label, [row[0] for row in rows], margins=margins, step=25, low=low, high=high, width=480)
     if titled:
-        chart.head(label)
+        chart.write_title(label)
     form = "+.3f" if signed else ".3g"
     ticks = [low + (high - low) * k / 4 for k in range(5)]
-    chart.scale({value: f"{value:{form if value else '.3g'}}" for value in ticks}, zero=0.0 if signed else None)
+    chart.draw_scale({value: f"{value:{form if value else '.3g'}}" for value in ticks}, zero=0.0 if signed else None)
     for k, (name, first, estimate, last) in enumerate(rows):
         if math.isnan(estimate):
-            chart.value(k, NOTHING)
+            chart.write_value(k, NOTHING)
             continue
         if not (math.isnan(first) or math.isnan(last)):
             more = 'stroke-opacity="0.35" stroke-linecap="round"'
             chart.line(chart.place(first), chart.centre(k), chart.place(last), chart.centre(k), ACCENT, 6, more)
         said = f"{name}: {estimate:.4f} ({first:.4f} to {last:.4f})"
         chart.dot(chart.place(estimate), chart.centre(k), 5, ACCENT, title=said)
-        chart.value(k, f"{estimate:{'+.3f' if signed else '.3f'}}")
+        chart.write_value(k, f"{estimate:{'+.3f' if signed else '.3f'}}")
     return chart
 
 
@@ -176,7 +176,7 @@ def lines(
     """Draw curves in `lowest`..`highest` over evenly spaced settings, each named at its right end."""
     left, right, top, height = 36.0, 92.0, 34.0, 190.0
     svg = Svg(CHART, top + height + 42, title)
-    svg.head(title)
+    svg.write_title(title)
 
     def at_height(value: float) -> float:
         return top + height * (highest - value) / (highest - lowest)

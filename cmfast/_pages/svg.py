@@ -54,7 +54,7 @@ class Svg:
             f'font-weight="{weight}"{turned}>{escape_attribute(text)}</text>'
         )
 
-    def head(self, title: str, subtitle: str = "") -> None:
+    def write_title(self, title: str, subtitle: str = "") -> None:
         """Write a title, and a line below it."""
         self.text(0, 14, title, size=14, weight=650)
         if subtitle:

@@ -33,18 +33,18 @@ def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title:
     classes = [str(c) for c in range(len(next(iter(sizes.values()))))]
     most = max(max(values) for values in sizes.values())
     chart = Rows(title, classes, margins=(40.0, 8.0, 50.0), step=21, size=11, high=most)
-    chart.head(title)
+    chart.write_title(title)
     x = 0.0
     for name in sizes:
         chart.rect(x, 25, 10, 10, colours[name])
         chart.text(x + 15, 34, name, size=11.5, fill=MUTED)
         x += 27 + 6.2 * len(name)
-    chart.scale({tick: f"{tick:g}" for tick in _ticks(most)})
+    chart.draw_scale({tick: f"{tick:g}" for tick in _ticks(most)})
     chart.text(13, chart.centre(len(classes) // 2), "class (digit)", size=11, anchor="middle", fill=MUTED, turn=True)
     for k, (name, values) in enumerate(sizes.items()):
         shift = 6.0 * (k - (len(sizes) - 1) / 2)
         for c, n in enumerate(values):
-            chart.bar(c, 0.0, n, 5, colours[name], title=f"class {c}, {name}: {n} pictures", shift=shift)
+            chart.draw_bar(c, 0.0, n, 5, colours[name], title=f"class {c}, {name}: {n} pictures", shift=shift)
     return chart
 
 
@@ -57,16 +57,16 @@ def _ticks(most: float) -> Iterable[float]:
 def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
     """Draw one bar per method: the mean, whiskers of one standard deviation, a dot for the run that is shown."""
     chart = Rows(title, list(values), margins=(44.0, 62.0, 52.0), step=40, high=limit, bold=best)
-    chart.head(title, subtitle)
-    chart.scale({tick: f"{tick:.2g}" for tick in np.linspace(0, limit, 5).tolist()})
+    chart.write_title(title, subtitle)
+    chart.draw_scale({tick: f"{tick:.2g}" for tick in np.linspace(0, limit, 5).tolist()})
     for k, (name, v) in enumerate(values.items()):
         said = f"{name}: mean {v['mean']:.4f}, sd {v['sd']:.4f}"
-        chart.bar(k, 0.0, v["mean"], 23, METHOD_COLOURS[name], title=said)
+        chart.draw_bar(k, 0.0, v["mean"], 23, METHOD_COLOURS[name], title=said)
         low, high = (chart.place(v["mean"] + s * v["sd"]) for s in (-1, 1))
         chart.line(low, chart.centre(k), high, chart.centre(k), INK, 1.5)
         said = f"shown: {v['shown']:.4f}"
         chart.dot(chart.place(v["shown"]), chart.centre(k), 4.5, "white", title=said, stroke=INK)
-        chart.value(k, f"{v['mean']:.3f}", 700 if name == best else 400)
+        chart.write_value(k, f"{v['mean']:.3f}", 700 if name == best else 400)
     return chart
 
 
@@ -74,7 +74,7 @@ def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Sv
     """Draw the overlaps of normalisations (down) with geometric matrices (across)."""
     cell_w, cell_h, left, top = 82.0, 46.0, 96.0, 62.0
     svg = Svg(CHART, top + cell_h * len(names) + 6, "overlap of every normalisation with every geometric matrix")
-    svg.head("Overlap, mean over the repetitions")
+    svg.write_title("Overlap, mean over the repetitions")
     svg.text(left + cell_w * len(names) / 2, 36, "geometric matrix weighted by →", size=11, anchor="middle", fill=MUTED)
     for k, name in enumerate(names):
         svg.text(left + (k + 0.5) * cell_w, top - 7, name, size=12.5, anchor="middle")
@@ -93,22 +93,22 @@ def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
     """Draw, per weighting, the overlap beside the part that was guaranteed and what permuted labels give."""
     label = "overlap beside its guaranteed share and the permuted labels"
     chart = Rows(label, list(values), margins=(44.0, 46.0, 62.0), step=42)
-    chart.head("How much of that was decided beforehand?")
+    chart.write_title("How much of that was decided beforehand?")
     chart.rect(0, 26, 10, 10, METHOD_COLOURS["bi"], more=PALE)
     chart.text(15, 35, "guaranteed by sparse cells", size=11.5, fill=MUTED)
     chart.rect(168, 26, 10, 10, METHOD_COLOURS["bi"])
     chart.text(183, 35, "earned beyond it", size=11.5, fill=MUTED)
     chart.line(290, 24, 290, 38, TRUTH, 3)
     chart.text(298, 35, "labels permuted", size=11.5, fill=MUTED)
-    chart.scale({tick: f"{tick:g}" for tick in (0, 0.25, 0.5, 0.75, 1)})
+    chart.draw_scale({tick: f"{tick:g}" for tick in (0, 0.25, 0.5, 0.75, 1)})
     for k, (name, v) in enumerate(values.items()):
         sure, all_of_it = v["guaranteed"]["mean"], v["overlap"]["mean"]
-        chart.bar(k, 0.0, sure, 25, "white")
-        chart.bar(k, 0.0, sure, 25, METHOD_COLOURS[name], more=PALE)
-        chart.bar(k, sure, all_of_it, 25, METHOD_COLOURS[name])
+        chart.draw_bar(k, 0.0, sure, 25, "white")
+        chart.draw_bar(k, 0.0, sure, 25, METHOD_COLOURS[name], more=PALE)
+        chart.draw_bar(k, sure, all_of_it, 25, METHOD_COLOURS[name])
         null = chart.place(v["null"]["mean"])
         chart.line(null, chart.centre(k) - 16.5, null, chart.centre(k) + 16.5, TRUTH, 3)
-        chart.value(k, f"{all_of_it:.2f}")
+        chart.write_value(k, f"{all_of_it:.2f}")
     return chart
 
 
@@ -120,7 +120,7 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
     limit = max(max(values) for _, values in rows) * 1.05
     names = [name for name, _ in rows]
     chart = Rows(title, names, margins=(108.0, 14.0, 80.0), step=24, size=11.5, high=limit, below=14)
-    chart.head(title)
+    chart.write_title(title)
     chart.line(0, 32, 26, 32, METHOD_COLOURS["bi"], 5, 'stroke-opacity="0.35"')
     chart.dot(13, 32, 5, METHOD_COLOURS["bi"])
     chart.text(34, 36, "bi-normalised, with its interval", size=11.5, fill=MUTED)
@@ -128,12 +128,12 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
     chart.text(254, 36, "balanced truth", size=11.5, fill=MUTED)
     chart.line(0, 50, 26, 50, INK, 1.5)
     chart.text(34, 54, "the same by the delta method, without draws", size=11.5, fill=MUTED)
-    chart.scale({tick / 100: f"{tick:g} %" for tick in _ticks(100 * limit)}, "share of the class")
+    chart.draw_scale({tick / 100: f"{tick:g} %" for tick in _ticks(100 * limit)}, "share of the class")
     for k, (_, (low, value, high, reference, first, last)) in enumerate(rows):
         y = chart.centre(k)
         more = 'stroke-opacity="0.3" stroke-linecap="round"'
         chart.line(chart.place(low), y, chart.place(high), y, METHOD_COLOURS["bi"], 7, more)
-        chart.bar(k, first, last, 1.5, INK, title=f"without draws: {100 * first:.1f} % to {100 * last:.1f} %")
+        chart.draw_bar(k, first, last, 1.5, INK, title=f"without draws: {100 * first:.1f} % to {100 * last:.1f} %")
         said = f"{100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
         chart.dot(chart.place(value), y, 5, METHOD_COLOURS["bi"], title=said)
         _diamond(chart, chart.place(reference), y, f"balanced: {100 * reference:.1f} %")
@@ -149,7 +149,7 @@ def pictures(images: np.ndarray, title: str) -> Svg:
     size, columns, gap = images.shape[-1], -(-len(images) // 2), 3.0
     unit = (CHART + gap) / (columns * (size + gap))
     svg = Svg(CHART, 30 + 2 * (size + gap) * unit, title)
-    svg.head(title)
+    svg.write_title(title)
     for k, image in enumerate(images):
         left, top = (k % columns) * (size + gap) * unit, 30 + (k // columns) * (size + gap) * unit
         for (i, j), value in np.ndenumerate(image):

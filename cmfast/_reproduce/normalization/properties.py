@@ -143,8 +143,8 @@ def _clusters(settings: Settings) -> list[Picture]:
     counts = np.zeros((3, SIDE, SIDE), int)
     np.add.at(counts, (y, column, row), 1)
     scatter, cells = (Svg(CHART, CHART + 30, text) for text in ("points of three clusters", "their histograms"))
-    scatter.head("Embedded points of three classes")
-    cells.head("The class with most points of a cell")
+    scatter.write_title("Embedded points of three classes")
+    cells.write_title("The class with most points of a cell")
     for c, (x, z) in zip(y, at, strict=True):
         scatter.dot(6 + (CHART - 12) * x, 30 + (CHART - 12) * (1 - z), 3, COLOURS[c])
     side = CHART / SIDE

@@ -19,11 +19,11 @@ def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
     label, names = f"widths of the intervals at {n} samples", list(rows)
     low, high = math.log(LEAST), math.log(MOST)
     chart = Rows(label, names, margins=(150.0, 12.0, 56.0), step=22, size=11.5, low=low, high=high, width=480)
-    chart.head(f"Width of the intervals at {n:,} samples")
+    chart.write_title(f"Width of the intervals at {n:,} samples")
     for k, (mark, colour) in enumerate(MARKS.items()):
         chart.dot(8 + 150 * k, 32, 5, colour, stroke=INK)
         chart.text(18 + 150 * k, 36, mark, size=11.5, fill=MUTED)
-    chart.scale({math.log(tick): f"{tick:g}" for tick in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)})
+    chart.draw_scale({math.log(tick): f"{tick:g}" for tick in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)})
     for k, (name, marks) in enumerate(rows.items()):
         for mark, value in marks.items():
             x, said = chart.place(math.log(max(value, LEAST))), f"{name}, {mark}: {value:.4f}"
