@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._draws import begin, exponential, log_gamma, seek
-from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, spread_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, spread_together
 from cmfast.kernels.cpu.uncertainty.resample import draw_rows
 from cmfast.kernels.status import INVALID, OK
 
@@ -86,20 +86,22 @@ def _write_lines(tally, C, status, most, count, first, sums):
 
 
 @jit()
-def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, stop):
+def draw_counts(shares, draws, first, most, sums, start, stop):
     """Fill `sums` with those of multinomial replicates, counted from matrix `first` on; return if one is above `most`.
 
-    Those above it are HUGE: int64 in the same places.
+    Those above it are HUGE: int64 in the same places. `draws` are the code of a scheme, the number of replicates and
+    the seed.
     """
+    scheme, n_replicates, seed = draws
     cells, numbers, status = shares.cells, shares.numbers, shares.status
     C = cells.shape[1]
-    lines, left = np.empty((LINES, TOGETHER)), np.empty(TOGETHER, np.int64)
-    drawn, row = np.empty((C, TOGETHER), np.int64), np.empty((C, TOGETHER), np.int64)
-    tally = np.empty((SUMS * C + 1, TOGETHER), np.int64)
+    lines, left = np.empty((LINES, REPLICATES)), np.empty(REPLICATES, np.int64)
+    drawn, row = np.empty((C, REPLICATES), np.int64), np.empty((C, REPLICATES), np.int64)
+    tally = np.empty((SUMS * C + 1, REPLICATES), np.int64)
     unusual, place = False, start
     while place < stop:
         b, replicate = first + place // n_replicates, place % n_replicates
-        count = min(TOGETHER, stop - place, n_replicates - replicate)
+        count = min(REPLICATES, stop - place, n_replicates - replicate)
         tally[:] = 0
         if status[b] == OK:
             draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)
@@ -118,8 +120,10 @@ def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, st
 
 
 @jit()
-def draw_shares(alpha, total, numbers, status, n_replicates, first, seed, sums, start, stop):
-    """Fill `sums` with those of Dirichlet draws, which add up to `total`; zeros of `alpha` stay."""
+def draw_posterior(alpha, shares, draws, first, sums, start, stop):
+    """Fill `sums` with those of Dirichlet draws, which add up to the total of their matrix; zeros of `alpha` stay."""
+    _, n_replicates, seed = draws
+    total, numbers, status = shares.total, shares.numbers, shares.status
     C = alpha.shape[1]
     stream, logs, five = np.empty(6, np.uint64), np.empty((C, C)), np.empty((SUMS, C))
     for place in range(start, stop):
