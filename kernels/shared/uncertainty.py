@@ -110,7 +110,7 @@ class PairedUnits(NamedTuple):
     counts: Any
 
 
-class Intervals(NamedTuple):
+class IntervalResults(NamedTuple):
     """Results of intervals of one number, of a number for each row of replicates.
 
     Attributes
@@ -127,13 +127,13 @@ class Intervals(NamedTuple):
     undefined: Any
 
 
-def new_intervals(xp: Any, estimates: Iterable[Any]) -> list[tuple[Any, Intervals]]:
+def new_intervals(xp: Any, estimates: Iterable[Any]) -> list[tuple[Any, IntervalResults]]:
     """Return every estimate as float64, with empty results of its shape; `xp` is the library of its arrays."""
     each = [xp.ascontiguousarray(estimate, np.float64) for estimate in estimates]
-    return [(e, Intervals(*(xp.empty(e.shape) for _ in range(3)), xp.empty(e.shape, np.int64))) for e in each]
+    return [(e, IntervalResults(*(xp.empty(e.shape) for _ in range(3)), xp.empty(e.shape, np.int64))) for e in each]
 
 
-def flatten_intervals(results: Iterable[tuple[Any, Intervals]], batch: tuple[int, ...]) -> list[Any]:
+def flatten_intervals(results: Iterable[tuple[Any, IntervalResults]], batch: tuple[int, ...]) -> list[Any]:
     """Return estimate, lower and upper end, standard error and undefined replicates of each number in turn."""
     return [part.reshape(batch + part.shape[1:]) for estimate, own in results for part in (estimate, *own)]
 

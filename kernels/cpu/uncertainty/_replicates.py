@@ -33,6 +33,12 @@ def _repeat(sums, at, C, count):
             sums[at + k, w] = sums[at + k, count - 1]
 
 
+def repeat_lanes(sums, lines, count):
+    """Fill the lanes past those of `count` matrices, in the last tile, with its first one."""
+    tile = sums[len(sums) - lines :]
+    tile[:, count - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]
+
+
 @jit(inner=True)
 def _add(five, i, j, x):
     five[1, i] += x
@@ -44,21 +50,22 @@ def _add(five, i, j, x):
 
 
 @jit(inner=True)
-def _add_line(line, more):
+def add_line(line, more):
+    """Add a number to that of every replicate."""
     for r in range(len(more)):
         line[r] += more[r]
 
 
 @jit(inner=True)
-def _add_lines(tally, C, i, j, drawn):
-    """Add what some replicates have in the cell (i, j) to their sums."""
+def add_cell(tally, C, first, ordered, i, j, more):
+    """Add samples of class `i` that were predicted as `j` to the sums of every replicate, lines from `first` on."""
     if i == j:
-        _add_line(tally[i], drawn)
-    _add_line(tally[C + i], drawn)
-    _add_line(tally[2 * C + j], drawn)
-    _add_line(tally[3 * C + abs(i - j)], drawn)
-    _add_line(tally[4 * C + max(i, j)], drawn)
-    _add_line(tally[SUMS * C], drawn)
+        add_line(tally[first + i], more)
+    add_line(tally[first + C + i], more)
+    add_line(tally[first + 2 * C + j], more)
+    if ordered:
+        add_line(tally[first + 3 * C + abs(i - j)], more)
+        add_line(tally[first + 4 * C + max(i, j)], more)
 
 
 @jit(inner=True)
@@ -109,7 +116,8 @@ def draw_counts(shares, draws, first, most, sums, start, stop):
                 spread_together(lines, drawn[i, :count], cells[b, i], seed, numbers[b], replicate, (1 + i) * C, row)
                 for j in range(C):
                     if cells[b, i, j] > 0.0:
-                        _add_lines(tally, C, i, j, row[j, :count])
+                        add_cell(tally, C, 0, True, i, j, row[j, :count])
+                        add_line(tally[SUMS * C], row[j, :count])
         code = OK if status[b] == OK else INVALID
         unusual = _write_lines(tally, C, code, most, count, place - start, sums) or unusual
         place += count

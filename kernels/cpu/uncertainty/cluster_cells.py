@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
 from cmfast.kernels.cpu.uncertainty.cell_errors import _invert
-from cmfast.kernels.cpu.uncertainty.clusters import _status, _total, _units_of, share_units
+from cmfast.kernels.cpu.uncertainty.clusters import add_matrices, check_counts, check_elements, make_units, share_units
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
 from cmfast.kernels.shared.uncertainty import CODES_OF_NORMALIZATIONS, MOST_ROUNDING_VARIANCE, OF_ALL, OF_BI, OF_ROW
 from cmfast.kernels.status import INVALID, OK
@@ -41,14 +41,12 @@ def _draw(units, matrix, seed, out, start, stop):
 
 def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=None, num_threads=None):
     """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
-    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
-    size = math.prod(batch)
-    numbers = numbered(size, numbers)
-    counts, out = np.asarray(M).reshape(size, k, C, C), np.zeros((size, n_replicates, C, C), np.int64)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
+    (counts, status), batch = check_elements(M), M.shape[:-3]
+    size, _, C, _ = counts.shape
+    numbers, out = numbered(size, numbers), np.zeros((size, n_replicates, C, C), np.int64)
     for b in range(size):
-        units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
-        if units is None or _status(counts[b], units) != OK:
+        units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
+        if units is None or check_counts(counts[b], units) != OK:
             status[b] = INVALID
             continue
         drawn = (share_units(units), np.uint64(numbers[b]), np.uint64(seed), out[b])
@@ -163,11 +161,10 @@ def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
     INVALID are those that are no counts; others that were not normalised are NaN alone.
     """
     del num_threads  # clusters are few, and one after the other is what their sums are made of
-    C, batch, k, code = M.shape[-1], M.shape[:-3], M.shape[-3], CODES_OF_NORMALIZATIONS[of]
-    size = math.prod(batch)
-    counts, scaled = np.asarray(M).reshape(size, k, C, C), np.ascontiguousarray(P, np.float64).reshape(size, C, C)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
-    total = _total(counts, status).astype(np.float64)
+    (counts, status), batch, code = check_elements(M), M.shape[:-3], CODES_OF_NORMALIZATIONS[of]
+    size, _, C, _ = counts.shape
+    scaled = np.ascontiguousarray(P, np.float64).reshape(size, C, C)
+    total = add_matrices(counts, status).astype(np.float64)
     errors, bends = np.full((2, size, C, C), np.nan)
     for b in range(size):
         known = np.isfinite(scaled[b]).all()
@@ -175,7 +172,7 @@ def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
             status[b] = INVALID if known else OK
             continue
         pool.checkpoint()
-        units = share_units(_units_of(counts[b], strata, n, clustered=clustered))
+        units = share_units(make_units(counts[b], strata, n, clustered=clustered))
         sizes = total[b].sum() * np.ones(1) if code == OF_ALL else total[b].sum(1 if code == OF_ROW else 0)
         matrix = Normalized(code, total[b], scaled[b].copy(), sizes, np.empty((2 * C, 2 * C)))
         _spread(units, matrix, bool(clustered), -1.0 if n is None else float(n), errors[b], bends[b])

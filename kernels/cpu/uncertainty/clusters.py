@@ -15,10 +15,10 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
 from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes
 from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
 from cmfast.kernels.cpu.uncertainty.intervals import summarize_rows
-from cmfast.kernels.cpu.uncertainty.paired import _add_line
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.shared.uncertainty import (
@@ -58,7 +58,7 @@ class ClusterUnits(NamedTuple):
     counts: Any
 
 
-def _units_of(M, strata, n, *, clustered):
+def make_units(M, strata, n, *, clustered):
     """Return the units of counts, shape (k, C, C); clusters without samples are units that bring nothing."""
     order, n_strata = order_strata(strata)
     k, i, j = np.nonzero(M[order])
@@ -75,8 +75,8 @@ def _units_of(M, strata, n, *, clustered):
     return ClusterUnits(weights, starts, totals, bounds, np.stack([i, j]), counts)
 
 
-def _status(M, units):
-    """Whether these are counts, of replicates that float64 holds."""
+def check_counts(M, units):
+    """Return whether these are counts, of replicates that float64 holds."""
     good = bool(((M >= 0) & (np.floor(M) == M) & np.isfinite(M)).all())
     if good and units is not None:
         most = np.add.reduceat(units.counts, units.bounds[:-1]).max(initial=0) if len(units.counts) else 0
@@ -106,14 +106,8 @@ def _draw(units, ordered, matrix, seed, sums, tally, start, stop):
                     i, j = cells[0, c], cells[1, c]
                     for r in range(n):
                         more[r] = drawn[r] * counts[c]
-                    if i == j:
-                        _add_line(tally[i], more)
-                    _add_line(tally[C + i], more)
-                    _add_line(tally[2 * C + j], more)
-                    if ordered:
-                        _add_line(tally[3 * C + abs(i - j)], more)
-                        _add_line(tally[4 * C + max(i, j)], more)
-                    _add_line(total, more)
+                    add_cell(tally, C, 0, ordered, i, j, more)
+                    add_line(total, more)
         for r in range(n):
             lane = replicate + r - start
             at, w = lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH
@@ -146,8 +140,7 @@ def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
                 pool.checkpoint()
             part, last = sums[(first - start) // WIDTH * lines :], min(first + together, stop)
             _draw(given, plan.ordered, np.uint64(matrix), np.uint64(seed), part, tally, first, last)
-        tile = sums[len(sums) - lines :]
-        tile[:, stop - start - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]  # lanes past the last one
+        repeat_lanes(sums, lines, stop - start)
         return False
 
     usual = 0.0, _lanes.largest_total(C, plan.ordered)
@@ -186,11 +179,9 @@ def cluster_intervals(
     M, *, strata, plan, clustered, method, level, n, n_replicates, seed, numbers=None, num_threads=None
 ):
     """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
-    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
-    size = math.prod(batch)
-    counts = np.asarray(M).reshape(size, k, C, C)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
-    total = _total(counts, status)
+    (counts, status), batch = check_elements(M), M.shape[:-3]
+    size, _, C, _ = counts.shape
+    total = add_matrices(counts, status)
     *made, _ = values.metrics_of_matrices(total, plan=plan, num_threads=num_threads)
     out = new_intervals(np, (np.array(e, np.float64) for e in made))
     for _, (*floats, undefined) in out:
@@ -199,8 +190,8 @@ def cluster_intervals(
             part[...] = np.nan
     numbers = numbered(size, numbers)
     for b in range(size):
-        units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
-        if units is None or _status(counts[b], units) != OK:
+        units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
+        if units is None or check_counts(counts[b], units) != OK:
             status[b] = INVALID
             continue
         factor = 1.0 if n is None or not len(units.weights) else n / units.weights.sum()
@@ -218,7 +209,13 @@ def cluster_intervals(
     return *flatten_intervals(out, batch), status.reshape(batch)
 
 
-def _total(counts, status):
+def check_elements(M):
+    """Return the matrices of every element, (size, k, C, C), and whether they are counts: its status."""
+    counts = np.asarray(M).reshape(math.prod(M.shape[:-3]), *M.shape[-3:])
+    return counts, np.array([check_counts(one, None) for one in counts], np.int8).reshape(len(counts))
+
+
+def add_matrices(counts, status):
     """Return the sum of the matrices of every element; zeros where one is bad."""
     size, _, C, _ = counts.shape
     total = np.zeros((size, C, C), np.int64)
@@ -230,17 +227,15 @@ def _total(counts, status):
 
 def cluster_errors(M, *, strata, plan, clustered, n, num_threads=None):
     """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
-    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
-    size, kind = math.prod(batch), batches.result_dtype(M)
-    counts = np.asarray(M).reshape(size, k, C, C)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
-    scalars, tables = slopes(_total(counts, status), plan, num_threads)
+    (counts, status), batch, kind = check_elements(M), M.shape[:-3], batches.result_dtype(M)
+    size, _, C, _ = counts.shape
+    scalars, tables = slopes(add_matrices(counts, status), plan, num_threads)
     out = [np.full((size,), np.nan) for _ in range(plan.scalars)]
     out += [np.full((size, C), np.nan) for _ in range(plan.tables)]
     for b in range(size):
         if status[b] != OK:
             continue
-        units = _units_of(counts[b], strata, n, clustered=clustered)
+        units = make_units(counts[b], strata, n, clustered=clustered)
         for r in range(plan.scalars):
             out[r][b] = _error(of_cells(scalars[b, r], C, *units.cells), units, n, clustered)
         for r in range(plan.tables):

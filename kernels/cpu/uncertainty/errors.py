@@ -43,15 +43,6 @@ class Slopes(NamedTuple):
     ordered: Any
 
 
-class Register(NamedTuple):
-    """The slopes of one register: those in `G` from line `row` on, `size` of them."""
-
-    G: Any
-    row: Any
-    size: Any
-    ordered: Any
-
-
 class SamplingDesign(NamedTuple):
     """How the samples of matrices were drawn.
 
@@ -120,26 +111,24 @@ def _add(cells, line, G, slopes, base, low, high, total):
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_row(cells, line, register, i, C):
-    """Return what a row adds to the variance of a register whose slopes depend on no order of the classes."""
-    G, row, size, _ = register
-    base, slopes = load(G, row + C + i) + load(G, row + size - 1), row + 2 * C
-    right = base + load(G, slopes + i) + load(G, row + i)
-    variance = _add(cells, line, G, slopes, base, 0, i, load(cells, line + i) * (right * right))
-    return _add(cells, line, G, slopes, base, i + 1, C, variance)
+def _variance_of_row(cells, line, slopes, i, C):
+    """Return what row `i` adds to the variance of a number whose slopes depend on no order of the classes."""
+    base = load(slopes, C + i) + load(slopes, len(slopes) - 1)
+    right = base + load(slopes, 2 * C + i) + load(slopes, i)
+    variance = _add(cells, line, slopes, 2 * C, base, 0, i, load(cells, line + i) * (right * right))
+    return _add(cells, line, slopes, 2 * C, base, i + 1, C, variance)
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_any_row(cells, line, kept, register, i, rows, t):
-    """Return what a row adds to the variance of any register; with `rows`, every row has a mean of its own."""
-    G, row, size, ordered = register
+def _variance_of_any_row(cells, line, kept, slopes, i, ordered, rows, t):
+    """Return what row `i` adds to the variance of any number; with `rows`, every row has a mean of its own."""
     C = len(kept)
-    base, mean, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0), splat(0.0)
+    base, mean, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0), splat(0.0)
     for j in range(C):
-        store(kept, j, base + load(G, row + 2 * C + j))
-    store(kept, i, load(kept, i) + load(G, row + i))
+        store(kept, j, base + load(slopes, 2 * C + j))
+    store(kept, i, load(kept, i) + load(slopes, i))
     for j in range(C if ordered else 0):
-        more = load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j))
+        more = load(slopes, 3 * C + abs(i - j)) + load(slopes, 4 * C + max(i, j))
         store(kept, j, load(kept, j) + more)
     if rows:
         for j in range(C):
@@ -183,9 +172,9 @@ def _spread(M, sums, slopes, design, work, out, start, stop):
             for i in range(begin, end):
                 line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
                 for register in range(len(shaped)):
-                    own = Register(G_of, register * size, size, shaped[register])
-                    if rows or own.ordered:
-                        more = _variance_of_any_row(cells, line, kept, own, i, rows, t)
+                    own = G_of[register * size : (register + 1) * size]
+                    if rows or shaped[register]:
+                        more = _variance_of_any_row(cells, line, kept, own, i, shaped[register], rows, t)
                     else:
                         more = _variance_of_row(cells, line, own, i, C)
                     store(found, register, load(found, register) + more)

@@ -15,6 +15,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
 from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
 from cmfast.kernels.shared.uncertainty import PairedUnits
@@ -56,9 +57,9 @@ def _draw(units, ordered, n_replicates, streams, sums, tally, start, stop):
                     y, a, b = cells[0, c], cells[1, c], cells[2, c]
                     for r in range(n):
                         more[r] = drawn[r] * counts[c]
-                    _add_line(total, more)
-                    _add(tally, C, 0, ordered, y, a, more)
-                    _add(tally, C, SUMS * C, ordered, y, b, more)
+                    add_line(total, more)
+                    add_cell(tally, C, 0, ordered, y, a, more)
+                    add_cell(tally, C, SUMS * C, ordered, y, b, more)
         for r in range(n):
             lane = 2 * (place + r - start)
             _write(tally, C, r, total[r], sums, lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH)
@@ -73,24 +74,6 @@ def _write(tally, C, r, total, sums, at, w):
         sums[at + STATUS_LINE, w + second] = OK
         for k in range(SUMS * C):
             sums[at + FIRST + k, w + second] = tally[second * SUMS * C + k, r]
-
-
-@jit(inner=True)
-def _add(tally, C, first, ordered, i, j, more):
-    """Add samples of class `i` that were taken for `j` to the sums of one matrix of every replicate."""
-    if i == j:
-        _add_line(tally[first + i], more)
-    _add_line(tally[first + C + i], more)
-    _add_line(tally[first + 2 * C + j], more)
-    if ordered:
-        _add_line(tally[first + 3 * C + abs(i - j)], more)
-        _add_line(tally[first + 4 * C + max(i, j)], more)
-
-
-@jit(inner=True)
-def _add_line(line, more):
-    for r in range(len(more)):
-        line[r] += more[r]
 
 
 def paired_replicates(
@@ -118,8 +101,7 @@ def paired_replicates(
             part = sums[(2 * first - start) // WIDTH * lines :]
             last = min(first + together, stop // 2)
             _draw(units, plan.ordered, n_replicates, streams, part, tally, first, last)
-        tile = sums[len(sums) - lines :]
-        tile[:, stop - start - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]  # lanes past the last one
+        repeat_lanes(sums, lines, stop - start)
         return False
 
     usual = 0.0, _lanes.largest_total(C, plan.ordered)

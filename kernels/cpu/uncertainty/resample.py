@@ -16,7 +16,7 @@ from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, spread_t
 from cmfast.kernels.shared.uncertainty import Shares
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
-MOST_SAMPLES = 2.0**63  # of a matrix are fewer, or int64 does not hold them
+MOST_DRAWN_SAMPLES = 2.0**63  # of a matrix are fewer, or int64 does not hold them
 
 SECONDS_PER_DRAW = 1.2e-8
 SECONDS_PER_SHARE = 4e-9
@@ -67,7 +67,7 @@ def _status(good, whole, total, n):
     if not good:
         return INVALID
     if n < 0:
-        return OK if total < MOST_SAMPLES and whole else INVALID
+        return OK if total < MOST_DRAWN_SAMPLES and whole else INVALID
     if total == 0.0 and n > 0:
         return ZERO_LINE
     return OK if total < np.inf else INVALID

@@ -7,8 +7,8 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
-from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.cuda.metrics.slopes import SLOPE_THREADS, SlopeSums, bytes_of, margins_of
+from cmfast.kernels.cuda.metrics.values import arguments_of
 from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes, shape_results
 
 _FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
@@ -28,12 +28,10 @@ def slopes(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
     numbers = xp.empty((plan.registers, lines_of_slopes(C, ordered=plan.ordered), n))
     classes = xp.empty((plan.tables, C, 4, n))
     if n:
-        members = resident(sums.t, plan.members) if len(plan.members) else None
-        steps, params, weights = (resident(sums.t, a) for a in (plan.steps, plan.params, plan.weights))
+        work = xp.empty((LINES_OF_VALUE * (C + 1) + plan.registers, n))
         _SLOPES.launch(
             (), -(-n // SLOPE_THREADS), threads=SLOPE_THREADS, **sums._asdict(), C=C, n=n,
-            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, members=members, mode=plan.mode,
-            pooled=plan.pooled, n_scalars=plan.scalars, work=xp.empty((LINES_OF_VALUE * (C + 1) + plan.registers, n)),
+            **arguments_of(plan, sums.t), pooled=plan.pooled, work=work,
             out_numbers=numbers, out_classes=classes,
         )  # fmt: skip
     return numbers, classes

@@ -1,4 +1,4 @@
-"""Intervals of metrics from replicates that last until their metrics are known."""
+"""IntervalResults of metrics from replicates that last until their metrics are known."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ def _accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any]:
 def summarize_rows(
     rows: Any, estimate: Any, acceleration: Any, method: str, level: float, out: Sequence[Any], *, status: Any = None
 ) -> None:
-    """Fill the :class:`Intervals` of a number for each row of replicates; only BCa needs an acceleration."""
+    """Fill the :class:`IntervalResults` of a number for each row of replicates; only BCa needs an acceleration."""
     n, size = rows.shape
     low, high, error, undefined = out
     if n:
