@@ -32,11 +32,13 @@ VIEWS = {
 
 
 @jit()
-def _tally(y_true, y_pred, weight, groups, low, n_classes, ignored, out, outside):
-    """Add the samples of each row to its table, and count those with a label outside ``low, ..., low + n_classes - 1``.
+def _tally(y_true, y_pred, weight, groups, classes, ignored, out, outside):
+    """Add the samples of each row to its table, and count those with a label that is none of the classes.
 
-    An array of one row serves all rows. A truth of `ignored`, if that is given, counts nowhere.
+    These are the lowest label and their number. An array of one row serves all rows. A truth of `ignored`, if that is
+    given, counts nowhere.
     """
+    low, n_classes = classes
     for row in range(out.shape[0]):
         t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
         number = 0
@@ -110,7 +112,7 @@ class _Samples:
         sums = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
         out = np.zeros((self.rows * parts, cells), sums)
         outside = np.zeros(out.shape[0], np.int64)
-        numbers = (np.uint64(low % 2**64), np.uint64(n_classes), self.ignored)
+        classes = np.uint64(low % 2**64), np.uint64(n_classes)
         same = self.y_true.dtype == self.y_pred.dtype
         as_int = None if same and self.y_true.dtype in VIEWS else np.int64
 
@@ -126,7 +128,7 @@ class _Samples:
                 block(weight, rows, samples, sums),
                 block(self.groups, rows, samples, np.int64),
             )
-            _tally(*arrays, *numbers, out[start:stop], outside[start:stop])
+            _tally(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
 
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
         bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))

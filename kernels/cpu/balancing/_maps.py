@@ -61,7 +61,7 @@ def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
         )
     rows, columns, values = symmetric_cells.typed((rows, columns), values)
     first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // symmetric_cells.CHUNK), np.int8)
-    args, seconds = (rows, columns, values, n, upper, first, flags), len(rows) * symmetric_cells.SECONDS_PER_CELL
+    args, seconds = ((rows, columns, values), n, upper, first, flags), len(rows) * symmetric_cells.SECONDS_PER_CELL
     pool.run(symmetric_cells.check, args, len(flags), seconds=seconds, num_threads=num_threads)
     if (flags & symmetric_cells.WRONG).any():
         return None

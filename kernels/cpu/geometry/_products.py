@@ -41,8 +41,8 @@ def _differences(X, row, mean, room, k):
 
 
 @jit(inner=True, borrows=True)
-def _write(out, row, column, X, mean, axes, room, k, value):
-    """Write one coordinate; in steps where what is between is too large although the row is finite."""
+def _keep_finite(value, row, column, X, mean, axes, room, k):
+    """Return a coordinate, computed anew in steps where it overflows on the way although the row is finite."""
     if not np.isfinite(value) and not np.isnan(room[k, 0]):
         value = 0.0
         for j in range(X.shape[1]):
@@ -50,7 +50,7 @@ def _write(out, row, column, X, mean, axes, room, k, value):
             difference = np.float64(X[row, j]) / AWAY - mean[b, e] / AWAY
             value += difference * axes[column * mean.shape[0] + b, e]
         value *= AWAY
-    out[row, column] = value
+    return value
 
 
 @jit()
@@ -74,5 +74,5 @@ def project(X, mean, axes, room, out, start, stop):
             found = (total(a), total(p)), (total(b), total(q)), (total(c), total(r)), (total(e), total(s))
             for w in range(ROWS):
                 row = min(begin + w, stop - 1)
-                _write(out, row, d, X, mean, axes, room, w * size, found[w][0])
-                _write(out, row, next_d, X, mean, axes, room, w * size, found[w][1])
+                out[row, d] = _keep_finite(found[w][0], row, d, X, mean, axes, room, w * size)
+                out[row, next_d] = _keep_finite(found[w][1], row, next_d, X, mean, axes, room, w * size)

@@ -11,7 +11,7 @@ import scipy.optimize
 import scipy.sparse
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
+from cmfast.kernels.cpu.margins.launch import iterated, large_table
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, PROBED, REMOVED
 from cmfast.kernels.shared import margins_layout as _layout
@@ -36,7 +36,7 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
     n = math.prod(batch)
     least = _layout.least_residual(layout, TOL, len(layout.places))
-    rules = Rules(0.0, np.zeros(len(axes)), least, last_width(TOL), MOST_PASSES, -1)
+    rules = _layout.TableRules(0.0, np.zeros(len(axes)), least, last_width(TOL), MOST_PASSES, -1)
     status, dead = np.empty(n, np.int8), np.zeros((n, math.prod(shape)), np.bool_)
     proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
 

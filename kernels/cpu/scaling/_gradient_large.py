@@ -4,6 +4,7 @@ Where these are slow, or would cost digits, the graph on the columns is eliminat
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +32,22 @@ PROBE = 1e-5  # residual that is small enough to have met every eigenvalue
 WELL_POSED = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
 
 
+class ScaledCells(NamedTuple):
+    """The cells of a matrix, gradients in the scaled ones, and the factors of rows and columns."""
+
+    M: Any
+    G: Any
+    x: Any
+    y: Any
+
+
 @jit()
-def _load(M, x, y, G, cells, of_cells, root):
+def _load(scaled, cells, of_cells, root):
     """Fill lines with the cells over the root of their row's sum, and lines with these times their gradients.
 
     These gradients are less that of the row's largest cell: only differences within a row matter.
     """
+    M, G, x, y = scaled
     R, C = M.shape
     width = len(cells) // R * WIDTH
     flat, weighted = cells.reshape(-1), of_cells.reshape(-1)
@@ -96,8 +107,9 @@ def _eliminate(graph, k0, k1, q, d, r):
 
 
 @jit()
-def _finish(M, x, y, G, Q, root, s, d, out, a):
+def _finish(scaled, Q, root, s, d, out, a):
     """Make the rows' part, and the gradient in the cells."""
+    M, G, x, y = scaled
     R, C = M.shape
     for i in range(R):
         cells = Q[i]
@@ -132,45 +144,51 @@ def differentiate(part, R, C, results, tol, num_threads=None):
         cells, into = M[b * m_step].reshape(R, C), out[b].reshape(R, C)
         if amount[b]:
             cells, gradient = cells.astype(np.float64) + amount[b], gradient.astype(np.float64)
-        given = (cells, gradient, x, y, s, t)
+        given, sent = ScaledCells(cells, gradient, x, y), (s, t)
         if flip:
-            given = (np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x, t, s)
-        found = into if cells.dtype == out.dtype and not flip else np.empty(given[0].shape, cells.dtype)
-        rows, cols = _of_one(*given, flip, found, tol, num_threads)
+            given = ScaledCells(np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x)
+            sent = (t, s)
+        found = into if cells.dtype == out.dtype and not flip else np.empty(given.M.shape, cells.dtype)
+        rows, cols = _differentiate_one(given, sent, flip, found, tol, num_threads)
         if found is not into:
             into[:] = found.T if flip else found
         if len(out_row):
             out_row[b], out_col[b] = (cols, rows) if flip else (rows, cols)
 
 
-def _of_one(M, G, x, y, s, t, flip, out, tol, num_threads):
-    """Write the gradient in the cells; return those in the row sums and in the column sums."""
-    found = _approach(M, G, x, y, s, t, out, tol, num_threads) if M.shape[1] > DENSE else None
+def _differentiate_one(scaled, sent, flip, out, tol, num_threads):
+    """Write the gradient in the cells; return those in the row sums and in the column sums.
+
+    `sent` are the sources in rows and columns.
+    """
+    found = _iterate(scaled, sent, out, tol, num_threads) if scaled.M.shape[1] > DENSE else None
     if found is None:
-        M, G = (np.ascontiguousarray(a, np.float64) for a in (M, G))
-        found = _eliminate_all(M, G, x, y, s, t, out)
+        M, G = (np.ascontiguousarray(a, np.float64) for a in scaled[:2])
+        scaled = ScaledCells(M, G, *scaled[2:])
+        found = _eliminate_all(scaled, sent, out)
     a, d, u, v = found
     total = u.sum()
     mean = 0.0 if total == 0.0 else -(u @ a) / total if flip else (v @ d) / total
     a, d = a + mean, d - mean
     if not (u.all() and v.all()):
-        _of_zero_targets(M, G, x, y, u, v, a, d)
+        _fill_zero_targets(scaled, u, v, a, d)
     return a, d
 
 
-def _eliminate_all(M, G, x, y, s, t, out):
+def _eliminate_all(scaled, sent, out):
     """Do all by elimination; return both parts and the sums."""
-    R, C = M.shape
-    M, G = read_only(M), read_only(G)
+    M, G, x, y = scaled
+    (R, C), (s, t) = M.shape, sent
+    scaled = ScaledCells(read_only(M), read_only(G), x, y)
     per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
     cells, of_cells, root, a = new_lines(per * R), new_lines(per * R), np.empty(R), np.empty(R)
-    _load(M, x, y, G, cells, of_cells, root)
+    _load(scaled, cells, of_cells, root)
     Q = cells[: R * per].reshape(R, per * WIDTH)[:, :C]
     one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
     d = _solve(cells, of_cells, t - (s * one) @ Q, R, C)
     into = out if out.dtype == np.float64 else np.empty((R, C))
-    _finish(M, x, y, G, Q, root, s, d, into, a)
-    _separate(M, into)
+    _finish(scaled, Q, root, s, d, into, a)
+    _separate(scaled.M, into)
     if into is not out:
         out[:] = into
     return a, d, root * root, root @ Q
@@ -198,14 +216,15 @@ def _solve(cells, of_cells, q, R, C):
     return d
 
 
-def _approach(M, G, x, y, s, t, out, tol, num_threads):
+def _iterate(scaled, sent, out, tol, num_threads):
     """Do all by conjugate gradients, and return both parts and the sums; None where they are slow, or cost digits."""
-    R, C = M.shape
+    M, G, x, y = scaled
+    (R, C), (s, t) = M.shape, sent
     u, tops, a = np.empty(R), np.empty(R, np.int64), np.empty(R)
     G = read_only(G)
     rows = Rows(M, np.ones(R), np.ones(C), num_threads)
     more = np.empty((3, *rows.sums.cols.shape))
-    v = rows.column_sums(_gradient_passes.sources, x, y, G, (u, tops), rows.sums, tuple(more), passes=4)
+    v = rows.column_sums(_gradient_passes.sources, (x, y), G, (u, tops), rows.sums, tuple(more), passes=4)
     lacks, squares = more[:2].sum(1)
     least = more[2].min(0)
     if not ((u > 0.0).all() and (v > 0.0).all() and (squares < v).all()):
@@ -221,7 +240,7 @@ def _approach(M, G, x, y, s, t, out, tol, num_threads):
     d = _columns(*given, r, tol * certain)
     if d is None:
         return None
-    rows.run(_gradient_passes.finish, x, y, G, (u, tops), s, d, out, a, rows.sums.rows, passes=4)
+    rows.run(_gradient_passes.finish, (x, y), (G, s, d), (u, tops), (out, a), rows.sums.rows, passes=4)
     if not least.all():
         found = out.astype(np.float64)
         _separate(M.astype(np.float64), found)
@@ -257,8 +276,9 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
     return None
 
 
-def _of_zero_targets(M, G, x, y, u, v, a, d):
+def _fill_zero_targets(scaled, u, v, a, d):
     """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
+    M, G, x, y = scaled
     for i in np.flatnonzero(u == 0.0):
         weights = M[i] * y
         a[i] = weights @ (G[i] - d) / weights.sum() if weights.any() else 0.0

@@ -44,13 +44,13 @@ def _lean(M, G, y, own, i, middle):
 
 
 @jit()
-def sources(matrix, x, y, G, lines, sums, more, start, stop):
+def sources(matrix, factors, G, lines, sums, more, start, stop):
     """Make the sums of the rows and find their largest cells; by blocks sums of the columns, and what is least in them.
 
     The sums are of the cells, of what their gradients lack, less the mean of the row, which is what the rows send to
     the columns, and of the squares of the cells over their row's sum. What is least is a part of its row.
     """
-    M, _, _ = matrix
+    (M, _, _), (x, y) = matrix, factors
     (u, tops), (lacks, squares, least) = lines, more
     cols, _, rows, _ = sums
     R, C = M.shape
@@ -165,10 +165,13 @@ def spread(matrix, x, y, z, lines, sums, start, stop):
 
 
 @jit()
-def finish(matrix, x, y, G, lines, s, d, out, a, rows, start, stop):
-    """Make the rows' part, and the gradient in the cells, of blocks of rows."""
-    M, _, _ = matrix
-    u, tops = lines
+def finish(matrix, factors, gradients, lines, results, rows, start, stop):
+    """Make the rows' part, and the gradient in the cells, of blocks of rows.
+
+    `gradients` are those in the scaled cells, what is sent to the rows, and the columns' part.
+    """
+    (M, _, _), (x, y), (G, s, d) = matrix, factors, gradients
+    (u, tops), (out, a) = lines, results
     R, C = M.shape
     own = _own_lanes(C)
     for i in range(start * rows, min(R, stop * rows)):

@@ -88,7 +88,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
+        needs = _leave(t, out, first, end, (bound, rules.last_width, not rules.bi), size, None, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -120,7 +120,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
+        needs = _leave(t, out, first, end, (bound, rules.last_width, not rules.bi), size, None, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -150,7 +150,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, (bound, rules.last_width), size, rules.tol, parts, False)
+        needs = _leave(t, out, first, end, (bound, rules.last_width, False), size, rules.tol, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -208,10 +208,11 @@ def _start(t, given, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _leave(t, out, first, end, goals, size, tol, parts, closer):
+def _leave(t, out, first, end, goals, size, tol, parts):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
-    `tol` is None, but for plain sweeps, of which only the sums count. With `closer` what is in doubt is marked.
+    `goals` are the residual that is CONVERGED, the width of the last step, and whether what is in doubt is marked.
+    `tol` is None, but for plain sweeps, of which only the sums count.
     """
     S = t.S
     unusual = S[line.SPELT, 0] != 0.0
@@ -232,7 +233,7 @@ def _leave(t, out, first, end, goals, size, tol, parts, closer):
     if tol is not None:
         scale_cells(t)
     measure(t, size)
-    bound, last_width = goals
+    bound, last_width, closer = goals
     if not closer and tol is None and some((load(S, line.LINE_ERROR) > bound) & (load(S, line.STATUS) == float(OK))):
         spell_out(t, size is not None)
         even_out(t, bound)

@@ -61,7 +61,7 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
             v[j] = col_sums[b * min(len(col_sums) - 1, 1), j]
         if not _plausible(M, positive, u, v, rows, cols, drop and bi):
             continue
-        codes[b] = classify(parts, positive, u, v, dead, row_block, col_block, rows, cols)
+        codes[b] = classify(parts, positive, u, v, dead, (row_block, col_block), (rows, cols))
         if codes[b] < 0:
             return -codes[b]
         if codes[b] == INFEASIBLE:

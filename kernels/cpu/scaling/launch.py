@@ -30,12 +30,12 @@ def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
         found = _scale_one(M, **options)
         if found is not None:
             return found
-    return _launch(M, row_sums, col_sums, start_row, start_col, write=True, **options)
+    return _launch(M, (row_sums, col_sums, start_row, start_col), write=True, **options)
 
 
 def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
     """Return what ``ipf`` does but the matrices."""
-    return _launch(M, row_sums, col_sums, start_row, start_col, write=False, **options)[1:]
+    return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
 class _Room(NamedTuple):
@@ -105,11 +105,11 @@ def _scale_one(
     return found
 
 
-def _launch(
-    M, row_sums, col_sums, start_row, start_col, *, write, solver="auto", num_threads=None, progress=None, **options
-):
+def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, **options):
+    """Scale to `lines`, the targets of rows and columns, from factors of rows and columns."""
     R, C = M.shape[-2:]
-    vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
+    row_sums, col_sums, start_row, start_col = lines
+    vectors = [a for a in lines if a is not None]
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))

@@ -31,11 +31,12 @@ class Cells(NamedTuple):
 
 
 @jit()
-def check(rows, columns, values, n, upper, first, flags, start, stop):
-    """Note of each chunk whether something is wrong or not in order; if not, where its rows begin.
+def check(cells, n, upper, first, flags, start, stop):
+    """Note of each chunk of cells (rows, columns, values) whether something is wrong or not in order.
 
-    Signs are collected, not conditions: so several cells are looked at together.
+    If not, note where its rows begin. Signs are collected, not conditions: so several cells are looked at together.
     """
+    rows, columns, values = cells
     above = np.int64(-1 if upper else 0)
     for chunk in range(start, stop):
         begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(rows))

@@ -62,8 +62,12 @@ def spread(p, w, own, windows, start, stop):
 
 
 @jit()
-def collect(p, own, windows, w, x, r, d, out, dots, start, stop):
-    """Add up what blocks have left: ``out = r * d + x * (A @ w)``, and of each chunk the product of that and `d`."""
+def collect(p, parts, vectors, out, dots, start, stop):
+    """Add up what blocks have left: ``out = r * d + x * (A @ w)``, and of each chunk the product of that and `d`.
+
+    `vectors` are w, x, r and d, `parts` what rows have of themselves, and the windows of the blocks.
+    """
+    (own, windows), (w, x, r, d) = parts, vectors
     acc = np.empty(CHUNK)
     for chunk in range(start, stop):
         begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(out))
@@ -82,8 +86,12 @@ def collect(p, own, windows, w, x, r, d, out, dots, start, stop):
 
 
 @jit()
-def advance(alpha, d, moved, r, step, left, z, dots, start, stop):
-    """Go `alpha` along a direction of conjugate gradients; note what is left, and how large it is."""
+def advance(alpha, direction, diagonal, step, residual, dots, start, stop):
+    """Advance the solution by `alpha` along the search direction; update the residual, and note its energy.
+
+    `direction` is the search direction with its product, `residual` the residual before and after preconditioning.
+    """
+    (d, moved), r, (left, z) = direction, diagonal, residual
     for chunk in range(start, stop):
         dot = 0.0
         for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
@@ -147,7 +155,7 @@ class SymmetricProducts:
         self.count += 1
         p = self.packed
         self._run(spread, (p, w, self._own, self._windows), len(p.low), self._seconds)
-        return self.dot(collect, p, self._own, self._windows, w, x, r, d, out)
+        return self.dot(collect, p, (self._own, self._windows), (w, x, r, d), out)
 
     def sums(self, x):
         """Return the sums of the rows of the scaled matrix."""
@@ -198,7 +206,8 @@ class SymmetricIterate:
 
     def move(self, length):
         """Move the solution along the search direction, update the residuals; return the energy."""
-        return self._passes.dot(advance, length, self._d, self._moved, self._r, self.solution, self._left, self._z)
+        direction, residual = (self._d, self._moved), (self._left, self._z)
+        return self._passes.dot(advance, length, direction, self._r, self.solution, residual)
 
     def turn(self, ratio):
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""

@@ -121,7 +121,7 @@ def _support_one(M, u, v, positive, parts, out, b):
     elif status == OK and _mark_empty_lines(positive, u, v, rows, cols):
         status = ZERO_LINE
     elif status == OK:
-        status = classify(parts, positive, u, v, dead, row_block, col_block, rows, cols)
+        status = classify(parts, positive, u, v, dead, (row_block, col_block), (rows, cols))
     sums[:] = 0.0
     for i in range(len(u)):
         sums[0] += u[i] if rows[i] else 0.0

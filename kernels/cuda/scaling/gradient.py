@@ -55,8 +55,7 @@ def _launch(R: int, C: int, n: int, arguments: dict[str, Any], cells: Any) -> No
     is_large = cols > DENSE
     crew, size = team.crew_of(cells, R, C, n) if is_large else 1, rows * (cols | 1)
     sizes = {"graph_at": cols * (cols | 1), "scaled_at": size, "cells_at": size}
-    first = team.CREW_NUMBERS if is_large else 0
-    lie = team.layout(cells.device, rows, cols, n, sizes, first=first, is_crew=crew > 1, is_large=is_large)
+    lie = team.layout(cells.device, rows, cols, n, sizes, is_crew=crew > 1, is_large=is_large)
     xp, slots = library(cells), lie.blocks * lie.teams
     _TEAM.launch(
         (str(lie.width), "true" if is_large else "false"), lie.blocks * crew, shared=lie.bytes,

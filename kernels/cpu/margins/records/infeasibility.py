@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu.margins.records.search import EXACT
-from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum, fix_zero_weights, multiply
+from cmfast.kernels.cpu.margins.records.sparse_rows import DualCertificate, bound_sum, fix_zero_weights, multiply
 from cmfast.kernels.shared.margins import CERTAIN, LINEAR
 from cmfast.kernels.status import INFEASIBLE, OK
 
@@ -90,10 +90,8 @@ def remove(s, d, z):
     y, z = _kept(s, d, z, s.asked & s.hard)
     _, size, by_bounds, by_total, top = _gap(s, y, z)
     lost = EXACT * size
-    found = fix_zero_weights(
-        s.p.rows, z, s.q, s.p.low, s.targets, s.of_one_sign, CERTAIN, max(by_bounds, 0.0) + lost,
-        max(by_total, 0.0) + lost, top,
-    )  # fmt: skip
+    certificate = DualCertificate(z, top, max(by_bounds, 0.0) + lost, max(by_total, 0.0) + lost)
+    found = fix_zero_weights(s.p.rows, s.q, s.p.low, s.targets, s.of_one_sign, CERTAIN, certificate)
     s.removed += found
     if found == 0 or s.open() == OK:
         return OK

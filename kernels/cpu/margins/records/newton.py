@@ -61,7 +61,7 @@ def search(p, q, targets):
         return RakedWeights(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
     goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
-    compute_weights(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
+    compute_weights(p.rule, (s.q > 0.0).astype(np.float64), (p.low, p.high), s.z, ratio, s.h, 0, len(q))
     if p.rule == LINEAR:
         ratio[np.abs(ratio) <= NOISE] = 0.0
     if s.held is not None:

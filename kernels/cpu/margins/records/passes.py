@@ -56,9 +56,9 @@ class DesignProducts:
             return
         self._run(lambda _, start, stop: sparse_rows.multiply(self.rows, y, z, start, stop))
 
-    def compute_weights(self, rule, q, low, high, z, x, h):
+    def compute_weights(self, rule, q, bounds, z, x, h):
         """Weigh records by their multipliers; `h` is how fast the weights change with these."""
-        self._run(lambda _, start, stop: sparse_rows.compute_weights(rule, q, low, high, z, x, h, start, stop))
+        self._run(lambda _, start, stop: sparse_rows.compute_weights(rule, q, bounds, z, x, h, start, stop))
         self.count += 1
 
     def multiply_transposed(

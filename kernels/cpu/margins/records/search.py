@@ -146,7 +146,7 @@ class Search:
 
     def _compute_weights(self, z):
         p = self.p
-        self.passes.compute_weights(p.rule, self.q, p.low, p.high, z, self.x, self.h)
+        self.passes.compute_weights(p.rule, self.q, (p.low, p.high), z, self.x, self.h)
         if self.held is not None:
             self.x[self.held], self.h[self.held] = self.held_at, 0.0
 

@@ -22,6 +22,15 @@ class Rows(NamedTuple):
     values: np.ndarray  # float64; a single one where all are the same
 
 
+class DualCertificate(NamedTuple):
+    """Dual values of records; weights times these fall short of their bound by `by_bounds`, and by `by_total`."""
+
+    z: np.ndarray
+    top: float  # the largest of them
+    by_bounds: float  # of the most that they can be with bounds
+    by_total: float  # with their total
+
+
 @jit()
 def multiply(rows, y, out, start, stop):
     """Compute out = A y for the records from `start` to before `stop`."""
@@ -140,8 +149,12 @@ def exponentials(z, out, start, stop):
 
 
 @jit()
-def compute_weights(rule, q, low, high, z, x, h, start, stop):
-    """Compute the weights x and their derivatives h in z, the dual function of the rule."""
+def compute_weights(rule, q, bounds, z, x, h, start, stop):
+    """Compute the weights x and their derivatives h in z, the dual function of the rule.
+
+    `bounds` are the least and the largest ratio of a weight to its design weight.
+    """
+    low, high = bounds
     each = min(len(low) - 1, 1)
     if rule in (RAKING, TRUNCATED):
         exponentials(z, h, start, stop)
@@ -204,12 +217,13 @@ def bound_sum(z, q, low, high):
 
 
 @jit()
-def fix_zero_weights(rows, z, q, low, targets, of_one_sign, certain, by_bounds, by_total, top):
-    """Set to zero the weights that the certificate `z` proves to be zero; return their number.
+def fix_zero_weights(rows, q, low, targets, of_one_sign, certain, certificate):
+    """Set to zero the weights that the certificate proves to be zero; return their number.
 
-    The weights times z fall short by `by_bounds` of the most that they can be with bounds, by `by_total` with their
-    total. What a record lacks of that is its own: its weight is at most that over how far its z is from theirs.
+    What a record lacks of what the weights fall short by is its own: its weight is at most that over how far its z is
+    from theirs.
     """
+    z, top, by_bounds, by_total = certificate
     each, every, found = min(len(low) - 1, 1), min(len(rows.values) - 1, 1), 0
     for c in range(len(q)):
         with_total, with_bounds = top - z[c], -z[c]

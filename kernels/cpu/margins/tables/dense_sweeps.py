@@ -44,34 +44,24 @@ class Sweeps:
         self.is_whole = bool((smoothing or cells.all()) and (targets != 0.0).all())
         self.factors = self._of_numbers(targets != 0.0, 1.0)
         self.sums, self.found = np.empty(len(plan.lines) + WIDTH), np.empty(len(targets))
-        self.last = self._last(cells)
+        self._given = self._table(cells)
         self.number, self.passes, self.residual, self.change = 0, 0, np.inf, np.inf
 
     def _of_numbers(self, of_lines, none):
         """Return what passes read: a number for each place along a row, and then those of no margin."""
         return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
 
-    def _last(self, cells):
-        """Return the last rows of cells, with room behind them: passes read whole vectors."""
-        found = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
-        found.setflags(write=cells.flags.writeable)  # of one type with them
-        return found
+    def _table(self, cells):
+        """Return cells as passes take them: they read whole vectors, so the last rows are kept with room behind."""
+        last = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
+        last.setflags(write=cells.flags.writeable)  # of one type with them
+        return passes.DenseTable(self.plan, cells, last, self.smoothing, self.used)
 
     def sweep(self):
         """Scale every margin once."""
         pool.checkpoint()
-        self.residual, self.change = passes.sweep(
-            self.plan,
-            self.cells,
-            self.last,
-            self.smoothing,
-            self.used,
-            self.targets,
-            self.totals,
-            self.factors,
-            self.sums,
-            self.found,
-        )
+        of_lines = self.targets, self.totals, self.factors, self.sums, self.found
+        self.residual, self.change = passes.sweep(self._given, *of_lines)
         self.number, self.passes = self.number + 1, self.passes + len(self.used)
 
     def sweep_on(self, tol, most_change):
@@ -105,7 +95,7 @@ class Sweeps:
 
     def _written(self, factors, table):
         self.passes += 1
-        return passes.write(self.plan, self.cells, self.smoothing, self.used, factors, table, self.sums)
+        return passes.write(self._given, factors, table, self.sums)
 
     def missed(self, achieved):
         """Return how far the worst margin is off."""
@@ -116,12 +106,10 @@ class Sweeps:
     def echo(self, table):
         """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
         changes = self._of_numbers(self.asked * passes.changes_at_random(len(self.asked)), 0.0)
-        total, before, last = 0.0, 0.0, self._last(table)
+        total, before, scaled = 0.0, 0.0, self._table(table)
         for _ in range(MOST_ECHOES + 1):
             pool.checkpoint()
-            size = passes.fade(
-                self.plan, table, last, self.used, self.targets, changes, FADED * before, self.sums, self.found
-            )
+            size = passes.fade(scaled, self.targets, changes, FADED * before, self.sums, self.found)
             self.passes += len(self.used) if size > FADED * before else 1
             before = before or size
             if before == 0.0:  # nothing is known
@@ -138,11 +126,9 @@ class Sweeps:
         Of what is left when changes have died out, to positive ones it is nothing. Is it so to all, then lines that
         these cells leave free are those that are free without any zero: the same factors have the least squares.
         """
-        ones = np.ones(len(self.cells))
         self.passes += 1
-        return passes.fade(
-            self.plan, ones, self._last(ones), self.used, self.targets, changes, np.inf, self.sums, self.found
-        )
+        ones = self._table(np.ones(len(self.cells)))
+        return passes.fade(ones, self.targets, changes, np.inf, self.sums, self.found)
 
     def logarithms(self, table):
         """Return those of the factors of all lines, the shortest that scale the cells in the same way."""
@@ -172,9 +158,7 @@ class Sweeps:
             passes.add_changes_of_all(self.layout, len(table), y, self.found)
         else:
             pool.checkpoint()
-            passes.add_changes(
-                self.plan, table, self._last(table), self.used, self._of_numbers(y, 0.0), self.sums, self.found
-            )
+            passes.add_changes(self._table(table), self._of_numbers(y, 0.0), self.sums, self.found)
         return np.where(self.asked, self.found, 0.0)
 
     def are_plain(self):

@@ -35,20 +35,13 @@ CERTAIN_ENOUGH = 1e-8  # error of a cell from which on a table is scaled with al
 
 
 @jit()
-def scale_lanes(cells, cells_step, wanted, wanted_step, rules, out, p, start, stop):
+def scale_lanes(given, rules, out, p, start, stop):
     """Scale the usual ones of the tables from `start` to before `stop`; the status of all others is LEFT."""
     S = new_lines(p.size)
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        take(
-            p,
-            S,
-            cells,
-            offset_lanes(first, last, cells_step),
-            wanted,
-            offset_lanes(first, last, wanted_step),
-            rules.smoothing,
-        )
+        cells, wanted = offset_lanes(first, last, given.cells_step), offset_lanes(first, last, given.wanted_step)
+        take(p, S, given.cells, cells, given.wanted, wanted, rules.smoothing)
         for k in range(p.factors, p.factors + p.n_lines):
             store(S, k, splat(1.0))
         if some(load(S, plan.GOOD) != 0.0):
