@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.margins import FLOOR, MOST_PASSES
+from cmfast.kernels.shared.margins import LEAST_MARGIN_RESIDUAL, MOST_MARGIN_PASSES
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 
 Axes = tuple[tuple[int, ...], ...]
@@ -115,7 +115,7 @@ def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout
 def least_residual(layout: Layout, tol: float, n_cells: int) -> float:
     """Return what residual is small enough: that of rounding, where less is asked for."""
     longest = n_cells / max(1, min(np.diff(layout.offsets), default=1))
-    return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
+    return max(tol, LEAST_MARGIN_RESIDUAL * max(1.0, longest / FLOOR_LINES))
 
 
 def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[Any], xp: Any = np) -> Any:
@@ -182,7 +182,7 @@ def table_rules(
         slack,
         least_residual(layout, tol, n_cells),
         last_width(tol),
-        MOST_PASSES if max_iter is None else max_iter,
+        MOST_MARGIN_PASSES if max_iter is None else max_iter,
         hard[0] if hard else -1,
     )
 

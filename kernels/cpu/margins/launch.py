@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins.tables.conjugate_gradients import is_large, steps_by_products
-from cmfast.kernels.cpu.margins.tables.dense_sweeps import DENSE, swept
+from cmfast.kernels.cpu.margins.tables.dense_sweeps import LEAST_SWEPT_CELLS, swept
 from cmfast.kernels.cpu.margins.tables.dense_traversal import planned
 from cmfast.kernels.cpu.margins.tables.lanes import LEFT, scale_lanes
 from cmfast.kernels.cpu.margins.tables.lanes_plan import plan
@@ -28,10 +28,11 @@ from cmfast.kernels.cpu.margins.tables.workspace import (
     UNKNOWNS,
     new_table,
 )
-from cmfast.kernels.cpu.solver.cholesky import SMALL, factorize_upper, substitute_upper
+from cmfast.kernels.cpu.solver.cholesky import MOST_SMALL_UNKNOWNS, factorize_upper, substitute_upper
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import MOST_ERROR, PROBES
+from cmfast.kernels.shared.margins import CELL_PROBES
 from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
@@ -51,7 +52,7 @@ class _Out(NamedTuple):
 def ipf_nd(M, *targets, axes, ndim, **options):
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
-    sweeps = math.prod(shape) >= DENSE and options.get("importance") is None
+    sweeps = math.prod(shape) >= LEAST_SWEPT_CELLS and options.get("importance") is None
     layout = (_layout.lines_of if sweeps else _layout.dense)(shape, axes)
     run = _solved
     if options.get("importance") is None:
@@ -114,7 +115,7 @@ def _solved(given, n, layout, rules, *, num_threads, progress, lanes=None):
         lanes = None  # which would take seconds to compile, for nothing
 
     def scale(which):
-        if others <= SMALL:
+        if others <= MOST_SMALL_UNKNOWNS:
             _scale_small(*problem, which)
             return
         for k in which:
@@ -131,7 +132,7 @@ def _solved(given, n, layout, rules, *, num_threads, progress, lanes=None):
             scale(left)
 
     options = {"num_threads": num_threads, "progress": progress}
-    if lanes is None and others > SMALL:
+    if lanes is None and others > MOST_SMALL_UNKNOWNS:
         pool.run_pieces(lambda _, *part: scale_range(*part), [(k, k + 1) for k in range(n)], seconds=1.0, **options)
         return out
     unknowns = others if lanes is None else len(lanes.kept) / 2
@@ -162,7 +163,7 @@ def _scale_small(given, layout, rules, out, which):
         if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
             form(t)
             factorize_upper(t.curvature, n)
-            for number in range(PROBES):
+            for number in range(CELL_PROBES):
                 disturb(t, number)
                 substitute_upper(t.curvature, n, t.step)
                 disturbed(t)
@@ -180,7 +181,7 @@ def end(t, layout, targets, rules, status, out, k):
     if status == OK:
         if residual > rules.tol:
             status = MAX_ITER
-        elif not t.state[PROBED] <= MOST_ERROR:
+        elif not t.state[PROBED] <= MOST_CELL_ERROR:
             status = UNDETERMINED
         elif t.counts[REMOVED] > 0:
             status = LIMIT_ONLY
@@ -233,7 +234,7 @@ def _scale_large(given, layout, rules, out, k):
         if status == MAX_ITER:
             equations = laid_out(t)
             _find_root(t, equations)
-        for number in range(PROBES):
+        for number in range(CELL_PROBES):
             disturb(t, number)
             solved(t, equations)
             disturbed(t)

@@ -13,8 +13,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
 from cmfast.kernels.cpu.scaling import _gradient_parts, _gradient_passes
 from cmfast.kernels.cpu.scaling._large_elimination import (
+    CACHED_ROWS,
     PANEL,
-    ROWS,
     Graph,
     _panel,
     _substitute,
@@ -23,13 +23,12 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
 )
 from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
-from cmfast.kernels.shared.scaling import DENSE
+from cmfast.kernels.shared.scaling import LEAST_GRADIENT_RESIDUAL, MOST_ELIMINATED_COLUMNS
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
 BALANCED = 0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
 PROBE = 1e-5  # residual that is small enough to have met every eigenvalue
-WELL_POSED = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+LEAST_EIGENVALUE = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
 
 
 class ScaledCells(NamedTuple):
@@ -75,8 +74,8 @@ def _couple(graph, of_cells, R, C):
     _weights(graph, R, C)
     S, flat, per, F = graph.S, graph.flat, graph.per, graph.F
     width, weighted = per * WIDTH, of_cells.reshape(-1)
-    for i0 in range(0, R, ROWS):
-        i1 = min(i0 + ROWS, R)
+    for i0 in range(0, R, CACHED_ROWS):
+        i1 = min(i0 + CACHED_ROWS, R)
         for j in range(0, (C + 3) // 4 * 4, 4):
             for k in range((j + 3) // WIDTH + 1):
                 a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -161,7 +160,7 @@ def _differentiate_one(scaled, sent, flip, out, tol, num_threads):
 
     `sent` are the sources in rows and columns.
     """
-    found = _iterate(scaled, sent, out, tol, num_threads) if scaled.M.shape[1] > DENSE else None
+    found = _iterate(scaled, sent, out, tol, num_threads) if scaled.M.shape[1] > MOST_ELIMINATED_COLUMNS else None
     if found is None:
         M, G = (np.ascontiguousarray(a, np.float64) for a in scaled[:2])
         scaled = ScaledCells(M, G, *scaled[2:])
@@ -233,7 +232,7 @@ def _iterate(scaled, sent, out, tol, num_threads):
     if s.any():
         r -= rows.times(s / u * x) * y
     given, certain = (rows, x, y, (u, tops), v, v - squares), least.sum()
-    if certain < WELL_POSED:  # what is sent may say little of a slow part, of anything at random it is some
+    if certain < LEAST_EIGENVALUE:  # what is sent may say little of a slow part, of anything at random it is some
         probe = _columns(*given, np.random.default_rng(0).normal(size=C) * (v - squares), PROBE)
         if probe is None:
             return None
@@ -257,7 +256,7 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
     C, (u, _) = len(y), lines
     quick, factors = (scale > BALANCED * v).all(), x * x / u
     r = r - r.mean()
-    goal = max(SMALLEST, smallest) * abs(r).sum()
+    goal = max(LEAST_GRADIENT_RESIDUAL, smallest) * abs(r).sum()
 
     def multiply(p):
         if quick:
@@ -270,7 +269,7 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
     gradients = ConjugateGradients(iterate, iterate.energy)
     for _ in range(C // 3):
         if abs(iterate.residual).sum() <= goal:  # sums that cancel cost digits where the least eigenvalue is small
-            return iterate.solution if gradients.least_eigenvalue() > WELL_POSED else None
+            return iterate.solution if gradients.least_eigenvalue() > LEAST_EIGENVALUE else None
         if not gradients.advance():
             return None
     return None

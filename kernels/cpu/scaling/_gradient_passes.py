@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, splat, store_row, total, where
 
-ROWS = 4  # that are multiplied together
+MULTIPLIED_ROWS = 4  # that are multiplied together
 HALF = 0.5  # of a row, from which on its largest cell is what the others are compared with
 
 
@@ -92,7 +92,7 @@ def sources(matrix, factors, G, lines, sums, more, start, stop):
 @jit(inner=True, borrows=True, inline=True)
 def _places(i, end):
     """Return four rows from `i` on, the last one again where there are fewer, and how many there are."""
-    return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(ROWS, end - i)
+    return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(MULTIPLIED_ROWS, end - i)
 
 
 @jit()
@@ -106,7 +106,7 @@ def share_out(matrix, w, factors, sums, start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         end = min(R, (block + 1) * rows)
-        for i in range(block * rows, end, ROWS):
+        for i in range(block * rows, end, MULTIPLIED_ROWS):
             (i0, i1, i2, i3), n = _places(i, end)
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             for j in range(0, C, WIDTH):
@@ -137,7 +137,7 @@ def spread(matrix, x, y, z, lines, sums, start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         end = min(R, (block + 1) * rows)
-        for i in range(block * rows, end, ROWS):
+        for i in range(block * rows, end, MULTIPLIED_ROWS):
             (i0, i1, i2, i3), n = _places(i, end)
             p, q, r, s = splat(z[tops[i0]]), splat(z[tops[i1]]), splat(z[tops[i2]]), splat(z[tops[i3]])
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)

@@ -11,7 +11,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._refine import Laplacian, bound_errors, factorize, solve
 from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
-    MOST_MOVED,
+    MOST_CELL_ERROR,
     MOST_STALLS,
     MOST_SWEEPS,
     REFINED,
@@ -49,7 +49,7 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
         status = RANGE
     elif status == OK and not (residual <= limits[2] and worst <= line_bound(limits[2])):
         status = MAX_ITER
-    elif status == OK and newton and not moved <= MOST_MOVED:
+    elif status == OK and newton and not moved <= MOST_CELL_ERROR:
         status = UNDETERMINED
     if flip:
         first, second, x, y, P = second, first, y, x, P.T

@@ -20,7 +20,7 @@ from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
     LINE_ROUNDING,
     LOST_LINE,
-    MOST_MOVED,
+    MOST_CELL_ERROR,
     MOST_STALLS,
     NEWTON_STEPS,
     NORMAL,
@@ -30,7 +30,7 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 MANY_ROWS = 16  # to a column: from here on an upper bound of errors, of which the exact ones take seconds
-MOMENT = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
+OPERATIONS_PER_CHECK = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
 
 line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
@@ -79,7 +79,7 @@ def refine(p):
     factors = p.out_row, p.out_col
     numbers = p.residual, p.n_iter, p.status, p.line_error
     limits = target, bound, p.max_iter
-    step = max(1, MOMENT // (p.R * p.C * min(p.R, p.C)))
+    step = max(1, OPERATIONS_PER_CHECK // (p.R * p.C * min(p.R, p.C)))
     for first in range(0, len(places), step):
         pool.checkpoint()
         some = places[first : first + step]
@@ -143,7 +143,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             stalls += has_stalled(width, before)
             if not width < np.inf or there or stalls > MOST_STALLS or steps >= most:
                 break
-            if steps == 0 and fits and width <= 0.1 * MOST_MOVED:
+            if steps == 0 and fits and width <= 0.1 * MOST_CELL_ERROR:
                 break  # it is right as it is
             length = damped_step(width)
             for j in range(Cs):
@@ -177,12 +177,12 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
                 out[b] = np.nan
         elif fits:
             moved = width
-            if not width > MOST_MOVED:
+            if not width > MOST_CELL_ERROR:
                 if not paired and Rs >= MANY_ROWS * Cs:
                     moved = bound_errors_of_many_rows(P, u, v, Rs, Cs, graph, spare)
                 else:
                     moved = bound_errors(P, u, v, Rs, Cs, paired, graph, spare)
-            status[b] = OK if moved <= MOST_MOVED else UNDETERMINED
+            status[b] = OK if moved <= MOST_CELL_ERROR else UNDETERMINED
         else:
             status[b] = MAX_ITER
 

@@ -41,7 +41,7 @@ from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
 from cmfast.kernels.status import MAX_ITER, OK
 
-EVEN = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
+EVENED_PART = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
 
 # A problem in three, so that each stage is handed only what it needs: the compiler writes out every field at each call.
 GIVEN, RULES, OUT = (Problem._fields.index(name) for name in ("cells", "amount", "out"))
@@ -74,7 +74,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
+    limits = (target, still, rules.last_width, rules.max_iter, EVENED_PART if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
@@ -106,7 +106,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
+    limits = (target, still, rules.last_width, rules.max_iter, EVENED_PART if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))

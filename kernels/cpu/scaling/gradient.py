@@ -35,8 +35,8 @@ from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_parts
 from cmfast.kernels.shared.scaling import NORMAL, is_large
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-SECONDS_PER_CELL = 5e-9
-CHUNK = 1 << 15  # cells of some matrices, which stay in the cache
+SECONDS_PER_SCALING_GRADIENT_CELL = 5e-9
+GRADIENT_CHUNK_CELLS = 1 << 15  # cells of some matrices, which stay in the cache
 
 
 class GradientTile(NamedTuple):
@@ -339,8 +339,8 @@ def scaling_gradient(
     solve = partial(_gradient_large.differentiate, tol=tol, num_threads=num_threads) if large else _by_tiles
     narrow = large and kind is np.float32  # converting a matrix would take as long as some passes over it
 
-    each = R * C * SECONDS_PER_CELL * (1 + min(R, C) / 8)
-    at_once = WIDTH * max(1, CHUNK // max(1, R * C * WIDTH))
+    each = R * C * SECONDS_PER_SCALING_GRADIENT_CELL * (1 + min(R, C) / 8)
+    at_once = WIDTH * max(1, GRADIENT_CHUNK_CELLS // max(1, R * C * WIDTH))
 
     def work(_, start, stop):
         for first in range(start, stop, at_once):

@@ -6,9 +6,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.scaling import FLOW_SLACK
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, OK
-
-SLACK = 1e-12  # part of the total that is nothing
 
 
 class SparseSupport(NamedTuple):
@@ -136,7 +135,7 @@ def classify_sparse_cells(first, column, u, v):
     row = np.repeat(np.arange(R), np.diff(first))
     back = np.argsort(column, kind="stable")
     back_first = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=C))]).astype(np.int64)
-    flow, unmet, room, slack = np.zeros(number), u.copy(), v.copy(), SLACK * float(u.sum())
+    flow, unmet, room, slack = np.zeros(number), u.copy(), v.copy(), FLOW_SLACK * float(u.sum())
     level, queue, arc, path = (np.empty(R + C + 1, np.int64) for _ in range(4))
     given = BipartiteGraph(first, column, row, back_first, back), Flow(flow, unmet, room, slack)
     _begin(*given)

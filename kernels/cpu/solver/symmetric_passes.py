@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.solver.graph_structure import colours, find_triangles
 
-CHUNK = 4096  # bins of a piece of a vector
+BINS_PER_CHUNK = 4096  # bins of a piece of a vector
 CONVERTED = 64  # values at a time, a multiple of four
 SECONDS_PER_PIXEL = 2e-9
 SECONDS_PER_BIN = 1e-8
@@ -68,9 +68,9 @@ def collect(p, parts, vectors, out, dots, start, stop):
     `vectors` are w, x, r and d, `parts` what rows have of themselves, and the windows of the blocks.
     """
     (own, windows), (w, x, r, d) = parts, vectors
-    acc = np.empty(CHUNK)
+    acc = np.empty(BINS_PER_CHUNK)
     for chunk in range(start, stop):
-        begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(out))
+        begin, end = chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(out))
         for i in range(begin, end):
             acc[i - begin] = p.diagonal[i] * w[i]
         for i in range(begin, min(end, len(own))):
@@ -94,7 +94,7 @@ def advance(alpha, direction, diagonal, step, residual, dots, start, stop):
     (d, moved), r, (left, z) = direction, diagonal, residual
     for chunk in range(start, stop):
         dot = 0.0
-        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
+        for i in range(chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(d))):
             step[i] += alpha * d[i]
             left[i] -= alpha * moved[i]
             z[i] = left[i] / r[i]
@@ -106,7 +106,7 @@ def advance(alpha, direction, diagonal, step, residual, dots, start, stop):
 def turn(beta, z, x, d, w, start, stop):
     """Take the next direction, and weigh it."""
     for chunk in range(start, stop):
-        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
+        for i in range(chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(d))):
             d[i] = z[i] + beta * d[i]
             w[i] = x[i] * d[i]
 
@@ -130,7 +130,7 @@ class SymmetricProducts:
 
     def __init__(self, packed, num_threads):
         self.packed, self.n, self.num_threads = packed, len(packed.diagonal), num_threads
-        blocks, self.chunks = len(packed.low), -(-self.n // CHUNK)
+        blocks, self.chunks = len(packed.low), -(-self.n // BINS_PER_CHUNK)
         self._own = np.zeros(len(packed.first) - 1)
         self._windows = np.empty((blocks, int((packed.high - packed.low).max(initial=0))))
         self._dots, self._zeros = np.empty(self.chunks), np.zeros(self.n)

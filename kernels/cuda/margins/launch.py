@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, Kernel, library, most_shared, processors
+from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, WARP, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared import margins as table_rules
 from cmfast.kernels.shared import margins_layout
 from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins, TableRules
 
-WARP = 32
-NARROW = 2048  # numbers of a table that a warp keeps; a block of several warps has room for three such tables
+# Numbers of a table that a warp keeps; a block of several warps has room for three such tables.
+MOST_WARP_NUMBERS = 2048
 PER_PROCESSOR = 4  # blocks that share one, where their tables lie in other memory
 PROGRESS_TABLES = 10_000  # between two calls of `progress`
 _OF_TABLES = (
-    "ROUNDS", "EVEN", "NUDGE", "PROOFS_FROM", "CERTAIN", "BELOW", "MOST_ECHOES", "FADED", "PROBES",
-    "CELLS_TOL", "UNIT", "MOST_ERROR", "MOST_ROUNDS", "EXACT",
+    "RECONCILE_ROUNDS", "MOST_ROUNDED_GAP", "NUDGE", "PROOFS_FROM", "LEAST_PROOF_GAP", "BELOW", "MOST_ECHOES", "FADED",
+    "CELL_PROBES", "CELLS_TOL", "MOST_ROUNDS", "MOST_LOGARITHM_RESIDUAL",
 )  # fmt: skip
 DEFINES = {name: getattr(table_rules, name) for name in _OF_TABLES}
 _TABLES = Kernel("margins/launch", "cmfast_ipf_nd_tables", (("32",), ("256",)), 128)
@@ -144,7 +144,7 @@ def _solve(
     named = dict(zip(_RESULTS, out, strict=True))
     numbers = there._asdict()
     size = numbers["size"]
-    width = WARP if size <= NARROW else THREADS
+    width = WARP if size <= MOST_WARP_NUMBERS else THREADS
     teams = min(THREADS // WARP, SHARED // (8 * size)) if width == WARP else 1
     own = batches.team_scratch(str(width))
     is_near = own + 8 * teams * size <= (SHARED if width == WARP else most_shared(cells.device))

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared, processors
+from cmfast.kernels.cuda._core.module import SHARED, THREADS, WARP, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.cuda.zeros import support
 from cmfast.kernels.shared.scaling import RESCUE, Problem
 
-WARP = 32
 MOST_WARPS = 6  # of a block, where each is a team: the source promises it to the compiler
 LARGE_SCRATCH_BYTES = 1 << 30  # as batches.MOST_SCRATCH_BYTES, for large matrices
 TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty

@@ -11,7 +11,7 @@ from cmfast.kernels.cpu._core.vector_functions import exp
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 
 MOST_EXPONENT = 700.0  # beyond it float64 overflows
-FAR = 0.1  # from the z of the records that stay, for one that is to go
+LEAST_DUAL_GAP = 0.1  # from the z of the records that stay, for one that is to go
 
 
 class Rows(NamedTuple):
@@ -227,7 +227,7 @@ def fix_zero_weights(rows, q, low, targets, of_one_sign, certain, certificate):
     each, every, found = min(len(low) - 1, 1), min(len(rows.values) - 1, 1), 0
     for c in range(len(q)):
         with_total, with_bounds = top - z[c], -z[c]
-        if not q[c] > 0.0 or low[c * each] > 0.0 or (with_total <= FAR and with_bounds <= FAR):
+        if not q[c] > 0.0 or low[c * each] > 0.0 or (with_total <= LEAST_DUAL_GAP and with_bounds <= LEAST_DUAL_GAP):
             continue
         small = np.inf
         for j in range(rows.first[c], rows.first[c + 1]):
@@ -237,8 +237,8 @@ def fix_zero_weights(rows, q, low, targets, of_one_sign, certain, certificate):
                 if by_total > small * with_total and by_bounds > small * with_bounds:
                     break
         small = certain * q[c] if small == np.inf else small
-        if (with_total > FAR and by_total <= small * with_total) or (
-            with_bounds > FAR and by_bounds <= small * with_bounds
+        if (with_total > LEAST_DUAL_GAP and by_total <= small * with_total) or (
+            with_bounds > LEAST_DUAL_GAP and by_bounds <= small * with_bounds
         ):
             q[c] = 0.0
             found += 1

@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.margins import RAKING
 from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
 
-MOST_NUMBERS = 1 << 20  # of records, which caches hold
+MOST_CACHED_ENTRIES = 1 << 20  # of records, which caches hold
 
 
 class SweepLimits(NamedTuple):
@@ -29,7 +29,7 @@ def swept(s):
     margins = len(p.lines)
     if p.rule != RAKING or layout is None or not s.all_hard or not s.asked.any() or p.max_iter < margins:
         return False
-    patience = PATIENT_SWEEPS if p.lines.size <= MOST_NUMBERS else 0
+    patience = PATIENT_SWEEPS if p.lines.size <= MOST_CACHED_ENTRIES else 0
     most, multipliers = p.max_iter // margins, np.where(s.asked, s.multipliers, 0.0)
     limits = SweepLimits(p.tol, patience, most)
     number, residual = sweep(p.lines, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, limits)

@@ -11,20 +11,18 @@ from cmfast.kernels.cpu.margins.tables import dense_passes as passes
 from cmfast.kernels.cpu.margins.tables.results import gauge
 from cmfast.kernels.shared.margins import (
     CELLS_TOL,
-    EXACT,
     FADED,
     MOST_ECHOES,
-    MOST_ERROR,
+    MOST_LOGARITHM_RESIDUAL,
+    MOST_PRODUCT,
     MOST_ROUNDS,
-    SPAN,
-    UNIT,
 )
-from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, PATIENT_SWEEPS, PLAIN_SWEEPS, UNIT_ROUNDOFF
 from cmfast.kernels.status import INVALID, OK, RANGE, UNDETERMINED
 
-DENSE = 4096  # cells from which on sweeps of a table are worth their calls
+LEAST_SWEPT_CELLS = 4096  # cells from which on sweeps of a table are worth their calls
 FILLED = 0.5  # part of the cells that is positive in a dense table
-ROUNDS = 3  # of sweeps, each until it is measured what is left
+SWEEP_ROUNDS = 3  # of sweeps, each until it is measured what is left
 
 
 class Sweeps:
@@ -137,7 +135,7 @@ class Sweeps:
         logs[self.plan.lines] = np.log(np.where(factors > 0.0, factors, 1.0))
         found, r = np.zeros(len(logs)), self._twice(logs, table)
         p, left = r, (r * r).sum()  # not BLAS, whose sums depend on its threads
-        goal = EXACT * EXACT * left
+        goal = MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left
         for _ in range(MOST_ROUNDS):
             if left <= goal:
                 break
@@ -171,7 +169,7 @@ class Sweeps:
             own = self.factors[self.plan.starts[b] : self.plan.starts[b + 1]]
             low *= min(1.0, np.min(own, where=own > 0.0, initial=1.0))
             high *= max(1.0, own.max())
-        return low > 1.0 / SPAN and high < SPAN
+        return low > 1.0 / MOST_PRODUCT and high < MOST_PRODUCT
 
 
 def _left(now, here, before, goal):
@@ -213,12 +211,12 @@ def _settled(table, rules, out, k):
     margins = len(table.used)
     if margins == 0 or not table.totals.all():
         return False
-    enough = min(CELLS_TOL * rules.tol, MOST_ERROR)
+    enough = min(CELLS_TOL * rules.tol, MOST_CELL_ERROR)
     left, most_change = None, enough
     if margins == 1:
         table.sweep()
         left, most_change = 0.0, np.inf
-    for _ in range(ROUNDS):
+    for _ in range(SWEEP_ROUNDS):
         if margins > 1 and not table.sweep_on(rules.tol, most_change):
             return False
         achieved, is_whole = table.write(out.table[k])
@@ -237,7 +235,7 @@ def _settled(table, rules, out, k):
     factors = np.where(table.targets != 0.0, np.exp(logs), 0.0)
     if not table.are_plain() or not (np.isfinite(factors) & ((factors > 0.0) | (table.targets == 0.0))).all():
         return False
-    error = left * max(table.change, UNIT)
+    error = left * max(table.change, UNIT_ROUNDOFF)
     out.factors[k], out.achieved[k], out.residual[k], out.error[k] = factors, achieved, residual, error
-    out.status[k] = OK if error <= MOST_ERROR else UNDETERMINED
+    out.status[k] = OK if error <= MOST_CELL_ERROR else UNDETERMINED
     return True

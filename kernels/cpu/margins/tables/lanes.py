@@ -25,7 +25,7 @@ from cmfast.kernels.cpu._core.vector_functions import exp, log, offset_lanes
 from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
 from cmfast.kernels.cpu.margins.tables.lanes_newton import newton, probe
 from cmfast.kernels.cpu.margins.tables.lanes_setup import close, exchange, sweep, take
-from cmfast.kernels.shared.margins import SPAN
+from cmfast.kernels.shared.margins import MOST_PRODUCT
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK
 
@@ -125,7 +125,7 @@ def _are_plain(p, S):
             factor = load(S, k)
             least, most = where(factor < least, factor, least), where(factor > most, factor, most)
         low, high = low * least, high * most
-    return (low > 1.0 / SPAN) & (high < SPAN)
+    return (low > 1.0 / MOST_PRODUCT) & (high < MOST_PRODUCT)
 
 
 @jit(inner=True, borrows=True)
