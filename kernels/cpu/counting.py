@@ -60,7 +60,7 @@ def _tally(y_true, y_pred, weight, groups, classes, ignored, out, outside):
         outside[row] = number
 
 
-class _Samples:
+class _LabelSamples:
     """The label arrays as rows of samples, with what each row counts into."""
 
     def __init__(self, y_true, y_pred, weight, groups, ignored, num_threads):
@@ -198,7 +198,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         found = _of_few(y_true, y_pred, n_classes) if few else None
         if found is not None:
             return found, FINE, None
-    samples = _Samples(y_true, y_pred, weight, groups, ignored, num_threads)
+    samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
     if weight is not None and weight.dtype.kind != "f" and not samples.fit():
         options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
         low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split(weight))
@@ -223,7 +223,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         table = _selected(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
             y_true, y_pred, n_classes = _numbered(y_true, y_pred, labels, ignored)
-            samples = _Samples(y_true, y_pred, weight, groups, None, num_threads)
+            samples = _LabelSamples(y_true, y_pred, weight, groups, None, num_threads)
             table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
     return (*_finish(table, samples.batch, groups is not None, weight), None)
 

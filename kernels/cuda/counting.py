@@ -37,7 +37,7 @@ def parts_of(rows: int, n: int) -> int:
     return -(-n // least)
 
 
-class _Samples:
+class _LabelSamples:
     """The label arrays as rows of samples, and how blocks share them."""
 
     def __init__(self, y_true: Any, y_pred: Any, weight: Any, groups: Any, ignored: int | None = None) -> None:
@@ -156,7 +156,7 @@ class _Samples:
 
 def count_pairs(y_true: Any, y_pred: Any, n_classes: int, *, out: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
     """Return the tables of counts ``(..., C, C)``, and how many pairs lie outside, as an array of one number."""
-    samples = _Samples(y_true, y_pred, None, None)
+    samples = _LabelSamples(y_true, y_pred, None, None)
     shape, given = (samples.rows, 1, n_classes, n_classes), None
     if out is not None:
         workspace.results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
@@ -194,10 +194,10 @@ def confusion_matrix(
             return None, None, find_outside(n_groups, groups=groups)
     if n_classes is None:
         codes_true, codes_pred, size = _numbered(y_true, y_pred, labels, ignored)
-        samples = _Samples(codes_true, codes_pred, weight, groups)
+        samples = _LabelSamples(codes_true, codes_pred, weight, groups)
         table, status, _ = samples.tables(size, n_tables)  # pairs without a number are to be left out
     else:
-        samples = _Samples(y_true, y_pred, weight, groups, ignored)
+        samples = _LabelSamples(y_true, y_pred, weight, groups, ignored)
         table, status, outside = samples.tables(n_classes, n_tables)
         if outside:
             return None, None, find_outside(n_classes, ignored, y_true=y_true, y_pred=y_pred)

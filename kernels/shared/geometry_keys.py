@@ -18,7 +18,7 @@ NAMED_POSITIONS = 3  # that a message names
 DROPPED = np.iinfo(np.int64).max  # the key of a point without a cell: sorts behind every other
 
 
-class Layout(NamedTuple):
+class KeyLayout(NamedTuple):
     """How the key of a cell encodes its index row.
 
     `low` and `extent` are the smallest index and the number of indices per axis, over all points that have a cell
@@ -31,7 +31,7 @@ class Layout(NamedTuple):
     table: Any
 
     @classmethod
-    def of(cls, ranges: Ranges, table: Any) -> "Layout":
+    def of(cls, ranges: Ranges, table: Any) -> "KeyLayout":
         """Return the layout of ``(low, extent)`` and a table."""
         return cls(*ranges, table)
 
@@ -81,7 +81,7 @@ class Binned(NamedTuple):
     Attributes
     ----------
     low, extent : tuple of int
-        As in :class:`Layout`.
+        As in :class:`KeyLayout`.
     n_classes : int
         Number of classes; in a histogram, of groups.
     n_dropped : int
@@ -97,7 +97,7 @@ class Binned(NamedTuple):
     first_dropped: tuple[int, ...]
 
 
-class Counted(NamedTuple):
+class CountedCells(NamedTuple):
     """Points counted per cell, label and prediction; where some labels are `outside`, there is nothing else.
 
     Attributes
@@ -105,7 +105,7 @@ class Counted(NamedTuple):
     keys, counts : array of int64
         Sorted keys, each once, and how many points have it.
     table : array or None
-        As in :class:`Layout`.
+        As in :class:`KeyLayout`.
     binned : Binned
         What else is known of the points.
     outside : Outside or None
@@ -141,7 +141,7 @@ def require(n_cells: int, bits: int) -> None:
         raise OverflowError(msg)
 
 
-def table_type(layout: Layout) -> Any:
+def table_type(layout: KeyLayout) -> Any:
     """Return the narrowest type of integers that holds the indices; it follows from the ranges alone."""
     low, high = min(layout.low), max(a + n for a, n in zip(layout.low, layout.extent, strict=True))
     return next(
@@ -160,11 +160,11 @@ def union(one: Ranges, other: Ranges) -> Ranges:
     return low, tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
 
 
-def joined(one: Layout, other: Layout, bits: int) -> Layout:
+def joined(one: KeyLayout, other: KeyLayout, bits: int) -> KeyLayout:
     """Return the layout of two sets of cells together, its `table` empty if cells must be ranked."""
     if not any(one.extent):
         return other
     if not any(other.extent):
         return one
     low, extent = union(one.ranges, other.ranges)
-    return Layout(low, extent, None if fits(extent, bits) else np.empty((0, len(low)), np.int64))
+    return KeyLayout(low, extent, None if fits(extent, bits) else np.empty((0, len(low)), np.int64))

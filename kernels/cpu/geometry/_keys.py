@@ -14,7 +14,7 @@ from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
     MOST_INDEX,
     NAMED_POSITIONS,
-    Layout,
+    KeyLayout,
     bits_of,
     fits,
     joined,
@@ -26,7 +26,7 @@ from cmfast.kernels.shared.geometry_keys import (
 MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
 
 
-class Points(NamedTuple):
+class GridPoints(NamedTuple):
     """Points, the grid that they fall into, and their tags: ``tags(start, stop)`` are int64 below ``2**bits``."""
 
     X: Any
@@ -138,8 +138,8 @@ def ranked_keys(points, layout, every, num_threads, progress):
 
     columns, volumes = [], []
     for a, b in _groups(layout.extent):
-        part = Layout(layout.low[a:b], layout.extent[a:b], None)
-        fill = filler(Points(X[:, a:b], origin[a:b], inverse[a:b], nothing, 0), part, every)
+        part = KeyLayout(layout.low[a:b], layout.extent[a:b], None)
+        fill = filler(GridPoints(X[:, a:b], origin[a:b], inverse[a:b], nothing, 0), part, every)
         columns.append(_keys_sorted.keys(fill, n, num_threads))
         volumes.append(volume(part.extent))
     kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
@@ -154,7 +154,7 @@ def ranked_keys(points, layout, every, num_threads, progress):
         keys[kept] = (rank << bits) | tagged[kept]
     if progress is not None:
         progress(n, n)
-    return keys, Layout(layout.low, layout.extent, table)
+    return keys, KeyLayout(layout.low, layout.extent, table)
 
 
 def _table(points, rows, layout, num_threads):
@@ -223,9 +223,9 @@ class Keyed:
     def __init__(self, points, *, ranges=None, num_threads=None, progress=None):
         low, extent, self.every = _ranges.index_ranges(points, num_threads)
         self.points = points
-        self._layout = Layout(low, extent, None)
+        self._layout = KeyLayout(low, extent, None)
         if ranges is not None:
-            wider = joined(self._layout, Layout.of(ranges, None), points.bits)
+            wider = joined(self._layout, KeyLayout.of(ranges, None), points.bits)
             self._layout = wider if wider.table is None else self._layout
         self._fits = fits(extent, points.bits)
         self._num_threads, self._progress = num_threads, progress
@@ -330,7 +330,7 @@ def align(keys_a, layout_a, keys_b, layout_b, bits):
     mask = (1 << bits) - 1
     ranks = np.split(rank, [len(rows[0])])
     keys = [(ranks[i][found[i][1]] << bits) | (old & mask) for i, old in enumerate((keys_a, keys_b))]
-    return *keys, Layout(layout.low, layout.extent, both[some].astype(table_type(layout)))
+    return *keys, KeyLayout(layout.low, layout.extent, both[some].astype(table_type(layout)))
 
 
 def _to_radix(keys, old, new, bits):

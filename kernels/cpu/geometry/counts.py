@@ -4,8 +4,16 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _cells, _keys, _runs, _sums
-from cmfast.kernels.cpu.geometry._keys import Keyed, Points
-from cmfast.kernels.shared.geometry_keys import DROPPED, NAMED_POSITIONS, Binned, Counted, Layout, Outside, bits_of
+from cmfast.kernels.cpu.geometry._keys import GridPoints, Keyed
+from cmfast.kernels.shared.geometry_keys import (
+    DROPPED,
+    NAMED_POSITIONS,
+    Binned,
+    CountedCells,
+    KeyLayout,
+    Outside,
+    bits_of,
+)
 from cmfast.kernels.status import INVALID, OK, RANGE
 
 SECONDS_PER_CHECKED_LABEL = 1e-9
@@ -57,21 +65,23 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
     """Count the triples (cell, label, prediction). The keys have room for the cells of `ranges`, ``(low, extent)``."""
     n_classes, outside = _classes(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
-        return Counted(None, None, None, None, outside)
+        return CountedCells(None, None, None, None, outside)
     half = bits_of(n_classes)
 
     def tags(start, stop):
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
-    points = Points(X, origin, inverse, tags, 2 * half)
+    points = GridPoints(X, origin, inverse, tags, 2 * half)
     found = _runs_of_points(Keyed(points, ranges=ranges, num_threads=num_threads, progress=progress))
     keys, counts, layout, n_dropped, first = found
-    return Counted(keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None)
+    return CountedCells(
+        keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None
+    )
 
 
 def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits, num_threads=None):
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
-    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
+    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
     keys_a, keys_b, layout = _keys.align(keys_a, one, keys_b, other, bits)
     keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b, num_threads)
     return keys, counts, layout.table, (layout.low, layout.extent)
@@ -79,7 +89,7 @@ def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_
 
 def decode_cells(keys, table, *, ranges, bits):
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _keys.index_rows(keys >> bits, Layout.of(ranges, table)), keys & ((1 << bits) - 1)
+    return _keys.index_rows(keys >> bits, KeyLayout.of(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys, counts, *, n_classes, num_threads=None):
@@ -108,7 +118,7 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
     def tags(start, stop):
         return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
 
-    keyed = Keyed(Points(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
+    keyed = Keyed(GridPoints(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
     if weights is None:
         keys, values, layout, n_dropped, first = _runs_of_points(keyed)
     else:

@@ -15,7 +15,7 @@ from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT_CELLS, PARTS, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import in_tuples, scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
-from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
+from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
@@ -135,7 +135,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
         np.empty(n),
         np.empty(n),
     )
-    problem = Problem._make(fields)  # by place: names take a matrix's time
+    problem = ScalingProblem._make(fields)  # by place: names take a matrix's time
     large = problem.is_large
     seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
     pool.run_pieces(

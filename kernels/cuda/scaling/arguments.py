@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import library
-from cmfast.kernels.shared.scaling import Problem
+from cmfast.kernels.shared.scaling import ScalingProblem
 
 
-def of_problem(problem: Problem) -> dict[str, Any]:
+def of_problem(problem: ScalingProblem) -> dict[str, Any]:
     """Return the arguments that every kernel takes: the batch, the rules, and the arrays for what comes out."""
     p = problem
     lines = {"row_sums": p.row_sums, "col_sums": p.col_sums, "start_row": p.start_row, "start_col": p.start_col}
@@ -27,7 +27,7 @@ def of_problem(problem: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def of_queue(problem: Problem) -> dict[str, Any]:
+def of_queue(problem: ScalingProblem) -> dict[str, Any]:
     """Return the arguments by which a kernel writes down which matrices are left, in any order, and how many."""
     xp = library(problem.cells)
     return {"out_queue": xp.empty(problem.n, np.int64), "out_length": xp.zeros(1, np.uint64)}

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.scaling import arguments, group, team
-from cmfast.kernels.shared.scaling import Lines, Problem, rules
+from cmfast.kernels.shared.scaling import Lines, ScalingProblem, rules
 
 PROGRESS_MATRICES = 100_000  # between two calls of `progress`
 
@@ -48,7 +48,7 @@ def _launch(
     results = workspace.results(xp, out, *wanted)
     matrix, row, col, residual, n_iter, status, smoothing, line_error = results if write else (None, *results)
     lines = [_lines(a, batch) for a in vectors]
-    problem = Problem(
+    problem = ScalingProblem(
         R=R,
         C=C,
         n=n,
@@ -72,7 +72,7 @@ def _launch(
     return matrix, row, col, residual, n_iter, status, smoothing, line_error
 
 
-def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
+def _solve(problem: ScalingProblem, progress: Any, *, may_ask: bool) -> None:
     done = 0
     size = max(1, problem.n) if progress is None else PROGRESS_MATRICES
     for first in range(0, problem.n, size):
@@ -93,7 +93,7 @@ def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
         progress(0, 0)
 
 
-def _first_of_two(problem: Problem) -> Callable[[Problem], tuple[Any, Any]] | None:
+def _first_of_two(problem: ScalingProblem) -> Callable[[ScalingProblem], tuple[Any, Any]] | None:
     """Return what says which matrices are left to the kernel that takes all, if anything comes before that."""
     if group.takes(problem):
         return group.solve
