@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared import halves
-from cmfast.kernels.shared.counting import MOST_LABEL_SPAN
+from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SAMPLE = 1.2e-9
@@ -213,12 +213,12 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         lowest, highest = samples.span(samples.groups)
         n_tables = highest + 1 if n_groups is None else n_groups
         if lowest < 0 or highest >= n_tables:
-            return None, None, _outside(n_groups, groups=groups)
+            return None, None, find_outside(np, n_groups, groups=groups)
     weighted = weight is not None
     if n_classes is not None:
         table, outside = samples.tables(0, n_classes, n_tables, weighted=weighted)
         if outside:
-            return None, None, _outside(n_classes, ignored, y_true=y_true, y_pred=y_pred)
+            return None, None, find_outside(np, n_classes, ignored, y_true=y_true, y_pred=y_pred)
     else:
         table = _selected(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
@@ -317,22 +317,6 @@ def _numbered(y_true, y_pred, labels, ignored):
     if ignored is not None:
         codes[0][(y_true == ignored).reshape(-1)] = -1
     return codes[0].reshape(y_true.shape), codes[1].reshape(y_pred.shape), len(names)
-
-
-def _outside(limit, ignored=None, **arrays):
-    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
-
-    Where the first array is `ignored` nothing is.
-    """
-    if ignored is not None:
-        arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
-    for name, array in arrays.items():
-        beyond = array < 0 if limit is None else (array < 0) | (array >= limit)
-        bad = np.flatnonzero(beyond if ignored is None else beyond & (next(iter(arrays.values())) != ignored))
-        if bad.size:
-            where = [tuple(map(int, np.unravel_index(k, array.shape))) for k in bad[:3]]
-            return name, limit, bad.size, [(index, int(array[index])) for index in where]
-    raise AssertionError
 
 
 def _finish(table, batch, grouped, weight):

@@ -6,10 +6,13 @@ its rank among the occupied cells, and a table of their index rows is kept besid
 the exact range of the indices, so it does not depend on chunks, threads or hints.
 """
 
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from cmfast.kernels.shared import counting
 
 Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -119,6 +122,12 @@ class CountedCells(NamedTuple):
     outside: Any
 
 
+def find_outside(xp: Any, limit: int | None, **labels: Any) -> Outside:
+    """Return the labels that are no class, in the first of these arrays of `xp` that has some. Synchronises."""
+    name, _, number, first = counting.find_outside(xp, limit, **labels)
+    return Outside(name, limit, number, [(index[0], value) for index, value in first])
+
+
 def bits_of(n: int) -> int:
     """Return the bits of a number below `n`."""
     return max(n - 1, 0).bit_length()
@@ -168,3 +177,30 @@ def joined(one: KeyLayout, other: KeyLayout, bits: int) -> KeyLayout:
         return one
     low, extent = union(one.ranges, other.ranges)
     return KeyLayout(low, extent, None if fits(extent, bits) else np.empty((0, len(low)), np.int64))
+
+
+def widen(layout: KeyLayout, ranges: Ranges | None, bits: int) -> KeyLayout:
+    """Return a layout in mixed radix with room for the cells of `ranges` too, where such keys fit."""
+    wider = layout if ranges is None else joined(layout, KeyLayout.of(ranges, None), bits)
+    return wider if wider.table is None else layout
+
+
+def rank_rows(columns: Iterable[Any], extents: Iterable[int], rank: Callable[[Any], tuple[Any, Any]]) -> Any:
+    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
+
+    ``rank(values)`` does so for single integers. Axes (or groups of them) are folded into one number while it fits;
+    when the next would not, it is replaced by ranks, and if that is not enough the number as well. Ranks keep order and
+    identity, so this is exact.
+    """
+    key, size = None, 1
+    for column, extent in zip(columns, extents, strict=True):
+        index, n = column, extent
+        if size * n >= 2**63:
+            index, some = rank(column)
+            n = len(some)
+        if key is not None and size * n >= 2**63:
+            key, some = rank(key)
+            size = len(some)
+        key = index if key is None else key * n + index
+        size *= n
+    return rank(key)

@@ -7,12 +7,11 @@ from cmfast.kernels.cpu.geometry import _cells, _keys, _runs, _sums
 from cmfast.kernels.cpu.geometry._keys import GridPoints, Keyed
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
-    NAMED_POSITIONS,
     Binned,
     CountedCells,
     KeyLayout,
-    Outside,
     bits_of,
+    find_outside,
 )
 from cmfast.kernels.status import INVALID, OK, RANGE
 
@@ -23,7 +22,7 @@ def _classes(limit, num_threads, **labels):
     """Return ``(n_classes, outside)``; `outside` is None where all labels are classes."""
     spans = [_span(y, num_threads) for y in labels.values()]
     if min(low for low, _ in spans) < 0 or (limit is not None and max(high for _, high in spans) >= limit):
-        return limit, _outside(limit, **labels)
+        return limit, find_outside(np, limit, **labels)
     return max(high for _, high in spans) + 1 if limit is None else limit, None
 
 
@@ -40,17 +39,6 @@ def _span(y, num_threads):
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     return min(low), max(high)
-
-
-def _outside(limit, **labels):
-    for name, y in labels.items():
-        bad = y < 0
-        if limit is not None:
-            bad |= y >= limit
-        where = np.flatnonzero(bad)
-        if where.size:
-            return Outside(name, limit, int(where.size), [(int(i), int(y[i])) for i in where[:NAMED_POSITIONS]])
-    raise AssertionError
 
 
 def _runs_of_points(keyed):

@@ -3,7 +3,7 @@
 What the keys are is said in ``kernels/shared/geometry_keys.py``; they are those of the CPU, bit for bit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _runs
-from cmfast.kernels.shared.geometry_keys import DROPPED, KeyLayout, joined, require, table_type
+from cmfast.kernels.shared.geometry_keys import DROPPED, KeyLayout, joined, rank_rows, require, table_type
 
 MOST_RANGE_BLOCKS = 1 << 10  # that look at columns: one row of results each
 
@@ -126,7 +126,7 @@ def ranked_keys(points: GridPoints, labels: list[Any], half: int, layout: KeyLay
     low = _axes(xp, layout)["low"]
     _INDICES.launch((points.kind,), batches.per_item(n), **points.arguments, low=low, out=index, out_kept=kept)
     rows = xp.flatnonzero(kept)
-    number, some = _rank((index[d][rows] for d in range(m)), layout.extent)
+    number, some = rank_rows((index[d][rows] for d in range(m)), layout.extent, _runs.rank)
     bits = half * len(labels)
     require(len(some), bits)
     some = rows[some]
@@ -139,26 +139,6 @@ def ranked_keys(points: GridPoints, labels: list[Any], half: int, layout: KeyLay
     keys = xp.zeros(n, np.int64) + int(DROPPED)
     keys[rows] = key
     return keys, KeyLayout(layout.low, layout.extent, table)
-
-
-def _rank(columns: Iterable[Any], extents: Iterable[int]) -> tuple[Any, Any]:
-    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
-
-    Axes are folded into one number while it fits; when the next would not, the axis is replaced by ranks, and if that
-    is not enough the number as well. Ranks keep order and identity, so this is exact.
-    """
-    key, size = None, 1
-    for column, extent in zip(columns, extents, strict=True):
-        index, n = column, extent
-        if size * n >= 2**63:
-            index, some = _runs.rank(column)
-            n = len(some)
-        if key is not None and size * n >= 2**63:
-            key, some = _runs.rank(key)
-            size = len(some)
-        key = index if key is None else key * n + index
-        size *= n
-    return _runs.rank(key)
 
 
 def index_rows(cells: Any, layout: KeyLayout) -> Any:
@@ -180,7 +160,7 @@ def align(keys_a: Any, layout_a: KeyLayout, keys_b: Any, layout_b: KeyLayout, bi
         one, other = (_to_radix(keys, old, layout, bits) for keys, old in pairs)
         return one, other, layout
     rows = xp.concatenate([index_rows(keys >> bits, old) for keys, old in pairs])
-    number, some = _rank((rows[:, d] - lowest for d, lowest in enumerate(layout.low)), layout.extent)
+    number, some = rank_rows((rows[:, d] - lowest for d, lowest in enumerate(layout.low)), layout.extent, _runs.rank)
     require(len(some), bits)
     mask = (1 << bits) - 1
     parts = number[: len(keys_a)], number[len(keys_a) :]

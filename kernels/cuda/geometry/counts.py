@@ -13,7 +13,16 @@ from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
 from cmfast.kernels.cuda.geometry._entries import sides
-from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS, KeyLayout, Ranges, bits_of, fits, joined
+from cmfast.kernels.shared.geometry_keys import (
+    NAMED_POSITIONS,
+    KeyLayout,
+    Outside,
+    Ranges,
+    bits_of,
+    find_outside,
+    fits,
+    widen,
+)
 
 RUNS = 1 << 6  # per thread that count together in shared memory
 
@@ -23,20 +32,13 @@ KERNELS = (_PAIRS, _NUMBER)
 # Numbers that are found of a table of weights; keys of a thread in a tile.
 DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _runs.RUN_KEYS}
 
-Outside = tuple[str, int | None, int, list[tuple[int, int]]]
-
 
 def _classes(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
     """Return ``(n_classes, outside)``: see `cell_counts`. Synchronises."""
     low, most = _keys.label_range(*labels.values())
     if low < 0 or (limit is not None and most >= limit):
-        return limit, _outside(limit, **labels)
+        return limit, find_outside(library(next(iter(labels.values()))), limit, **labels)
     return most + 1 if limit is None else limit, None
-
-
-def _outside(limit: int | None, **labels: Any) -> Outside:
-    name, _, number, first = counting.find_outside(limit, **labels)
-    return name, limit, number, [(index[0], value) for index, value in first]
 
 
 def _sorted_keys(
@@ -44,10 +46,8 @@ def _sorted_keys(
 ) -> tuple[Any, KeyLayout, int, tuple[int, ...]]:
     """Return ``(keys, layout, n_dropped, first_dropped)``; points without a cell have the largest key."""
     low, extent, kept = _keys.index_ranges(points)
-    found, bits = KeyLayout(low, extent, None), half * len(labels)
-    if ranges is not None:
-        wider = joined(found, KeyLayout.of(ranges, None), bits)
-        found = wider if wider.table is None else found
+    bits = half * len(labels)
+    found = widen(KeyLayout(low, extent, None), ranges, bits)
     if fits(extent, bits):
         keys = _keys.radix_keys(points, labels, half, found)
     else:
