@@ -3,6 +3,8 @@
 Inputs of ``corpus`` are changed at random (``mutators.py``) and given to every reader of their kind (``targets.py``);
 what executes lines in an order that was not seen before is changed further. A fault is printed with its input, once
 for each cause, and makes the exit status 1. Each target has a process of its own, so that a crash is a fault as well.
+``--executions`` changes inputs of the corpus alone, so many of each target: the same on every machine and day, where
+what is found depends neither on the clock nor on the time that new files carry.
 ``--update`` writes as corpus the smallest inputs that together execute as much.
 """
 
@@ -49,6 +51,7 @@ class Search:
         self.target, self.folder, self.rng = target, folder, rng
         self.found: dict[tuple[str, str, str], tuple[Fault, bytes]] = {}
         self.inputs: list[Input] = []
+        self.fixed: list[bytes] | None = None  # alone to be changed
         self.executed = self.seconds = 0.0
         self._arcs, self._seen = arcs, set[Arc]()
 
@@ -64,7 +67,7 @@ class Search:
 
     def step(self) -> None:
         """Change an input and try what comes of it; those that were found last are changed more often."""
-        pool = [one.data for one in self.inputs]
+        pool = self.fixed or [one.data for one in self.inputs]
         k = min(int(len(pool) * self.rng.random() ** 0.5), len(pool) - 1)
         self._try(mutate(self.rng, pool[k], self.target.kind, pool))
 
@@ -121,6 +124,8 @@ def search(name: str, folder: Path, seconds: float, executions: float, seed: int
     inside.mkdir()
     found = Search(TARGETS[name], Arcs(TRACED), inside, random.Random(f"{seed} {name}"))
     found.add([*read_corpus(name), *seeds(name)])
+    if executions < float("inf"):
+        found.fixed = read_corpus(name)
     end = time.monotonic() + seconds
     while time.monotonic() < end and found.executed < executions:
         found.step()
@@ -151,7 +156,7 @@ def main(argv: list[str] | None = None) -> int:
     """Fuzz; return 1 if there are faults."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="how long, but for the corpus itself")
-    parser.add_argument("--executions", type=float, default=float("inf"), help="at most so many inputs of a target")
+    parser.add_argument("--executions", type=float, default=float("inf"), help="of each target, the same everywhere")
     parser.add_argument("--seed", type=int, default=0, help="of the changes")
     parser.add_argument("--target", action="append", choices=sorted(TARGETS), help="only this one; may be repeated")
     parser.add_argument("--update", action="store_true", help="write the corpus")

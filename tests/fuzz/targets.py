@@ -119,11 +119,7 @@ def limited(seconds: float | None) -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    frames = [
-        one
-        for one in traceback.extract_tb(error.__traceback__)
-        if "/cmfast/" in one.filename or "/kernels/" in one.filename
-    ]
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if _is_ours(one)]
     return f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else ""
 
 
@@ -147,7 +143,11 @@ def _refused(reader: Reader, error: BaseException, path: Path | None) -> str:
 
 
 def _innermost_is_ours(error: BaseException) -> bool:
-    return "/cmfast/" in traceback.extract_tb(error.__traceback__)[-1].filename
+    return _is_ours(traceback.extract_tb(error.__traceback__)[-1])
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return Path(frame.filename).is_relative_to(Path(cmfast.__file__).parent)  # a clone may have that name, too
 
 
 def read(
