@@ -16,7 +16,6 @@ from callables import (
     NAMESPACES,
     ONLY_BI,
     RECORDS,
-    WRONG,
     arrays_of_a_namespace,
     call,
     options,
@@ -223,7 +222,7 @@ def test_options(name, option):
 @pytest.mark.parametrize("name", ["normalize", "importance_weights"])
 def test_options_of_one_method(name):
     for option in ONLY_BI:
-        for value in WRONG[option]:
+        for value in wrong(ENTRIES[name], option):
             assert refused(name, option, method="bi", **{option: value})
         assert refused(name, option, method="row", **{option: None})
     assert refused(name, "nonsense", method="bi", nonsense=1)
