@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from cmfast import conformal  # noqa: E402
 from cmfast._core.progress import Bar  # noqa: E402
-from cmfast._reproduce._frame import Table  # noqa: E402
+from cmfast._pages.parts import Figure, Table  # noqa: E402
 from cmfast._reproduce.conformal import reproduce  # noqa: E402
 from cmfast._reproduce.conformal._centre import trained  # noqa: E402
 from cmfast._reproduce.conformal._network import CENTRE, Settings  # noqa: E402
@@ -22,10 +22,9 @@ if __name__ == "__main__":
     for epoch, found in enumerate(made.numbers["first_seed"]["by_epoch"], 1):
         print(epoch, *(f"{rho:.3f} {errors}" for rho, errors in zip(found["rho"], found["errors"], strict=True)))
     for section in made.sections:
-        for part in section.shown:
-            if isinstance(part, Table):
-                print(f"\n{part.caption}\n{'  '.join(part.head)}", *map("  ".join, part.rows), sep="\n")
-        print(*section.after)
+        for table in section.find(Table):
+            print(f"\n{table.caption}\n{'  '.join(table.head)}", *map("  ".join, table.rows), sep="\n")
+        print(*(said for figure in section.find(Figure) for said in figure.caption))
     sets, y, guess = trained(0, Settings())["picture"]
     display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE).plot()
     display.figure_.savefig(HERE / "conformal.png", dpi=64, metadata={"Software": None})

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cmfast._pages.parts import summarize_verdicts
 from cmfast._reproduce import PAPERS
-from cmfast._reproduce._frame import summed_up
 
 HERE = Path(__file__).parent
 KEPT = HERE / "reproduced.json"
@@ -41,7 +41,7 @@ def page(kept: dict[str, Any]) -> str:
         if name not in kept:
             continue
         paper = kept[name]
-        counted = summed_up(claim["verdict"] for claim in paper["claims"])
+        counted = summarize_verdicts(claim["verdict"] for claim in paper["claims"])
         settings = ", ".join(f"{key} {_said(value)}" for key, value in paper["settings"].items() if key != "quick")
         parts.append(
             f"## {paper['title']}\n\n{paper['source']}. `cmfast reproduce {name}`"

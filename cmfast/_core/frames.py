@@ -43,7 +43,8 @@ def levels(series: Any, names: list[str]) -> list[Any] | None:
 
 def names(frame: Any) -> list[Any]:
     """Return the names of the columns of a table."""
-    return list(getattr(frame, "column_names", frame.columns))
+    is_arrow = type(frame).__module__.startswith("pyarrow")  # whose `columns` are the arrays
+    return list(frame.column_names if is_arrow else frame.columns)
 
 
 def column(frame: Any, option: str, name: Any) -> Any:

@@ -16,6 +16,10 @@ class Wording:
         """Return an option of a function, with a value or without."""
         return f"{name}=" if value is None else f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
 
+    def any_option(self, names: tuple[str, ...]) -> str:
+        """Return options of which each would do, as far as the caller has them."""
+        return " or ".join(self.option(name) for name in names)
+
     def element(self, argument: str, k: int, what: str) -> str:
         """Return element `k` of an argument that is a list, by its index, with `what` before that."""
         return f"{what}{argument}[{k}]"
@@ -46,6 +50,11 @@ def using(wording: Wording) -> Iterator[None]:
 def option(name: str, value: str | int | None = None) -> str:
     """Return how the caller sets an option, with a value or without."""
     return current().option(name, value)
+
+
+def any_option(*names: str) -> str:
+    """Return how the caller sets one of some options, of which each would do."""
+    return current().any_option(names)
 
 
 def element(argument: str, k: int, what: str = "") -> str:

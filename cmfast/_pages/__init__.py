@@ -1,1 +1,5 @@
-"""What pages have in common, that of the demo and those of reports: one file each, in which nothing is fetched."""
+"""Pages: their parts (``parts.py``), pictures (``pictures.py``), and the one renderer (``render.py``).
+
+``cmfast.report``, ``cmfast demo`` and ``cmfast reproduce`` hand in parts; a page is one file, in which nothing is
+fetched, so it can be mailed and kept.
+"""

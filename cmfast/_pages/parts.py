@@ -1,111 +1,184 @@
-"""Parts of a page: the whole, figures, tables, data for its script. Every text is escaped here; names come isolated."""
+"""What pages are made of: sections of paragraphs, tables, figures and claims. ``render.py`` makes HTML of them.
 
-import base64
-import hashlib
-import json
-import math
-from collections.abc import Sequence
-from importlib.resources import files
-from typing import Any
+All text is plain here, names of users between the marks of ``markup.isolate``; only the renderer escapes.
+"""
 
-from cmfast._core.markup import escape_attribute, escape_prose
-from cmfast._files.output import plain
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar
 
-NOTHING = "\u2013"  # in place of a number that is not there
-FORBIDDEN = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+P = TypeVar("P")
+_WHOLE = ("holds", "fails", "undecided")
+_VERDICT = re.compile(rf"({'|'.join(_WHOLE)})( where .+)?")
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
-def document(title: str, body: str, *, dark: bool, style: str = "", script: str = "") -> str:
-    """Return a page; `dark` has it follow the wish of the reader, else it is light. `style` and `script` are ours."""
-    base = source("cmfast._pages", "page.css")
-    code = f"<script>{script}</script>" if script else ""
-    return (
-        f'<!doctype html><html lang="en" class="{"both" if dark else "light"}"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(script)}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape_attribute(title)}</title><style>{base}{style}</style></head>"
-        f"<body><main>{body}</main>{code}</body></html>\n"
+class Code(str):
+    """A piece of a paragraph that is shown as one types it."""
+
+    __slots__ = ()
+
+
+class Verdict(str):
+    """A cell of a table that has the colour of its verdict."""
+
+    __slots__ = ()
+
+
+Paragraph: TypeAlias = str | tuple[str, ...]
+"""A text, or its pieces, of which some are Code."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers as text: a heading for every column, the first column names the rows."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    sorts: bool = False
+    """Whether a click on a heading sorts it; the page needs the report's script for that."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as SVG or as PNG, with the numbers that it shows. ``pictures.draw`` makes it."""
+
+    name: str
+    """Of its file and of its numbers: words of small letters, with underscores; "" where it has no file of its own."""
+    image: str | bytes
+    numbers: dict[str, Any] = field(default_factory=dict)
+    says: str = ""
+    """What is to be seen, for those who cannot see it; an SVG says that itself."""
+
+    def __post_init__(self) -> None:
+        if self.name and not _NAME.fullmatch(self.name):
+            msg = f"name must be small letters and digits, with underscores, got {self.name!r}"
+            raise ValueError(msg)
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}.{'svg' if isinstance(self.image, str) else 'png'}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and what came out."""
+
+    text: str
+    """The claim, in a sentence."""
+    where: str
+    """Its place in the paper."""
+    verdict: str
+    """"holds", "fails" or "undecided", or one of them with "where ..." behind it."""
+    found: str
+    """What came out, in a sentence with its figures."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """The numbers behind it."""
+    seeds: Sequence[int] = ()
+    """Of the draws that it stands on."""
+
+    def __post_init__(self) -> None:
+        if not _VERDICT.fullmatch(self.verdict):
+            msg = f"verdict must be holds, fails, undecided, or one of them with where, got {self.verdict!r}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Markup:
+    """Elements of our own; no text of users may be in it."""
+
+    html: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Parts in a frame, with a caption."""
+
+    parts: Sequence["Part"]
+    caption: Sequence[Paragraph] = ()
+    columns: Literal["", "shown", "two", "maps", "claims"] = ""
+    """Side by side where there is room: "shown" gives a table a row of its own, "two" does not, "maps" are narrow."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Parts that are shown when one asks for them."""
+
+    summary: str
+    parts: Sequence["Part"]
+
+
+Part: TypeAlias = Paragraph | Table | Picture | Heading | Markup | Figure | Folded
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a title."""
+
+    title: str
+    parts: Sequence[Part]
+    anchor: str = ""
+    """By which links find it."""
+
+    def find(self, kind: type[P]) -> list[P]:
+        """Return all parts of a kind, in their order."""
+        return [part for part in _walk(self.parts) if isinstance(part, kind)]
+
+
+def _walk(parts: Sequence[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        if isinstance(part, Figure | Folded):
+            yield from _walk(part.parts)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page."""
+
+    title: str
+    lead: str
+    cards: Sequence[tuple[str, str]]
+    """Large values at the top, with what each is."""
+    sections: Sequence[Section]
+    foot: Sequence[Part]
+    name: str = ""
+    """In the tab of the browser; default: the title."""
+    notice: str = ""
+    """What is read before all else, in a frame."""
+    source: str = ""
+    """What the page is about, where that has a source."""
+    opening: Sequence[Part] = ()
+    """Below the cards."""
+
+
+def classify(verdict: str) -> str:
+    """Return the kind of a verdict, by which it is coloured and counted: holds, fails, undecided, or partly."""
+    return verdict if verdict in _WHOLE else "partly"
+
+
+def count_verdicts(verdicts: Iterable[str], words: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return the number of verdicts of each kind, with its word in `words`; of undecided only if there are any."""
+    counted = Counter(map(classify, verdicts))
+    return [(counted[name], word) for name, word in words.items() if counted[name] or name != "undecided"]
+
+
+def summarize_verdicts(verdicts: Iterable[str]) -> str:
+    """Return the verdicts in a line: "Claims: 1 that holds, 3 that fail, 2 in part."."""
+    words = {"holds": "that hold", "fails": "that fail", "partly": "in part", "undecided": "undecided"}
+    counted = (
+        f"{count} {word}{'s' * (count == 1 and word.startswith('that'))}"
+        for count, word in count_verdicts(verdicts, words)
     )
-
-
-def content_policy(script: str = "") -> str:
-    """Return what a page may load: nothing from a network, its own style, images within it, and this one script."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    scripts = f"'sha256-{digest}'" if script else "'none'"
-    return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def source(package: str, name: str) -> str:
-    """Return the text of a file that is shipped in a package."""
-    return files(package).joinpath(name).read_text(encoding="utf-8")
-
-
-def data(name: str, facts: Any) -> str:
-    """Return what a script reads as JSON; no text in it can end the element, or begin a comment."""
-    text = json.dumps(plain(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character, code in FORBIDDEN.items():
-        text = text.replace(character, code)
-    return f'<script type="application/json" id="{escape_attribute(name)}">{text}</script>'
-
-
-def figure(pictures: str, *paragraphs: str) -> str:
-    """Return pictures with what is said of them."""
-    caption = "".join(f"<p>{escape_prose(text)}</p>" for text in paragraphs)
-    return f"<figure>{pictures}<figcaption>{caption}</figcaption></figure>"
-
-
-def two(left: str, right: str) -> str:
-    """Return two pieces side by side where there is room."""
-    return f'<div class="two"><div>{left}</div><div class="wide">{right}</div></div>'
-
-
-def facts(shown: Sequence[tuple[str, str]]) -> str:
-    """Return large numbers with what each is."""
-    cards = "".join(
-        f'<div class="fact"><b>{escape_prose(v)}</b><span>{escape_prose(text)}</span></div>' for v, text in shown
-    )
-    return f'<div class="facts">{cards}</div>'
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a plain table; its first column is left."""
-    first = "<tr>" + "".join(f"<th>{escape_prose(cell)}</th>" for cell in head) + "</tr>" if head else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape_prose(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{first}{body}</table>"
-
-
-def headed(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, sorts: bool = False) -> str:
-    """Return a table with a caption and a heading for every row and column; `sorts`: by a click on a heading."""
-    names = "".join(f'<th scope="col">{escape_prose(cell)}</th>' for cell in head)
-    lines = []
-    for name, *cells in rows:
-        values = "".join(f"<td>{escape_prose(cell)}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{escape_prose(name)}</th>{values}</tr>')
-    kind = ' class="sorts"' if sorts else ""
-    return (
-        f'<div class="wide"><table{kind}><caption>{escape_prose(caption)}</caption><thead><tr>{names}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def number(value: float, form: str = "z.3f") -> str:
-    """Return a number; a dash where there is none, and nothing below zero that is written as zero."""
-    return NOTHING if math.isnan(value) else f"{value:{form}}"
-
-
-def share(value: float) -> str:
-    """Return a share as a number of percent with one decimal."""
-    return NOTHING if math.isnan(value) else f"{100 * value:.1f} %"
-
-
-def between(low: float, high: float, form: str = ".3f") -> str:
-    """Return the ends of an interval."""
-    return NOTHING if math.isnan(low) or math.isnan(high) else f"{low:{form}} to {high:{form}}"
-
-
-def shares_between(low: float, high: float) -> str:
-    """Return the ends of an interval of shares in percent."""
-    return NOTHING if math.isnan(low) or math.isnan(high) else f"{100 * low:.1f} to {100 * high:.1f} %"
+    return f"Claims: {', '.join(counted)}."

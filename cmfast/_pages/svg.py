@@ -54,5 +54,11 @@ class Svg:
             f'font-weight="{weight}"{turned}>{escape_attribute(text)}</text>'
         )
 
+    def write_title(self, title: str, subtitle: str = "") -> None:
+        """Write a title, and a line below it."""
+        self.text(0, 14, title, size=14, weight=650)
+        if subtitle:
+            self.text(0, 32, subtitle, size=11.5, fill=MUTED)
+
     def __str__(self) -> str:
         return self._head + "".join(self._parts) + "</svg>"

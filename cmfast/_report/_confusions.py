@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast import uncertainty
 from cmfast._core import ranks
-from cmfast._core.p_values import binomial, holm
 from cmfast._report import _cells
 from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
 from cmfast._report._cells import Cells
+from cmfast._report._classes import share_ends
 
 Facts = dict[str, Any]
 MOVED = 8  # pairs that are listed because their rank changes
@@ -60,22 +60,6 @@ def _of_pairs(
         for line in _lines(k, pairs, bool(what.told[k]), support, scaled, errors, labels, asked)
     ]
     return {"confusions": found, "standing": standing}
-
-
-def taken_for(M: np.ndarray, level: float) -> np.ndarray:
-    """Return what every class is taken for most, -1 where the first of its row is not told from the second."""
-    off = M.copy()
-    np.fill_diagonal(off, 0)
-    first = off.argmax(axis=1)
-    two = np.sort(np.partition(off, -min(2, len(M)), axis=1)[:, -2:], axis=1) if len(M) > 1 else np.zeros((1, 2))
-    met = np.flatnonzero(two[:, -1] > 0)
-    out = np.full(len(M), -1)
-    if len(M) == 2:  # of two classes there is no other
-        out[met] = first[met]
-        return out
-    sure = met[holm(binomial(two[met, -1], two[met, 0])) <= 1.0 - level]
-    out[sure] = first[sure]
-    return out
 
 
 def _balanced_errors(M: np.ndarray, scaled: Scaled, asked: Asked) -> np.ndarray | None:
@@ -169,12 +153,3 @@ def _reach(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
-
-
-def share_ends(counts: np.ndarray, of: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-    """Return Wilson's intervals of shares: each is the recall of the first of two classes."""
-    pairs = np.zeros((len(counts), 2, 2), np.int64)
-    pairs[:, 0] = np.stack([counts, of - counts], axis=-1)
-    options: dict[str, Any] = {"method": "wilson", "level": asked.level, "on_failure": "ignore"}
-    found = uncertainty.interval(pairs, "recall", num_threads=asked.num_threads, **options)
-    return found.low[:, 0], found.high[:, 0]

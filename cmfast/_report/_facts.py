@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cmfast import metrics, uncertainty
+from cmfast import uncertainty
 from cmfast._core import caller, failures
 from cmfast._core.markup import balance_controls
-from cmfast._report import _confusions
+from cmfast._report import _cells, _classes, _confusions
 from cmfast._report._asked import FEW, Asked, Scaled
 from cmfast.kernels.status import Status
 from cmfast.scaling import ras
@@ -59,7 +59,7 @@ def model(name: str, M: np.ndarray, labels: Sequence[str], asked: Asked) -> Mode
     scaled, notes = scaling(M, asked), Notes()
     with notes.taken():
         whole = of_whole(M, asked)
-    classes = _of_classes(M, scaled, asked)
+    classes = _classes.describe_classes(M, _cells.of_matrix(M), scaled, asked)
     found: dict[str, Any] = {"name": name, "right": int(np.trace(M)), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": asked.smoothing is not None, "status": scaled.why}
     found["settled"] = scaled.settled
@@ -92,18 +92,3 @@ def of_whole(M: np.ndarray, asked: Asked) -> dict[str, dict[str, Any]]:
     options |= {"n_replicates": asked.n_replicates, "rng": asked.seed, "num_threads": asked.num_threads}
     found = uncertainty.interval(M, list(WHOLE), **options)
     return {name: {"estimate": one.estimate, "low": one.low, "high": one.high} for name, one in found.items()}
-
-
-def _of_classes(M: np.ndarray, scaled: Scaled, asked: Asked) -> dict[str, np.ndarray]:
-    """Return columns with a number for every class: what is found of it, of what is said to be it, and their ends."""
-    options: dict[str, Any] = {"method": "wilson", "level": asked.level, "num_threads": asked.num_threads}
-    found = uncertainty.interval(M, ["recall", "precision"], undefined="nan", on_failure="ignore", **options)
-    columns: dict[str, np.ndarray] = {"support": M.sum(axis=1), "predicted": M.sum(axis=0)}
-    for name, one in found.items():
-        known = ~np.isnan(one.estimate)
-        columns |= {name: one.estimate}
-        columns |= {f"{name}_{end}": np.where(known, getattr(one, end), np.nan) for end in ("low", "high")}
-    columns["f1"] = metrics.compute(M, "f1", undefined="nan", num_threads=asked.num_threads)
-    columns["balanced"] = scaled.rows * (np.diagonal(M) + scaled.smoothing) * scaled.cols
-    columns["taken_for"] = _confusions.taken_for(M, asked.level)
-    return columns

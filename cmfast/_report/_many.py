@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from cmfast import metrics
-from cmfast._core.p_values import binomial, holm
-from cmfast._report import _confusions
+from cmfast._core import dispatch
+from cmfast._report import _classes, _confusions
 from cmfast._report._asked import Asked, Scaled
 from cmfast._report._balance_cells import balance_cells
 from cmfast._report._cells import Cells
 from cmfast._report._facts import WHOLE, Model, Notes
 from cmfast.kernels.status import Status
+from cmfast.metrics import _plan
 from cmfast.scaling import ras
 from cmfast.uncertainty import Interval, _doubts
 
@@ -34,7 +35,7 @@ def model(name: str, cells: Cells, labels: Sequence[str], shown: np.ndarray, ask
     scaled, notes = scale(cells, asked), Notes()
     with notes.taken():
         whole = of_whole(cells, asked)
-    classes = _of_classes(cells, scaled, asked)
+    classes = _classes.describe_classes(cells.to_scipy(), cells, scaled, asked)
     found: Facts = {"name": name, "right": int(cells.sums()[0].sum()), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": asked.smoothing is not None, "status": scaled.why}
     found["settled"] = scaled.settled
@@ -65,11 +66,11 @@ def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:
     wanted: Any = list(WHOLE)
     values = metrics.compute(M, wanted, num_threads=asked.num_threads)
     reach = float(ndtri((1.0 + asked.level) / 2.0))
-    slopes = _slopes(cells)
+    errors = _standard_errors(cells, asked)
     found = {}
     for name in WHOLE:
         estimate = float(values[name])
-        error = _standard_error(cells, *slopes[name])
+        error = errors[name]
         least = -1.0 if name in ("mcc", "kappa") else 0.0
         low, high = max(estimate - reach * error, least), min(estimate + reach * error, 1.0)
         found[name] = Interval(np.float64(estimate), np.float64(low), np.float64(high), np.float64(error), np.int64(0))
@@ -78,75 +79,14 @@ def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:
     return {name: {"estimate": one.estimate, "low": one.low, "high": one.high} for name, one in found.items()}
 
 
-def _standard_error(cells: Cells, d: np.ndarray, t: np.ndarray, p: np.ndarray) -> float:
-    """Return the standard error of a metric of slopes by diagonal, row sums and column sums (delta method)."""
-    g = t[cells.rows] + p[cells.cols] + np.where(cells.rows == cells.cols, d[cells.rows], 0.0)
-    mean = (cells.counts * g).sum() / cells.counts.sum()
-    return float(np.sqrt((cells.counts * (g - mean) ** 2).sum()))
+def _standard_errors(cells: Cells, asked: Asked) -> dict[str, float]:
+    """Return standard errors of the metrics by the delta method: of their differences to a model that is always right.
 
-
-def _slopes(cells: Cells) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return the derivatives of the metrics by the diagonal, by row sums and by column sums."""
-    d, t, p = (line.astype(np.float64) for line in cells.sums())
-    n, right, chance = t.sum(), d.sum(), (t * p).sum()
-    zero, one = np.zeros_like(d), np.ones_like(d)
-    present = t + p > 0  # a class that never occurs is in no average
-
-    def mean_of(top: np.ndarray, below: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        safe = np.where(below > 0, below, 1.0)
-        return np.where(below > 0, 1.0 / safe, 0.0) / known.sum(), np.where(
-            below > 0, -top / safe**2, 0.0
-        ) / known.sum()
-
-    of_recall, of_precision = mean_of(d, t, t > 0), mean_of(d, p, present)
-    of_f1 = mean_of(2 * d, t + p, present)
-    x, y, top = n * n - (p * p).sum(), n * n - (t * t).sum(), right * n - chance
-    root = np.sqrt(x * y) or 1.0
-    # Of the logarithm of the root below MCC.
-    by_t = ((2 * n) / x + (2 * n - 2 * t) / y) / 2 if x * y > 0 else zero
-    by_p = -p / x if x * y > 0 else zero
-    even = chance / n**2
-    weight = (right / n - 1.0) / (1.0 - even) ** 2 if even < 1 else 0.0
-    share = 1.0 / (1.0 - even) if even < 1 else 0.0
-    return {
-        "accuracy": (one / n, -one * right / n**2, zero),
-        "balanced_accuracy": (*of_recall, zero),
-        "precision_macro": (of_precision[0], zero, of_precision[1]),
-        "f1_macro": (2 * of_f1[0], of_f1[1], of_f1[1]),
-        "mcc": (one * n / root, (right - p) / root - top / root * by_t, -t / root - top / root * by_p),
-        "kappa": (
-            one * share / n,
-            -one * right / n**2 * share + weight * (p / n**2 - 2.0 * even / n),
-            weight * t / n**2,
-        ),
-    }  # fmt: skip
-
-
-def _of_classes(cells: Cells, scaled: Scaled, asked: Asked) -> dict[str, np.ndarray]:
-    """Return columns with a number for every class, as those of few classes."""
-    d, t, p = cells.sums()
-    found = metrics.compute(cells.to_scipy(), ["recall", "precision", "f1"], undefined="nan")
-    columns: dict[str, np.ndarray] = {"support": t, "predicted": p}
-    for name, of in (("recall", t), ("precision", p)):
-        low, high = _confusions.share_ends(d, of, asked)
-        columns |= {name: found[name], f"{name}_low": np.where(of > 0, low, np.nan)}
-        columns |= {f"{name}_high": np.where(of > 0, high, np.nan)}
-    columns["f1"] = found["f1"]
-    columns["balanced"] = scaled.rows * (d + scaled.smoothing) * scaled.cols
-    columns["taken_for"] = taken_for(cells, asked.level)
-    return columns
-
-
-def taken_for(cells: Cells, level: float) -> np.ndarray:
-    """Return what every class is taken for most, -1 where the first of its row is not told from the second."""
-    off = cells.rows != cells.cols
-    rows, cols, counts = cells.rows[off], cells.cols[off], cells.counts[off]
-    order = np.lexsort((cols, -counts, rows))
-    rows, cols, counts = rows[order], cols[order], counts[order]
-    first = np.flatnonzero(np.diff(rows, prepend=-1))
-    after = np.append(counts, 0)[first + 1]
-    second = np.where(np.append(rows, -1)[first + 1] == rows[first], after, 0)
-    out = np.full(cells.n_classes, -1)
-    sure = holm(np.atleast_1d(binomial(counts[first], second))) <= 1.0 - level if len(first) else first
-    out[rows[first][sure]] = cols[first][sure]
-    return out
+    Of such a model every metric is 1, and no sample moves it.
+    """
+    layout = _plan.plan(WHOLE, cells.n_classes, "present", 1, asked="y_true")
+    n = len(cells.counts)
+    arrays = (cells.counts, np.array([0, n]), np.arange(n + 1), np.stack([cells.rows, cells.cols, cells.rows]))
+    options: dict[str, Any] = {"n_classes": cells.n_classes, "clustered": False, "num_threads": asked.num_threads}
+    found = dispatch.call("paired_errors", *arrays, np.ones(n, np.int64), plan=layout.plan, **options)
+    return {name: float(found[place][0]) for name, place in zip(WHOLE, layout.places, strict=True)}

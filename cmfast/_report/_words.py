@@ -44,6 +44,10 @@ CLASSES = (
     "Recall is how much of a class is found, precision how much of what is called so is; balanced is the diagonal of "
     "the bi-normalised matrix: both at once, as if all classes were equally frequent and equally often predicted."
 )
+SOURCE = (
+    "Bi-normalisation: Erbani et al., On the Normalization of Confusion Matrices: Methods and Geometric "
+    "Interpretations."
+)
 GEOMETRY = (
     "How far the clouds of a true class and of a predicted class overlap where the embeddings place them, by the same "
     "weights as the balanced matrix. What counts is how far the overlap stands above what was guaranteed and above "

@@ -1,10 +1,10 @@
 """``cmfast reproduce``: the papers that the library stands on, computed again, with what they do not say.
 
-A paper is a module of its name, or a folder, with ``reproduce(*, quick, progress, **options) -> Reproduction``. It
-imports what is heavy only when it is called.
+A paper is a folder of its name, with ``reproduce(*, quick, progress, **options) -> Reproduction``. It imports what is
+heavy only when it is called. The demo, a command of its own, is made of the same parts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -50,7 +50,12 @@ PAPERS = {
 
 def missing(name: str) -> list[str]:
     """Return the names of the distributions that a paper needs and does not find."""
-    return [DISTRIBUTIONS[module] for module in PAPERS[name].needs if find_spec(module) is None]
+    return name_missing(PAPERS[name].needs)
+
+
+def name_missing(modules: Iterable[str]) -> list[str]:
+    """Return the distributions of those modules that are not installed."""
+    return [DISTRIBUTIONS[module] for module in modules if find_spec(module) is None]
 
 
 def run(name: str, out: Path, *, quick: bool, **options: Any) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """The files of a reproduction: a page, all numbers, every picture by itself; all of them or none."""
 
+import io
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json
-from cmfast._pages import parts
+from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
+from cmfast._pages.parts import Picture
+from cmfast._pages.render import read_source
 from cmfast._reproduce import _page
-from cmfast._reproduce._frame import Picture, Reproduction
+from cmfast._reproduce._frame import Reproduction
 
-REPORT, RESULTS = "report.html", "results.json"
+REPORT, MATRICES, RESULTS = "report.html", "matrices.npz", "results.json"
 
 
 def prepared(out: Path) -> Path:
@@ -35,26 +37,16 @@ def _written(folder: Path) -> list[str]:
 
 
 def write(made: Reproduction, folder: Path) -> dict[str, Any]:
-    """Write the page, ``results.json`` and a file for each picture; return the numbers."""
-    pictures = made.pictures()
-    files = [REPORT, *made.pages, *(picture.file for picture in pictures), RESULTS]
-    numbers: dict[str, Any] = plain(
-        {
-            "reproduction": made.name,
-            "title": made.title,
-            "source": made.source,
-            "settings": made.settings,
-            "claims": [{**vars(claim), "seeds": list(claim.seeds)} for claim in made.claims],
-            "figures": {picture.name: picture.numbers for picture in pictures},
-            "numbers": made.numbers,
-            "quick_limits": made.describe_quick_limits(),
-            "files": files,
-            "timings": made.timings,
-        }
-    )
-    content = {picture.file: _alone(picture) for picture in pictures}
+    """Write the page, ``results.json``, arrays and a file for each picture; return what ``results.json`` holds."""
+    content = {REPORT: _page.whole(made).encode()}
     content |= {name: page.encode() for name, page in made.pages.items()}
-    content[REPORT] = _page.whole(made).encode()
+    content |= {picture.file: _alone(picture) for picture in made.pictures()}
+    if made.arrays:
+        archive = io.BytesIO()
+        write_npz(archive, made.arrays, compressed=True)
+        content[MATRICES] = archive.getvalue()
+    files = [*content, RESULTS]
+    numbers: dict[str, Any] = plain(made.to_dict(files))
     content[RESULTS] = to_json(numbers).encode()
     stale = set(_written(folder)).difference(files)
     with Outputs() as outputs:
@@ -70,7 +62,7 @@ def _alone(picture: Picture) -> bytes:
     """Return a picture as a file, in which the page's colours and type are its own."""
     if isinstance(picture.image, bytes):
         return picture.image
-    root = parts.source("cmfast._pages", "page.css").split("}")[0]
+    root = read_source("cmfast._pages", "page.css").split("}")[0]
     colours = dict(re.findall(r"--(\w+):(#\w+)", root))
     text = re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], picture.image)
     return text.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1).encode()

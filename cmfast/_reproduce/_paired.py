@@ -100,6 +100,11 @@ def _and(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
+def write(found: Mapping[str, Any]) -> str:
+    """Return the mean of paired differences with its interval in brackets."""
+    return f"{found['mean']:+.3f} ({found['low']:+.3f} to {found['high']:+.3f})"
+
+
 def turned(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return an interval of the opposite differences."""
     side = {HIGHER: LOWER, LOWER: HIGHER}.get(found["side"], found["side"])

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import values
+from cmfast._core import values, wording
 from cmfast._core.adapters import adapter
 from cmfast.balancing._result import MEANING, BalanceResult
 from cmfast.kernels.status import Status
 
 MOST_NAMED = 4  # bins
-ADVICE = "leave bins out that meet too few others, by min_nnz= or keep="
 
 
 def unbalanced(
@@ -22,6 +21,7 @@ def unbalanced(
     status = Status(int(codes[index]))
     low, high = (0, n) if blocks is None else (blocks[index[0]], blocks[index[0] + 1])
     marks = np.asarray(proof[low:high])
+    advice = f"leave bins out that meet too few others, by {wording.any_option('min_nnz', 'keep')}"
     if status is Status.INVALID:
         return _invalid({name: None if a is None else adapter(a).to_host(a) for name, a in arrays.items()}, n, upper)
     if status is Status.INFEASIBLE:
@@ -31,11 +31,11 @@ def unbalanced(
         wanted, there = f"{s[rows].sum():.12g}", f"{s[others].sum():.12g}"
         return (
             f"{_named(rows, low)} must add up to {wanted} but have pixels only with {_named(others, low)}, "
-            f"which add up to {there}; {ADVICE}"
+            f"which add up to {there}; {advice}"
         )
     if status is Status.LIMIT_ONLY:
         dead = f"pixels of {_named(marks == 1, low)} would have to vanish"
-        return f"no weights exist: {dead}; {ADVICE}, or take the limit by ipf"
+        return f"no weights exist: {dead}; {advice}, or take the limit by ipf"
     if status in (Status.MAX_ITER, Status.UNDETERMINED):
         worst, n_iter = (adapter(a).to_host(a)[index] for a in (result.worst_row, result.n_iter))
         if status is Status.MAX_ITER:

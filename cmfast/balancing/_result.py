@@ -73,20 +73,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Say in words what became of the matrix, or of its blocks.
 
-        Parameters
-        ----------
-        index : int or tuple of int, optional
-            A block; default: one line for every status that occurs.
-
-        Returns
-        -------
-        str
-            One sentence per line.
-
-        Raises
-        ------
-        TypeError, IndexError
-            `index` is not one block.
+        As :meth:`cmfast.ScalingResult.explain`.
 
         Examples
         --------

@@ -18,6 +18,10 @@ class CommandWording(wording.Wording):
             return super().option(name, value)
         return self._flags[name] if value is None else f"{self._flags[name]} {value}"
 
+    def any_option(self, names: tuple[str, ...]) -> str:
+        """Return options of which each would do: those that the command has."""
+        return super().any_option(tuple(name for name in names if name in self._flags) or names)
+
     def element(self, argument: str, k: int, what: str) -> str:
         """Return what element `k` of an argument was called on the command line."""
         return self._elements[argument][k] if argument in self._elements else super().element(argument, k, what)

@@ -73,20 +73,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Say in words what became of the weights, or of one element of the batch.
 
-        Parameters
-        ----------
-        index : int or tuple of int, optional
-            Place in the batch; default: one line for every status that occurs.
-
-        Returns
-        -------
-        str
-            One sentence per line.
-
-        Raises
-        ------
-        TypeError, IndexError
-            `index` is not one place in the batch.
+        As :meth:`cmfast.ScalingResult.explain`.
 
         Examples
         --------

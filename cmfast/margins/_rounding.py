@@ -49,20 +49,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Say in words what became of the tables, or of one.
 
-        Parameters
-        ----------
-        index : int or tuple of int, optional
-            Place in the batch; default: one line for every status that occurs.
-
-        Returns
-        -------
-        str
-            One sentence per line.
-
-        Raises
-        ------
-        TypeError, IndexError
-            `index` is not one place in the batch.
+        As :meth:`cmfast.ScalingResult.explain`.
 
         Examples
         --------

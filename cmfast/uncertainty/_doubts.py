@@ -15,7 +15,9 @@ from cmfast.metrics._margins import margins
 from cmfast.uncertainty._results import Interval
 
 FEW = {"bca": 5, "percentile": 5, "basic": 10, "normal": 10, "posterior": 5}  # samples
-CARRIED = {"bca": 5, "percentile": 5, "basic": 13, "normal": 13}  # samples that carry the variance
+FEW_BESIDE = {"bca": 2, "percentile": 2, "basic": 2, "normal": 5}  # where those that carry the variance are counted
+MOST_BESIDE = 20  # classes up to which that is enough: averages over many small ones are biased besides
+CARRIED = {"bca": 4, "percentile": 5, "basic": 9, "normal": 5}  # samples that carry the variance
 MANY_CLASSES = 4  # from which on the prior of the posterior says little of a class
 APART = 3.0  # standard errors between the two smallest recalls, such that one is the smallest in every test set
 ASIDE, ASIDE_OF_PRIOR = 0.5, 1.0  # standard errors of the middle of an interval from the estimate
@@ -34,9 +36,9 @@ OF_CLASS = {
 OF_ALL = {Value.RECALL, Value.FALSE_NEGATIVE}
 
 TEXTS = {
-    "few": "fewer than {few} samples that they are of are right, or wrong, or of a class; use {other}",
-    "carried": "their variance is carried by fewer than {carried} samples, as where errors far from the diagonal are "
-    "rare; use {other}",
+    "few": "too few samples that they are of are right, or wrong, or of a class; use {other}",
+    "carried": "their variance is carried by fewer than {carried} samples, as where few are wrong, or where errors far "
+    "from the diagonal are rare; use {other}",
     "close": "the smallest of several recalls that are about as small is below the true ones; look at recall instead",
     "aside": "replicates lie to one side of the estimate; only more samples of each class help",
 }
@@ -77,7 +79,7 @@ def tell_doubts(number: Mapping[str, Mapping[str, int]], method: str, size: int 
         first, others = next(iter(fits)), len(fits) - 1
         what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
         where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
-        text = TEXTS[reason].format(few=FEW[method], carried=CARRIED.get(method), other=other)
+        text = TEXTS[reason].format(carried=CARRIED.get(method), other=other)
         failures.diagnose(f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}")
 
 
@@ -132,12 +134,15 @@ def doubtful(
     if n is not None:
         factor = np.asarray(n / np.where(counts.n > 0, counts.n, np.inf))
         counts = Counts(d * factor[..., None], t * factor[..., None], p * factor[..., None], whole * factor)
-    carried = _are_carried_by_few(M, found, method, n, are_counts, num_threads)
+    carrying = _count_carrying_samples(M, found, method, n, are_counts, num_threads)
     for name, one in found.items():
         rest = are_counts
+        samples = carrying.get(name, np.full(counts.n.shape, np.nan))
+        beside = FEW_BESIDE.get(method, FEW[method]) if d.shape[-1] <= MOST_BESIDE else FEW[method]
+        few = np.where(np.isnan(samples), FEW[method], beside)
         for reason, mask in (
-            ("few", _are_few(name, counts, method, positive)),
-            ("carried", carried.get(name, np.zeros(counts.n.shape, np.bool_))),
+            ("few", _are_few(name, counts, method, positive, few)),
+            ("carried", samples < CARRIED.get(method, 0)),
             ("close", _are_close(name, counts)),
             ("aside", _is_aside(name, one, method, n_replicates) | _is_bent(name, counts)),
         ):
@@ -147,15 +152,15 @@ def doubtful(
     return out
 
 
-def _are_few(name: str, counts: Counts, method: str, positive: int) -> np.ndarray:
-    """Return where too few samples are right, or wrong, or of a class."""
+def _are_few(name: str, counts: Counts, method: str, positive: int, few: np.ndarray) -> np.ndarray:
+    """Return where fewer than `few` samples are right, or wrong, or of a class."""
     kind = _kind(name)
     if method == "posterior" and (counts.d.shape[-1] < MANY_CLASSES or kind == "all"):
         return np.zeros(counts.n.shape, np.bool_)
-    return np.asarray(_least(kind, counts, positive) < FEW[method])
+    return np.asarray(_least(kind, counts, positive) < few)
 
 
-def _are_carried_by_few(
+def _count_carrying_samples(
     M: Any,
     found: Mapping[str, Interval],
     method: str,
@@ -163,7 +168,7 @@ def _are_carried_by_few(
     are_counts: np.ndarray,
     num_threads: int | None,
 ) -> dict[str, np.ndarray]:
-    """Return by name where few samples carry the variance of a metric that is one number of a matrix.
+    """Return by name how many samples carry the variance of a metric that is one number of a matrix; NaN if unknown.
 
     The kernel is one of the CPU's, of dense matrices: those on a GPU are not looked at, whose processes need not load
     it, nor sparse ones, which it would fill.
@@ -178,8 +183,7 @@ def _are_carried_by_few(
     layout = _plan.plan(names, host.shape[-1], "present", 1, asked="M")
     (host,) = dispatch.adopt(M=host)
     samples = dispatch.call("carrying_samples", host, plan=layout.plan, n=n, num_threads=num_threads)
-    with np.errstate(invalid="ignore"):
-        return {name: samples[place] < CARRIED[method] for name, place in zip(names, layout.places, strict=True)}
+    return {name: np.asarray(samples[place]) for name, place in zip(names, layout.places, strict=True)}
 
 
 def _are_close(name: str, counts: Counts) -> np.ndarray:

@@ -109,11 +109,11 @@ def interval(
     -----
     DiagnosticWarning
         Intervals that hold the truth in less than nine of ten cases, as docs/coverage.md measures: fewer than five
-        samples, of those that a metric is of, are right, or wrong, or of a class that enters an average (ten for
-        "basic" and "normal"); fewer than five samples carry the variance of the metric (thirteen for "basic" and
-        "normal"), as where rare errors are far from the diagonal; `min_recall` of classes whose recalls are about the
-        same; replicates that lie to one side of the estimate, as those of an average over many small classes. The
-        message says what to use instead. With clusters: of fewer than twelve alone. Not if `on_failure` is "ignore".
+        samples carry the variance of a metric (four for "bca", nine for "basic"), as where few are wrong, or where
+        rare errors are far from the diagonal; few of the samples that a metric is of are right, or wrong, or of a
+        class that enters an average; `min_recall` of classes whose recalls are about the same; replicates
+        that lie to one side of the estimate, as those of an average over many small classes. The message says what to
+        use instead. With clusters: of fewer than twelve alone. Not if `on_failure` is "ignore".
 
     Notes
     -----
@@ -465,11 +465,14 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
         error = own * (spread**0.5 / (size + (size == 0.0)))
         return low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, (value != value) & (value == value)  # noqa: PLR0124
 
-    arrays = sums.total, sums.row_sums, sums.col_sums, status
-    return [
-        Interval(values[name], *adapter(M).evaluate(partial(ends, name, which), values[name], *arrays))
-        for name, which in zip(names, of, strict=True)
-    ]
+    own = adapter(M)
+    arrays = [own.unwrap(x) for x in (sums.total, sums.row_sums, sums.col_sums, status)]
+    found = []
+    for name, which in zip(names, of, strict=True):
+        value = own.unwrap(values[name])
+        made = adapter(value).evaluate(partial(ends, name, which), value, *arrays)
+        found.append(Interval(values[name], *(own.rewrap(x, values[name]) for x in made)))
+    return found
 
 
 def _samples(name: str) -> str:

@@ -1,13 +1,14 @@
 """What both targets obey: how a score is made of a probability, and what of a row is no probability."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 METHODS = {"aps": 0, "raps": 1, "lac": 2}
 LAC = METHODS["lac"]
 
+BITS_PER_WORD = 64  # of sets, a bit per class
 UNITS = 2.0**52  # of a score in one; sums of integers have no order
 MOST_PENALTY = 1000.0  # of all ranks of a row together: beyond it sums would leave int64
 OUTSIDE = 2.0**-20  # by which a probability may lie outside of 0 to 1, and is taken for 0 or 1
@@ -19,6 +20,29 @@ FIRST_FACTOR, SECOND_FACTOR = -0xAE502812AA7333, -0x3B314601E57A13AD  # of a sum
 CORRELATION, COVARIANCE, LIFT, CONDITIONAL = range(4)  # what is read off counts of pairs
 KINDS = {"correlation": CORRELATION, "covariance": COVARIANCE, "lift": LIFT, "conditional": CONDITIONAL}
 FINE, NEVER, ALWAYS, NO_SAMPLES = range(4)  # why a class has no correlation
+
+
+class ScoreRule(NamedTuple):
+    """How labels are scored, as kernels of both targets take it.
+
+    Attributes
+    ----------
+    lac : bool
+        Whether a label scores one minus its probability (least ambiguous classifier), whatever its rank.
+    penalty : int
+        Of each rank after the first `k_reg`, in units of 2^-52.
+    k_reg : int
+        Ranks without a penalty.
+    """
+
+    lac: bool
+    penalty: int
+    k_reg: int
+
+
+def score_rule(method: str, lam: float, k_reg: int) -> ScoreRule:
+    """Return the rule of a method with its penalty rounded to units, which sums of any order keep."""
+    return ScoreRule(METHODS[method] == LAC, int(np.rint(lam * UNITS)), k_reg)
 
 
 def rank(n: Any, numerator: int, denominator: int) -> Any:

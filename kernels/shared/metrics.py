@@ -1,6 +1,6 @@
 """What a metric is made of: codes that the table of metrics and the kernels of every target share.
 
-Every metric is a function of five sums per class (see :class:`Sums`), and the way there has few kinds of steps:
+Every metric is a function of five sums per class (see :class:`ClassSums`), and the way there has few kinds of steps:
 a number per class (:class:`Value`), a reduction of those over the classes (:class:`Over`), a number per matrix
 (:class:`Total`). A :class:`Plan` is a list of such steps, run on a few matrices while their sums are in the cache.
 """
@@ -8,8 +8,10 @@ a number per class (:class:`Value`), a reduction of those over the classes (:cla
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+LINES_OF_VALUE = 5  # a value of one class, and its slopes in d, t, p and n
 
-class Sums(IntEnum):
+
+class ClassSums(IntEnum):
     """The sums of one matrix M: all have one number per class, and a matrix is never looked at again."""
 
     DIAGONAL = 0
@@ -178,3 +180,13 @@ class Plan(NamedTuple):
     ordered: bool
     again: bool
     pooled: bool
+
+
+def lines_of_slopes(C: int, *, ordered: bool) -> int:
+    """Return the lines of slopes of one number of a matrix: diagonal, row, column (band, top) of classes; the total."""
+    return (len(ClassSums) if ordered else len(ClassSums) - 2) * C + 1
+
+
+def shape_results(scalars: Any, tables: Any, batch: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return scalars (S, n), then per-class results (T, n, C), each with the shape of the batch."""
+    return (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, table.shape[-1]) for table in tables))

@@ -163,6 +163,7 @@ def test_what_has_no_weights_is_said(files, capsys):
     assert status == 1
     assert "INFEASIBLE, " in out
     assert "bins 0, 2 must add up to 2" in err
+    assert err.rstrip().endswith("by --min-nnz")  # the command has no keep=
     assert not (files / "w.csv").exists()
     status, out, _ = run(capsys, "path.npz")
     assert status == 1

@@ -10,8 +10,10 @@ import pytest
 
 import cmfast
 from cmfast._core import pictures
-from cmfast._demo import data, experiment, page, report, words
 from cmfast._files.output import plain
+from cmfast._reproduce import _page
+from cmfast._reproduce.demo import experiment, page, report, words
+from cmfast._reproduce.normalization import data
 from cmfast.cli import main
 
 pytestmark = pytest.mark.pictures
@@ -148,7 +150,7 @@ def test_the_words_follow_the_numbers(small):
     assert "95 % of all confusions. The thin lines" in words.bootstrap(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.3
     assert "not for 95 %" in words.bootstrap(numbers)
-    assert "Here bi" not in page.whole(numbers, small[2])
+    assert "Here bi" not in _page.whole(page.compose(numbers, small[2]))
 
 
 def test_the_page_says_at_which_level_it_stands(small):
@@ -172,19 +174,21 @@ def test_the_terminal_table(small):
 
 
 def test_the_halves_have_no_picture_in_common(rng):
-    split = data.digits(rng)
-    train = {row.tobytes() for row in split.X_train}
-    assert not train & {row.tobytes() for row in split.X_test}
-    assert len(set(np.bincount(split.y_train))) == len(set(np.bincount(split.y_test))) == 1
+    pool = data.digits()
+    train, test = experiment.halve(pool, rng)
+    assert not {row.tobytes() for row in pool.X[train]} & {row.tobytes() for row in pool.X[test]}
+    assert len(set(np.bincount(pool.y[train]))) == len(set(np.bincount(pool.y[test]))) == 1
+    for rows in (train, test):  # all turns of a picture are in one half
+        assert set(np.bincount(pool.block[rows])) <= {0, 4}
 
 
 def test_imbalance_keeps_what_it_promises(rng):
-    y = rng.permutation(np.repeat(np.arange(data.C), 100))
+    y = rng.permutation(np.repeat(np.arange(experiment.C), 100))
     sizes = []
     for _ in range(50):
-        chosen = data.imbalanced(y, rng, alpha=0.3, kept=0.2)
+        chosen = data.imbalanced(y, rng, alpha=0.3, kept=0.2, n_classes=experiment.C)
         assert len(set(chosen.tolist())) == len(chosen)
-        sizes.append(np.bincount(y[chosen], minlength=data.C))
+        sizes.append(np.bincount(y[chosen], minlength=experiment.C))
     assert np.min(sizes) == 20
     assert np.max(sizes) == 100
     assert np.std(sizes) > 20
@@ -202,7 +206,7 @@ def test_percent_is_short():
 
 
 def test_without_scikit_learn_the_extra_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("cmfast._demo.find_spec", lambda name: None)
+    monkeypatch.setattr("cmfast._reproduce.find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 2
     assert capsys.readouterr().err == 'cmfast: demo needs scikit-learn: pip install "cmfast[demo]"\n'

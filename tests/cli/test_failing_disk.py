@@ -183,12 +183,13 @@ def _write_cool(h5py):
 @pytest.mark.pictures
 def test_the_demo_is_written_whole_or_not_at_all(folder, monkeypatch):
     pytest.importorskip("sklearn")
-    from cmfast._demo import experiment, page, report
+    from cmfast._reproduce.demo import experiment, page, report
 
     matrices = {"one": np.eye(3)}
     made = experiment.Results({"seed": 0}, matrices, {})
     monkeypatch.setattr(experiment, "run", lambda *_: made)
-    monkeypatch.setattr(page, "whole", lambda *_: "a page")
+    reproduction = page.Demo("demo", "", "", "", (), (), {}, numbers={"seed": 0}, arrays=matrices)
+    monkeypatch.setattr(page, "compose", lambda *_: reproduction)
     monkeypatch.setattr(report, "table", lambda *_: "a table")
     work = Job(lambda: called(["demo", "--out", "made"]), dict.fromkeys(report.FILES, b"earlier"), folders=("made",))
     number, wrong = failing_disk.faults(work, folder)

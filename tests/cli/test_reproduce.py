@@ -14,9 +14,11 @@ from processes import ROOT
 from cmfast import _reproduce
 from cmfast._core import drawing
 from cmfast._files.output import FileError, Outputs
+from cmfast._pages import parts, pictures
+from cmfast._pages.parts import Claim, Picture, Table, classify
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _files, _frame
-from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
+from cmfast._reproduce._frame import Reproduction, illustrate
 from cmfast._reproduce.conformal._network import Settings
 from cmfast._reproduce.contingency._training import Settings as Trainings
 from cmfast._reproduce.normalization import training
@@ -34,11 +36,6 @@ SMALL = {  # what makes each quicker than quick
     "contingency": {"settings": Trainings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)},
     "normalization": {"settings": BRIEF, "pools": [letters(60)]},
 }
-DRAWN = {
-    "glossary": "_practice",
-    "conformal": "_sections",
-    "contingency": "_pictures",
-}  # where matplotlib draws, which takes seconds
 
 
 def silent(label, unit):
@@ -59,7 +56,7 @@ def made(*pictures, **more):
         Claim("Two is three.", "section 2", "fails", "2.00"),
         Claim("All is well.", "section 3", "holds where it is small", "below 5"),
     ]
-    sections = [Section("Lines", [*pictures, Table("Numbers", ["", "x"], [["a", "1"]])], ["Before."], ["After."])]
+    sections = [illustrate("Lines", [*pictures, Table("Numbers", ["", "x"], [["a", "1"]])], ["Before."], ["After."])]
     options = {"settings": {"quick": True, "seed": 3}, "timings": {"all_of_it": 1.25}, **more}
     return Reproduction("glossary", "A paper", "Somebody, 2020", "It says much.", claims, sections, **options)
 
@@ -74,7 +71,7 @@ def test_the_files_hold_all_of_it_and_nothing_is_fetched(tmp_path):
     assert numbers["figures"] == {"a_line": {"y": [10]}, "dots": {"n": 2}}
     assert numbers["claims"][0]["figures"] == {"one": 1.0}
     page = (folder / "report.html").read_text()
-    for text in ("One is &lt;one&gt;.", "holds where it is small", "1 of 3", "--quick", "1.2 s", "After.", "<svg"):
+    for text in ("One is &lt;one&gt;.", "holds where it is small", "1 of 3", "--quick", "1.25 s", "After.", "<svg"):
         assert text in page, text
     assert re.findall(r'(?:src|href)="(.{0,21})', page) == ['#claims">To the table', "data:image/png;base64"]
     alone = (folder / "a_line.svg").read_text()
@@ -116,11 +113,11 @@ def test_a_verdict_is_one_of_few(verdict):
 
 def test_verdicts_are_counted_and_the_undecided_named_where_there_are_any():
     words = {"holds": "hold", "fails": "fail", "partly": "in part", "undecided": "open"}
-    assert _frame.tally(["holds", "fails where it rains"], words) == [(1, "hold"), (0, "fail"), (1, "in part")]
-    assert _frame.tally(["undecided"], words)[-1] == (1, "open")
-    assert _frame.summed_up(["holds", "fails", "fails"]) == "Claims: 1 that holds, 2 that fail, 0 in part."
-    assert _frame.summed_up(["undecided"]) == "Claims: 0 that hold, 0 that fail, 0 in part, 1 undecided."
-    assert _frame.tally(["undecided where it rains, holds elsewhere"], words)[2] == (1, "in part")
+    assert parts.count_verdicts(["holds", "fails where it rains"], words) == [(1, "hold"), (0, "fail"), (1, "in part")]
+    assert parts.count_verdicts(["undecided"], words)[-1] == (1, "open")
+    assert parts.summarize_verdicts(["holds", "fails", "fails"]) == "Claims: 1 that holds, 2 that fail, 0 in part."
+    assert parts.summarize_verdicts(["undecided"]) == "Claims: 0 that hold, 0 that fail, 0 in part, 1 undecided."
+    assert parts.count_verdicts(["undecided where it rains, holds elsewhere"], words)[2] == (1, "in part")
 
 
 def test_pictures_have_names_of_their_own(tmp_path):
@@ -146,15 +143,14 @@ def without_times(folder):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_two_runs_are_identical_but_for_times(name, tmp_path, monkeypatch):
-    if name in DRAWN:
-        monkeypatch.setattr(f"cmfast._reproduce.{name}.{DRAWN[name]}.png", undrawn)
+    monkeypatch.setattr(pictures, "save_png", undrawn)  # which takes seconds
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         reproduce = import_module(f"cmfast._reproduce.{name}").reproduce
         _files.write(reproduce(quick=True, progress=silent, **SMALL[name]), _files.prepared(folder))
     one, two = map(without_times, folders)
     assert one == two
-    verdicts = {kind(claim["verdict"]) for claim in one["results.json"]["claims"]}
+    verdicts = {classify(claim["verdict"]) for claim in one["results.json"]["claims"]}
     assert verdicts >= {"holds", "fails"}
     assert all(one["results.json"]["figures"].values())
 
@@ -218,7 +214,7 @@ def test_a_figure_is_the_same_bytes_twice():
     for _ in range(2):
         figure, ax = pyplot.subplots(figsize=(1, 1))
         ax.plot([0, 1])
-        images.append(_frame.png(figure))
+        images.append(pictures.save_png(figure))
     assert images[0] == images[1]
     assert images[0].startswith(b"\x89PNG")
     assert not pyplot.get_fignums()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cmfast import conformal
-from cmfast._reproduce import _frame
+from cmfast._reproduce import _paired as paired
 from cmfast._reproduce.conformal import _centre, _clients, _sections
 from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
 
@@ -51,7 +51,7 @@ def test_what_one_half_foretells_of_the_other():
 
 def test_every_part_of_a_picture_is_in_numbers():
     one = _centre.trained(0, Settings(epochs=1))
-    picture, table = _sections.of_sets([one]).shown
+    picture, table = _sections.of_sets([one]).parts[0].parts
     found = picture.numbers
     y, guess = one["picture"][1:]
     assert found["confusion"].sum() == found["rows_by_size"].sum() == len(y) == 600
@@ -71,8 +71,9 @@ def test_clients_are_alike_or_not():
 
 
 def test_a_mean_leaves_out_what_is_not_defined():
-    assert _frame.mean_and_error([1.0, np.nan, 3.0]) == (2.0, 1.0)
-    assert np.isnan(_frame.mean_and_error([np.nan])[0])
+    found = paired.interval(np.array([1.0, np.nan, 3.0]), 0.95)
+    assert (found["mean"], found["error"]) == (2.0, 1.0)
+    assert np.isnan(paired.interval(np.array([np.nan]), 0.95)["mean"])
 
 
 def test_one_seed_is_one_result():

@@ -10,10 +10,10 @@ import pytest
 
 import cmfast
 from cmfast import _reproduce
-from cmfast._demo import data as demo_data
 from cmfast._files.output import FileError
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce import normalization
+from cmfast._reproduce.demo import experiment as demo
 from cmfast._reproduce.normalization import claims, data, networks, own, properties, recovery, training
 from cmfast.cli import main
 
@@ -157,11 +157,16 @@ def test_uneven_predictions_are_told_from_chance(rng):
 # Networks
 
 
-def test_the_demo_and_the_reproduction_draw_and_learn_alike(rng):
-    pool = data.letters(20)
-    network = networks.made("perceptron", pool.X.shape[1:], 10, 5, SMALL)
-    assert type(network) is demo_data.Perceptron
-    assert training.imbalanced is demo_data.imbalanced
+def test_the_demo_and_the_reproduction_draw_and_learn_alike(monkeypatch):
+    made, drawn = [], []
+    make, draw = networks.made, training.imbalanced
+    monkeypatch.setattr(networks, "made", lambda name, *more: made.append(name) or make(name, *more))
+    monkeypatch.setattr(training, "imbalanced", lambda y, rng, **how: drawn.append(how["alpha"]) or draw(y, rng, **how))
+    results = demo.Results({"samples": {}}, {})
+    (twins,) = demo._train(0, demo.Settings(repeats=1, epochs=1), results, lambda done, total: None)
+    assert made == ["perceptron"] * 2
+    assert drawn == [demo.Settings().alpha] * 2
+    assert twins.balanced.M.sum() == results.numbers["samples"]["balanced_train"].sum()
 
 
 @pytest.mark.parametrize(("shape", "rounds"), [((8, 8), 20), ((9, 10, 3), 20), ((28, 28), 20), ((32, 32, 3), 1)])

@@ -7,10 +7,11 @@ from importlib import import_module
 import pytest
 
 from cmfast._core import drawing
-from cmfast._pages import parts
+from cmfast._pages import pictures, render
+from cmfast._pages.parts import Claim, Picture, Table
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _page
-from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table
+from cmfast._reproduce._frame import Reproduction, illustrate
 from cmfast._reproduce.conformal._network import Settings
 from cmfast._reproduce.contingency._training import Settings as Trainings
 from cmfast._reproduce.normalization import training
@@ -28,7 +29,6 @@ SMALL = {  # what makes each quicker than quick
         "pools": [letters(60)],
     },
 }
-DRAWN = {"glossary": "_practice", "conformal": "_sections", "contingency": "_pictures"}
 
 SCREEN = 1300
 CHARACTER = 8.2  # of digits and bold letters at 13 px in the widest of the page's typefaces, in px
@@ -80,9 +80,9 @@ def test_a_quick_page_begins_with_what_it_cannot_decide():
 def test_pictures_come_before_the_claims_and_tables_alone_after():
     table = Table("Numbers", ["", "x"], [["a", "1"]])
     sections = [
-        Section("Only numbers", [table]),
-        Section("Seen", [Picture("a_line", drawn(), {}), Table("Beside", ["", "x"], [["a", "1"]])]),
-        Section("Seen too", [Picture("another", drawn(), {})]),
+        illustrate("Only numbers", [table]),
+        illustrate("Seen", [Picture("a_line", drawn(), {}), Table("Beside", ["", "x"], [["a", "1"]])]),
+        illustrate("Seen too", [Picture("another", drawn(), {})]),
     ]
     page = _page.whole(reproduction([Claim("One.", "section 1", "holds", "yes")], sections))
     order = ["Seen", "Seen too", "Claims", "Only numbers", "How this was made"]
@@ -101,7 +101,7 @@ def widest_words(table):
 
 
 def test_the_style_lets_tables_break_at_spaces_over_the_whole_width():
-    section = Section("Lines", [Picture("a_line", drawn(), {}), Table("Numbers", ["", "x"], [["a", "1"]])])
+    section = illustrate("Lines", [Picture("a_line", drawn(), {}), Table("Numbers", ["", "x"], [["a", "1"]])])
     page = _page.whole(reproduction([Claim("One.", "section 1", "holds", "yes")], [section]))
     style = page[page.index("<style>") : page.index("</style>")]
     assert "main{max-width:1260px}" in style
@@ -111,13 +111,12 @@ def test_the_style_lets_tables_break_at_spaces_over_the_whole_width():
     assert ".claims td,.claims th{white-space:normal" in style
     assert ".wide{overflow-x:auto}" in style  # what is narrower scrolls, and hides nothing
     assert re.search(r'<div class="table"><div class="wide"><table>', page)
-    assert parts.headed("c", ["", "x"], [["a", "1"]]).startswith('<div class="wide">')
+    assert render.render([Table("c", ["", "x"], [["a", "1"]])]).startswith('<div class="wide">')
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_no_table_of_a_paper_is_cut(name, monkeypatch):
-    if name in DRAWN:
-        monkeypatch.setattr(f"cmfast._reproduce.{name}.{DRAWN[name]}.png", undrawn)
+    monkeypatch.setattr(pictures, "save_png", undrawn)
     found = import_module(f"cmfast._reproduce.{name}").reproduce(quick=True, progress=silent, **SMALL[name])
     page = _page.whole(found)
     room = SCREEN - 2 * 20 - 2 * 18 - 2 - 15  # sides of the page and of the frame, its border, a scroll bar

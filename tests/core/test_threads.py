@@ -354,7 +354,7 @@ def test_functions_that_take_warnings_leave_those_of_other_threads_alone():
 
 
 def test_no_function_changes_the_filters_of_warnings():
-    of_processes = ("cmfast/cli/", "cmfast/_demo/", "cmfast/_reproduce/")  # commands, which have one thread
+    of_processes = ("cmfast/cli/", "cmfast/_reproduce/")  # commands, which have one thread
     few = {"cmfast/_warmup.py", "cmfast/_files/tables.py"}
     wrong = {"catch_warnings", "simplefilter", "filterwarnings"}
     found = set()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import metrics
+from cmfast import metrics, uncertainty
 
 xr = pytest.importorskip("xarray")
 
@@ -35,6 +35,7 @@ CALLS = {
     "average": (lambda M: metrics.f1(M, average="macro"), BATCH),
     "compute": (lambda M: metrics.compute(M, ["accuracy", "recall"])["recall"], ROWS),
     "defined": (lambda M: metrics.defined(M, "f1"), ROWS),
+    "wilson": (lambda M: uncertainty.interval(M, "recall", method="wilson", n=999).low, ROWS),
     "kappa": (lambda M: metrics.kappa(M, weights="linear"), BATCH),
     "margins": (lambda M: metrics.margins(M).col_sums, ROWS),
     "one_vs_rest": (metrics.one_vs_rest, (*ROWS, "is_true", "is_predicted")),

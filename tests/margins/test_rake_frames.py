@@ -73,6 +73,12 @@ def test_categoricals_of_every_library_are_read():
             np.testing.assert_allclose(result.weights, wanted.weights, rtol=1e-9)
 
 
+def test_columns_may_have_any_name():
+    frame = RECORDS[["age"]].rename(columns={"age": "column_names"})
+    found = cmfast.rake(frame, [TIDY_AGES.rename(columns={"age": "column_names"})]).weights
+    np.testing.assert_array_equal(found, cmfast.rake(RECORDS[["age"]], [TIDY_AGES]).weights)
+
+
 def test_combinations_the_total_and_what_is_not_asked():
     both = RECORDS.groupby(["sex", "age"])["w"].sum() * [1.0, 2.0, 3.0, 4.0]
     wanted = RECORDS["w"] * both.reindex(pd.MultiIndex.from_frame(RECORDS[["sex", "age"]])).to_numpy()

@@ -5,7 +5,9 @@ import pytest
 from report_pages import Page, stored, unpacked
 
 import cmfast
-from cmfast._report import _asked, _cells, _confusions, _facts, _many, _samples
+from cmfast import metrics, uncertainty
+from cmfast._core.p_values import binomial, holm
+from cmfast._report import _asked, _cells, _classes, _facts, _many, _samples
 
 pytestmark = pytest.mark.pictures
 
@@ -20,9 +22,9 @@ def labels(n, C, seed=0):
     return y, np.where((y == 1) & (rng.random(n) < 0.5), 2, guess)
 
 
-@pytest.fixture(params=[(60, 400, 0), (60, 60_000, 1), (200, 3000, 2)])
+@pytest.fixture(params=[(60, 400, 0), (60, 60_000, 1), (200, 3000, 2), (100, 300, 3)])
 def both(request):
-    """Return a model as matrix and as cells, of few and of many samples, each of more classes than draws are for."""
+    """Return a model as matrix and as cells, of more classes than draws are for; in the last some do not occur."""
     C, n, seed = request.param
     M = cmfast.confusion_matrix(*labels(n, C, seed), n_classes=C)
     names = [str(k) for k in range(C)]
@@ -52,15 +54,39 @@ def test_the_numbers_are_those_of_the_dense_way(both):
         assert one["balanced"] == pytest.approx(other["balanced"], rel=1e-5)
 
 
+def most_often(M, level):
+    """Return what every class is taken for most, -1 where the first of its row is not told from the second."""
+    out = np.full(len(M), -1)
+    off = np.where(np.eye(len(M), dtype=bool), 0, M)
+    met = np.flatnonzero(off.max(axis=1))
+    largest, second = np.sort(off[met], axis=1)[:, :-3:-1].T
+    sure = met[holm(binomial(largest, second)) <= 1.0 - level] if len(M) > 2 else met
+    out[sure] = off[sure].argmax(axis=1)
+    return out
+
+
 def test_what_a_class_is_taken_for():
     M = np.random.default_rng(0).poisson(1.5, (300, 40, 40))
     M[:, :, 3] += np.random.default_rng(1).poisson(np.arange(300)[:, None] / 8, (300, 40))
     found = np.zeros(2, np.int64)
     for one in M:
-        wanted = _confusions.taken_for(one, 0.95)
-        np.testing.assert_array_equal(_many.taken_for(_cells.of_matrix(one), 0.95), wanted)
+        wanted = most_often(one, 0.95)
+        np.testing.assert_array_equal(_classes.taken_for(_cells.of_matrix(one), 0.95), wanted)
         found += (wanted < 0).sum(), (wanted >= 0).sum()
     assert (found > 100).all()
+    for two, wanted in (([[9, 1], [0, 9]], [1, -1]), ([[9, 0], [0, 9]], [-1, -1]), ([[1, 2], [3, 4]], [1, 0])):
+        assert _classes.taken_for(_cells.of_matrix(np.array(two)), 0.95).tolist() == wanted
+
+
+def test_columns_of_classes_are_those_of_the_functions(both):
+    M, columns = both[0].M, both[0].facts["classes"]
+    found = uncertainty.interval(M, ["recall", "precision"], undefined="nan", on_failure="ignore", method="wilson")
+    for name, one in found.items():
+        known = ~np.isnan(one.estimate)
+        np.testing.assert_array_equal(columns[name], one.estimate)
+        for end in ("low", "high"):
+            np.testing.assert_array_equal(columns[f"{name}_{end}"], np.where(known, getattr(one, end), np.nan))
+    np.testing.assert_array_equal(columns["f1"], metrics.compute(M, "f1", undefined="nan"))
 
 
 def test_cells_are_those_of_a_matrix():

@@ -11,7 +11,7 @@ from report_pages import Page, stored, unpacked
 
 import cmfast
 from cmfast import metrics, uncertainty
-from cmfast._pages import parts
+from cmfast._pages import values
 from cmfast.display import ConfusionDisplay
 
 pytestmark = pytest.mark.pictures
@@ -145,9 +145,9 @@ def test_of_many_sizes_of_sets_quartiles_are_shown():
 
 
 def test_nothing_is_below_zero_and_written_as_zero():
-    assert parts.number(-1e-9) == "0.000"
-    assert parts.number(-1e-9, "+z.2f") == "+0.00"
-    assert parts.number(float("nan")) == parts.NOTHING
+    assert values.number(-1e-9) == "0.000"
+    assert values.number(-1e-9, "+z.2f") == "+0.00"
+    assert values.number(float("nan")) == values.NOTHING
 
 
 def test_one_class_and_nothing_confused():

@@ -8,7 +8,7 @@ from checks import assert_same_bits
 
 from cmfast import uncertainty
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda.uncertainty import clusters
+from cmfast.kernels.cuda.uncertainty import intervals
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 RNG = np.random.default_rng(5)
@@ -70,7 +70,7 @@ def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, 
     options |= {"method": "bca", "n_replicates": 150, "on_failure": "ignore"}
     want = uncertainty.interval(device.asarray(M), "f1", **options)
     M[1, 2, 0, 0] = np.nan
-    monkeypatch.setattr(clusters, "MOST_BYTES", 1000)  # one element, and few units, at a time
+    monkeypatch.setattr(intervals, "MOST_REPLICATE_BYTES", 1000)  # one element, and few units, at a time
     with device.schedule(1):
         found = uncertainty.interval(device.asarray(M), "f1", **options)
     for one, other in zip(map(device.host, found), map(device.host, want), strict=True):

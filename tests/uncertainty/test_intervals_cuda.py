@@ -29,7 +29,7 @@ def test_intervals_are_those_of_the_cpu_whole_or_in_parts(options, monkeypatch):
     once = ends(there, **options)
     for one, other in zip(once, want, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    monkeypatch.setattr(intervals, "MOST_BYTES", 1000)  # one matrix at a time
+    monkeypatch.setattr(intervals, "MOST_REPLICATE_BYTES", 1000)  # one matrix at a time
     for one, other in zip(ends(there, **options), once, strict=True):
         assert_same_bits(one, other)
 

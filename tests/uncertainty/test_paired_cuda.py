@@ -7,7 +7,7 @@ import pytest
 from pairs import drawn
 
 from cmfast import uncertainty
-from cmfast.kernels.cuda.uncertainty import paired
+from cmfast.kernels.cuda.uncertainty import intervals
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
@@ -23,8 +23,8 @@ def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
     names = ["accuracy", "f1_macro", "kappa_quadratic", "recall"]
     for asked in ({"n_replicates": 120}, {"method": "delta"}):
         on_cpu = uncertainty.compare(here, names, **asked)
-        for most in (paired.MOST_BYTES, 1000):  # at once, and in parts
-            monkeypatch.setattr(paired, "MOST_BYTES", most)
+        for most in (intervals.MOST_REPLICATE_BYTES, 1000):  # at once, and in parts
+            monkeypatch.setattr(intervals, "MOST_REPLICATE_BYTES", most)
             on_cuda = uncertainty.compare(there, names, **asked)
             for name in names:
                 for one, other in zip(on_cuda[name][1:-4], on_cpu[name][1:-4], strict=True):

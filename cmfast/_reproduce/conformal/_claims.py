@@ -12,8 +12,8 @@ import numpy as np
 
 import cmfast
 from cmfast import conformal
+from cmfast._pages.parts import Claim
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import Claim
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, PAIR, Settings
 
@@ -36,12 +36,8 @@ def _interval(values: Any, settings: Settings) -> Numbers:
     return paired.interval(np.asarray(values, float), settings.interval)
 
 
-def _written(found: Mapping[str, Any]) -> str:
-    return f"{found['mean']:+.3f} ({found['low']:+.3f} to {found['high']:+.3f})"
-
-
 def _listed(found: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(f"{name} {_written(each)}" for name, each in found.items())
+    return ", ".join(f"{name} {paired.write(each)}" for name, each in found.items())
 
 
 def _claim(

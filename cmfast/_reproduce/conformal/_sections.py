@@ -6,7 +6,10 @@ import numpy as np
 
 from cmfast import conformal
 from cmfast._core import drawing
-from cmfast._reproduce._frame import Picture, Section, Table, mean_and_error, png
+from cmfast._pages.parts import Picture, Section, Table
+from cmfast._pages.pictures import draw
+from cmfast._reproduce import _paired as paired
+from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
@@ -23,8 +26,10 @@ def of_sets(centre: list[dict[str, Any]]) -> Section:
     rows = [[f"{one['alpha']}", *(f"{one[name]:.4g}" for name in COLUMNS)] for one in centre[0]["by_alpha"]]
     head = ["alpha", "coverage", "mean size", "empty", "pairs that share a set", "never confused", "undefined classes"]
     said = f"Seed 0: accuracy {centre[0]['accuracy']:.3f}; {centre[0]['empty_cells']} of 90 confusions did not occur."
-    picture = Picture("sets", png(display.figure_), numbers, "correlation of sets, confusion matrix, coverage, sizes")
-    return Section("Beside the confusion matrix, by alpha", [picture, Table("Sets by alpha", head, rows)], after=[said])
+    picture = draw("sets", display.figure_, numbers, "correlation of sets, confusion matrix, coverage, sizes")
+    return illustrate(
+        "Beside the confusion matrix, by alpha", [picture, Table("Sets by alpha", head, rows)], after=[said]
+    )
 
 
 def of_epochs(centre: list[dict[str, Any]]) -> Section:
@@ -44,7 +49,7 @@ def of_epochs(centre: list[dict[str, Any]]) -> Section:
         dashed = (-1 / 9, "sets of one label") if key == "rho" else None
         shown.append(_by_step(name, bands, "epoch", label, said, dashed))
     after = [f"Median and eight of ten of {len(centre)} seeds; left correlations of sets, right confusions."]
-    return Section("By epoch (Figs. 3 and 4)", shown, after=after)
+    return illustrate("By epoch (Figs. 3 and 4)", shown, after=after)
 
 
 def _by_step(
@@ -66,7 +71,7 @@ def _by_step(
         ax.axhline(dashed[0], color="0.4", linestyle="--", linewidth=1, label=dashed[1])
     ax.set(xlabel=step, ylabel=label)
     ax.legend()
-    return Picture(name, png(figure), numbers, says)
+    return draw(name, figure, numbers, says)
 
 
 def of_rounds(runs: dict[int, Runs]) -> Section:
@@ -79,7 +84,7 @@ def of_rounds(runs: dict[int, Runs]) -> Section:
     after = [
         "The critical pair is 3 and 9. Median and eight of ten of all seeds; highest, lowest: which clients learn."
     ]
-    return Section("By round (Figs. 6 and 7)", shown, after=after)
+    return illustrate("By round (Figs. 6 and 7)", shown, after=after)
 
 
 def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Section:
@@ -89,15 +94,16 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
     head = ["Dirichlet", "mean distance", "largest", "largest correlation", "undefined", "size given away"]
     chosen = []
     for classes, by_name in runs.items():
+        everyone = by_name["all clients"]
         for name, each in by_name.items():
             means = [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("accuracy", "pair")]
             means += [f"{mean:.3f}" for mean in np.mean([one["each_of_pair"] for one in each], axis=0)]
             means += [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("others", "rho")]
             gaps = [
-                mean_and_error([a[key] - b[key] for a, b in zip(each, by_name["all clients"], strict=True)])
+                paired.interval(np.array([a[key] - b[key] for a, b in zip(each, everyone, strict=True)]), paired.LEVEL)
                 for key in ("accuracy", "pair")
             ]
-            row = [f"{classes} classes, {name}", *means, *(f"{mean:+.3f} ({error:.3f})" for mean, error in gaps)]
+            row = [f"{classes} classes, {name}", *means, *(f"{gap['mean']:+.3f} ({gap['error']:.3f})" for gap in gaps)]
             chosen.append(row)
     said = (
         "Counts of clients add up to those of all rows, exactly; the mean of their correlations is something else. "
@@ -105,7 +111,7 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
     )
     heads = ["clients", "accuracy", "of the pair", *(f"of {label}" for label in PAIR), "of others", "correlation"]
     heads += ["difference", "of the pair"]
-    return Section(
+    return illustrate(
         "With clients (Table 1)",
         [
             Table("Mean of correlations against that of all sets", head, rows),

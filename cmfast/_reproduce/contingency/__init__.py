@@ -2,7 +2,8 @@
 
 from dataclasses import asdict
 
-from cmfast._reproduce._frame import Progress, Reproduction, Section, Table, timed
+from cmfast._pages.parts import Table
+from cmfast._reproduce._frame import Progress, Reproduction, illustrate, timed
 from cmfast._reproduce.contingency._training import Settings
 
 QUICK = Settings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)
@@ -39,28 +40,28 @@ def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = No
         ]
     with timed(timings, "pictures"):
         sections = [
-            Section("A metric is a surface (Fig. 1)", _pictures.precision()),
-            Section(
+            illustrate("A metric is a surface (Fig. 1)", _pictures.precision()),
+            illustrate(
                 "Twelve metrics (Fig. 2)",
                 [_pictures.of_metrics()],
                 after=["Gilbert, Doolittle and TSS by the right formulas. Colours are those of [-1, 1] for all."],
             ),
             _space.of_chance(guesses),
-            Section("Learning paths (Figs. 3 and 4)", _pictures.of_paths(paths, settings.rates[0])),
-            Section("Length and struggle, of every two digits", [_pictures.of_pairs(paths)]),
-            Section("Imbalance (Figs. 5 and 6)", _pictures.warped()),
-            Section(
+            illustrate("Learning paths (Figs. 3 and 4)", _pictures.of_paths(paths, settings.rates[0])),
+            illustrate("Length and struggle, of every two digits", [_pictures.of_pairs(paths)]),
+            illustrate("Imbalance (Figs. 5 and 6)", _pictures.warped()),
+            illustrate(
                 "Sensitivity to it (Fig. 7)",
                 _pictures.of_sensitivities(volumes),
                 after=["Dashed: agnostic. Metrics with the range [-1, 1] are rescaled to [0, 1] first."],
             ),
-            Section(
+            illustrate(
                 "Weighted tau and costs (Fig. 8)",
                 [_pictures.of_weights(), Table("Thresholds of a forecast", _costs.HEAD, _costs.table_rows(forecasts))],
                 after=["Colours are those of [-1, 1], contours a tenth of v = 2. Two normal densities, 1.5 apart."],
             ),
-            Section("Ten metrics by epoch (Fig. 9)", _pictures.of_epochs(tracks)),
-            Section("ROC space (section 6.1)", [_pictures.of_roc(scores)]),
+            illustrate("Ten metrics by epoch (Fig. 9)", _pictures.of_epochs(tracks)),
+            illustrate("ROC space (section 6.1)", [_pictures.of_roc(scores)]),
         ]
     return Reproduction(
         name="contingency",

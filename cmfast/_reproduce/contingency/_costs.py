@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from cmfast import contingency, metrics
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._space import NEAR
 from cmfast.metrics import MetricName
 

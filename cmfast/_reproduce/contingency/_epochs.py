@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from cmfast import contingency, metrics
+from cmfast._pages.parts import Claim
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import Claim
 from cmfast._reproduce.contingency._space import NEAR, listed
 from cmfast._reproduce.contingency._training import FIVE, Settings, followed
 from cmfast.metrics import MetricName

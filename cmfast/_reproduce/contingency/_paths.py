@@ -9,7 +9,7 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._core.annotations import Floats
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._training import EASY, HARD, Settings, followed
 
 PRINTED = 1.68e-47

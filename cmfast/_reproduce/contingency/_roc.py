@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast import contingency, metrics
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._space import NEAR
 from cmfast._reproduce.contingency._training import HARD, Network, Settings, chosen
 

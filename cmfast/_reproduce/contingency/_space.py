@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from cmfast import contingency, metrics
-from cmfast._reproduce._frame import Claim, Section, Table
+from cmfast._pages.parts import Claim, Section, Table
+from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.contingency._table import METRICS, printed
 from cmfast.metrics import MetricName
 
@@ -219,4 +220,4 @@ def of_chance(found: dict[str, Any]) -> Section:
         for name, level in found.items()
     ]
     said = "A guess calls a share of the samples positive, from none to all, whatever they are."
-    return Section("What guesses are worth", [Table("Metrics of guesses", head, rows)], [said])
+    return illustrate("What guesses are worth", [Table("Metrics of guesses", head, rows)], [said])

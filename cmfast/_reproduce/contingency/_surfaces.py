@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast import contingency
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._space import NEAR, listed
 from cmfast._reproduce.contingency._table import AGNOSTIC, BENT, METRICS, OTHERS, PLANES
 from cmfast.metrics import MetricName

@@ -5,7 +5,9 @@ import numpy as np
 import cmfast
 from cmfast import display, metrics
 from cmfast._core import drawing
-from cmfast._reproduce._frame import Claim, Picture, Section, Table, png
+from cmfast._pages.parts import Claim, Section, Table
+from cmfast._pages.pictures import draw
+from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.glossary import _matrices as given
 
 AGREEMENT = 0.85
@@ -29,9 +31,9 @@ def triple_cells() -> list[Section]:
             "rows": cmfast.normalize(M, "row"),
             "columns": cmfast.normalize(M, "col"),
         }
-        pictures.append(Picture(name, png(picture.figure_), numbers, f"triple cells of {name.replace('_', ' ')}"))
+        pictures.append(draw(name, picture.figure_, numbers, f"triple cells of {name.replace('_', ' ')}"))
     said = "Count, share of the row and share of the column: on the diagonal the shares are recall and precision."
-    return [Section("Its matrices, in triple cells", pictures, after=[said])]
+    return [illustrate("Its matrices, in triple cells", pictures, after=[said])]
 
 
 def hierarchy() -> tuple[list[Claim], list[Section]]:
@@ -56,7 +58,7 @@ def hierarchy() -> tuple[list[Claim], list[Section]]:
     )
     picture = display.ConfusionDisplay.from_matrix(M, class_names=list(names)).plot(text="triple")
     return [claim], [
-        Section("Defects by category", [Picture("categories", png(picture.figure_), numbers, "four categories")])
+        illustrate("Defects by category", [draw("categories", picture.figure_, numbers, "four categories")])
     ]
 
 
@@ -80,10 +82,10 @@ def checkpoints() -> list[Section]:
     )
     numbers = {"early": early, "late": given.DEFECTS, "change_of_shares": change, "seed": given.CHECKPOINT_SEED}
     return [
-        Section(
+        illustrate(
             "Two checkpoints",
             [
-                Picture("checkpoints", png(picture.figure_), numbers, "what changed between two checkpoints"),
+                draw("checkpoints", picture.figure_, numbers, "what changed between two checkpoints"),
                 Table("Confusions that fell most", ["", "before", "now"], rows),
             ],
             after=[said],
@@ -158,7 +160,7 @@ def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
         "costs, and "
         "gives no rule."
     )
-    return [claim], [Section("A threshold by cost", [table], after=[note])]
+    return [claim], [illustrate("A threshold by cost", [table], after=[note])]
 
 
 def snippet() -> tuple[list[Claim], list[Section]]:
@@ -188,11 +190,9 @@ def snippet() -> tuple[list[Claim], list[Section]]:
         ),
     ]
     picture = display.ConfusionDisplay.from_matrix(given.GRADES, normalize="row", class_names=given.GRADE_NAMES).plot()
-    shown = Picture(
-        "colours", png(picture.figure_), {"shares": metrics.confusion_fractions(given.GRADES)}, "grades by row"
-    )
+    shown = draw("colours", picture.figure_, {"shares": metrics.confusion_fractions(given.GRADES)}, "grades by row")
     said = "The diagonal and what is beside it in colours of their own: nothing there is white, and darker is more."
-    return claims, [Section("Colours", [shown], after=[said])]
+    return claims, [illustrate("Colours", [shown], after=[said])]
 
 
 def report(n_replicates: int) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast import metrics
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.glossary._matrices import (
     DEFECT_NAMES,
     DEFECTS,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._pages.parts import Claim
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import Claim
 from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
 Numbers = dict[str, Any]
@@ -33,7 +33,7 @@ def _judged(
 ) -> Claim:
     """Return a claim of intervals that hold together, with the `rule` by which they are judged in words."""
     ordered = sorted(found.items(), key=lambda pair: float(pair[1]["mean"]))
-    said = [f"{name} {each['mean']:+.3f} ({each['low']:+.3f} to {each['high']:+.3f})" for name, each in ordered]
+    said = [f"{name} {paired.write(each)}" for name, each in ordered]
     shown = ", ".join(said) if len(said) <= SHOWN else f"of {len(said)} places from {said[0]} to {said[-1]}"
     return Claim(text, where, verdict(found, judge), f"{rule}: {shown}", dict(found), [settings.seed])
 

@@ -27,7 +27,22 @@ PACKAGES = (
 TESTS = {"test", "tests", "__pycache__"}
 SHORTEST, TOGETHER, FEATURES = 30, 20, 512  # characters of a line, lines of a block, hashed grams
 LENGTH = 8.0  # of a line as a vector, so that its features are about as large as pixels
+LEVELS = {10.0: "very low", 3.0: "low", 1.0: "medium", 0.3: "high", 0.1: "extreme"}
+"""What the paper calls the heterogeneity of a Dirichlet draw, by its concentration (section 5.1)."""
 PATCH, BLOCK, BANDS = 8, 32, 5  # pixels of a side, pixels of a side, bands of a photograph
+
+
+@dataclass(frozen=True)
+class Common:
+    """What changes the results of the demo and of the reproduction of the paper alike."""
+
+    repeats: int = 30
+    """Independent repetitions: other halves, other imbalance, other first weights."""
+    kept: float = 0.2
+    hidden: int = 64
+    epochs: int = 8
+    tol: float = 1e-9
+    interval: float = 0.95
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,20 @@ def halves(pool: Pool, rng: np.random.Generator) -> Halves:
         for half, inside in zip(found, (~second, second), strict=True):
             half.append(rng.permutation(members[inside]))
     return Halves(*(np.sort(np.concatenate([m[: min(map(len, half))] for m in half])) for half in found))
+
+
+def imbalanced(y: np.ndarray, rng: np.random.Generator, *, alpha: float, kept: float, n_classes: int) -> np.ndarray:
+    """Return the indices of an imbalanced sample of classes `y`.
+
+    The share `kept` of every class stays; what is left of the whole set is handed out to the classes by a Dirichlet
+    draw of concentration `alpha`, as far as each class goes (section 5.1 of the paper).
+    """
+    have = np.bincount(y, minlength=n_classes)
+    least = np.ceil(kept * have).astype(np.int64)
+    extra = np.floor(rng.dirichlet(np.full(n_classes, alpha)) * (have - least).sum()).astype(np.int64)
+    sizes = np.minimum(have, least + extra)
+    chosen = [rng.permutation(np.flatnonzero(y == c))[: sizes[c]] for c in range(n_classes)]
+    return np.sort(np.concatenate(chosen))
 
 
 def digits() -> Pool:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.normalization.training import Settings
 
 TINY = 1e-6  # what a relation may be off by, scaled to a residual of 1e-9

@@ -5,10 +5,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cmfast._demo.data import BATCH, DECAY, MOMENTUM, RATE, Common, Perceptron
+from cmfast._reproduce.normalization.data import Common
 from cmfast._reproduce.normalization.own import refuse
 
 NETWORKS = ("perceptron", "cnn")
+BATCH, RATE, MOMENTUM, DECAY = 32, 0.01, 0.9, 1e-4
 LARGE = 28  # pixels of a side from which the second has the kernels of the paper: smaller pictures would vanish
 DROPPED = 0.25
 ROWS = 1024  # that are predicted at once
@@ -47,6 +48,34 @@ def made(name: str, shape: tuple[int, ...], n_classes: int, seed: int, settings:
     if name == "perceptron":
         return Perceptron(n_classes, seed, settings.hidden)
     return Convolutional(shape, n_classes, seed)
+
+
+class Perceptron:
+    """A network with one hidden layer; the same `seed` starts from the same weights."""
+
+    def __init__(self, n_classes: int, seed: int, hidden: int) -> None:
+        from sklearn.neural_network import MLPClassifier
+
+        # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
+        options: dict[str, Any] = {"solver": "sgd", "learning_rate_init": RATE, "momentum": MOMENTUM}
+        options |= {"batch_size": BATCH, "alpha": DECAY}
+        self._network: Any = MLPClassifier((hidden,), random_state=seed, **options)
+        self._classes = np.arange(n_classes)
+
+    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+        """See every sample once."""
+        self._network.partial_fit(X.reshape(len(X), -1), y, classes=self._classes)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the class of every sample."""
+        found: np.ndarray = self._network.predict(X.reshape(len(X), -1))
+        return found
+
+    def embed(self, X: np.ndarray) -> np.ndarray:
+        """Return what the hidden layer makes of `X`: the space in which the network tells the classes apart."""
+        network = self._network
+        hidden: np.ndarray = np.maximum(X.reshape(len(X), -1) @ network.coefs_[0] + network.intercepts_[0], 0.0)
+        return hidden
 
 
 class Convolutional:

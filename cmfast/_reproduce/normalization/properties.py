@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._demo import figures
+from cmfast._pages import charts
+from cmfast._pages.parts import Claim, Picture, Section
+from cmfast._pages.pictures import draw
 from cmfast._pages.svg import CHART, MUTED, Svg
-from cmfast._reproduce._frame import Claim, Picture, Section
+from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import lemmas
 from cmfast._reproduce.normalization.lemmas import TINY
 from cmfast._reproduce.normalization.training import Settings
@@ -101,12 +103,12 @@ def _weights(M: np.ndarray, settings: Settings) -> list[Claim]:
 def sections(settings: Settings) -> list[Section]:
     """Return figures 1 and 2."""
     return [
-        Section(
+        illustrate(
             "What a matrix mixes (Fig. 1)",
             _mixed(settings),
             after=["The first three have one cause each, the fourth all of them; bi of the fourth is the third again."],
         ),
-        Section(
+        illustrate(
             "Clusters and their histograms (Fig. 2)", _clusters(settings), after=["Drawn points, as in the paper."]
         ),
     ]
@@ -124,8 +126,8 @@ def _mixed(settings: Settings) -> list[Picture]:
     out = []
     for name, (title, text, S) in shown.items():
         share = S * (len(S) / S.sum())
-        image = figures.heatmap(share, title=title, subtitle=text, off_diagonal_max=0.5, names="ABC")
-        out.append(Picture(f"mixed_{name}", image, {"matrix": S}))
+        image = charts.heatmap(share, title=title, subtitle=text, off_diagonal_max=0.5, names="ABC")
+        out.append(draw(f"mixed_{name}", image, {"matrix": S}))
     return out
 
 
@@ -141,8 +143,8 @@ def _clusters(settings: Settings) -> list[Picture]:
     counts = np.zeros((3, SIDE, SIDE), int)
     np.add.at(counts, (y, column, row), 1)
     scatter, cells = (Svg(CHART, CHART + 30, text) for text in ("points of three clusters", "their histograms"))
-    scatter.text(0, 14, "Embedded points of three classes", size=14, weight=650)
-    cells.text(0, 14, "The class with most points of a cell", size=14, weight=650)
+    scatter.write_title("Embedded points of three classes")
+    cells.write_title("The class with most points of a cell")
     for c, (x, z) in zip(y, at, strict=True):
         scatter.dot(6 + (CHART - 12) * x, 30 + (CHART - 12) * (1 - z), 3, COLOURS[c])
     side = CHART / SIDE
@@ -154,6 +156,6 @@ def _clusters(settings: Settings) -> list[Picture]:
         cells.rect(*where, COLOURS[first], title=said, more=f'fill-opacity="{share:.3f}"')
     cells.text(0, CHART + 28, "the darker, the more points", size=10.5, fill=MUTED)
     return [
-        Picture("clusters", str(scatter), {"points": points, "classes": y}),
-        Picture("histograms", str(cells), {"counts": counts, "edges": edges}),
+        draw("clusters", scatter, {"points": points, "classes": y}),
+        draw("histograms", cells, {"counts": counts, "edges": edges}),
     ]

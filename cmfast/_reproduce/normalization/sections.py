@@ -7,10 +7,13 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._demo import figures
-from cmfast._demo.data import LEVELS
-from cmfast._reproduce._frame import Picture, Section, Table
+from cmfast._pages import charts
+from cmfast._pages.parts import Picture, Section, Table
+from cmfast._pages.pictures import draw
+from cmfast._reproduce import _paired as paired
+from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import properties
+from cmfast._reproduce.normalization.data import LEVELS
 from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
 from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
@@ -29,7 +32,7 @@ def laid_out(
     )
     return [
         *properties.sections(settings),
-        Section(
+        illustrate(
             "Experiment 1: the overlap with the balanced matrix (Fig. 3a)",
             [
                 _by_level(f"recovered_{name}", name, _means(found[stop][eps], "overlap"), 1.0)
@@ -38,7 +41,7 @@ def laid_out(
             [f"From left to right more heterogeneous: {', '.join(LEVELS.values())}. Of {OF_STOPS[stop]}."],
             ["The ceiling of bi, below one, is what it reaches where the matrix is the balanced one already."],
         ),
-        Section(
+        illustrate(
             "The same by KL divergence (Fig. 6)",
             [
                 _by_level(
@@ -48,15 +51,15 @@ def laid_out(
             ],
             [f"In nats, lower is better; all matrices + {eps}, or an empty cell would make it infinite."],
         ),
-        Section(
+        illustrate(
             "The same in numbers", [_recovery(first, s, e) for s in settings.stops for e in first[next(iter(first))][s]]
         ),
-        Section(
+        illustrate(
             "One instance (Fig. 4)",
             _instance(list(first), matrices, settings),
             after=["Stripes: share of the variance of errors that the row and the column alone explain."],
         ),
-        Section(
+        illustrate(
             "Experiment 2: the overlap with geometric matrices (Figs. 3b, 3c and 5)",
             [
                 _by_level(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g), 1.0)
@@ -69,7 +72,7 @@ def laid_out(
                 "The constant may grow so large that bi lies below what is guaranteed of W o M.",
             ],
         ),
-        Section("The same in numbers, with their own normalisation", _geometry(second)),
+        illustrate("The same in numbers, with their own normalisation", _geometry(second)),
     ]
 
 
@@ -94,14 +97,14 @@ def _by_level(name: str, title: str, values: dict[str, dict[str, float]], highes
     series: dict[str, Sequence[float]] = {
         m: [level[m] for level in values.values()] for m in next(iter(values.values()))
     }
-    colours = figures.METHOD_COLOURS | {
+    colours = charts.METHOD_COLOURS | {
         "ceiling of bi": "#8aa6e0",
         "W o M": "#10182b",
         "guaranteed": "#8aa6e0",
         "permuted": "#c0322b",
     }
-    image = figures.lines(list(values), series, colours, title=title, x_title="concentration alpha", highest=highest)
-    return Picture(name, image, {"by_alpha": values})
+    image = charts.lines(list(values), series, colours, title=title, x_title="concentration alpha", highest=highest)
+    return draw(name, image, {"by_alpha": values})
 
 
 def _recovery(first: Numbers, stop: str, eps: str) -> Table:
@@ -112,7 +115,7 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
             row = [f"{name}, {level['alpha']:g}", *(f"{level['overlap'][m]['mean']:.3f}" for m in NORMALIZATIONS)]
             row += [
                 f"{level['ceiling']['bi']:.3f}",
-                f"{rival['mean']:+.3f} ({rival['low']:+.3f} to {rival['high']:+.3f})",
+                paired.write(rival),
             ]
             row += [f"{level['kl'][m]['mean']:.3f}" for m in NORMALIZATIONS]
             row += [f"{100 * level['effective_share']['bi']:.1f} %", f"{level['variance_of_weights']['bi']:.1f}"]
@@ -134,8 +137,8 @@ def _instance(names: list[str], matrices: tuple[np.ndarray, np.ndarray], setting
     for title, S in shown.items():
         striped = f"stripes {float(measure_stripes(S)):.2f}"
         text = f"{names[0]}, alpha {settings.levels[k]:g}: overlap {float(cmfast.overlap(S, M1)):.3f}, {striped}"
-        image = figures.heatmap(S * (len(S) / S.sum()), title=title, subtitle=text, off_diagonal_max=0.25)
-        out.append(Picture(f"instance_{title}", image, {"matrix": S}))
+        image = charts.heatmap(S * (len(S) / S.sum()), title=title, subtitle=text, off_diagonal_max=0.25)
+        out.append(draw(f"instance_{title}", image, {"matrix": S}))
     return out
 
 

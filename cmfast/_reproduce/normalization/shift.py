@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._demo.data import imbalanced
 from cmfast._reproduce import _paired as paired
+from cmfast._reproduce.normalization.data import imbalanced
 from cmfast._reproduce.normalization.training import Answers, Settings
 
 REDEALT = 20  # times that the answers of both test sets are dealt out anew, within each class

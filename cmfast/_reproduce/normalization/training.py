@@ -1,6 +1,6 @@
 """One repetition of both experiments: halves, imbalance, twins from the same weights, their confusions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._demo.data import LEVELS, Common, imbalanced
 from cmfast._reproduce.normalization import networks
-from cmfast._reproduce.normalization.data import Pool, halves
+from cmfast._reproduce.normalization.data import LEVELS, Common, Halves, Pool, halves, imbalanced
 
 EARLY, LATE, GIVEN = "early", "late", "given"
 """When a network is looked at: as soon as it is good enough, as in the paper; after as many rounds as in the demo."""
@@ -53,23 +52,25 @@ class Repetition(NamedTuple):
 
     balanced: dict[str, Answers]
     skewed: list[dict[str, Answers]]
+    rows: Sequence[Halves] = ()
+    """Of the pool, that each twin learned from and was tested on, the balanced one first; of given answers none."""
 
 
 Repeat = Callable[[int, Settings], Repetition]
 
 
-def by_training(pool: Pool) -> Repeat:
-    """Return what makes a repetition by training networks on a pool."""
+def by_training(pool: Pool, halve: Callable[[Pool, np.random.Generator], Halves] = halves) -> Repeat:
+    """Return what makes a repetition by training networks on a pool, which `halve` deals out to two halves."""
 
     def repeat(r: int, settings: Settings) -> Repetition:
         rng = np.random.default_rng([settings.seed, r])
-        split, first_weights = halves(pool, rng), int(rng.integers(2**31))
+        rows, first_weights = [halve(pool, rng)], int(rng.integers(2**31))
+        rows += [Halves(*(_drawn(pool, part, alpha, settings, rng) for part in rows[0])) for alpha in settings.levels]
         twins = []
-        draws = (tuple(_drawn(pool, part, alpha, settings, rng) for part in split) for alpha in settings.levels)
-        for train, test in ((split.train, split.test), *draws):
+        for train, test in rows:
             network = networks.made(settings.network, pool.X.shape[1:], len(pool.classes), first_weights, settings)
             twins.append(_trained(network, pool, train, test, settings))
-        return Repetition(twins[0], twins[1:])
+        return Repetition(twins[0], twins[1:], rows)
 
     return repeat
 

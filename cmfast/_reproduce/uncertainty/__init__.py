@@ -7,7 +7,8 @@ SEED, REPLICATES = 0, 20_000
 
 def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = None) -> Reproduction:
     """Recompute the tables, the widths at three sizes beside real draws, and what tells teams apart."""
-    from cmfast._reproduce._frame import Section, Table, timed
+    from cmfast._pages.parts import Table
+    from cmfast._reproduce._frame import illustrate, timed
     from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
     settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else REPLICATES), "seed": SEED}
@@ -68,8 +69,8 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
         ),
         claims=claims,
         sections=[
-            Section("Widths", [_pictures.of_widths(n, each) for n, each in rows.items()]),
-            Section("Which team is better?", [*shown, apart], before=[ways]),
+            illustrate("Widths", [_pictures.of_widths(n, each) for n, each in rows.items()]),
+            illustrate("Which team is better?", [*shown, apart], before=[ways]),
         ],
         settings=settings,
         numbers={"differences": [d._asdict() for d in found]},

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._reproduce._frame import Claim
+from cmfast._pages.parts import Claim
 from cmfast._reproduce.uncertainty import _ranking, _teams
 
 Widths = dict[str, dict[int, dict[str, dict[str, float]]]]  # by scheme, size, kind and metric

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from cmfast._reproduce import name_missing
 from cmfast.cli._options import add_common
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
@@ -22,10 +23,9 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Make the report."""
-    from cmfast import _demo as demo  # what it imports --help can do without
-
-    missing = demo.missing()
-    if missing:
+    if missing := name_missing(["sklearn"]):
         misuse(f'demo needs {" and ".join(missing)}: pip install "cmfast[demo]"')
-    facts = demo.run(args.out, args.seed)
-    return Result(facts, [demo.table(facts, args.out)])
+    from cmfast._reproduce.demo import report  # what it imports --help can do without
+
+    facts = report.run(args.out, args.seed)
+    return Result(facts, [report.table(facts, args.out)])

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> Result:
 
 def _lines(numbers: dict[str, Any], out: Path) -> Iterator[str]:
     """Yield the claims for the terminal."""
-    from cmfast._reproduce._frame import summed_up
+    from cmfast._pages.parts import summarize_verdicts
 
     if numbers["quick_limits"]:
         yield from (numbers["quick_limits"], "")
@@ -48,4 +48,8 @@ def _lines(numbers: dict[str, Any], out: Path) -> Iterator[str]:
     for claim in numbers["claims"]:
         yield f"{claim['verdict']}: {claim['text']} ({claim['where']})"
         yield f"    {claim['found']}"
-    yield from ("", summed_up(claim["verdict"] for claim in numbers["claims"]), f"The page: {out / 'report.html'}")
+    yield from (
+        "",
+        summarize_verdicts(claim["verdict"] for claim in numbers["claims"]),
+        f"The page: {out / 'report.html'}",
+    )

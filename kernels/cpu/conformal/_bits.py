@@ -4,8 +4,6 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 
-WORD = 64
-
 
 @jit(inner=True, borrows=True)
 def bit(words, j):

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load_row, pack, some, splat, total, where
-from cmfast.kernels.cpu.conformal._tile import MOST_TOTAL
+from cmfast.kernels.cpu.conformal._tile import MOST_FLOAT_TOTAL
 from cmfast.kernels.cpu.conformal._units import share
 from cmfast.kernels.shared.conformal import UNITS
 
@@ -46,6 +46,6 @@ def before(P, r, label):
         found = _add(where(fresh, p, zero), fresh & ((p > limit) | ((p == limit) & is_earlier)), found)
     units, ahead, whole, low, high = found
     sum_ = total(whole)
-    if some(~((low == zero) & (high == splat(1.0)))) or not sum_ <= MOST_TOTAL:  # NaN too
+    if some(~((low == zero) & (high == splat(1.0)))) or not sum_ <= MOST_FLOAT_TOTAL:  # NaN too
         return -1, 0
     return np.int64(total(units) * UNITS), np.int64(total(ahead))

@@ -14,12 +14,12 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, where
 from cmfast.kernels.cpu.conformal import _network, _one, _order, _tile
 from cmfast.kernels.cpu.conformal._rows import places
-from cmfast.kernels.cpu.conformal._units import UNIT, WHOLE, share
+from cmfast.kernels.cpu.conformal._units import SCORE_UNIT, WHOLE_UNITS, share
 from cmfast.kernels.shared.conformal import UNITS
-from cmfast.kernels.status import INVALID, OK
+from cmfast.kernels.status import OK
 
-HALF = 32  # bits of a word that are added as floats
-STEPS = (1.0, 4.0, 8.0)  # pivots that are tried, in shares that all labels could have of what no set holds
+HALF_WORD_BITS = 32  # bits of a word that are added as floats
+PIVOT_SHARES = (1.0, 4.0, 8.0)  # pivots that are tried, in shares that all labels could have of what no set holds
 FEWER = 0.6  # of the labels may matter, or all are sorted: to pick some costs time, too
 
 
@@ -42,6 +42,8 @@ class Eight(NamedTuple):
         Which rows go by themselves, and what all of a row add up to.
     batch, place, groups, rows : array of int64, shape (8,)
         The element of the batch, the row in it, which thresholds are meant, and where the row lies.
+    ranking : Ranking
+        Workspace of rows that go by themselves.
     """
 
     tile: Any
@@ -59,15 +61,17 @@ class Eight(NamedTuple):
     place: Any
     groups: Any
     rows: Any
+    ranking: Any
 
 
-@jit()
+@jit(inner=True)
 def _eight(C, words, A):
     depth = -(-C // WIDTH) * WIDTH
     return Eight(
         new_lines(C), new_lines(depth), new_lines(depth), new_lines(2 * words), np.empty((WIDTH, words), np.int64),
         new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 1), new_lines(2),
         np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
+        _order.new_ranking(C),
     )  # fmt: skip
 
 
@@ -90,7 +94,9 @@ def _limit(eight, q, count, penalty, k_reg):
     """Find what the scores of a row reach at most, and which thresholds are below that."""
     A, C = q.shape[1], len(eight.tile)
     for w in range(count):
-        full = np.float64(min(np.int64(eight.flags[1, w] * UNITS), WHOLE) + penalty * max(0, C - k_reg)) * UNIT
+        full = (
+            np.float64(min(np.int64(eight.flags[1, w] * UNITS), WHOLE_UNITS) + penalty * max(0, C - k_reg)) * SCORE_UNIT
+        )
         b, g, most = eight.batch[w], eight.groups[w] if eight.flags[0, w] == 0.0 else 0, -np.inf
         for a in range(A):
             limit = q[b, a, g, 0]
@@ -106,7 +112,7 @@ def _pivot(tile, flags, limits, a, out):
     """Find a probability below which no label has a score of at most the limit; 0 where that is not found."""
     zero, one, total, limit = splat(0.0), splat(1.0), load(flags, 1), load(limits, a)
     unit = (total - limit) * splat(1.0 / len(tile))
-    first, second, third = splat(STEPS[0]) * unit, splat(STEPS[1]) * unit, splat(STEPS[2]) * unit
+    first, second, third = splat(PIVOT_SHARES[0]) * unit, splat(PIVOT_SHARES[1]) * unit, splat(PIVOT_SHARES[2]) * unit
     x, y, z = zero, zero, zero
     for j in range(len(tile)):
         p = load(tile, j)
@@ -126,7 +132,7 @@ def _mark(tile, cuts, halves):
     zero, cut, C = splat(0.0), load(cuts, 0), len(tile)
     for h in range(len(halves)):
         word, bit = zero, splat(1.0)
-        for j in range(HALF * h, min(HALF * (h + 1), C)):
+        for j in range(HALF_WORD_BITS * h, min(HALF_WORD_BITS * (h + 1), C)):
             word = word + where(load(tile, j) >= cut, bit, zero)
             bit = bit + bit
         store(halves, h, word)
@@ -137,7 +143,7 @@ def _join(halves, w, words):
     """Join the halves of the words of a row; return how many bits are set."""
     found = 0
     for k in range(len(words)):
-        words[k] = np.int64(halves[2 * k, w]) | np.int64(halves[2 * k + 1, w]) << HALF
+        words[k] = np.int64(halves[2 * k, w]) | np.int64(halves[2 * k + 1, w]) << HALF_WORD_BITS
         found += popcount(words[k])
     return found
 
@@ -182,7 +188,7 @@ def _score(kept, most, draws, penalty, k_reg, out):
         beyond = penalty * max(0, k + 1 - k_reg)
         if beyond > 0:
             for w in range(WIDTH):
-                out[k, w] = np.float64(np.int64(out[k, w] * UNITS) + beyond) * UNIT
+                out[k, w] = np.float64(np.int64(out[k, w] * UNITS) + beyond) * SCORE_UNIT
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -222,32 +228,26 @@ def _write(row, halves, w, cut, size, words):
 
 
 @jit()
-def sets_of_many(P, u, groups, q, n, step, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
-    """Fill the sets of rows, `n` of them to an element of the batch; `q` has (batch, alpha, group, 1)."""
-    eight, room, results = (
-        _eight(P.shape[1], out.shape[2], q.shape[1]),
-        _order.room(P.shape[1]),
-        (out, out_sizes, out_status),
-    )
+def sets_of_many(rows, q, rule, top1, out, start, stop):
+    """Fill the sets of rows of many classes; `q` has the shape (batch, alpha, group, 1)."""
+    eight = _eight(rows.P.shape[1], out.words.shape[2], q.shape[1])
     for first in range(start, stop, WIDTH):
-        _fill(P, u, groups, q, n, step, penalty, k_reg, top1, eight, room, results, first, min(WIDTH, stop - first))
+        _fill(rows, q, rule, top1, eight, out, first, min(WIDTH, stop - first))
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _fill(P, u, groups, q, n, step, penalty, k_reg, top1, eight, room, results, first, count):
-    A, (out, out_sizes, out_status) = q.shape[1], results
-    places(first, count, n, step, eight.rows)
-    _tile.gather(P, u, eight.rows, eight.tile, eight.draws)
+def _fill(rows, q, rule, top1, eight, out, first, count):
+    """Fill the sets of `count` rows from row `first` on."""
+    P, A, penalty, k_reg = rows.P, q.shape[1], rule.penalty, rule.k_reg
+    places(first, count, rows.n, rows.step, eight.rows)
+    _tile.gather(P, rows.draws, eight.rows, eight.tile, eight.draws)
     is_much = _tile.check(eight.tile, eight.draws, eight.flags)
-    _place(eight, groups, first, count, n, q.shape[2])
+    _place(eight, rows.groups, first, count, rows.n, q.shape[2])
     for w in range(count):
-        out_status[first + w] = OK
+        out.status[first + w] = OK
         if is_much or eight.flags[0, w] != 0.0:
             eight.flags[0, w] = 1.0
-            b, i, g, draw = eight.batch[w], eight.place[w], eight.groups[w], eight.draws[0, w]
-            row = P[eight.rows[w]]
-            if not _one.sets_of_row(row, draw, g, q, b, i, False, penalty, k_reg, top1, room, out, out_sizes):
-                out_status[first + w] = INVALID
+            _one.fill_sets(rows, first + w, q, rule, top1, eight.ranking, out)
     if is_much:
         return
     _limit(eight, q, count, penalty, k_reg)
@@ -263,5 +263,5 @@ def _fill(P, u, groups, q, n, step, penalty, k_reg, top1, eight, room, results, 
         for w in range(count):
             if eight.flags[0, w] == 0.0:
                 e, i, size = eight.batch[w] * A + a, eight.place[w], np.int64(eight.sizes[0, w])
-                _write(P[eight.rows[w]], eight.halves, w, eight.cuts[0, w], size, out[e, i])
-                out_sizes[e, i] = size
+                _write(P[eight.rows[w]], eight.halves, w, eight.cuts[0, w], size, out.words[e, i])
+                out.sizes[e, i] = size

@@ -7,7 +7,7 @@ of a block are merged with those of its neighbour by a bitonic network, of which
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, store, where
 
-NEAR = 256  # lines that are sorted while they are in the cache of first level
+MOST_CACHED_LINES = 256  # lines that are sorted while they are in the cache of first level
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -43,7 +43,8 @@ def _merged(a, b, c, d, e, f, g, h):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _store_all(lines, k, a, b, c, d, e, f, g, h):
+def _store_eight(lines, k, vectors):
+    a, b, c, d, e, f, g, h = vectors
     store(lines, k, a)
     store(lines, k + 1, b)
     store(lines, k + 2, c)
@@ -68,16 +69,14 @@ def _sort_eight(lines, k):
     c, d = _ordered(c, d)
     e, f = _ordered(e, f)
     g, h = _ordered(g, h)
-    a, b, c, d, e, f, g, h = _merged(a, b, c, d, h, g, f, e)
-    _store_all(lines, k, a, b, c, d, e, f, g, h)
+    _store_eight(lines, k, _merged(a, b, c, d, h, g, f, e))
 
 
 @jit(inner=True, borrows=True)
 def _merge_eight(lines, k):
     a, b, c, d = load(lines, k), load(lines, k + 1), load(lines, k + 2), load(lines, k + 3)
     e, f, g, h = load(lines, k + 4), load(lines, k + 5), load(lines, k + 6), load(lines, k + 7)
-    a, b, c, d, e, f, g, h = _merged(a, b, c, d, e, f, g, h)
-    _store_all(lines, k, a, b, c, d, e, f, g, h)
+    _store_eight(lines, k, _merged(a, b, c, d, e, f, g, h))
 
 
 @jit(inner=True, borrows=True)
@@ -99,16 +98,16 @@ def _merge(lines, base, size, n):
 @jit(inner=True, borrows=True)
 def sort(lines, n):
     """Sort the first `n` lines, a multiple of eight of them."""
-    for near in range(0, n, NEAR):
-        end = min(near + NEAR, n)
+    for near in range(0, n, MOST_CACHED_LINES):
+        end = min(near + MOST_CACHED_LINES, n)
         for k in range(near, end, WIDTH):
             _sort_eight(lines, k)
         size = 2 * WIDTH
-        while size <= NEAR:
+        while size <= MOST_CACHED_LINES:
             for base in range(near, end, size):
                 _merge(lines, base, size, n)
             size *= 2
-    size = 2 * NEAR
+    size = 2 * MOST_CACHED_LINES
     while size < 2 * n:
         for base in range(0, n, size):
             _merge(lines, base, size, n)

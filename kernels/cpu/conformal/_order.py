@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.conformal._units import WHOLE, share, units
+from cmfast.kernels.cpu.conformal._units import WHOLE_UNITS, share, units
 
-STEPS = 3  # bits of the mantissa that tell buckets apart: eight for each power of two
+MANTISSA_BITS = 3  # bits of the mantissa that tell buckets apart: eight for each power of two
 OCTAVES = 24  # powers of two; what is smaller shares the last bucket
-BUCKETS = (OCTAVES << STEPS) + 1
-TOP = 0x3FF0000000000000 >> 52 - STEPS  # of 1.0
-FEW = 12  # labels that are sorted by insertion
+BUCKETS = (OCTAVES << MANTISSA_BITS) + 1
+TOP = 0x3FF0000000000000 >> 52 - MANTISSA_BITS  # of 1.0
+MOST_INSERTED = 12  # labels that are sorted by insertion
 
 
-class Room(NamedTuple):
-    """Where a row is put in order.
+class Ranking(NamedTuple):
+    """Workspace in which a row is put in order.
 
     Attributes
     ----------
@@ -42,47 +42,47 @@ class Room(NamedTuple):
 
 
 @jit()
-def room(C):
-    """Return room for rows of `C` classes."""
+def new_ranking(C):
+    """Return the workspace of rows of `C` classes."""
     starts, sums = np.empty(BUCKETS + 1, np.int64), np.empty(BUCKETS + 1, np.int64)
     counts, mass = np.empty(BUCKETS, np.int64), np.empty(BUCKETS, np.int64)
     is_sorted = np.empty(BUCKETS, np.bool_)
-    return Room(np.empty(C), np.empty(C, np.int64), starts, sums, is_sorted, np.empty(C, np.int64), counts, mass)
+    return Ranking(np.empty(C), np.empty(C, np.int64), starts, sums, is_sorted, np.empty(C, np.int64), counts, mass)
 
 
 @jit(inner=True, borrows=True)
-def arrange(row, most, penalty, k_reg, room):
+def arrange(row, most, penalty, k_reg, ranking):
     """Order the labels of a row by bucket, but for those of which none has a score of at most `most`, in units.
 
     Returns how many buckets hold labels that are ordered.
     """
-    C, counts, mass, buckets = row.shape[0], room.counts, room.mass, room.buckets
+    C, counts, mass, buckets = row.shape[0], ranking.counts, ranking.mass, ranking.buckets
     for j in range(C):
-        room.row[j] = share(row[j])
-        buckets[j] = min(TOP - (np.float64(room.row[j]).view(np.int64) >> 52 - STEPS), BUCKETS - 1)
+        ranking.row[j] = share(row[j])
+        buckets[j] = min(TOP - (np.float64(ranking.row[j]).view(np.int64) >> 52 - MANTISSA_BITS), BUCKETS - 1)
     counts[:] = 0
     mass[:] = 0
     for j in range(C):
         counts[buckets[j]] += 1
-        mass[buckets[j]] += units(room.row[j])
+        mass[buckets[j]] += units(ranking.row[j])
     start, whole, filled, last = 0, 0, 0, 0
     while last < BUCKETS and start < C:
         if counts[last]:
-            if min(whole, WHOLE) + penalty * max(0, start + 1 - k_reg) > most:
+            if min(whole, WHOLE_UNITS) + penalty * max(0, start + 1 - k_reg) > most:
                 break
-            room.starts[filled] = start
-            room.sums[filled] = whole
-            room.is_sorted[filled] = False
+            ranking.starts[filled] = start
+            ranking.sums[filled] = whole
+            ranking.is_sorted[filled] = False
             filled += 1
             whole += mass[last]
             start += counts[last]
             counts[last] = start - counts[last]  # from here on where its next label goes
         last += 1
-    room.starts[filled] = start
-    room.sums[filled] = whole
+    ranking.starts[filled] = start
+    ranking.sums[filled] = whole
     for j in range(C):
         if buckets[j] < last:
-            room.order[counts[buckets[j]]] = j
+            ranking.order[counts[buckets[j]]] = j
             counts[buckets[j]] += 1
     return filled
 
@@ -102,14 +102,14 @@ def _insert(row, order, low, high, gap):
 
 
 @jit(inner=True, borrows=True)
-def sort(room, part):
+def sort(ranking, part):
     """Sort the labels of a bucket by probability, the largest first, equal ones by label."""
-    if room.is_sorted[part]:
+    if ranking.is_sorted[part]:
         return
-    room.is_sorted[part] = True
-    low, high = room.starts[part], room.starts[part + 1]
+    ranking.is_sorted[part] = True
+    low, high = ranking.starts[part], ranking.starts[part + 1]
     gap = (high - low) // 3
-    while gap > FEW // 4:
-        _insert(room.row, room.order, low, high, gap)
+    while gap > MOST_INSERTED // 4:
+        _insert(ranking.row, ranking.order, low, high, gap)
         gap = gap * 4 // 9
-    _insert(room.row, room.order, low, high, 1)
+    _insert(ranking.row, ranking.order, low, high, 1)

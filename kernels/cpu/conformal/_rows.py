@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -10,18 +11,32 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 
-NONE = np.empty(0)  # in place of the number of every row
-NONE.setflags(write=False)
+NO_DRAWS, NO_LABELS = np.empty(0), np.empty(0, np.int64)  # in place of a number for every row
+NO_DRAWS.setflags(write=False)
+NO_LABELS.setflags(write=False)
 
 
-def int64(x):
-    """Return `x` as int64, without a copy where it is that."""
-    return x.astype(np.int64, copy=False)
+class ProbabilityRows(NamedTuple):
+    """Rows of probabilities where they are stored, and what belongs to each of them.
 
+    Attributes
+    ----------
+    P : array of float32 or float64, shape (k, C)
+        The probabilities.
+    labels, groups : array of int64, shape (k,) or (0,)
+        The label that is scored; the group whose thresholds hold. Empty: none is given.
+    draws : array of float64, shape (k,) or (0,)
+        The share of its own probability that a label counts. Empty: all of it.
+    n, step : int
+        Rows of an element of the batch, and from the first row of one element to that of the next.
+    """
 
-def float64(x):
-    """Return `x` as float64, without a copy where it is that."""
-    return x.astype(np.float64, copy=False)
+    P: Any
+    labels: Any
+    draws: Any
+    groups: Any
+    n: Any
+    step: Any
 
 
 def _step(x, core):
@@ -39,17 +54,20 @@ def _step(x, core):
     return step if step >= n and not rest else None
 
 
-def rows(P, *others):
-    """Return probabilities and what has a number for each row as kernels take them, the shape of rows, and their step.
-
-    Nothing is copied where all of them lie in the same way.
-    """
-    shape, given = P.shape[:-1], [(batches.as_floating(P), 1), *((x, 0) for x in others if x is not None)]
+def adopt_rows(P, *, labels=None, draws=None, groups=None):
+    """Return the :class:`ProbabilityRows` of a batch; nothing is copied where all arrays have the same layout."""
+    n, absent = P.shape[-2], (NO_LABELS, NO_DRAWS, NO_LABELS)
+    each = [
+        None if x is None else x.astype(e.dtype, copy=False)
+        for x, e in zip((labels, draws, groups), absent, strict=True)
+    ]
+    given = [(batches.as_floating(P), 1), *((x, 0) for x in each if x is not None)]
     steps = {None} if P.flags.c_contiguous else {_step(x, core) for x, core in given}
     step = steps.pop() if len(steps) == 1 else None
-    flats = [_flat(x, core, shape[-1], step) for x, core in given]
-    turn = iter(flats[1:])
-    return flats[0], *(None if x is None else next(turn) for x in others), shape, shape[-1] if step is None else step
+    flat, *flats = (_flat(x, core, n, step) for x, core in given)
+    turn = iter(flats)
+    parts = (empty if x is None else next(turn) for x, empty in zip(each, absent, strict=True))
+    return ProbabilityRows(flat, *parts, n, n if step is None else step)
 
 
 def _flat(x, core, n, step):

@@ -3,16 +3,56 @@
 Sums are float64 here: multiples of 2^-52 below 2 are exact in it, in any order. Rows that add up to more go one by one.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, some, splat, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, new_lines, some, splat, store, where
 from cmfast.kernels.cpu.conformal import _units
-from cmfast.kernels.cpu.conformal._units import UNIT, WHOLE
+from cmfast.kernels.cpu.conformal._units import SCORE_UNIT, WHOLE_UNITS
 from cmfast.kernels.shared.conformal import UNITS
 
-MOST_CLASSES = 24
-MOST_TOTAL = 1.99  # of a row: with the part of one label more it stays below 2
+MOST_TILE_CLASSES = 24
+MOST_FLOAT_TOTAL = 1.99  # of a row: with the part of one label more it stays below 2
+
+
+class ScoreTile(NamedTuple):
+    """Eight rows of few classes.
+
+    Attributes
+    ----------
+    shares, parts : array of float64, shape (C, 8)
+        The probabilities; the same as multiples of 2^-52.
+    before, ahead : array of float64, shape (C, 8)
+        Sum and number of the labels that are ranked before each.
+    scores : array of float64, shape (C, 8)
+        The scores of the labels.
+    draws : array of float64, shape (1, 8)
+        The share of its own probability that a label counts.
+    flags : array of float64, shape (2, 8)
+        Which rows are no probabilities, and the sums of the rows.
+    rows : array of int64, shape (8,)
+        The indices of the rows.
+    """
+
+    shares: Any
+    parts: Any
+    before: Any
+    ahead: Any
+    scores: Any
+    draws: Any
+    flags: Any
+    rows: Any
+
+
+@jit(inner=True)
+def new_tile(C):
+    """Return a tile for rows of `C` classes."""
+    return ScoreTile(
+        new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C),
+        new_lines(1), new_lines(2), np.empty(WIDTH, np.int64),
+    )  # fmt: skip
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -48,7 +88,7 @@ def check(tile, draws, flags):
         bad, total = _rounded(tile, bad)
     store(flags, 0, bad)
     store(flags, 1, total)
-    return some(total > splat(MOST_TOTAL))
+    return some(total > splat(MOST_FLOAT_TOTAL))
 
 
 @jit(inner=True, borrows=True)
@@ -97,23 +137,23 @@ def score(tile, draws, before, ahead, penalty, k_reg, out):
             store(out, j, where(whole > one, one, whole))
             continue
         for w in range(WIDTH):
-            whole = min(np.int64(before[j, w] * UNITS) + _units.units(draws[0, w] * tile[j, w]), WHOLE)
-            out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * UNIT
+            whole = min(np.int64(before[j, w] * UNITS) + _units.units(draws[0, w] * tile[j, w]), WHOLE_UNITS)
+            out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * SCORE_UNIT
 
 
 @jit(inner=True, inline=True, borrows=True)
-def score_one(tile, labels, draws, own, before, ahead, penalty, k_reg, out):
-    """Score one label of every row, of which `own` are the probabilities."""
+def score_one(tile, labels, own, rule):
+    """Fill the first line of scores with those of one label of every row, of which `own` are the probabilities."""
     zero, one, p, label = splat(0.0), splat(1.0), load(own, 0), load(labels, 0)
     sum_, rank = zero, zero
-    for j in range(len(tile)):
-        other = load(tile, j)
+    for j in range(len(tile.shares)):
+        other = load(tile.shares, j)
         first = (other > p) | ((other == p) & (splat(np.float64(j)) < label))
         sum_ = sum_ + where(first, (one + other) - one, zero)
         rank = rank + where(first, one, zero)
-    store(before, 0, sum_)
-    store(ahead, 0, rank)
-    score(own, draws, before, ahead, penalty, k_reg, out)
+    store(tile.before, 0, sum_)
+    store(tile.ahead, 0, rank)
+    score(own, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
 
 
 @jit(inner=True, borrows=True)
@@ -129,11 +169,11 @@ def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def fill(P, u, rows, penalty, k_reg, tile, draws, parts, before, ahead, flags, out):
-    """Score all labels of eight rows; those that are none are flagged."""
-    gather(P, u, rows, tile, draws)
-    if check(tile, draws, flags):
-        one_by_one(P, rows, draws, penalty, k_reg, out, flags)
+def fill(P, draws, rule, tile):
+    """Score all labels of eight rows; rows that are no probabilities are flagged."""
+    gather(P, draws, tile.rows, tile.shares, tile.draws)
+    if check(tile.shares, tile.draws, tile.flags):
+        one_by_one(P, tile.rows, tile.draws, rule.penalty, rule.k_reg, tile.scores, tile.flags)
         return
-    rank(tile, parts, before, ahead, penalty != 0)
-    score(tile, draws, before, ahead, penalty, k_reg, out)
+    rank(tile.shares, tile.parts, tile.before, tile.ahead, rule.penalty != 0)
+    score(tile.shares, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)

@@ -7,8 +7,10 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.conformal import FIRST_FACTOR, MOST_TOTAL, OUTSIDE, SAFE, SECOND_FACTOR, UNITS
 
 ONE = 0x3FF0000000000000  # the bits of 1.0
-UNIT = 2.0**-52
-WHOLE = 1 << 52  # units of a sum of probabilities that is 1: what rounding, or a row, has beyond it does not count
+SCORE_UNIT = 2.0**-52
+WHOLE_UNITS = (
+    1 << 52
+)  # units of a sum of probabilities that is 1: what rounding, or a row, has beyond it does not count
 MOST_SCORE = 2046.0  # of any label
 ALL = 0x7FFFFFFFFFFFFFFF
 LEAST_SHARE, MOST_SHARE = -OUTSIDE, 1.0 + OUTSIDE
@@ -33,8 +35,8 @@ def score(before, ahead, p, u, penalty, k_reg):
 
     `u` is the share of its own probability that counts.
     """
-    whole = min(before + units(u * share(p)), WHOLE) + penalty * max(0, ahead + 1 - k_reg)
-    return np.float64(whole) * UNIT
+    whole = min(before + units(u * share(p)), WHOLE_UNITS) + penalty * max(0, ahead + 1 - k_reg)
+    return np.float64(whole) * SCORE_UNIT
 
 
 @jit(inner=True, borrows=True)
@@ -46,7 +48,7 @@ def most_units(q):
     if whole >= 1 << 53:  # several make one float64
         step = 1 << 12
         while step:
-            if np.float64(whole + step) * UNIT <= q:
+            if np.float64(whole + step) * SCORE_UNIT <= q:
                 whole += step
             step >>= 1
     return whole

@@ -22,11 +22,11 @@ from cmfast.kernels.shared.conformal import (
 )
 from cmfast.kernels.status import INVALID, OK
 
-BLOCK = 64 * 64  # samples that are looked at together: 64 words of every class
+BLOCK_SETS = 64 * 64  # samples that are looked at together: 64 words of every class
 MOST_KINDS = 1 << 12  # of sets, where they are counted by kind
-FEW = 16  # classes of which several samples fit into a word: to look at pairs takes longer
+MOST_PACKED_CLASSES = 16  # classes of which several samples fit into a word: to look at pairs takes longer
 PAIR_COST = 10  # of a step for two labels of a set, in words of 64 samples of two classes
-MOST_PARTS = 8  # of the samples of one batch of sets
+MOST_SAMPLE_PARTS = 8  # of the samples of one batch of sets
 MOST_PART_BYTES = 1 << 26  # for the counts of all parts
 SECONDS_PER_WORD = 6e-10
 SECONDS_PER_RATIO = 5e-9
@@ -100,9 +100,9 @@ def _by_kind(sets, low, high, kinds, out):
 def _together(packed, n_parts, out, start, stop):
     """Fill the upper triangles of the parts `start` to `stop`, counted over all batches of sets."""
     n, C = packed.shape[1], out.shape[2]
-    columns = np.empty((C, BLOCK // 64), np.uint64)
+    columns = np.empty((C, BLOCK_SETS // 64), np.uint64)
     block, members = np.empty(64, np.uint64), np.empty(C, np.int64)
-    sizes, kinds = np.empty(BLOCK, np.int64), np.empty(min(MOST_KINDS, 1 << min(C, 62)), np.int64)
+    sizes, kinds = np.empty(BLOCK_SETS, np.int64), np.empty(min(MOST_KINDS, 1 << min(C, 62)), np.int64)
     for part in range(start, stop):
         sets, G = packed[part // n_parts], out[part]
         G[:] = 0
@@ -110,14 +110,14 @@ def _together(packed, n_parts, out, start, stop):
         if C > 0 and 1 << min(C, 62) <= min(MOST_KINDS, high - low):
             _by_kind(sets, low, high, kinds, G)
             continue
-        for first in range(low, high, BLOCK):
-            count, steps = min(BLOCK, high - first), 0
-            for i in range(count if C > FEW else 0):
+        for first in range(low, high, BLOCK_SETS):
+            count, steps = min(BLOCK_SETS, high - first), 0
+            for i in range(count if C > MOST_PACKED_CLASSES else 0):
                 sizes[i] = 0
                 for w in range(sets.shape[1]):
                     sizes[i] += popcount(sets[first + i, w])
                 steps += sizes[i] * sizes[i]
-            if C > FEW and PAIR_COST * steps < C * C * (
+            if C > MOST_PACKED_CLASSES and PAIR_COST * steps < C * C * (
                 count // 64
             ):  # few labels to a set: a step for each pair of them
                 for i in range(count):
@@ -152,7 +152,7 @@ def ccm(packed, *, n_classes, num_threads=None):
     flat = np.ascontiguousarray(packed).reshape(size, n, words)
     flat.setflags(write=False)
     room = MOST_PART_BYTES // max(1, 8 * C * C * size)
-    n_parts = max(1, min(MOST_PARTS, room, n // BLOCK, MOST_PARTS // max(size, 1)))
+    n_parts = max(1, min(MOST_SAMPLE_PARTS, room, n // BLOCK_SETS, MOST_SAMPLE_PARTS // max(size, 1)))
     parts, out = np.empty((size * n_parts, C, C), np.int64), np.empty((size, C, C), np.int64)
     seconds = size * (n / 64 + 64) * C * C / 2 * SECONDS_PER_WORD
     pool.run(_together, (flat, n_parts, parts), size * n_parts, seconds=seconds, num_threads=num_threads)

@@ -68,8 +68,12 @@ def _split(s, groups, values, starts, status):
 
 
 @jit()
-def _thresholds(s, groups, ranks, turn, out, out_status, out_rows, start, stop):
-    """Select the scores of these ranks; `ranks` has a column for every number of scores of a group, or one alone."""
+def _thresholds(s, groups, ranks, turn, results, start, stop):
+    """Select the scores of these ranks; `ranks` has a column for every number of scores of a group, or one alone.
+
+    The results are thresholds (B, alpha, group), the status of groups and that of scores.
+    """
+    out, out_status, out_rows = results
     n, n_groups = s.shape[1], out.shape[2]
     values, starts = np.empty(n), np.empty(n_groups + 1, np.int64)
     for b in range(start, stop):
@@ -149,7 +153,7 @@ def threshold(s, groups, *, ranks, turn, n_groups, num_threads=None):
         )
         return out.reshape(shape), np.zeros((*batch, n_groups), np.int8), np.zeros(s.shape, np.int8)
     status, each = np.empty((len(flat), n_groups), np.int8), np.empty(flat.shape, np.int8)
-    args = (flat, labels, ranks, turn, out, status, each)
+    args = (flat, labels, ranks, turn, (out, status, each))
     pool.run(_thresholds, args, len(flat), seconds=flat.size * SECONDS_PER_SCORE, num_threads=num_threads)
     return out.reshape(shape), status.reshape(*batch, n_groups), each.reshape(s.shape)
 

@@ -117,23 +117,16 @@ def _uncorrected(code, square, S, C, k):
         return 1.0 - sqrt((missed * missed + false * false) * 0.5)
     if code == OVR_ACCURACY:
         return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL)
-    return _rate(
-        code,
-        square,
-        load(S, DIAGONAL * C + k),
-        load(S, ROW * C + k),
-        load(S, COL * C + k),
-        load(S, MISSED * C + k),
-        load(S, FALSE * C + k),
-        load(S, NOT_TRUE * C + k),
-        load(S, NOT_PREDICTED * C + k),
-        load(S, REJECTED * C + k),
-    )
+    return _rate(code, square, S, k, C)
 
 
 @jit(inner=True, borrows=True)
-def _rate(code, square, d, t, p, missed, false, not_true, not_predicted, rejected):
-    """Return a rate of one 2x2 table, from its numbers."""
+def _rate(code, square, S, line, step):
+    """Return a rate of one 2x2 table, whose numbers are `step` lines apart from `line` on."""
+    d, t, p = load(S, DIAGONAL * step + line), load(S, ROW * step + line), load(S, COL * step + line)
+    missed, false = load(S, MISSED * step + line), load(S, FALSE * step + line)
+    not_true, not_predicted = load(S, NOT_TRUE * step + line), load(S, NOT_PREDICTED * step + line)
+    rejected = load(S, REJECTED * step + line)
     above, below = d, t  # the recall
     if code == PRECISION:
         below = p
@@ -275,20 +268,9 @@ def finish(plan, sums, at, S, C, out, first, count):
             elif code == PICK:
                 made = load(S, value + SINGLE + a)
             elif code == MICRO:
-                v, pooled = rows[row, 5], TABLES * C + POOLED
+                v = rows[row, 5]
                 beta = params[rows[v, 6], 1]
-                made = _rate(
-                    rows[v, 1],
-                    beta * beta,
-                    load(S, pooled + DIAGONAL),
-                    load(S, pooled + ROW),
-                    load(S, pooled + COL),
-                    load(S, pooled + MISSED),
-                    load(S, pooled + FALSE),
-                    load(S, pooled + NOT_TRUE),
-                    load(S, pooled + NOT_PREDICTED),
-                    load(S, pooled + REJECTED),
-                )
+                made = _rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED, 1)
             elif code == ADJUSTED:
                 members = load(S, value + MEMBERS)
                 chance = 1.0 / members

@@ -10,16 +10,16 @@ in ``d``, ``t``, ``p`` and ``n``. Where a metric is undefined, or has no slope, 
 whose value is filled enters an average as a constant, for it has no samples that could change it.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, some, splat, sqrt, store, where
 from cmfast.kernels.cpu.metrics._gradients_classes import value_of_class
-from cmfast.kernels.cpu.metrics._gradients_totals import PRODUCTS, add_up, gerrity, weighted_kappa, whole
+from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS, add_up, gerrity, weighted_kappa, whole
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, SUMS, TOTAL_LINE
-from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
-
-CARRIED = 5  # numbers of a value of one class: itself and its slopes
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Mode, Over, Step, Total, Value
 
 VALUE, EACH, REDUCE = int(Step.VALUE), int(Step.EACH), int(Step.REDUCE)
 STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
@@ -35,14 +35,19 @@ GERRITY = int(Total.GERRITY)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
-def lines_of(C, ordered):
-    """Return the lines of the slopes of one number of a matrix; the last is that of the total."""
-    return (SUMS if ordered else SUMS - 2) * C + 1
-
-
 def working_lines(C, plan):
     """Return the lines that :func:`differentiate` works in: a value of every class, and the registers."""
-    return CARRIED * C + plan.registers + PRODUCTS
+    return LINES_OF_VALUE * C + plan.registers + LINES_OF_PRODUCTS
+
+
+class Reduction(NamedTuple):
+    """A reduction over the classes: its code, two arguments, the code of the values, what undefined ones become."""
+
+    code: Any
+    pick: Any
+    parameter: Any
+    value: Any
+    fill: Any
 
 
 # --- reductions over the classes --------------------------------------------------------------------------------------
@@ -61,11 +66,11 @@ def _enters(plan, sums, cell, C, k, x):
 
 
 @jit(inner=True)
-def _reduce_all(code, sums, at, C, V, G, row, end):
-    """Do as `_reduce` where every class enters an average with a value of its own: the same bits, with less to ask."""
+def _reduce_all(code, sums, at, C, V, slopes):
+    """Fill the slopes of a reduction in which every class has a value of its own: the bits of `_reduce`, sooner."""
     total, square, number = splat(0.0), splat(0.0), splat(float(C))
     for k in range(C):
-        x = load(V, k * CARRIED)
+        x = load(V, k * LINES_OF_VALUE)
         total = total + x
         if code == TAU:
             square = square + (1.0 - x) * (1.0 - x)
@@ -83,30 +88,31 @@ def _reduce_all(code, sums, at, C, V, G, row, end):
     for k in range(C):
         share = each
         if code == GEOMETRIC:
-            share = each * (result / load(V, k * CARRIED))
+            share = each * (result / load(V, k * LINES_OF_VALUE))
         elif code == TAU:
-            share = each * (1.0 - load(V, k * CARRIED))
-        store(G, row + k, share * load(V, k * CARRIED + 1))
-        store(G, row + C + k, share * load(V, k * CARRIED + 2))
-        store(G, row + 2 * C + k, share * load(V, k * CARRIED + 3))
-        of_total = of_total + share * load(V, k * CARRIED + 4)
-    store(G, end, of_total + result * 0.0)
+            share = each * (1.0 - load(V, k * LINES_OF_VALUE))
+        store(slopes, k, share * load(V, k * LINES_OF_VALUE + 1))
+        store(slopes, C + k, share * load(V, k * LINES_OF_VALUE + 2))
+        store(slopes, 2 * C + k, share * load(V, k * LINES_OF_VALUE + 3))
+        of_total = of_total + share * load(V, k * LINES_OF_VALUE + 4)
+    store(slopes, len(slopes) - 1, of_total + result * 0.0)
     return result
 
 
 @jit(inner=True)
-def _reduce(plan, code, pick, parameter, value, fill, sums, at, C, V, G, row, end):
-    """Fill the slopes of a reduction of the values in `V`, in lines `row` to `end` of `G`; return what it is."""
+def _reduce(plan, reduction, sums, at, C, V, slopes):
+    """Fill the slopes of a reduction of the values in `V`; return what it is."""
+    code, pick, parameter, value, fill = reduction
     n, limited = load(sums, at + TOTAL_LINE), value == DOOLITTLE or value > MARKEDNESS
     if code == PICK:
         for part in range(3):
-            store(G, row + part * C + pick, load(V, pick * CARRIED + 1 + part))
-        store(G, end, load(V, pick * CARRIED + 4))
-        return load(V, pick * CARRIED)
+            store(slopes, part * C + pick, load(V, pick * LINES_OF_VALUE + 1 + part))
+        store(slopes, len(slopes) - 1, load(V, pick * LINES_OF_VALUE + 4))
+        return load(V, pick * LINES_OF_VALUE)
     number, total, weights, weighted, square = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     least, ties = splat(np.inf), splat(0.0)
     for k in range(C):
-        x, cell = load(V, k * CARRIED), at + FIRST + k
+        x, cell = load(V, k * LINES_OF_VALUE), at + FIRST + k
         member = _enters(plan, sums, cell, C, k, x)
         x = where(x == x, x, fill)  # noqa: PLR0124 - NaN alone is not
         x = where(member > 0.0, x, 0.0)
@@ -154,7 +160,7 @@ def _reduce(plan, code, pick, parameter, value, fill, sums, at, C, V, G, row, en
     elif code == ADJUSTED:
         each = 1.0 / (number - 1.0)
     for k in range(C):
-        given, cell = load(V, k * CARRIED), at + FIRST + k
+        given, cell = load(V, k * LINES_OF_VALUE), at + FIRST + k
         member = _enters(plan, sums, cell, C, k, given)
         known = given == given  # noqa: PLR0124
         x = where(known, given, fill)
@@ -178,18 +184,18 @@ def _reduce(plan, code, pick, parameter, value, fill, sums, at, C, V, G, row, en
         undefined = undefined + share * 0.0
         enters = (share > 0.0) & known
         for part in range(4):
-            slope = where(enters, share * load(V, k * CARRIED + 1 + part), splat(0.0))
+            slope = where(enters, share * load(V, k * LINES_OF_VALUE + 1 + part), splat(0.0))
             if part == 3:
                 of_total = of_total + slope
             else:
-                store(G, row + part * C + k, slope + direct if part == 1 else slope)
-    store(G, end, of_total + undefined)
+                store(slopes, part * C + k, slope + direct if part == 1 else slope)
+    store(slopes, len(slopes) - 1, of_total + undefined)
     return result
 
 
 @jit(inner=True)
-def _pool(plan, code, square, sums, at, C, G, row, end):
-    """Do as `_reduce` for the value of the sum of the 2x2 tables of the classes."""
+def _pool(plan, code, square, sums, at, C, slopes):
+    """Fill the slopes of the value of the sum of the 2x2 tables of the classes; return that value."""
     d, t, p, number = splat(0.0), splat(0.0), splat(0.0), 0.0
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
@@ -198,19 +204,19 @@ def _pool(plan, code, square, sums, at, C, G, row, end):
     x = value_of_class(code, square, d, t, p, number * load(sums, at + TOTAL_LINE))
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
-            store(G, row + k, x[1])
-            store(G, row + C + k, x[2])
-            store(G, row + 2 * C + k, x[3])
-    store(G, end, number * x[4])
+            store(slopes, k, x[1])
+            store(slopes, C + k, x[2])
+            store(slopes, 2 * C + k, x[3])
+    store(slopes, len(slopes) - 1, number * x[4])
     return x[0]
 
 
 @jit(inner=True)
-def _clear(plan, kind, code, C, G, row, end):
+def _clear(kind, code, C, slopes):
     """Zero the lines that a step leaves alone."""
     some = (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY)
-    for line in range(row if some else row + (SUMS - 2) * C, end):
-        store(G, line, splat(0.0))
+    for line in range(0 if some else (SUMS - 2) * C, len(slopes) - 1):
+        store(slopes, line, splat(0.0))
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -220,12 +226,12 @@ def _clear(plan, kind, code, C, G, row, end):
 def differentiate(plan, sums, at, C, size, S, G, T):
     """Fill the slopes of every register of a plan, and of its values of one class.
 
-    `G` has `size` lines for each register (:func:`lines_of`), `T` four for each class of each table: slopes in d, t, p
-    and n.
-    `S` is worked in. The numbers that need another pass over the classes, or their order, are in the tile already.
+    `G` has `size` lines for each register (``lines_of_slopes``), `T` four for each class of each table: slopes in d, t,
+    p and n. `S` is worked in. The numbers that need another pass over the classes, or their order, are in the tile
+    already.
     """
     steps, params = plan.steps, plan.params
-    n, values = load(sums, at + TOTAL_LINE), CARRIED * C
+    n, values = load(sums, at + TOTAL_LINE), LINES_OF_VALUE * C
     value, square, filled, known, all_known = 0, 1.0, np.nan, False, False
     for step in range(len(steps)):
         kind, code, target, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3], steps[step, 4]
@@ -240,39 +246,38 @@ def differentiate(plan, sums, at, C, size, S, G, T):
                 every = every & (x[0] == x[0])
                 if plan.mode == PRESENT:
                     every = every & ((t > 0.0) | (p > 0.0))
-                store(S, k * CARRIED, x[0])
-                store(S, k * CARRIED + 1, x[1])
-                store(S, k * CARRIED + 2, x[2])
-                store(S, k * CARRIED + 3, x[3])
-                store(S, k * CARRIED + 4, x[4])
+                store(S, k * LINES_OF_VALUE, x[0])
+                store(S, k * LINES_OF_VALUE + 1, x[1])
+                store(S, k * LINES_OF_VALUE + 2, x[2])
+                store(S, k * LINES_OF_VALUE + 3, x[3])
+                store(S, k * LINES_OF_VALUE + 4, x[4])
             all_known = value < DOOLITTLE and len(plan.members) == 0 and not some(~every)
             continue
         if kind == EACH:
             for k in range(C):
                 for part in range(4):
-                    store(T, (target * C + k) * 4 + part, load(S, k * CARRIED + 1 + part))
+                    store(T, (target * C + k) * 4 + part, load(S, k * LINES_OF_VALUE + 1 + part))
             continue
-        row = target * size
-        end = row + size - 1
+        slopes = G[target * size : (target + 1) * size]
         if kind in (REDUCE, STEP_TOTAL):
-            _clear(plan, kind, code, C, G, row, end)
+            _clear(kind, code, C, slopes)
         made = splat(0.0)
         if kind == REDUCE and code == MICRO:
-            made = _pool(plan, value, square, sums, at, C, G, row, end)
+            made = _pool(plan, value, square, sums, at, C, slopes)
         elif kind == REDUCE and all_known and code in OF_ALL:
-            made = _reduce_all(code, sums, at, C, S, G, row, end)
+            made = _reduce_all(code, sums, at, C, S, slopes)
         elif kind == REDUCE:
-            made = _reduce(plan, code, a, params[step, 1], value, filled, sums, at, C, S, G, row, end)
+            made = _reduce(plan, Reduction(code, a, params[step, 1], value, filled), sums, at, C, S, slopes)
         elif kind == STEP_TOTAL:
             if LINEAR <= code <= QUADRATIC:
-                weighted_kappa(code, sums, at, C, G, row)
+                weighted_kappa(code, sums, at, C, slopes)
             elif code == GERRITY:
-                gerrity(sums, at, C, G, row)
+                gerrity(sums, at, C, slopes)
             else:
                 if not known:
                     add_up(sums, at, C, S, values + plan.registers)
                     known = True
-                whole(code, sums, at, C, S, values + plan.registers, G, row, end)
+                whole(code, sums, at, C, S, values + plan.registers, slopes)
         else:
             first, second = splat(0.5), splat(0.0)  # a number from [-1, 1] to [0, 1]
             if kind == HARMONIC:
@@ -284,5 +289,5 @@ def differentiate(plan, sums, at, C, size, S, G, T):
                 slope = first * load(G, a * size + line)
                 if kind == HARMONIC:
                     slope = slope + second * load(G, b * size + line)
-                store(G, row + line, slope)
+                store(slopes, line, slope)
         store(S, values + target, where(made != made, fill, made))  # noqa: PLR0124

@@ -11,7 +11,7 @@ ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
 SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
 PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY, ERROR = int(Total.GERRITY), int(Total.ERROR)
-PRODUCTS = 5  # lines of sums that several numbers are made of
+LINES_OF_PRODUCTS = 5  # lines of sums that several numbers are made of
 SCOTT_PI, GWET_AC1 = int(Total.SCOTT_PI), int(Total.GWET_AC1)
 
 
@@ -36,11 +36,8 @@ def add_up(sums, at, C, S, line):
 
 
 @jit(inner=True)
-def whole(code, sums, at, C, S, line, G, row, end):
-    """Fill the slopes of a number that is a function of the total and of what :func:`add_up` has left in `S`.
-
-    Those in the total are line `end`.
-    """
+def whole(code, sums, at, C, S, line, slopes):
+    """Fill the slopes of a number that is a function of the total and of the sums of :func:`add_up` in `S`."""
     n, hits, both = load(sums, at + TOTAL_LINE), load(S, line), load(S, line + 1)
     truth, prediction, chance = load(S, line + 2), load(S, line + 3), load(S, line + 4)
     wrong, others = n - hits, float(C - 1)
@@ -87,15 +84,15 @@ def whole(code, sums, at, C, S, line, G, row, end):
     for k in range(C):
         cell = at + FIRST + k
         t, p = load(sums, cell + C), load(sums, cell + 2 * C)
-        store(G, row + k, of_hits + of_both * n)
-        store(G, row + C + k, of_truth * (n - 2.0 * t) + of_chance * (n - p) - of_both * p)
-        store(G, row + 2 * C + k, of_prediction * (n - 2.0 * p) - of_chance * t - of_both * t)
+        store(slopes, k, of_hits + of_both * n)
+        store(slopes, C + k, of_truth * (n - 2.0 * t) + of_chance * (n - p) - of_both * p)
+        store(slopes, 2 * C + k, of_prediction * (n - 2.0 * p) - of_chance * t - of_both * t)
     of_total = of_total + of_both * hits + (of_truth + of_prediction + of_chance) * n
-    store(G, end, of_total)
+    store(slopes, len(slopes) - 1, of_total)
 
 
 @jit(inner=True)
-def weighted_kappa(code, sums, at, C, G, row):
+def weighted_kappa(code, sums, at, C, slopes):
     """Fill the slopes of the linear or the quadratic kappa."""
     n = load(sums, at + TOTAL_LINE)
     apart, chance, of_total, below_t, below_p = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -114,7 +111,7 @@ def weighted_kappa(code, sums, at, C, G, row):
         chance = where(chance > 0.0, n * squares - 2.0 * first_t * first_p, splat(0.0))
         of_total = squares
     y = n * apart / chance  # the kappa is one minus this
-    store(G, row + SUMS * C, (y * of_total - apart) / chance)
+    store(slopes, SUMS * C, (y * of_total - apart) / chance)
     of_t, of_p = splat(0.0), splat(0.0)
     below_t, below_p = n, n
     for k in range(C - 1, -1, -1):
@@ -125,13 +122,13 @@ def weighted_kappa(code, sums, at, C, G, row):
         away = float(k if code == LINEAR else k * k)
         if code == QUADRATIC:
             of_t, of_p = n * (i * i) - 2.0 * i * first_p, n * (i * i) - 2.0 * i * first_t
-        store(G, row + C + k, of_t * y / chance)
-        store(G, row + 2 * C + k, of_p * y / chance)
-        store(G, row + 3 * C + k, -away * n / chance)
+        store(slopes, C + k, of_t * y / chance)
+        store(slopes, 2 * C + k, of_p * y / chance)
+        store(slopes, 3 * C + k, -away * n / chance)
 
 
 @jit(inner=True)
-def gerrity(sums, at, C, G, row):
+def gerrity(sums, at, C, slopes):
     """Fill the slopes of Gerrity's score: see `_gerrity` in ``_passes`` for what it is made of."""
     n, x = load(sums, at + TOTAL_LINE), load(sums, at + ORDERED_LINE + GERRITY - LINEAR)
     below, low, high = splat(0.0), splat(0.0), splat(0.0)
@@ -139,10 +136,10 @@ def gerrity(sums, at, C, G, row):
     of_total = splat(0.0)
     for k in range(C):  # upwards: the odds of the cuts before a class
         top = load(sums, at + FIRST + 4 * C + k)
-        store(G, row + C + k, low * scale)
-        store(G, row + 2 * C + k, low * scale)
-        store(G, row + 3 * C + k, -float(k) * scale)
-        store(G, row + 4 * C + k, -low * scale)
+        store(slopes, C + k, low * scale)
+        store(slopes, 2 * C + k, low * scale)
+        store(slopes, 3 * C + k, -float(k) * scale)
+        store(slopes, 4 * C + k, -low * scale)
         high = high + top
         if k < C - 1:
             below = below + load(sums, at + FIRST + C + k)
@@ -158,8 +155,8 @@ def gerrity(sums, at, C, G, row):
             cuts = cuts + (after * n / (above * above) - high * n / (below * below))
             of_total = of_total - after * below / (above * above)
             below = below - load(sums, at + FIRST + C + k)
-        store(G, row + C + k, load(G, row + C + k) + cuts * scale)
-        store(G, row + 4 * C + k, load(G, row + 4 * C + k) + odds * scale)
+        store(slopes, C + k, load(slopes, C + k) + cuts * scale)
+        store(slopes, 4 * C + k, load(slopes, 4 * C + k) + odds * scale)
         after = after + (load(sums, at + FIRST + C + k) + load(sums, at + FIRST + 2 * C + k) - top)
         high = high - top
-    store(G, row + SUMS * C, of_total * scale - x / n)
+    store(slopes, SUMS * C, of_total * scale - x / n)

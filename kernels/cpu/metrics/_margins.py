@@ -29,20 +29,21 @@ from cmfast.kernels.cpu._core.vector import (
     total,
     where,
 )
-from cmfast.kernels.shared.metrics import Sums
+from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
+from cmfast.kernels.shared.metrics import ClassSums
 from cmfast.kernels.status import INVALID, OK
 
 HUGE = 100  # no status of a result
 
-SUMS = len(Sums)  # of one class
+SUMS = len(ClassSums)  # of one class
 # Lines of a tile: what `_passes` makes (three numbers that depend on the order of the classes, four that need another
 # pass over them) stands before those of the classes, which begin at FIRST. SIZE is the total as it was given, which
 # `bring_near` leaves alone.
 TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, SIZE_LINE, FIRST = 0, 1, 2, 5, 9, 10
-NARROW = 32  # classes up to which lanes are matrices; beyond, a row of one matrix fills them as well
-CHUNK = 256  # cells of a matrix that are transposed at a time: 16 KB of lines
-MOST = np.iinfo(np.int64).max
-EXACT = 2**53 - 1  # totals of counts up to which all sums are exact in float64
+MOST_LANE_CLASSES = 32  # classes up to which lanes are matrices; beyond, a row of one matrix fills them as well
+MOST_TRANSPOSED = 256  # cells of a matrix that are transposed at a time: 16 KB of lines
+MOST_COUNT = np.iinfo(np.int64).max
+MOST_EXACT_TOTAL = MOST_EXACT_INTEGER - 1  # totals of counts up to which all sums are exact in float64
 
 
 class Range(NamedTuple):
@@ -76,7 +77,7 @@ def aligned_lines(n):
 
 def scratch_lines(C):
     """Return how many lines `load_few` and `load_many` work in: transposed cells, or two rows of sums."""
-    return CHUNK if C <= NARROW else C
+    return MOST_TRANSPOSED if C <= MOST_LANE_CLASSES else C
 
 
 @jit(inner=True, borrows=True)
@@ -89,12 +90,12 @@ def _is_unusual(sums, at, usual):
 def load_few(M, C, ordered, usual, sums, cells, start, stop):
     """Fill `sums` with those of the rows of `M` from `start` to `stop`; return whether a total is unusual.
 
-    For matrices of at most NARROW classes. The lanes past the last matrix repeat it. `cells` has as many lines as
-    `scratch_lines` says.
+    For matrices of at most MOST_LANE_CLASSES classes. The lanes past the last matrix repeat it. `cells` has as many
+    lines as `scratch_lines` says.
     """
     usual = Range(*usual)
     unusual = False
-    chunk = CHUNK // C if C > 0 else 1
+    chunk = MOST_TRANSPOSED // C if C > 0 else 1
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         store(sums, at + TOTAL_LINE, splat(0.0))
@@ -197,7 +198,7 @@ def _add_bands(cells, C, begin, end, sums, at):
 
 @jit(borrows=True)
 def load_many(M, C, ordered, usual, sums, scratch, start, stop):
-    """Do as `load_few` for matrices of more than NARROW classes."""
+    """Do as `load_few` for matrices of more than MOST_LANE_CLASSES classes."""
     usual = Range(*usual)
     rows = scratch.reshape(2, WIDTH // 2 * C)
     unusual = False
@@ -266,7 +267,7 @@ def load_exactly(M, C, most, sums, start, stop):
             n = sums[at + TOTAL_LINE, w]
             if n > most and sums[at + STATUS_LINE, w] == OK:
                 status = HUGE
-                if n > EXACT:
+                if n > MOST_EXACT_TOTAL:
                     status = _sum_exactly(M, min(first + w, stop - 1), C, w, whole, at)
                 else:
                     whole[at + TOTAL_LINE, w] = np.int64(n)
@@ -278,7 +279,7 @@ def load_exactly(M, C, most, sums, start, stop):
 @jit(inner=True, borrows=True)
 def _sum_exactly(M, b, C, w, whole, at):
     """Fill lane `w` with the sums of nonnegative counts, in int64; return HUGE, or INVALID if the total exceeds it."""
-    left = np.int64(MOST)
+    left = np.int64(MOST_COUNT)
     for c in range(C * C):
         if M[b, c] > left:
             return INVALID
@@ -294,7 +295,7 @@ def _sum_exactly(M, b, C, w, whole, at):
             whole[d + 3 * C + abs(i - j), w] += x
             whole[d + 4 * C + max(i, j), w] += x
         whole[d + i, w] = np.int64(M[b, i * C + i])
-    whole[at + TOTAL_LINE, w] = MOST - left
+    whole[at + TOTAL_LINE, w] = MOST_COUNT - left
     return HUGE
 
 
@@ -325,7 +326,7 @@ def _load_given(given, exact, most, b, w, sums, at):
     ok = True
     for k in range(C):
         ok = ok and d[b, k] >= zero and t[b, k] >= zero and p[b, k] >= zero
-        ok = ok and not (exact and (t[b, k] > MOST - n or p[b, k] > MOST - others))
+        ok = ok and not (exact and (t[b, k] > MOST_COUNT - n or p[b, k] > MOST_COUNT - others))
         n += t[b, k]
         others += p[b, k]
     for k in range(C):

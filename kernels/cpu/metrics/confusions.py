@@ -10,13 +10,13 @@ from cmfast.kernels.cpu.counting import SPLIT, VIEWS, block
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.metrics.values import margins
 from cmfast.kernels.shared import halves
-from cmfast.kernels.shared.metrics import Sums
+from cmfast.kernels.shared.metrics import ClassSums
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_PAIR = 3e-9
-SECONDS_PER_LABEL = 7e-9
-DIAGONAL, ROW, COL = int(Sums.DIAGONAL), int(Sums.ROW), int(Sums.COL)
-BAND, TOP = int(Sums.BAND), int(Sums.TOP)
+SECONDS_PER_RANKED_CELL = 3e-9
+SECONDS_PER_LABEL_PAIR = 7e-9
+DIAGONAL, ROW, COL = int(ClassSums.DIAGONAL), int(ClassSums.ROW), int(ClassSums.COL)
+BAND, TOP = int(ClassSums.BAND), int(ClassSums.TOP)
 
 
 def one_vs_rest(M, *, num_threads=None):
@@ -86,17 +86,17 @@ def most_confused(M, *, k, by, num_threads=None):
     out, row, col = np.empty((n, k)), np.empty((n, k), np.int64), np.empty((n, k), np.int64)
     args = (flat, t.reshape(n, C), np.reshape(status, n), rate, symmetric, (out, row, col))
     if k:
-        seconds = n * C * C * SECONDS_PER_PAIR
+        seconds = n * C * C * SECONDS_PER_RANKED_CELL
         pool.run(_most_confused, args, n, seconds=seconds, num_threads=num_threads)
     shape = (*batch, k)
     return out.reshape(shape), row.reshape(shape), col.reshape(shape), status
 
 
 @jit()
-def _label_margins(y, p, weight, groups, ignored, C, sums, start, stop):
-    """Count labels into the :class:`Sums`, group after group; return how many pairs are outside."""
+def _label_margins(y, p, weight, groups, ignored, C, sums):
+    """Count labels into the :class:`ClassSums`, group after group; return how many pairs are outside."""
     outside = 0
-    for i in range(start, stop):
+    for i in range(len(y)):
         truth, guess = np.int64(y[i]), np.int64(p[i])
         if ignored is not None:  # noqa: SIM102 - it is nothing that is compiled, which a longer condition would be
             if truth == ignored:
@@ -131,7 +131,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     same = y.dtype == p.dtype and y.dtype in VIEWS
     dtypes = (None, None, kind, np.int64) if same else (np.int64, np.int64, kind, np.int64)
     cells = n_classes * (1 if n_groups is None else n_groups)
-    seconds = rows * n * SECONDS_PER_LABEL
+    seconds = rows * n * SECONDS_PER_LABEL_PAIR
     out, outside = np.zeros((rows, SUMS, cells), kind), np.zeros(rows, np.int64)
 
     def count(b, sums, start, stop):
@@ -142,7 +142,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
             last = min(first + SPLIT, stop)
             given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
             truth, guess, own, group = (None if a is None else a[0] for a in given)
-            number += _label_margins(truth, guess, own, group, ignored, n_classes, sums, 0, last - first)
+            number += _label_margins(truth, guess, own, group, ignored, n_classes, sums)
         return number
 
     def work(_, start, stop):

@@ -11,20 +11,24 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store, where
 from cmfast.kernels.cpu.metrics import _gradients, _passes, values
-from cmfast.kernels.cpu.metrics._gradients_totals import PRODUCTS
+from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS
-from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes
 from cmfast.kernels.status import OK
 
-SECONDS_PER_CELL = 1e-9
+SECONDS_PER_GRADIENT_CELL = 1e-9
 
 
 @jit()
-def _pull(sums, C, size, plan, S, of_scalars, of_tables, out, start, stop):
-    """Fill the gradients of the matrices from `start` to before `stop`, of `size` slopes a number; `S` is worked in."""
-    plan = Plan(*plan)
+def _pull(sums, size, plan, S, incoming, out, start, stop):
+    """Fill the gradients of the matrices from `start` to before `stop`, of `size` slopes a number.
+
+    Incoming gradients are those in the scalars (n, S) and in the per-class results (n, T, C). `S` is worked in.
+    """
+    plan, (of_scalars, of_tables) = Plan(*plan), incoming
+    C = of_tables.shape[2]
     slopes, per_class = plan.registers * size, plan.tables * C * 4
-    work = _gradients.CARRIED * C + plan.registers + PRODUCTS
+    work = LINES_OF_VALUE * C + plan.registers + LINES_OF_PRODUCTS
     G, T = S[work : work + slopes], S[work + slopes : work + slopes + per_class]
     mixed = S[work + slopes + per_class :]
     for first in range(start, stop, WIDTH):
@@ -77,7 +81,7 @@ def _add_class(mixed, T, row, C, k, end, given):
 def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
     """Gradient in the cells of what `plan` makes, of those in its scalars and in its results per class."""
     C, batch = M.shape[-1], M.shape[:-2]
-    own = _gradients.lines_of(C, plan.ordered)
+    own = lines_of_slopes(C, ordered=plan.ordered)
     size, given = math.prod(batch), values.cells_of(M)
     out, steps = np.empty((size, C * C), batches.result_dtype(M)), tuple(plan)
     of_scalars = np.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)[:]
@@ -90,10 +94,10 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
             _passes.derive_ordered(sums, C)
         if plan.again:
             _passes.reduce_again(sums, C, steps)
-        _pull(sums, C, own, steps, S, of_scalars, of_tables, out, start, stop)
+        _pull(sums, own, steps, S, (of_scalars, of_tables), out, start, stop)
 
     fill = values.filler(given, C, plan.ordered, (0.0, np.inf))
     lines = _gradients.working_lines(C, plan) + (plan.registers + 1) * own + plan.tables * C * 4 + 1
-    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
+    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_GRADIENT_CELL
     values.over_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)
     return out.reshape(M.shape)

@@ -11,23 +11,23 @@ from cmfast.kernels.cpu._core.streams import settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
 from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins, _passes
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared.metrics import Plan, shape_results
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_CELL = 3e-10
+SECONDS_PER_SUMMED_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
 WIDE_BYTES = 100_000  # of what is derived from HUGE matrices at a time
-BLOCK_BYTES = 500_000  # sums of one block: half of a second cache
-MOST_KEPT = 2000  # lines, of 64 bytes, that are kept for the next call
-MOST_FREE = 4  # times as many lines
-MOST_SIZES = 16  # numbers of lines of which there are any: some 8 MB
-MOST_CLASSES = 32  # up to which rooms are kept, and plans for which there are any: some 10 MB
+SUMS_BLOCK_BYTES = 500_000  # sums of one block: half of a second cache
+MOST_KEPT_LINES = 2000  # lines, of 64 bytes, that are kept for the next call
+MOST_FREE_BUFFERS = 4  # times as many lines
+MOST_BUFFER_SIZES = 16  # numbers of lines of which there are any: some 8 MB
+MOST_KEPT_CLASSES = 32  # up to which workspaces are kept, and plans for which there are any: some 10 MB
 MOST_PLANS = 64
-_rooms: dict[Any, Any] = {}  # for one matrix, in which nobody works now
+_workspaces: dict[Any, Any] = {}  # for one matrix, in which nobody works now
 _free: dict[int, list[np.ndarray]] = {}  # lines that nobody works in now
 
 # Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
-ANY, NEAR, EXACT = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.EXACT))
+ANY_TOTALS, NEAR_TOTALS, EXACT_TOTALS = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.MOST_EXACT_TOTAL))
 
 
 def cells_of(M):
@@ -60,11 +60,11 @@ def _take_lines(n):
 
 def _give_lines(lines):
     """Let the next call have lines that are few: making them takes as long as a matrix."""
-    if len(lines) <= MOST_KEPT:
-        if len(_free) > MOST_SIZES:
+    if len(lines) <= MOST_KEPT_LINES:
+        if len(_free) > MOST_BUFFER_SIZES:
             _free.clear()
         free = _free.setdefault(len(lines), [])
-        if len(free) < MOST_FREE:
+        if len(free) < MOST_FREE_BUFFERS:
             free.append(lines)
 
 
@@ -78,7 +78,7 @@ def _new_rows(rows, n, kind):
 
 def filler(cells, C, ordered, usual):
     """Return ``fill(sums, scratch, start, stop)``, which sums matrices and says whether a total is unusual."""
-    kernel = _margins.load_few if C <= _margins.NARROW else _margins.load_many
+    kernel = _margins.load_few if C <= _margins.MOST_LANE_CLASSES else _margins.load_many
     counts = cells.dtype.kind != "f"
 
     def fill(sums, scratch, start, stop):
@@ -96,7 +96,7 @@ def over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
     ``use(sums, S, start, stop, unusual)`` gets `lines` lines to work in.
     """
     size = _margins.lines_of(C)
-    tiles = max(1, BLOCK_BYTES // (8 * WIDTH * size))
+    tiles = max(1, SUMS_BLOCK_BYTES // (8 * WIDTH * size))
     block = tiles * WIDTH
 
     def work(_, start, stop):
@@ -152,8 +152,8 @@ def margins(M, *, num_threads=None):
         del unusual
         _write_margins(sums, blank, out, total, status, start, stop)
 
-    fill = filler(cells_of(M), C, True, EXACT if exact else ANY)
-    over_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    fill = filler(cells_of(M), C, True, EXACT_TOTALS if exact else ANY_TOTALS)
+    over_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
 
 
@@ -216,7 +216,7 @@ def metrics_of_matrices(M, *, plan, num_threads=None):
     return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     """What a plan is run in for one matrix, made once."""
 
     plan: Plan  # kept, so that no other gets its address
@@ -232,16 +232,16 @@ class _Room(NamedTuple):
     tables: Any
 
 
-def _new_room(M, plan):
+def _new_workspace(M, plan):
     C, kind = len(M), batches.result_dtype(M)
     size, lines = _margins.lines_of(C), _lanes.lines_of(C, plan)
     memory = _margins.aligned_lines(size + lines + _margins.scratch_lines(C))
     sums, S, scratch = memory[:size], memory[size : size + lines], memory[size + lines :]
-    load = _margins.load_few if C <= _margins.NARROW else _margins.load_many
+    load = _margins.load_few if C <= _margins.MOST_LANE_CLASSES else _margins.load_many
     scalars, tables = np.empty((plan.scalars, WIDTH), kind), np.empty((plan.tables, 1, C), kind)
     results = scalars, tables, np.empty(1, np.int8)
     usual = _usual(C, plan, M)
-    return _Room(plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0])
+    return _Workspace(plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0])
 
 
 def _of_one(M, plan):
@@ -250,17 +250,17 @@ def _of_one(M, plan):
     Nearly all of such a call would be Python: blocks, pieces and what joins the two kernels.
     """
     C, key = len(M), (id(plan), M.dtype, len(M))
-    room = _rooms.pop(key, None) or _new_room(M, plan)
-    _, steps, load_cells, usual, sums, scratch, lines, no_lines, results, scalars, tables = room
+    workspace = _workspaces.pop(key, None) or _new_workspace(M, plan)
+    _, steps, load_cells, usual, sums, scratch, lines, no_lines, results, scalars, tables = workspace
     found = None
     if not load_cells(cells_of(M), C, False, usual, sums, scratch, 0, 1):
         _evaluate(sums, C, steps, lines, no_lines, results, 0, 1)
         numbers = [scalars[k] for k in range(len(scalars))]  # a third of the time that unpacking takes
         found = (*numbers, *(tables.copy() if len(tables) else ()), results[2][0])
-    if C <= MOST_CLASSES:
-        if len(_rooms) > MOST_PLANS:
-            _rooms.clear()
-        _rooms[key] = room
+    if C <= MOST_KEPT_CLASSES:
+        if len(_workspaces) > MOST_PLANS:
+            _workspaces.clear()
+        _workspaces[key] = workspace
     return found
 
 
@@ -280,7 +280,7 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
 
 
 def _usual(C, plan, *given):
-    return NEAR if _fractions(given) else (0.0, _lanes.largest_total(C, plan.ordered))
+    return NEAR_TOTALS if _fractions(given) else (0.0, _lanes.largest_total(C, plan.ordered))
 
 
 def _fractions(arrays):
@@ -316,13 +316,12 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
             _passes.reduce_again(sums, C, steps)
         _evaluate(sums, C, steps, S, S[:0], out, start, stop)
 
-    seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
+    seconds = n * (cells * SECONDS_PER_SUMMED_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
     lines = _lanes.lines_of(C, plan)
     over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
     if not batch:
         return (*scalars[:, 0], *tables[:, 0], status[0])  # the short way
-    each = (*(row[:n].reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
-    return (*each, status.reshape(batch))
+    return (*shape_results(scalars[:, :n], tables, batch), status.reshape(batch))
 
 
 def _evaluate_exactly(sums, C, plan, S, out, start, stop):
@@ -392,6 +391,6 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
         del unusual
         _weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
 
-    load = filler(cells, C, False, ANY if M.dtype.kind == "f" else EXACT)
-    over_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    load = filler(cells, C, False, ANY_TOTALS if M.dtype.kind == "f" else EXACT_TOTALS)
+    over_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return out.reshape(batch), status.reshape(batch)

@@ -14,15 +14,14 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.uncertainty import LEAST_REJECTION_MEAN, MOST_INVERTED
 
-ROUNDS = 10
+PHILOX_ROUNDS = 10
 FACTOR_A, FACTOR_C = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 STEP_K, STEP_M = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 LOW, HALF, ELEVEN = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
 ONE = np.uint64(1)
 
-FEW = 40.0  # expected successes below which inversion is used
-MOST_BY_INVERSION = 150.0  # beyond it lies what rounding left over
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 ODD = 1.0 / np.arange(1.0, 25.0, 2.0)
@@ -58,7 +57,7 @@ def seek(stream, replicate, part):
 @jit(inner=True, inline=True)
 def _words(a, b, c, d, k, m):
     """Philox4x32-10: four words of 32 bits from four and a key of two."""
-    for _ in range(ROUNDS):
+    for _ in range(PHILOX_ROUNDS):
         x, y = a * FACTOR_A, c * FACTOR_C
         a, b, c, d = (y >> HALF) ^ b ^ k, y & LOW, (x >> HALF) ^ d ^ m, x & LOW
         k, m = (k + STEP_K) & LOW, (m + STEP_M) & LOW
@@ -147,7 +146,8 @@ def binomial(stream, n, p):
         return np.int64(n)
     rare = min(p, 1.0 - p)
     size = np.float64(n)
-    drawn = _by_inversion(stream, size, rare) if size * rare < FEW else _by_rejection(stream, size, rare)
+    few = size * rare < LEAST_REJECTION_MEAN
+    drawn = _by_inversion(stream, size, rare) if few else _by_rejection(stream, size, rare)
     k = min(np.int64(drawn), np.int64(n))  # a size beyond 2**53 may have been rounded up
     return n - k if p > 0.5 else k
 
@@ -159,7 +159,7 @@ def _by_inversion(stream, n, p):
     while True:
         v, _ = _pair(stream)
         k, chance, total = 0.0, start, start
-        while v > total and k < MOST_BY_INVERSION:
+        while v > total and k < MOST_INVERTED:
             k += 1.0
             chance *= (n + 1.0 - k) * (odds / k)
             total += chance

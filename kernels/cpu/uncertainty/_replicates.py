@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._draws import begin, exponential, log_gamma, seek
-from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, spread_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, spread_together
 from cmfast.kernels.cpu.uncertainty.resample import draw_rows
 from cmfast.kernels.status import INVALID, OK
 
@@ -33,6 +33,12 @@ def _repeat(sums, at, C, count):
             sums[at + k, w] = sums[at + k, count - 1]
 
 
+def repeat_lanes(sums, lines, count):
+    """Fill the lanes past those of `count` matrices, in the last tile, with its first one."""
+    tile = sums[len(sums) - lines :]
+    tile[:, count - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]
+
+
 @jit(inner=True)
 def _add(five, i, j, x):
     five[1, i] += x
@@ -44,21 +50,22 @@ def _add(five, i, j, x):
 
 
 @jit(inner=True)
-def _add_line(line, more):
+def add_line(line, more):
+    """Add a number to that of every replicate."""
     for r in range(len(more)):
         line[r] += more[r]
 
 
 @jit(inner=True)
-def _add_lines(tally, C, i, j, drawn):
-    """Add what some replicates have in the cell (i, j) to their sums."""
+def add_cell(tally, C, first, ordered, i, j, more):
+    """Add samples of class `i` that were predicted as `j` to the sums of every replicate, lines from `first` on."""
     if i == j:
-        _add_line(tally[i], drawn)
-    _add_line(tally[C + i], drawn)
-    _add_line(tally[2 * C + j], drawn)
-    _add_line(tally[3 * C + abs(i - j)], drawn)
-    _add_line(tally[4 * C + max(i, j)], drawn)
-    _add_line(tally[SUMS * C], drawn)
+        add_line(tally[first + i], more)
+    add_line(tally[first + C + i], more)
+    add_line(tally[first + 2 * C + j], more)
+    if ordered:
+        add_line(tally[first + 3 * C + abs(i - j)], more)
+        add_line(tally[first + 4 * C + max(i, j)], more)
 
 
 @jit(inner=True)
@@ -86,20 +93,22 @@ def _write_lines(tally, C, status, most, count, first, sums):
 
 
 @jit()
-def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, stop):
+def draw_counts(shares, draws, first, most, sums, start, stop):
     """Fill `sums` with those of multinomial replicates, counted from matrix `first` on; return if one is above `most`.
 
-    Those above it are HUGE: int64 in the same places.
+    Those above it are HUGE: int64 in the same places. `draws` are the code of a scheme, the number of replicates and
+    the seed.
     """
+    scheme, n_replicates, seed = draws
     cells, numbers, status = shares.cells, shares.numbers, shares.status
     C = cells.shape[1]
-    lines, left = np.empty((LINES, TOGETHER)), np.empty(TOGETHER, np.int64)
-    drawn, row = np.empty((C, TOGETHER), np.int64), np.empty((C, TOGETHER), np.int64)
-    tally = np.empty((SUMS * C + 1, TOGETHER), np.int64)
+    lines, left = np.empty((LINES, REPLICATES)), np.empty(REPLICATES, np.int64)
+    drawn, row = np.empty((C, REPLICATES), np.int64), np.empty((C, REPLICATES), np.int64)
+    tally = np.empty((SUMS * C + 1, REPLICATES), np.int64)
     unusual, place = False, start
     while place < stop:
         b, replicate = first + place // n_replicates, place % n_replicates
-        count = min(TOGETHER, stop - place, n_replicates - replicate)
+        count = min(REPLICATES, stop - place, n_replicates - replicate)
         tally[:] = 0
         if status[b] == OK:
             draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)
@@ -107,7 +116,8 @@ def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, st
                 spread_together(lines, drawn[i, :count], cells[b, i], seed, numbers[b], replicate, (1 + i) * C, row)
                 for j in range(C):
                     if cells[b, i, j] > 0.0:
-                        _add_lines(tally, C, i, j, row[j, :count])
+                        add_cell(tally, C, 0, True, i, j, row[j, :count])
+                        add_line(tally[SUMS * C], row[j, :count])
         code = OK if status[b] == OK else INVALID
         unusual = _write_lines(tally, C, code, most, count, place - start, sums) or unusual
         place += count
@@ -118,8 +128,10 @@ def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, st
 
 
 @jit()
-def draw_shares(alpha, total, numbers, status, n_replicates, first, seed, sums, start, stop):
-    """Fill `sums` with those of Dirichlet draws, which add up to `total`; zeros of `alpha` stay."""
+def draw_posterior(alpha, shares, draws, first, sums, start, stop):
+    """Fill `sums` with those of Dirichlet draws, which add up to the total of their matrix; zeros of `alpha` stay."""
+    _, n_replicates, seed = draws
+    total, numbers, status = shares.total, shares.numbers, shares.status
     C = alpha.shape[1]
     stream, logs, five = np.empty(6, np.uint64), np.empty((C, C)), np.empty((SUMS, C))
     for place in range(start, stop):

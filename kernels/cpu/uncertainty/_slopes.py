@@ -5,9 +5,8 @@ import numpy as np
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
-from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_CELL, _differentiate, _shaped, complete
-
-USUAL = (0.0, float(_margins.EXACT))  # totals that float64 holds exactly
+from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_SLOPE, _differentiate, _shaped, complete
+from cmfast.kernels.shared.metrics import lines_of_slopes
 
 
 def of_cells(lines, C, y, guess):
@@ -28,7 +27,7 @@ def of_class(slopes, k, y, guess):
 def slopes(M, plan, num_threads):
     """Return the slopes of all scalars of matrices, 5 C + 1 numbers each, and of the numbers of classes, four each."""
     C = M.shape[-1]
-    fill = values.filler(values.cells_of(M), C, plan.ordered, USUAL)
+    fill = values.filler(values.cells_of(M), C, plan.ordered, values.EXACT_TOTALS)
     return _differentiate_all(fill, C, len(M), C * C, plan, num_threads)
 
 
@@ -38,7 +37,7 @@ def slopes_of_sums(sums, plan, num_threads):
     flat = (*sums, *[np.empty((0, C), np.int64)] * (SUMS - len(sums)))
 
     def fill(lines, _, start, stop):
-        return _margins.load_sums(flat, True, USUAL, lines, start, stop)
+        return _margins.load_sums(flat, True, values.EXACT_TOTALS, lines, start, stop)
 
     return _differentiate_all(fill, C, size, SUMS * C, plan, num_threads)
 
@@ -46,7 +45,7 @@ def slopes_of_sums(sums, plan, num_threads):
 def _differentiate_all(fill, C, size, cells, plan, num_threads):
     """Return the slopes of `size` matrices whose sums `fill` makes, each from so many `cells`."""
     steps = tuple(plan)
-    given_lines, all_lines = _gradients.lines_of(C, plan.ordered), _gradients.lines_of(C, True)
+    given_lines, all_lines = (lines_of_slopes(C, ordered=own) for own in (plan.ordered, True))
     registers, per_class = plan.registers * given_lines, plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
     lines, shaped = _margins.lines_of(C), _shaped(plan)
@@ -59,7 +58,7 @@ def _differentiate_all(fill, C, size, cells, plan, num_threads):
             _differentiate(sums[tile * lines : (tile + 1) * lines], C, given_lines, steps, shaped, S, G, T)
             scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
 
-    seconds = size * cells * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
+    seconds = size * cells * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
     values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.working_lines(C, plan)
     )

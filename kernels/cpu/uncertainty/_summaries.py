@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.uncertainty import MOST_ROUNDING_VARIANCE
 
 METHODS = {"percentile": 0, "basic": 1, "bca": 2}
 BASIC, BCA = METHODS["basic"], METHODS["bca"]
@@ -98,7 +99,9 @@ def _below(z):
 
 
 @jit(inner=True)
-def _polynomial(a, b, c, d, e, f, g, h, x):
+def _polynomial(coefficients, x):
+    """Evaluate a polynomial of degree seven by Horner's rule."""
+    a, b, c, d, e, f, g, h = coefficients
     return ((((((h * x + g) * x + f) * x + e) * x + d) * x + c) * x + b) * x + a
 
 
@@ -108,38 +111,38 @@ def normal_quantile(p):
     q = p - 0.5
     if abs(q) <= 0.425:
         r = 0.180625 - q * q
-        above = _polynomial(
+        above = _polynomial((
             3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125,
-            45921.953931549871457, 67265.770927008700853, 33430.575583588128105, 2509.0809287301226727, r,
-        )  # fmt: skip
-        below = _polynomial(
+            45921.953931549871457, 67265.770927008700853, 33430.575583588128105, 2509.0809287301226727,
+        ), r)  # fmt: skip
+        below = _polynomial((
             1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867,
-            39307.895800092710610, 28729.085735721942674, 5226.4952788528545610, r,
-        )  # fmt: skip
+            39307.895800092710610, 28729.085735721942674, 5226.4952788528545610,
+        ), r)  # fmt: skip
         return q * above / below
     r = math.sqrt(-math.log(min(p, 1.0 - p)))
     if r <= 5.0:
         r -= 1.6
-        above = _polynomial(
+        above = _polynomial((
             1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504,
-            1.27045825245236838258, 0.241780725177450611770, 0.0227238449892691845833, 7.74545014278341407640e-4, r,
-        )  # fmt: skip
-        below = _polynomial(
+            1.27045825245236838258, 0.241780725177450611770, 0.0227238449892691845833, 7.74545014278341407640e-4,
+        ), r)  # fmt: skip
+        below = _polynomial((
             1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
-            0.0151986665636164571966, 5.47593808499534494600e-4, 1.05075007164441684324e-9, r,
-        )  # fmt: skip
+            0.0151986665636164571966, 5.47593808499534494600e-4, 1.05075007164441684324e-9,
+        ), r)  # fmt: skip
     else:
         r -= 5.0
-        above = _polynomial(
+        above = _polynomial((
             6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230,
             0.0265321895265761230930, 0.00124266094738807843860, 2.71155556874348757815e-5,
-            2.01033439929228813265e-7, r,
-        )  # fmt: skip
-        below = _polynomial(
+            2.01033439929228813265e-7,
+        ), r)  # fmt: skip
+        below = _polynomial((
             1.0, 0.599832206555887937690, 0.136929880922735805310, 0.0148753612908506148525,
             7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
-            2.04426310338993978564e-15, r,
-        )  # fmt: skip
+            2.04426310338993978564e-15,
+        ), r)  # fmt: skip
     return math.copysign(above / below, q)
 
 
@@ -152,8 +155,9 @@ def _corrected(share, less, acceleration):
 
 
 @jit()
-def summarize(replicates, estimate, acceleration, method, level, low, high, error, undefined, start, stop):
+def summarize(replicates, estimate, acceleration, method, level, out, start, stop):
     """Make the interval, the standard deviation and the number of undefined replicates of every row."""
+    low, high, error, undefined = out
     numbers, work = np.empty(replicates.shape[1]), np.empty(replicates.shape[1])
     for row in range(start, stop):
         m, mean, less = 0, 0.0, 0.0
@@ -205,4 +209,5 @@ def accelerate(cells, without, rows, out, start, stop):
                     squares += m * (away * away)
                     cubes += m * (away * away * away)
         # What rounding leaves of a number that no sample changes has no direction.
-        out[place] = cubes / (6.0 * squares * math.sqrt(squares)) if squares > 1e-28 * max(1.0, mean * mean) else 0.0
+        bent = squares > MOST_ROUNDING_VARIANCE * max(1.0, mean * mean)
+        out[place] = cubes / (6.0 * squares * math.sqrt(squares)) if bent else 0.0

@@ -11,9 +11,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH, absolute, floor, load_row, so
 from cmfast.kernels.cpu._core.vector_functions import exponent, mantissa
 from cmfast.kernels.cpu.uncertainty._draws import (
     CORRECTIONS,
-    FEW,
     LN_2,
-    MOST_BY_INVERSION,
     ODD,
     ROOT_HALF,
     _exp,
@@ -24,11 +22,12 @@ from cmfast.kernels.cpu.uncertainty._draws import (
     seek,
     uniform,
 )
+from cmfast.kernels.shared.uncertainty import LEAST_REJECTION_MEAN, MOST_INVERTED
 
-TOGETHER = 64  # replicates
-# Numbers that `draw_together` works in, a line of TOGETHER each: both of a stream, how many are drawn from, whose these
-# are, what is found, what is known of that, the chance of 0, two corrections, a stream; another list of those drawn
-# from, and whose they are; who needs another look; what is drawn.
+REPLICATES = 64  # that are drawn together
+# Numbers that `draw_together` works in, a line of REPLICATES each: both of a stream, how many are drawn from, whose
+# these are, what is found, what is known of that, the chance of 0, two corrections, a stream; another list of those
+# drawn from, and whose they are; who needs another look; what is drawn.
 FIRST, SECOND, SIZE, OWNER, FOUND, STATE, CHANCE, CORRECTED, OTHER, STREAM = range(10)
 OTHER_SIZE, OTHER_OWNER, WAITING, DONE = range(10, 14)
 LINES = 14
@@ -41,7 +40,7 @@ ONE = np.uint64(1)
 def draw_together(lines, left, p, seed, matrix, replicate, part, drawn):
     """Draw the number of successes among `left`, of probability `p`, for every replicate from `replicate` on.
 
-    `lines` has LINES x TOGETHER numbers to work in. What is drawn is taken from `left`.
+    `lines` has LINES x REPLICATES numbers to work in. What is drawn is taken from `left`.
     """
     n = len(left)
     place = np.uint64(seed), np.uint64(matrix), np.uint64(replicate), np.uint64(part)
@@ -101,15 +100,15 @@ def _divide(lines, left, rare):
     for r in range(n):
         size[r] = np.float64(left[r])
         owner[r] = r
-        few += 1 if size[r] * rare < FEW else 0
+        few += 1 if size[r] * rare < LEAST_REJECTION_MEAN else 0
     if 0 < few < n:
         others, whose = lines[OTHER_SIZE], lines[OTHER_OWNER].view(np.int64)
         few, many = 0, 0
         for r in range(n):
             x = size[r]
             size[few], owner[few], others[many], whose[many] = x, r, x, r
-            few += 1 if x * rare < FEW else 0
-            many += 0 if x * rare < FEW else 1
+            few += 1 if x * rare < LEAST_REJECTION_MEAN else 0
+            many += 0 if x * rare < LEAST_REJECTION_MEAN else 1
     return few
 
 
@@ -150,7 +149,7 @@ def _invert(lines, m, rare, place, left, p):
         more, too = load_row(lines, SIZE, r) + 1.0, load_row(lines, SIZE, r + WIDTH) + 1.0
         total, sums, steps, count, k = chance, other, splat(0.0), splat(0.0), 0.0
         beyond, above = v > total, w > sums
-        while some(beyond | above) and k < MOST_BY_INVERSION:
+        while some(beyond | above) and k < MOST_INVERTED:
             k += 1.0
             step = odds / k
             steps, count = where(beyond, steps + 1.0, steps), where(above, count + 1.0, count)

@@ -15,8 +15,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.uncertainty._slopes import slopes
 
-SECONDS_PER_CELL = 4e-9
-TOGETHER = 2**22  # numbers of slopes at a time
+SECONDS_PER_WEIGHED_CELL = 4e-9
+MOST_SLOPES = 2**22  # at a time
 
 
 @jit(inner=True)
@@ -68,12 +68,12 @@ def carrying_samples(M, *, plan, n=None, prior=0.5, num_threads=None):
     C, batch = M.shape[-1], M.shape[:-2]
     size = math.prod(batch)
     cells = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
-    out, step = np.empty((plan.scalars, size)), max(1, TOGETHER // max(plan.registers * (SUMS * C + 1), 1))
+    out, step = np.empty((plan.scalars, size)), max(1, MOST_SLOPES // max(plan.registers * (SUMS * C + 1), 1))
     for first in range(0, size, step):
         part = cells[first : first + step]
         part.flags.writeable = False
         found = slopes(part, plan, num_threads)[0][:, : plan.scalars]
-        seconds = len(part) * plan.scalars * C * C * SECONDS_PER_CELL
+        seconds = len(part) * plan.scalars * C * C * SECONDS_PER_WEIGHED_CELL
         given = (part, np.ascontiguousarray(found), -1.0 if n is None else float(n), float(prior))
         part_out = np.empty((plan.scalars, len(part)))
         pool.run(_weigh, (*given, part_out), len(part), seconds=seconds, num_threads=num_threads)

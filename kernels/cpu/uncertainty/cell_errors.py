@@ -8,18 +8,45 @@ of those of a row, changes nothing: so the variance is ``sum (dP / d)**2 / M``, 
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.uncertainty import (
+    CODES_OF_NORMALIZATIONS,
+    LEAST_LAPLACIAN_PIVOT,
+    MOST_ROUNDING_VARIANCE,
+    OF_ALL,
+    OF_BI,
+    OF_COL,
+    OF_ROW,
+)
 from cmfast.kernels.status import INVALID, OK
 
-CODES = {"all": 0, "row": 1, "true": 1, "col": 2, "pred": 2, "bi": 3}
-ALL, ROW, COL, BI = 0, 1, 2, 3
-NOTHING = 1e-12  # of a pivot: what rounding leaves of the last column of a block
-ROUNDING = 1e-28  # of the variance of a cell that no sample changes
-SECONDS_PER_CELL = 2e-8
+SECONDS_PER_CELL_ERROR = 2e-8
+
+
+class CellDesign(NamedTuple):
+    """How cells are normalised, and how their samples were drawn.
+
+    Attributes
+    ----------
+    of : int
+        One of ``CODES_OF_NORMALIZATIONS``.
+    rows : bool
+        Whether the sums of the rows were fixed.
+    bent : bool
+        Whether accelerations of BCa are made.
+    n : float
+        Samples that every matrix is brought to; below zero, cells are counts and stay so.
+    """
+
+    of: Any
+    rows: Any
+    bent: Any
+    n: Any
 
 
 @jit(inner=True)
@@ -44,7 +71,7 @@ def _invert(P, L, K):
         B[k, k] = 1.0
     for k in range(C):  # Gauss and Jordan
         pivot = L[k, k]
-        if pivot <= NOTHING:
+        if pivot <= LEAST_LAPLACIAN_PIVOT:
             for i in range(C):
                 B[i, k], B[k, i], L[i, k], L[k, i] = 0.0, 0.0, 0.0, 0.0
             continue
@@ -123,19 +150,19 @@ def _bend_scaled(m, P, K, out):
                         x = (1.0 if k == a and j == b else 0.0) - P[k, j] * (row + K[a, C + j] + K[C + b, C + j])
                         squares += x * x / m[k, j]
                         cubes += x * x * x / (m[k, j] * m[k, j])
-            bent = P[a, b] > 0.0 and squares > ROUNDING
+            bent = P[a, b] > 0.0 and squares > MOST_ROUNDING_VARIANCE
             out[a, b] = cubes / (6.0 * squares * math.sqrt(squares)) if bent else 0.0
 
 
 @jit(inner=True)
-def _divided(m, P, of, rows, t, p, n, out, bend):
-    """Do the same for cells divided by the sum of all, of their row or of their column."""
-    C = len(P)
+def _divide(m, P, design, t, p, n, out, bend):
+    """Fill variances and accelerations of cells divided by the sum of all, of their row or of their column."""
+    C, of, rows = len(P), design.of, design.rows
     for i in range(C):
         for j in range(C):
-            x, size = P[i, j], n if of == ALL else t[i] if of == ROW else p[j]
+            x, size = P[i, j], n if of == OF_ALL else t[i] if of == OF_ROW else p[j]
             squares, cubes = 0.0, 0.0
-            if rows and of == COL:
+            if rows and of == OF_COL:
                 for k in range(C):  # binomial counts of every row
                     q, g = m[k, j] / t[k] if t[k] > 0.0 else 0.0, (1.0 if k == i else 0.0) - x
                     squares += t[k] * q * (1.0 - q) * g * g
@@ -149,12 +176,12 @@ def _divided(m, P, of, rows, t, p, n, out, bend):
 
 
 @jit()
-def _errors(M, scaled, of, rows, bent, n, out, bends, status, start, stop):
-    """Fill standard errors and, if `bent`, accelerations of the matrices from `start` to `stop`.
+def _errors(M, scaled, design, out, bends, status, start, stop):
+    """Fill standard errors and, if wanted, accelerations of the matrices from `start` to `stop`.
 
-    INVALID are those that are no counts, unless `n` says how many; others that were not normalised are NaN alone.
+    INVALID are those that are no counts, unless the design says how many; others that were not normalised are NaN.
     """
-    C = M.shape[1]
+    C, n = M.shape[1], design.n
     m, L, square = np.empty((C, C)), np.empty((C, C)), np.empty((3, 2 * C, 2 * C))
     K, N, T = square[0], square[1], square[2]
     t, p = np.empty(C), np.empty(C)
@@ -181,12 +208,12 @@ def _errors(M, scaled, of, rows, bent, n, out, bends, status, start, stop):
             p[i] *= factor
             for j in range(C):
                 m[i, j] = M[b, i, j] * factor
-        if of == BI:
+        if design.of == OF_BI:
             _scaled(m, P, L, K, N, T, out[b])
-            if bent:
+            if design.bent:
                 _bend_scaled(m, P, K, bends[b])
         else:
-            _divided(m, P, of, rows, t, p, total * factor, out[b], bends[b])
+            _divide(m, P, design, t, p, total * factor, out[b], bends[b])
         for i in range(C):
             for j in range(C):
                 out[b, i, j] = math.sqrt(out[b, i, j])
@@ -198,7 +225,8 @@ def cell_errors(M, P, *, of, rows, n, bent=False, num_threads=None):
     cells, scaled = (np.ascontiguousarray(a, np.float64).reshape(size, C, C) for a in (M, P))
     cells.flags.writeable = scaled.flags.writeable = False  # one type of each, whoever made it
     out, bends, status = np.empty((size, C, C)), np.zeros((size, C, C)), np.empty(size, np.int8)
-    given = (cells, scaled, CODES[of], rows, bent, -1.0 if n is None else float(n), out, bends, status)
-    seconds = size * C * C * max(C, 1) * (C if bent else 1) * SECONDS_PER_CELL / 10
+    design = CellDesign(CODES_OF_NORMALIZATIONS[of], rows, bent, -1.0 if n is None else float(n))
+    seconds = size * C * C * max(C, 1) * (C if bent else 1) * SECONDS_PER_CELL_ERROR / 10
+    given = (cells, scaled, design, out, bends, status)
     pool.run(_errors, given, size, seconds=seconds, num_threads=num_threads)
     return out.reshape(M.shape), bends.reshape(M.shape), status.reshape(M.shape[:-2])

@@ -6,26 +6,28 @@ M``. A matrix divided by its sums moves by ``(D - P S) / size``, where ``S`` is 
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
-from cmfast.kernels.cpu.uncertainty.cell_errors import ALL, BI, CODES, ROUNDING, ROW, _invert
-from cmfast.kernels.cpu.uncertainty.clusters import _status, _total, _units_of, shares_of
+from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
+from cmfast.kernels.cpu.uncertainty.cell_errors import _invert
+from cmfast.kernels.cpu.uncertainty.clusters import add_matrices, check_counts, check_elements, make_units, share_units
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
+from cmfast.kernels.shared.uncertainty import CODES_OF_NORMALIZATIONS, MOST_ROUNDING_VARIANCE, OF_ALL, OF_BI, OF_ROW
 from cmfast.kernels.status import INVALID, OK
 
 
 @jit()
-def _draw(shares, units, matrix, seed, out, start, stop):
+def _draw(units, matrix, seed, out, start, stop):
     """Fill the replicates `start` to `stop` of one matrix: those of ``cluster_intervals``."""
-    _, starts, totals, bounds, cells, counts = units
-    work = np.empty((LINES, TOGETHER))
-    left, drawn = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64)
-    for replicate in range(start, stop, TOGETHER):
-        n = min(TOGETHER, stop - replicate)
+    shares, _, starts, totals, bounds, cells, counts = units
+    work = np.empty((LINES, REPLICATES))
+    left, drawn = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64)
+    for replicate in range(start, stop, REPLICATES):
+        n = min(REPLICATES, stop - replicate)
         here = out[replicate : replicate + n]
         here[:] = 0
         for stratum in range(len(totals)):
@@ -39,38 +41,55 @@ def _draw(shares, units, matrix, seed, out, start, stop):
 
 def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=None, num_threads=None):
     """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
-    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
-    size = math.prod(batch)
-    numbers = numbered(size, numbers)
-    counts, out = np.asarray(M).reshape(size, k, C, C), np.zeros((size, n_replicates, C, C), np.int64)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
+    (counts, status), batch = check_elements(M), M.shape[:-3]
+    size, _, C, _ = counts.shape
+    numbers, out = numbered(size, numbers), np.zeros((size, n_replicates, C, C), np.int64)
     for b in range(size):
-        units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
-        if units is None or _status(counts[b], units) != OK:
+        units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
+        if units is None or check_counts(counts[b], units) != OK:
             status[b] = INVALID
             continue
-        shares, given = shares_of(units)
-        seconds = n_replicates * (len(shares) + C * C / 8) * SECONDS_PER_DRAW
-        drawn = (shares, given, np.uint64(numbers[b]), np.uint64(seed), out[b])
+        drawn = (share_units(units), np.uint64(numbers[b]), np.uint64(seed), out[b])
+        seconds = n_replicates * (len(units.weights) + C * C / 8) * SECONDS_PER_DRAW
         pool.run(_draw, drawn, n_replicates, seconds=seconds, num_threads=num_threads)
     return out.reshape(*batch, n_replicates, C, C), status.reshape(batch)
 
 
-@jit(inner=True)
-def _move(cells, counts, M, P, K, of, sizes, own, X):
-    """Fill `X` with what the cells of a unit move in the normalised matrix.
+class Normalized(NamedTuple):
+    """A matrix, and what its normalised cells change with.
 
-    `sizes` are those that its cells are divided by; `own` has a number for each row and each column to work in.
+    Attributes
+    ----------
+    of : int
+        One of ``CODES_OF_NORMALIZATIONS``.
+    M, P : array of float64, shape (C, C)
+        The counts and the normalised cells.
+    sizes : array of float64, shape (1,) or (C,)
+        The sums that the cells are divided by.
+    K : array of float64, shape (2 C, 2 C)
+        Generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, where cells are bi-normalised.
     """
+
+    of: Any
+    M: Any
+    P: Any
+    sizes: Any
+    K: Any
+
+
+@jit(inner=True)
+def _move(cells, counts, matrix, own, X):
+    """Fill `X` with what the cells of a unit move in the normalised matrix; `own` has 4 C numbers to work in."""
+    of, M, P, sizes, K = matrix
     C = len(P)
     X[:], own[:] = 0.0, 0.0
-    if of != BI:
+    if of != OF_BI:
         for c in range(len(counts)):
             X[cells[0, c], cells[1, c]] += counts[c]
-            own[0 if of == ALL else cells[0, c] if of == ROW else cells[1, c]] += counts[c]
+            own[0 if of == OF_ALL else cells[0, c] if of == OF_ROW else cells[1, c]] += counts[c]
         for i in range(C):
             for j in range(C):
-                at = 0 if of == ALL else i if of == ROW else j
+                at = 0 if of == OF_ALL else i if of == OF_ROW else j
                 X[i, j] = (X[i, j] - M[i, j] / sizes[at] * own[at]) / sizes[at] if sizes[at] > 0.0 else 0.0
         return
     for c in range(len(counts)):
@@ -90,13 +109,17 @@ def _move(cells, counts, M, P, K, of, sizes, own, X):
 
 
 @jit()
-def _spread(units, M, P, of, sizes, clustered, n, error, bend):
-    """Fill the standard error and the acceleration of every cell of one matrix; NaN in `error` where there is none."""
-    weights, starts, _, bounds, cells, counts = units
+def _spread(units, matrix, clustered, n, error, bend):
+    """Fill the standard error and the acceleration of every cell of one matrix; NaN in `error` where there is none.
+
+    The inverse of the matrix is made here.
+    """
+    _, weights, starts, _, bounds, cells, counts = units
+    P, K = matrix.P, matrix.K
     C = len(P)
-    K, L, own = np.empty((2 * C, 2 * C)), np.empty((C, C)), np.empty(4 * C)
+    L, own = np.empty((C, C)), np.empty(4 * C)
     X, mean, squares, whole = np.empty((C, C)), np.empty((C, C)), np.empty((C, C)), np.zeros((C, C))
-    if of == BI:
+    if matrix.of == OF_BI:
         _invert(P, L, K)
     error[:], bend[:] = 0.0, 0.0
     fewer = 1.0  # units than are drawn
@@ -104,7 +127,7 @@ def _spread(units, M, P, of, sizes, clustered, n, error, bend):
         k, first, last = 0, starts[stratum], starts[stratum + 1]
         mean[:] = 0.0
         for u in range(first, last):
-            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], M, P, K, of, sizes, own, X)
+            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], matrix, own, X)
             k += weights[u]
             for i in range(C):
                 for j in range(C):
@@ -114,7 +137,7 @@ def _spread(units, M, P, of, sizes, clustered, n, error, bend):
             return
         fewer, squares[:] = 1.0 if n < 0.0 else k / n, 0.0  # with n there is one stratum
         for u in range(first, last):
-            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], M, P, K, of, sizes, own, X)
+            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], matrix, own, X)
             for i in range(C):
                 for j in range(C):
                     x = X[i, j] - mean[i, j] / k
@@ -127,7 +150,7 @@ def _spread(units, M, P, of, sizes, clustered, n, error, bend):
     # What rounding leaves of a cell that no unit changes is no error, and has no direction.
     for i in range(C):
         for j in range(C):
-            bent = whole[i, j] > ROUNDING
+            bent = whole[i, j] > MOST_ROUNDING_VARIANCE
             error[i, j] = math.sqrt(error[i, j]) if bent else 0.0
             bend[i, j] = math.sqrt(fewer) * bend[i, j] / (6.0 * whole[i, j] ** 1.5) if bent else 0.0
 
@@ -138,11 +161,10 @@ def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
     INVALID are those that are no counts; others that were not normalised are NaN alone.
     """
     del num_threads  # clusters are few, and one after the other is what their sums are made of
-    C, batch, k, code = M.shape[-1], M.shape[:-3], M.shape[-3], CODES[of]
-    size = math.prod(batch)
-    counts, scaled = np.asarray(M).reshape(size, k, C, C), np.ascontiguousarray(P, np.float64).reshape(size, C, C)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
-    total = _total(counts, status).astype(np.float64)
+    (counts, status), batch, code = check_elements(M), M.shape[:-3], CODES_OF_NORMALIZATIONS[of]
+    size, _, C, _ = counts.shape
+    scaled = np.ascontiguousarray(P, np.float64).reshape(size, C, C)
+    total = add_matrices(counts, status).astype(np.float64)
     errors, bends = np.full((2, size, C, C), np.nan)
     for b in range(size):
         known = np.isfinite(scaled[b]).all()
@@ -150,8 +172,8 @@ def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
             status[b] = INVALID if known else OK
             continue
         pool.checkpoint()
-        _, units = shares_of(_units_of(counts[b], strata, n, clustered=clustered))
-        sizes = total[b].sum() * np.ones(1) if code == ALL else total[b].sum(1 if code == ROW else 0)
-        given = (units, total[b], scaled[b].copy(), code, sizes, bool(clustered), -1.0 if n is None else float(n))
-        _spread(*given, errors[b], bends[b])
+        units = share_units(make_units(counts[b], strata, n, clustered=clustered))
+        sizes = total[b].sum() * np.ones(1) if code == OF_ALL else total[b].sum(1 if code == OF_ROW else 0)
+        matrix = Normalized(code, total[b], scaled[b].copy(), sizes, np.empty((2 * C, 2 * C)))
+        _spread(units, matrix, bool(clustered), -1.0 if n is None else float(n), errors[b], bends[b])
     return errors.reshape(P.shape), bends.reshape(P.shape), status.reshape(batch)

@@ -15,21 +15,26 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
 from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes
-from cmfast.kernels.cpu.uncertainty._summaries import METHODS, summarize
-from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
-from cmfast.kernels.cpu.uncertainty.intervals import SECONDS_PER_VALUE, _by_number
-from cmfast.kernels.cpu.uncertainty.paired import _add_line
+from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
+from cmfast.kernels.cpu.uncertainty.intervals import summarize_rows
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
-from cmfast.kernels.shared.uncertainty import acceleration
+from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
+from cmfast.kernels.shared.uncertainty import (
+    acceleration,
+    flatten_intervals,
+    new_intervals,
+    order_strata,
+    rows_of_numbers,
+)
 from cmfast.kernels.status import INVALID, OK
 
-EXACT = 2.0**53  # samples of a replicate that float64 counts exactly
-SUMS_OF_UNITS = 2**22  # numbers of the sums without one unit each, at a time
+MOST_SUMS_WITHOUT_UNITS = 2**22  # numbers of the sums without one unit each, at a time
 
 
-class Units(NamedTuple):
-    """What is drawn, stratum by stratum, and the cells that come with it.
+class ClusterUnits(NamedTuple):
+    """Resampling units, stratum by stratum, and the cells that come with them.
 
     Attributes
     ----------
@@ -53,10 +58,9 @@ class Units(NamedTuple):
     counts: Any
 
 
-def _units_of(M, strata, n, *, clustered):
+def make_units(M, strata, n, *, clustered):
     """Return the units of counts, shape (k, C, C); clusters without samples are units that bring nothing."""
-    order = np.argsort(strata, kind="stable")
-    n_strata = int(strata.max(initial=-1)) + 1
+    order, n_strata = order_strata(strata)
     k, i, j = np.nonzero(M[order])
     samples = M[order][k, i, j].astype(np.int64)
     if clustered:
@@ -68,30 +72,30 @@ def _units_of(M, strata, n, *, clustered):
     starts = np.searchsorted(stratum, np.arange(n_strata + 1))
     before = np.concatenate([[0], np.cumsum(weights)])
     totals = before[starts[1:]] - before[starts[:-1]] if n is None else np.full(n_strata, n)
-    return Units(weights, starts, totals, bounds, np.stack([i, j]), counts)
+    return ClusterUnits(weights, starts, totals, bounds, np.stack([i, j]), counts)
 
 
-def _status(M, units):
-    """Whether these are counts, of replicates that float64 holds."""
+def check_counts(M, units):
+    """Return whether these are counts, of replicates that float64 holds."""
     good = bool(((M >= 0) & (np.floor(M) == M) & np.isfinite(M)).all())
     if good and units is not None:
         most = np.add.reduceat(units.counts, units.bounds[:-1]).max(initial=0) if len(units.counts) else 0
-        good = float(most) * float(units.totals.sum()) < EXACT
+        good = float(most) * float(units.totals.sum()) < MOST_EXACT_INTEGER
     return OK if good else INVALID
 
 
 @jit()
-def _draw(shares, units, ordered, matrix, seed, sums, tally, start, stop):
+def _draw(units, ordered, matrix, seed, sums, tally, start, stop):
     """Fill `sums` with those of the replicates `start` to `stop` of one matrix.
 
-    `tally` has a line of TOGETHER numbers for each of 5 C sums, for the total, and for `draw_together`.
+    `tally` has a line of REPLICATES numbers for each of 5 C sums, for the total, and for `draw_together`.
     """
-    _, starts, totals, bounds, cells, counts = units
+    shares, _, starts, totals, bounds, cells, counts = units
     C = (len(tally) - 1 - LINES) // SUMS
     total, work = tally[SUMS * C], tally[SUMS * C + 1 :]
-    left, drawn, samples = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER)
-    for replicate in range(start, stop, TOGETHER):
-        n = min(TOGETHER, stop - replicate)
+    left, drawn, samples = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64), np.empty(REPLICATES)
+    for replicate in range(start, stop, REPLICATES):
+        n = min(REPLICATES, stop - replicate)
         more = samples[:n]
         tally[: SUMS * C + 1] = 0.0
         for stratum in range(len(totals)):
@@ -102,14 +106,8 @@ def _draw(shares, units, ordered, matrix, seed, sums, tally, start, stop):
                     i, j = cells[0, c], cells[1, c]
                     for r in range(n):
                         more[r] = drawn[r] * counts[c]
-                    if i == j:
-                        _add_line(tally[i], more)
-                    _add_line(tally[C + i], more)
-                    _add_line(tally[2 * C + j], more)
-                    if ordered:
-                        _add_line(tally[3 * C + abs(i - j)], more)
-                        _add_line(tally[4 * C + max(i, j)], more)
-                    _add_line(total, more)
+                    add_cell(tally, C, 0, ordered, i, j, more)
+                    add_line(total, more)
         for r in range(n):
             lane = replicate + r - start
             at, w = lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH
@@ -118,37 +116,35 @@ def _draw(shares, units, ordered, matrix, seed, sums, tally, start, stop):
                 sums[at + FIRST + k, w] = tally[k, r]
 
 
-def shares_of(units):
-    """Return the share of every unit in itself and those after it in its stratum, and all parts of `units`."""
+def share_units(units):
+    """Return the share of every unit in itself and those after it in its stratum, then all parts of `units`."""
     rest = np.concatenate([[0], np.cumsum(units.weights)])
     after = np.repeat(rest[units.starts[1:]], np.diff(units.starts)) - rest[:-1]
     shares = units.weights / np.maximum(after, 1)
-    given = tuple(np.ascontiguousarray(part, np.int64) for part in units)
-    for array in (shares, *given):
+    given = (shares, *(np.ascontiguousarray(part, np.int64) for part in units))
+    for array in given:
         array.flags.writeable = False  # one type of each, whoever made it
-    return shares, given
+    return given
 
 
 def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
     """Return what `plan` makes of every replicate of one matrix."""
-    shares, given = shares_of(units)
-    per_replicate = max(len(shares), 1) * SECONDS_PER_DRAW
-    together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // TOGETHER * TOGETHER)
+    given, per_replicate = share_units(units), max(len(units.weights), 1) * SECONDS_PER_DRAW
+    together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // REPLICATES * REPLICATES)
     lines = _margins.lines_of(C)
 
     def fill(sums, _, start, stop):
-        tally = np.empty((SUMS * C + 1 + LINES, TOGETHER))
+        tally = np.empty((SUMS * C + 1 + LINES, REPLICATES))
         for first in range(start, stop, together):
             if first > start:
                 pool.checkpoint()
             part, last = sums[(first - start) // WIDTH * lines :], min(first + together, stop)
-            _draw(shares, given, plan.ordered, np.uint64(matrix), np.uint64(seed), part, tally, first, last)
-        tile = sums[len(sums) - lines :]
-        tile[:, stop - start - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]  # lanes past the last one
+            _draw(given, plan.ordered, np.uint64(matrix), np.uint64(seed), part, tally, first, last)
+        repeat_lanes(sums, lines, stop - start)
         return False
 
     usual = 0.0, _lanes.largest_total(C, plan.ordered)
-    cost = per_replicate / values.SECONDS_PER_CELL
+    cost = per_replicate / values.SECONDS_PER_SUMMED_CELL
     return values.run(fill, (np.empty(0, np.int64),), usual, C, (1, n_replicates), cost, plan, num_threads)[:-1]
 
 
@@ -157,7 +153,7 @@ def _accelerations(units, C, plan, factor, num_threads):
     n_sums, size = 5 if plan.ordered else 3, np.diff(units.bounds)
     whole, (i, j), weights = np.zeros((5, 1, C), np.int64), units.cells, np.repeat(units.weights, size)
     _take(whole, np.zeros(len(i), np.int64), i, j, weights * units.counts)
-    step, found = max(1, SUMS_OF_UNITS // (5 * max(C, 1))), []
+    step, found = max(1, MOST_SUMS_WITHOUT_UNITS // (5 * max(C, 1))), []
     for first in range(0, max(len(size), 1), step):
         last = min(first + step, len(size))
         cells = slice(units.bounds[first], units.bounds[last])
@@ -183,38 +179,43 @@ def cluster_intervals(
     M, *, strata, plan, clustered, method, level, n, n_replicates, seed, numbers=None, num_threads=None
 ):
     """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
-    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
-    size = math.prod(batch)
-    counts = np.asarray(M).reshape(size, k, C, C)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
-    total = _total(counts, status)
+    (counts, status), batch = check_elements(M), M.shape[:-3]
+    size, _, C, _ = counts.shape
+    total = add_matrices(counts, status)
     *made, _ = values.metrics_of_matrices(total, plan=plan, num_threads=num_threads)
-    out = [(np.array(e, np.float64), *(np.full(e.shape, np.nan) for _ in range(3))) for e in made]
-    out = [(*parts, np.full(parts[0].shape, n_replicates, np.int64)) for parts in out]
+    out = new_intervals(np, (np.array(e, np.float64) for e in made))
+    for _, (*floats, undefined) in out:
+        undefined[...] = n_replicates
+        for part in floats:
+            part[...] = np.nan
     numbers = numbered(size, numbers)
     for b in range(size):
-        units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
-        if units is None or _status(counts[b], units) != OK:
+        units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
+        if units is None or check_counts(counts[b], units) != OK:
             status[b] = INVALID
             continue
         factor = 1.0 if n is None or not len(units.weights) else n / units.weights.sum()
         bent = _accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
         place = 0
         found = _replicated(units, C, plan, numbers[b], n_replicates, seed, num_threads)
-        for rows, parts in zip(_by_number(found, plan), out, strict=True):
-            here = [part[b : b + 1].reshape(-1) for part in parts]
-            bend = np.zeros(0) if bent is None else bent[place : place + len(rows)]
+        for rows, (estimate, results) in zip(rows_of_numbers(np, found, plan), out, strict=True):
+            bend = None if bent is None else bent[place : place + len(rows)]
             place += len(rows)
-            given = (rows, here[0], bend, METHODS[method], float(level), *here[1:])
-            pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_VALUE, num_threads=num_threads)
-    for number in out:
-        for part in number[:4]:
+            here = [part[b : b + 1] for part in results]
+            summarize_rows(rows, estimate[b : b + 1], bend, method, level, here, num_threads)
+    for estimate, (low, high, error, _) in out:
+        for part in (estimate, low, high, error):
             part[status != OK] = np.nan
-    each = [part.reshape(batch + part.shape[1:]) for number in out for part in number]
-    return *each, status.reshape(batch)
+    return *flatten_intervals(out, batch), status.reshape(batch)
 
 
-def _total(counts, status):
+def check_elements(M):
+    """Return the matrices of every element, (size, k, C, C), and whether they are counts: its status."""
+    counts = np.asarray(M).reshape(math.prod(M.shape[:-3]), *M.shape[-3:])
+    return counts, np.array([check_counts(one, None) for one in counts], np.int8).reshape(len(counts))
+
+
+def add_matrices(counts, status):
     """Return the sum of the matrices of every element; zeros where one is bad."""
     size, _, C, _ = counts.shape
     total = np.zeros((size, C, C), np.int64)
@@ -226,17 +227,15 @@ def _total(counts, status):
 
 def cluster_errors(M, *, strata, plan, clustered, n, num_threads=None):
     """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
-    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
-    size, kind = math.prod(batch), batches.result_dtype(M)
-    counts = np.asarray(M).reshape(size, k, C, C)
-    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
-    scalars, tables = slopes(_total(counts, status), plan, num_threads)
+    (counts, status), batch, kind = check_elements(M), M.shape[:-3], batches.result_dtype(M)
+    size, _, C, _ = counts.shape
+    scalars, tables = slopes(add_matrices(counts, status), plan, num_threads)
     out = [np.full((size,), np.nan) for _ in range(plan.scalars)]
     out += [np.full((size, C), np.nan) for _ in range(plan.tables)]
     for b in range(size):
         if status[b] != OK:
             continue
-        units = _units_of(counts[b], strata, n, clustered=clustered)
+        units = make_units(counts[b], strata, n, clustered=clustered)
         for r in range(plan.scalars):
             out[r][b] = _error(of_cells(scalars[b, r], C, *units.cells), units, n, clustered)
         for r in range(plan.tables):

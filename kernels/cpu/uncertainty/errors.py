@@ -6,6 +6,7 @@ is made of stands in ``kernels/cpu/metrics/_gradients.py``.
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +14,51 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
-from cmfast.kernels.cpu.metrics._margins import CHUNK, FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose
-from cmfast.kernels.shared.metrics import ORDERED, Plan, Step
+from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose
+from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, lines_of_slopes, shape_results
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_CELL = 4e-10  # of one register
+SECONDS_PER_SLOPE = 4e-10  # of one register in one cell
 SLOPE_BYTES = 2**19  # of the slopes of some tiles: half of a second cache, which holds their matrices besides
+
+
+class Slopes(NamedTuple):
+    """Slopes of numbers of matrices, in lines of eight.
+
+    Attributes
+    ----------
+    G : array of float64, shape (tiles * registers * size, 8)
+        Those of numbers of the whole matrix.
+    T : array of float64, shape (tiles * tables * C * 4, 8)
+        Those of numbers of one class.
+    size : int
+        Lines of a register.
+    ordered : array of bool, shape (scalars,)
+        Whether those of a register depend on the order of the classes.
+    """
+
+    G: Any
+    T: Any
+    size: Any
+    ordered: Any
+
+
+class SamplingDesign(NamedTuple):
+    """How the samples of matrices were drawn.
+
+    Attributes
+    ----------
+    rows : bool
+        Whether the sums of the rows were fixed.
+    n : float
+        Samples that every matrix is brought to; below zero, cells must be counts and stay so.
+    whole : bool
+        Whether the cells are integers by their type.
+    """
+
+    rows: Any
+    n: Any
+    whole: Any
 
 
 @jit()
@@ -71,23 +111,24 @@ def _add(cells, line, G, slopes, base, low, high, total):
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_row(cells, line, G, row, size, i, C):
-    """Return what a row adds to the variance of a register whose slopes depend on no order of the classes."""
-    base, slopes = load(G, row + C + i) + load(G, row + size - 1), row + 2 * C
-    right = base + load(G, slopes + i) + load(G, row + i)
-    variance = _add(cells, line, G, slopes, base, 0, i, load(cells, line + i) * (right * right))
-    return _add(cells, line, G, slopes, base, i + 1, C, variance)
+def _variance_of_row(cells, line, slopes, i, C):
+    """Return what row `i` adds to the variance of a number whose slopes depend on no order of the classes."""
+    base = load(slopes, C + i) + load(slopes, len(slopes) - 1)
+    right = base + load(slopes, 2 * C + i) + load(slopes, i)
+    variance = _add(cells, line, slopes, 2 * C, base, 0, i, load(cells, line + i) * (right * right))
+    return _add(cells, line, slopes, 2 * C, base, i + 1, C, variance)
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_any_row(cells, line, kept, G, row, size, i, C, shaped, rows, t):
-    """Do so for any register; with `rows`, every row has a mean of its own."""
-    base, mean, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0), splat(0.0)
+def _variance_of_any_row(cells, line, kept, slopes, i, ordered, rows, t):
+    """Return what row `i` adds to the variance of any number; with `rows`, every row has a mean of its own."""
+    C = len(kept)
+    base, mean, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0), splat(0.0)
     for j in range(C):
-        store(kept, j, base + load(G, row + 2 * C + j))
-    store(kept, i, load(kept, i) + load(G, row + i))
-    for j in range(C if shaped else 0):
-        more = load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j))
+        store(kept, j, base + load(slopes, 2 * C + j))
+    store(kept, i, load(kept, i) + load(slopes, i))
+    for j in range(C if ordered else 0):
+        more = load(slopes, 3 * C + abs(i - j)) + load(slopes, 4 * C + max(i, j))
         store(kept, j, load(kept, j) + more)
     if rows:
         for j in range(C):
@@ -99,20 +140,23 @@ def _variance_of_any_row(cells, line, kept, G, row, size, i, C, shaped, rows, t)
     return variance
 
 
-@jit()
-def _spread(M, sums, C, size, shaped, rows, n, whole, cells, work, G, T, out, start, stop):
-    """Make standard errors of the slopes; `shaped` says of which registers they depend on the order of the classes.
+@jit(borrows=True)
+def _spread(M, sums, slopes, design, work, out, start, stop):
+    """Make standard errors of scalars and of numbers of classes from their slopes, and the status of every matrix.
 
-    Below zero, `n` says that the cells are counts, which they must be then: if they are not, by their type, `whole`
-    already. A register has `size` slopes. `cells` has the lines of some rows.
+    The workspace has the lines of some rows of cells, then those of sums.
     """
+    G, T, size, shaped = slopes
+    rows, n, whole = design
+    cells, sums_of = work
     scalars, tables, status = out
+    C = tables.shape[2]
     lines, together = FIRST + SUMS * C, max(1, len(cells) // max(C, 1))
-    slopes, values_of = len(G) * lines // max(len(sums), 1), len(T) * lines // max(len(sums), 1)
-    kept, column, found = work[:C], work[C : 2 * C], work[2 * C :]
+    of_tile, values_of = len(G) * lines // max(len(sums), 1), len(T) * lines // max(len(sums), 1)
+    kept, column, found = sums_of[:C], sums_of[C : 2 * C], sums_of[2 * C :]
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
-        at, G_of, T_of = tile * lines, G[tile * slopes : (tile + 1) * slopes], T[tile * values_of :]
+        at, G_of, T_of = tile * lines, G[tile * of_tile : (tile + 1) * of_tile], T[tile * values_of :]
         total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
         factor = total / n if n >= 0.0 else splat(1.0)
         for register in range(len(shaped)):
@@ -128,11 +172,11 @@ def _spread(M, sums, C, size, shaped, rows, n, whole, cells, work, G, T, out, st
             for i in range(begin, end):
                 line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
                 for register in range(len(shaped)):
-                    row = register * size
+                    own = G_of[register * size : (register + 1) * size]
                     if rows or shaped[register]:
-                        more = _variance_of_any_row(cells, line, kept, G_of, row, size, i, C, shaped[register], rows, t)
+                        more = _variance_of_any_row(cells, line, kept, own, i, shaped[register], rows, t)
                     else:
-                        more = _variance_of_row(cells, line, G_of, row, size, i, C)
+                        more = _variance_of_row(cells, line, own, i, C)
                     store(found, register, load(found, register) + more)
                 for j in range(C if rows else 0):  # of binomial counts in a column
                     if j != i:
@@ -157,7 +201,7 @@ def _spread(M, sums, C, size, shaped, rows, n, whole, cells, work, G, T, out, st
             status[first + w] = np.int8(found[len(shaped), w])
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _of_one_class(sums, at, C, k, T, line, rows, others):
     """Return the variance of a number of one class, from its slopes in d, t, p and n."""
     d, t, p = load(sums, at + FIRST + k), load(sums, at + FIRST + C + k), load(sums, at + FIRST + 2 * C + k)
@@ -191,11 +235,11 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.lines_of(C)
-    own, counts = _gradients.lines_of(C, plan.ordered), given.dtype.kind != "f"
+    own, counts = lines_of_slopes(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
-    shaped, n = _shaped(plan), -1.0 if n is None else float(n)
-    rooms = _gradients.working_lines(C, plan), max(CHUNK, C), 2 * C + plan.scalars + 1
+    shaped, design = _shaped(plan), SamplingDesign(rows, -1.0 if n is None else float(n), counts)
+    rooms = _gradients.working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
     ends = [sum(rooms[:k]) for k in range(1, 4)]
 
     def use(sums, S, start, stop, unusual):
@@ -206,19 +250,17 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             tiles = len(part) // lines
             G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
             _differentiate(part, C, own, steps, shaped, S[: ends[0]], G, T)
-            cells, work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _spread(given, part, C, own, shaped, rows, n, counts, cells, work, G, T, out, first, last)
+            work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
+            _spread(given, part, Slopes(G, T, own, shaped), design, work, out, first, last)
 
-    fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
-
-    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
+    fill = values.filler(given, C, plan.ordered, values.EXACT_TOTALS)
+    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
     tiles = min(together, -(-size // WIDTH))
     values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads,
         lines=ends[2] + together * slopes + tiles * per_class,
     )  # fmt: skip
-    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
-    return (*each, status.reshape(batch))
+    return (*shape_results(scalars, tables, batch), status.reshape(batch))
 
 
 def _shaped(plan):

@@ -1,4 +1,4 @@
-"""Intervals of metrics from replicates that are drawn, summed and evaluated eight at a time, and never stored."""
+"""IntervalResults of metrics from replicates that are drawn, summed and evaluated eight at a time, and never stored."""
 
 import math
 
@@ -9,53 +9,47 @@ from cmfast.kernels.cpu.metrics import _lanes, values
 from cmfast.kernels.cpu.uncertainty import _replicates
 from cmfast.kernels.cpu.uncertainty._summaries import METHODS, accelerate, summarize
 from cmfast.kernels.cpu.uncertainty.resample import SCHEMES, SECONDS_PER_DRAW, shares_of
+from cmfast.kernels.shared.uncertainty import (
+    IntervalResults,
+    Resampling,
+    flatten_intervals,
+    gather_draws,
+    new_intervals,
+    posterior_of,
+    rows_of_numbers,
+)
 
-VALUES = 2**23  # of replicates at a time, 64 MB
-SECONDS_PER_VALUE = 8e-9  # of one replicate of a number, to bring the quantiles to their places
+MOST_REPLICATES = 2**23  # of numbers at a time, 64 MB
+SECONDS_PER_QUANTILE = 8e-9  # of one replicate of a number, to bring the quantiles to their places
 GAMMAS = 20  # binomial draws that a gamma draw takes as long as
 
 
-def _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads):
-    """Yield for some matrices at a time where they begin, how many they are, and their replicates."""
-    C, size = M.shape[-1], math.prod(M.shape[:-2])
-    posterior = scheme == "dirichlet"
-    usual = values.NEAR if posterior else (0.0, _lanes.largest_total(C, plan.ordered))
+def _draw_parts(M, shares, plan, resampling, num_threads):
+    """Yield for some matrices at a time the index of the first, their number, and their replicates."""
+    C, size, n_replicates = M.shape[-1], math.prod(M.shape[:-2]), resampling.n_replicates
+    posterior = resampling.is_posterior
+    usual = values.NEAR_TOTALS if posterior else (0.0, _lanes.largest_total(C, plan.ordered))
     kind = np.empty(0) if posterior else np.empty(0, np.int64)
-    total = shares.total.astype(np.float64)
-    alpha = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
+    draws = SCHEMES.get(resampling.scheme, 0), n_replicates, resampling.seed
     if posterior:
-        if n is not None:
-            alpha = alpha * (n / np.maximum(shares.support.sum(1), 1e-300))[:, np.newaxis, np.newaxis]
-        alpha = np.ascontiguousarray(alpha + prior)
-        total = np.where(total > 0, total, 1.0)
+        counts = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
+        alpha, shares = posterior_of(np, counts, resampling.prior, shares, resampling.n)
 
     def filler(first):
         def fill(sums, scratch, start, stop):
             del scratch
             if posterior:
-                return _replicates.draw_shares(
-                    alpha, total, shares.numbers, shares.status, n_replicates, first, seed, sums, start, stop
-                )
-            most, code = usual[1], SCHEMES[scheme]
-            return _replicates.draw_counts(shares, code, n_replicates, first, seed, most, sums, start, stop)
+                return _replicates.draw_posterior(alpha, shares, draws, first, sums, start, stop)
+            return _replicates.draw_counts(shares, draws, first, usual[1], sums, start, stop)
 
         return fill
 
-    together = max(1, VALUES // max(1, n_replicates * (plan.scalars + plan.tables * C)))
-    cost = C * (C + 1) * (GAMMAS if posterior else 1) * SECONDS_PER_DRAW / values.SECONDS_PER_CELL
+    together = max(1, MOST_REPLICATES // max(1, n_replicates * (plan.scalars + plan.tables * C)))
+    cost = C * (C + 1) * (GAMMAS if posterior else 1) * SECONDS_PER_DRAW / values.SECONDS_PER_SUMMED_CELL
     for first in range(0, size, together):
         count = min(together, size - first)
         found = values.run(filler(first), (kind,), usual, C, (count, n_replicates), cost, plan, num_threads)
         yield first, count, found[:-1]
-
-
-def _by_number(found, plan):
-    """Return what was made of every replicate, a row for each number: those of scalars, then those of every class."""
-    rows = [np.ascontiguousarray(one) for one in found[: plan.scalars]]
-    for table in found[plan.scalars :]:
-        turned = np.ascontiguousarray(table.swapaxes(-1, -2))
-        rows.append(turned.reshape(math.prod(turned.shape[:-1]), turned.shape[-1]))
-    return rows
 
 
 def _accelerations(cells, first, count, rows, plan, num_threads):
@@ -67,24 +61,30 @@ def _accelerations(cells, first, count, rows, plan, num_threads):
         del scratch
         return _replicates.leave_out(cells, 0, sums, start, stop)
 
-    found = values.run(fill, (np.empty(0),), values.NEAR, C, (count, C * C), C, plan, num_threads)
+    found = values.run(fill, (np.empty(0),), values.NEAR_TOTALS, C, (count, C * C), C, plan, num_threads)
     out = []
-    for without in _by_number(found[:-1], plan):
+    for without in rows_of_numbers(np, found[:-1], plan):
         made = np.empty(len(without))
-        seconds = without.size * values.SECONDS_PER_CELL * 4
+        seconds = without.size * values.SECONDS_PER_SUMMED_CELL * 4
         pool.run(accelerate, (cells, without, rows, made), len(without), seconds=seconds, num_threads=num_threads)
         out.append(made)
     return out
 
 
+def summarize_rows(rows, estimate, acceleration, method, level, out, num_threads):
+    """Fill the :class:`IntervalResults` of a number for each row of replicates; only BCa needs an acceleration."""
+    bends = np.zeros(0) if acceleration is None else acceleration
+    results = IntervalResults(*(part.reshape(-1) for part in out))
+    given = (rows, estimate.reshape(-1), bends, METHODS[method], float(level), results)
+    pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_QUANTILE, num_threads=num_threads)
+
+
 def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, seed, numbers=None, num_threads=None):
     """Estimate, lower and upper end, standard error, undefined replicates: of each number in turn; and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size = math.prod(batch)
+    size, resampling = math.prod(batch), Resampling(scheme, n, prior, n_replicates, seed)
     *made, status = values.metrics_of_matrices(M.reshape(size, C, C), plan=plan, num_threads=num_threads)
-    estimates = [np.array(e, np.float64) for e in made]
-    out = [(e, *(np.empty(e.shape) for _ in range(3)), np.empty(e.shape, np.int64)) for e in estimates]
-    cells = None
+    out, cells = new_intervals(np, made), None
     if method == "bca":
         cells = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
         if n is not None:
@@ -92,34 +92,28 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
                 cells = cells * (n / cells.sum((1, 2)))[:, np.newaxis, np.newaxis]
         cells.flags.writeable = False  # of one type, whoever made it
     shares = shares_of(M, None, n=n, rounded=False, numbers=numbers, num_threads=num_threads)
-    drawn = _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads)
-    for first, count, found in drawn:
-        rows, fixed = _by_number(found, plan), scheme == "row_multinomial"
-        none = [np.zeros(0)] * len(rows)
-        bend = none if cells is None else _accelerations(cells, first, count, fixed, plan, num_threads)
-        for replicates, acceleration, (estimate, *parts) in zip(rows, bend, out, strict=True):
-            here = [part[first : first + count].reshape(-1) for part in (estimate, *parts)]
-            given = (replicates, here[0], acceleration, METHODS[method], float(level), *here[1:])
-            seconds = replicates.size * SECONDS_PER_VALUE
-            pool.run(summarize, given, len(replicates), seconds=seconds, num_threads=num_threads)
+    for first, count, found in _draw_parts(M, shares, plan, resampling, num_threads):
+        rows, some = rows_of_numbers(np, found, plan), slice(first, first + count)
+        bends = [None] * len(rows)
+        if cells is not None:
+            bends = _accelerations(cells, first, count, resampling.fixes_rows, plan, num_threads)
+        for replicates, bend, (estimate, results) in zip(rows, bends, out, strict=True):
+            here = [part[some] for part in results]
+            summarize_rows(replicates, estimate[some], bend, method, level, here, num_threads)
     status = np.maximum(status, shares.status)
-    for number in out:
-        for part in number[:4]:
+    for estimate, (low, high, error, _) in out:
+        for part in (estimate, low, high, error):
             part[status != 0] = np.nan
-    each = [part.reshape(batch + part.shape[1:]) for number in out for part in number]
-    return *each, status.reshape(batch)
+    return *flatten_intervals(out, batch), status.reshape(batch)
 
 
 def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, numbers=None, num_threads=None):
     """Every number of every replicate, along the last axis; and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size = math.prod(batch)
-    out = [np.empty((size, n_replicates)) for _ in range(plan.scalars)]
-    out += [np.empty((size, C, n_replicates)) for _ in range(plan.tables)]
+    resampling = Resampling(scheme, n, prior, n_replicates, seed)
     shares = shares_of(M, None, n=n, rounded=False, numbers=numbers, num_threads=num_threads)
-    for first, count, found in _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads):
-        for whole, part in zip(out, found, strict=True):
-            whole[first : first + count] = part if part.ndim == 2 else part.swapaxes(-1, -2)
+    parts = _draw_parts(M, shares, plan, resampling, num_threads)
+    out = gather_draws(np, parts, plan, (math.prod(batch), C, n_replicates))
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
 
 
@@ -131,10 +125,7 @@ def replicate_intervals(R, estimate, acceleration=None, *, method, level, num_th
     shape = estimate.shape
     rows = np.ascontiguousarray(np.moveaxis(R, -3, -1), np.float64).reshape(math.prod(shape), R.shape[-3])
     rows = rows if rows.flags.writeable else rows.copy()  # of one type, as what is drawn
-    values = np.array(estimate, np.float64).reshape(-1)
-    low, high, error = (np.empty(len(rows)) for _ in range(3))
-    undefined = np.empty(len(rows), np.int64)
-    bends = np.zeros(0) if acceleration is None else np.array(acceleration, np.float64).reshape(-1)
-    given = (rows, values, bends, METHODS[method], float(level), low, high, error, undefined)
-    pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_VALUE, num_threads=num_threads)
-    return low.reshape(shape), high.reshape(shape), error.reshape(shape), undefined.reshape(shape)
+    [(values, out)] = new_intervals(np, [np.array(estimate, np.float64)])
+    bends = None if acceleration is None else np.array(acceleration, np.float64).reshape(-1)
+    summarize_rows(rows, values, bends, method, level, out, num_threads)
+    return tuple(out)

@@ -15,72 +15,51 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
+from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
+from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.shared.uncertainty import PairedUnits
 from cmfast.kernels.status import OK
 
-NOTHING = np.empty(0, np.int64)
+NO_COUNTS = np.empty(0, np.int64)
 
 
-class Units(NamedTuple):
-    """What is drawn, and the cells that come with it.
+class Streams(NamedTuple):
+    """Random streams of the replicates of groups: the seed, and the number of the first group's."""
 
-    Attributes
-    ----------
-    shares : array of float64, shape (u,)
-        Share of every unit in itself and those after it in its stratum.
-    groups : array of int64, shape (G + 1,)
-        Where the strata of every group begin.
-    starts : array of int64, shape (s + 1,)
-        Where the units of every stratum begin.
-    totals : array of int64, shape (s,)
-        How many units are drawn of every stratum.
-    bounds : array of int64, shape (u + 1,)
-        Where the cells of every unit begin.
-    cells : array of int64, shape (3, k)
-        Truth and both predictions.
-    counts : array of int64, shape (k,)
-        Samples that one draw of the unit brings.
-    """
-
-    shares: Any
-    groups: Any
-    starts: Any
-    totals: Any
-    bounds: Any
-    cells: Any
-    counts: Any
+    seed: Any
+    first: Any
 
 
 @jit()
-def _draw(units, ordered, n_replicates, seed, before, sums, tally, start, stop):
+def _draw(units, ordered, n_replicates, streams, sums, tally, start, stop):
     """Fill the lanes of `sums` from 0 on with the replicates `start` to `stop`, counted over all groups, two for each.
 
-    There are `before` other groups before them. `tally` has a line of TOGETHER numbers for each of 10 C sums, for the
-    total, and for `draw_together`.
+    `tally` has a line of REPLICATES numbers for each of 10 C sums, for the total, and for `draw_together`.
     """
     shares, groups, starts, totals, bounds, cells, counts = units
+    seed, first = streams
     C = (len(tally) - 1 - LINES) // (2 * SUMS)
     total, work = tally[2 * SUMS * C], tally[2 * SUMS * C + 1 :]
-    left, drawn, samples = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER)
+    left, drawn, samples = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64), np.empty(REPLICATES)
     place = start
     while place < stop:
         group, replicate = place // n_replicates, place % n_replicates
-        n = min(TOGETHER, stop - place, n_replicates - replicate)
+        n = min(REPLICATES, stop - place, n_replicates - replicate)
         more = samples[:n]
         tally[: 2 * SUMS * C + 1] = 0.0
         for stratum in range(groups[group], groups[group + 1]):
             left[:] = totals[stratum]
             for u in range(starts[stratum], starts[stratum + 1]):
                 part = u - starts[groups[group]]
-                draw_together(work, left[:n], shares[u], seed, before + group, replicate, part, drawn[:n])
+                draw_together(work, left[:n], shares[u], seed, first + group, replicate, part, drawn[:n])
                 for c in range(bounds[u], bounds[u + 1]):
                     y, a, b = cells[0, c], cells[1, c], cells[2, c]
                     for r in range(n):
                         more[r] = drawn[r] * counts[c]
-                    _add_line(total, more)
-                    _add(tally, C, 0, ordered, y, a, more)
-                    _add(tally, C, SUMS * C, ordered, y, b, more)
+                    add_line(total, more)
+                    add_cell(tally, C, 0, ordered, y, a, more)
+                    add_cell(tally, C, SUMS * C, ordered, y, b, more)
         for r in range(n):
             lane = 2 * (place + r - start)
             _write(tally, C, r, total[r], sums, lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH)
@@ -97,24 +76,6 @@ def _write(tally, C, r, total, sums, at, w):
             sums[at + FIRST + k, w + second] = tally[second * SUMS * C + k, r]
 
 
-@jit(inner=True)
-def _add(tally, C, first, ordered, i, j, more):
-    """Add samples of class `i` that were taken for `j` to the sums of one matrix of every replicate."""
-    if i == j:
-        _add_line(tally[first + i], more)
-    _add_line(tally[first + C + i], more)
-    _add_line(tally[first + 2 * C + j], more)
-    if ordered:
-        _add_line(tally[first + 3 * C + abs(i - j)], more)
-        _add_line(tally[first + 4 * C + max(i, j)], more)
-
-
-@jit(inner=True)
-def _add_line(line, more):
-    for r in range(len(more)):
-        line[r] += more[r]
-
-
 def paired_replicates(
     shares, groups, starts, totals, bounds, cells, counts,
     *, plan, n_classes, n_replicates, seed, before=0, num_threads=None,
@@ -123,27 +84,26 @@ def paired_replicates(
 
     There are `before` other groups before them.
     """
-    units = Units(*(np.ascontiguousarray(a) for a in (shares, groups, starts, totals, bounds, cells, counts)))
+    units = PairedUnits(*(np.ascontiguousarray(a) for a in (shares, groups, starts, totals, bounds, cells, counts)))
     for array in units:
         array.flags.writeable = False  # one type of each, whoever made it
     C, G = n_classes, len(groups) - 1
     per_replicate = len(shares) / max(G, 1) * SECONDS_PER_DRAW
     together = max(WIDTH // 2, int(pool.MOMENT_SECONDS / max(per_replicate, 1e-9)) // WIDTH * WIDTH)
-    lines = _margins.lines_of(C)
+    lines, streams = _margins.lines_of(C), Streams(np.uint64(seed), before)
 
     def fill(sums, _, start, stop):
         """Fill the sums of the matrices from `start` to `stop`, two a replicate."""
-        tally = np.empty((2 * SUMS * C + 1 + LINES, TOGETHER))
+        tally = np.empty((2 * SUMS * C + 1 + LINES, REPLICATES))
         for first in range(start // 2, stop // 2, together):
             if 2 * first > start:
                 pool.checkpoint()
             part = sums[(2 * first - start) // WIDTH * lines :]
             last = min(first + together, stop // 2)
-            _draw(tuple(units), plan.ordered, n_replicates, np.uint64(seed), before, part, tally, first, last)
-        tile = sums[len(sums) - lines :]
-        tile[:, stop - start - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]  # lanes past the last one
+            _draw(units, plan.ordered, n_replicates, streams, part, tally, first, last)
+        repeat_lanes(sums, lines, stop - start)
         return False
 
     usual = 0.0, _lanes.largest_total(C, plan.ordered)
-    cost = per_replicate / (2 * values.SECONDS_PER_CELL)
-    return values.run(fill, (NOTHING,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)
+    cost = per_replicate / (2 * values.SECONDS_PER_SUMMED_CELL)
+    return values.run(fill, (NO_COUNTS,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)

@@ -15,7 +15,7 @@ from cmfast.kernels.shared.uncertainty import add_cells
 def paired_errors(weights, starts, bounds, cells, counts, *, plan, n_classes, clustered, num_threads=None):
     """Errors of the differences that `plan` makes: of its scalars (G,), of its per-class results (G, C).
 
-    There are `weights` units of every kind; for all else see ``Units`` of ``paired_replicates``.
+    There are `weights` units of every kind; for all else see ``PairedUnits``.
     """
     C, G = n_classes, len(starts) - 1
     group = np.repeat(np.repeat(np.arange(G), np.diff(starts)), np.diff(bounds))  # of every cell

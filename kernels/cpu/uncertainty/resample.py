@@ -7,49 +7,22 @@ place in the batch; those of a part of a batch are given the places that they ha
 """
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, spread_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, spread_together
+from cmfast.kernels.shared.uncertainty import Shares
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
-MOST = 2.0**63
+MOST_DRAWN_SAMPLES = 2.0**63  # of a matrix are fewer, or int64 does not hold them
 
 SECONDS_PER_DRAW = 1.2e-8
-SECONDS_PER_CELL = 4e-9
+SECONDS_PER_SHARE = 4e-9
 
 SCHEMES = {"multinomial": 0, "row_multinomial": 1, "expected_rounded": 2}
 ROWS_FIXED, ROUNDED = SCHEMES["row_multinomial"], SCHEMES["expected_rounded"]
-
-
-class Shares(NamedTuple):
-    """What replicates of a batch of matrices are drawn from.
-
-    Attributes
-    ----------
-    cells, rows : array of float64, shape (n, C, C) and (n, C)
-        Share of every cell in itself and those after it in its row, where cells are rounded in all found in the row;
-        of every row in itself and those after it.
-    support, rates : array of float64, shape (n, C)
-        Samples of every row; the part of them that is found, where cells are rounded.
-    total : array of int64, shape (n,)
-        Samples of a replicate.
-    numbers : array of int64, shape (n,)
-        Whose stream every matrix has.
-    status : array of int8, shape (n,)
-        Status.
-    """
-
-    cells: Any
-    rows: Any
-    support: Any
-    rates: Any
-    total: Any
-    numbers: Any
-    status: Any
 
 
 @jit(inner=True)
@@ -94,7 +67,7 @@ def _status(good, whole, total, n):
     if not good:
         return INVALID
     if n < 0:
-        return OK if total < MOST and whole else INVALID
+        return OK if total < MOST_DRAWN_SAMPLES and whole else INVALID
     if total == 0.0 and n > 0:
         return ZERO_LINE
     return OK if total < np.inf else INVALID
@@ -120,12 +93,12 @@ def _draw(shares, scheme, n_replicates, seed, out, start, stop):
     """Fill the replicates `start` to `stop`, counted over all matrices."""
     cells, rates, numbers, status = shares.cells, shares.rates, shares.numbers, shares.status
     C = cells.shape[1]
-    lines, left = np.empty((LINES, TOGETHER)), np.empty(TOGETHER, np.int64)
-    drawn, row = np.empty((C, TOGETHER), np.int64), np.empty((C, TOGETHER), np.int64)
+    lines, left = np.empty((LINES, REPLICATES)), np.empty(REPLICATES, np.int64)
+    drawn, row = np.empty((C, REPLICATES), np.int64), np.empty((C, REPLICATES), np.int64)
     place = start
     while place < stop:
         b, replicate = place // n_replicates, place % n_replicates
-        count = min(TOGETHER, stop - place, n_replicates - replicate)
+        count = min(REPLICATES, stop - place, n_replicates - replicate)
         here = out[place : place + count]
         place += count
         if status[b] != OK:
@@ -161,7 +134,7 @@ def shares_of(M, missed, *, n, rounded, numbers, num_threads):
     total, status = np.empty(size, np.int64), np.empty(size, np.int8)
     shares = Shares(np.empty((size, C, C)), rows, support, rates, total, numbered(size, numbers), status)
     given = (cells, lost, -1 if n is None else n, rounded)
-    pool.run(_shares, (*given, shares), size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    pool.run(_shares, (*given, shares), size, seconds=size * C * C * SECONDS_PER_SHARE, num_threads=num_threads)
     return shares
 
 
@@ -171,7 +144,7 @@ def resample(M, missed, *, n_replicates, scheme, n, seed, numbers=None, num_thre
     size, code = math.prod(batch), SCHEMES[scheme]
     shares = shares_of(M, missed, n=n, rounded=code == ROUNDED, numbers=numbers, num_threads=num_threads)
     out = np.empty((size * n_replicates, C, C), np.int64)
-    seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_CELL if code == ROUNDED else SECONDS_PER_DRAW))
+    seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_SHARE if code == ROUNDED else SECONDS_PER_DRAW))
     pool.run(
         _draw, (shares, code, n_replicates, np.uint64(seed), out), len(out), seconds=seconds, num_threads=num_threads
     )

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.shared import conformal
-from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS, draw_keys
+from cmfast.kernels.shared.conformal import ScoreRule, draw_keys, score_rule
 
 SHARED = ("SAFE", "MOST_TOTAL", "OUTSIDE", "FIRST_FACTOR", "SECOND_FACTOR")
 DEFINES = {name: getattr(conformal, name) for name in SHARED}
@@ -52,19 +52,15 @@ def checked(P: Any, u: Any, groups: Any, n_groups: int) -> tuple[Any, Any, Any, 
     return flat, draws, own, status
 
 
-def table(P: Any, u: Any, status: Any, *, method: str, lam: float, k_reg: int) -> Any:
+def table(P: Any, u: Any, status: Any, rule: ScoreRule) -> Any:
     """Return the scores of all labels."""
     out = library(P).empty(P.shape, np.float64)
     if out.size:
         _ALL.launch(
             (NAMES[P.dtype],), batches.per_item(out.size),
-            P=P, u=u, status=status, C=P.shape[1], n=len(P), **_options(method, lam, k_reg), out=out,
+            P=P, u=u, status=status, C=P.shape[1], n=len(P), **rule._asdict(), out=out,
         )  # fmt: skip
     return out
-
-
-def _options(method: str, lam: float, k_reg: int) -> dict[str, int]:
-    return {"lac": METHODS[method] == LAC, "penalty": int(np.rint(lam * UNITS)), "k_reg": k_reg}
 
 
 def scores(
@@ -72,17 +68,17 @@ def scores(
 ) -> tuple[Any, Any]:
     """Return the scores of the labels `y`, or of all without them, and the status of every row."""
     del num_threads
-    xp, rows = library(P), P.shape[:-1]
+    xp, rows, rule = library(P), P.shape[:-1], score_rule(method, lam, k_reg)
     flat, draws, _, status = checked(P, u, None, 1)
     if y is None:
-        return table(flat, draws, status, method=method, lam=lam, k_reg=k_reg).reshape(P.shape), status.reshape(rows)
+        return table(flat, draws, status, rule).reshape(P.shape), status.reshape(rows)
     out = xp.empty(len(flat), np.float64)
     if out.size:
         width = batches.width(flat.shape[1])
         labels = xp.ascontiguousarray(y, np.int64).reshape(-1)
         _LABELS.launch(
             (NAMES[flat.dtype], width), batches.blocks(len(flat), width), shared=batches.team_scratch(width),
-            P=flat, y=labels, u=draws, C=flat.shape[1], n=len(flat), **_options(method, lam, k_reg),
+            P=flat, y=labels, u=draws, C=flat.shape[1], n=len(flat), **rule._asdict(),
             out=out, out_status=status,
         )  # fmt: skip
     return out.reshape(rows), status.reshape(rows)

@@ -8,8 +8,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.cuda.conformal.scores import checked, table
-
-WORD = 64
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, score_rule
 
 _WORDS = Kernel("conformal/sets", "cmfast_prediction_sets_words")
 _SIZES = Kernel("conformal/sets", "cmfast_prediction_sets_sizes", (("float",), ("double",)))
@@ -28,8 +27,8 @@ def prediction_sets(
     del num_threads
     xp, (*batch, n, C), (A, n_groups, n_limits) = library(P), P.shape, q.shape[-3:]
     flat, draws, own, status = checked(P, u, groups, n_groups)
-    s = table(flat, draws, status, method=method, lam=lam, k_reg=k_reg)
-    words, rows = -(-C // WORD), len(flat)
+    s = table(flat, draws, status, score_rule(method, lam, k_reg))
+    words, rows = -(-C // BITS_PER_WORD), len(flat)
     limits = xp.ascontiguousarray(xp.broadcast_to(q, (*batch, A, n_groups, n_limits)), np.float64)
     out, sizes = xp.empty((*batch, A, n, words), np.int64), xp.empty((*batch, A, n), np.int64)
     if out.size:

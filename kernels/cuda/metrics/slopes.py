@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda.metrics import values
-from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes
 
-THREADS = 64  # of a block that differentiates
-CARRIED = 5  # numbers of a value of one class: itself and its slopes
+SLOPE_THREADS = 64  # of a block that differentiates
 
 
-class Margins(NamedTuple):
+class SlopeSums(NamedTuple):
     """Sums of matrices in float64, (n, C) each, totals and status (n,); bands and tops only for a plan that is ordered.
 
     What no matrix has is NaN or 0, as its status says.
@@ -25,23 +24,20 @@ class Margins(NamedTuple):
     totals: Any
     status: Any
 
-    def some(self, first: int, last: int) -> "Margins":
+    def some(self, first: int, last: int) -> "SlopeSums":
         """Return those of some matrices."""
-        return Margins(*(None if part is None else part[first:last] for part in self))
+        return SlopeSums(*(None if part is None else part[first:last] for part in self))
 
 
-def margins_of(M: Any, plan: Plan) -> Margins:
+def margins_of(M: Any, plan: Plan) -> SlopeSums:
     """Return the sums of matrices (n, C, C); what float64 does not hold exactly is rounded."""
     *sums, status = values.sums_of(M, ordered=plan.ordered)
     d, t, p, bands, tops, totals = (None if part is None else part.astype(np.float64, copy=False) for part in sums)
-    return Margins(d, t, p, bands, tops, totals, status)
-
-
-def lines_of(C: int, plan: Plan) -> int:
-    """Return the lines of slopes of one number of a matrix: diagonal, row and column of each class, the total."""
-    return (5 if plan.ordered else 3) * C + 1
+    return SlopeSums(d, t, p, bands, tops, totals, status)
 
 
 def bytes_of(C: int, plan: Plan) -> int:
     """Return the bytes of the slopes of one matrix, and of what they are made in."""
-    return 8 * (plan.registers * (lines_of(C, plan) + 1) + 4 * plan.tables * C + CARRIED * (C + 1))
+    return 8 * (
+        plan.registers * (lines_of_slopes(C, ordered=plan.ordered) + 1) + 4 * plan.tables * C + LINES_OF_VALUE * (C + 1)
+    )

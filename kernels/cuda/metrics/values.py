@@ -137,6 +137,15 @@ def _sums(a: Any, *, fractions: bool) -> Any:
     return a.astype(np.float64 if fractions else np.int64, copy=False)
 
 
+def arguments_of(plan: Plan, like: Any) -> dict[str, Any]:
+    """Return a plan as every kernel takes it, on the device of an array."""
+    steps, params, weights = (resident(like, a) for a in (plan.steps, plan.params, plan.weights))
+    return {
+        "steps": steps, "n_steps": len(plan.steps), "params": params, "weights": weights, "mode": plan.mode,
+        "members": resident(like, plan.members) if len(plan.members) else None, "n_scalars": plan.scalars,
+    }  # fmt: skip
+
+
 class _Results:
     """Where a plan writes what it makes of `n` matrices, and what it is told."""
 
@@ -149,13 +158,9 @@ class _Results:
         self._out = workspace.results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
         if not self.n:
             return
-        members = resident(like, plan.members) if len(plan.members) else None
-        steps, params, weights = (resident(like, a) for a in (plan.steps, plan.params, plan.weights))
-        self.arguments = {
-            "C": C, "n": self.n, "steps": steps, "n_steps": len(plan.steps), "params": params, "weights": weights,
-            "members": members, "mode": plan.mode, "n_scalars": plan.scalars, "n_tables": plan.tables,
-            "out_registers": registers, "out_scalars": self._out[0], "out_tables": self._out[1],
-            "out_status": self._out[2],
+        self.arguments = arguments_of(plan, like) | {
+            "C": C, "n": self.n, "n_tables": plan.tables, "out_registers": registers, "out_scalars": self._out[0],
+            "out_tables": self._out[1], "out_status": self._out[2],
         }  # fmt: skip
 
     @property

@@ -72,7 +72,7 @@ __device__ __forceinline__ void bend_scaled(Samples m, const Square& P, const Sq
         cubes += x * x * x / (m(k, j) * m(k, j));
       }
     }
-    const bool bent = P(a, b) > 0.0 && squares > CM_UNMOVED;
+    const bool bent = P(a, b) > 0.0 && squares > CM_MOST_ROUNDING_VARIANCE;
     out(a, b) = bent ? cubes / (6.0 * squares * sqrt(squares)) : 0.0;
   });
 }

@@ -153,7 +153,7 @@ __global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ coun
     // What rounding leaves of a cell that no unit changes is no error, and has no direction.
     P.each([&](int i, int j) {
       const double whole = work.squares(i, j);
-      const bool bent = whole > CM_UNMOVED;
+      const bool bent = whole > CM_MOST_ROUNDING_VARIANCE;
       errors(i, j) = !known ? CM_NAN : bent ? sqrt(errors(i, j)) : 0.0;
       bends(i, j) = !known ? CM_NAN : bent ? sqrt(fewer) * bends(i, j) / (6.0 * whole * sqrt(whole)) : 0.0;
     });

@@ -5,16 +5,17 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import SHARED, Kernel, library
-from cmfast.kernels.cuda.uncertainty.cell_errors import CODES, DEFINES, threads_of
+from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.cuda.uncertainty import cell_errors, resample
+from cmfast.kernels.cuda.uncertainty.cell_errors import threads_of, workspaces
 from cmfast.kernels.cuda.uncertainty.clusters import parts_of
 from cmfast.kernels.cuda.uncertainty.resample import numbered
+from cmfast.kernels.shared.uncertainty import CODES_OF_NORMALIZATIONS
 
 _REPLICATES = Kernel("uncertainty/cluster_cells", "cmfast_cluster_replicates_cells", registers=104)
 _MATRICES = Kernel("uncertainty/cluster_cells", "cmfast_cluster_cell_errors_matrices", registers=128)
 KERNELS = (_REPLICATES, _MATRICES)
-
-__all__ = ["DEFINES", "KERNELS", "cluster_cell_errors", "cluster_replicates"]
+DEFINES = cell_errors.DEFINES | resample.DEFINES
 
 
 def cluster_replicates(
@@ -30,7 +31,7 @@ def cluster_replicates(
     if out.size:
         _REPLICATES.launch(
             (), batches.per_item(size * n_replicates), **parts.given, status=parts.status, n=size,
-            n_strata=int(strata.max(initial=-1)) + 1, wanted=-1 if n is None else n, n_replicates=n_replicates,
+            n_strata=parts.n_strata, wanted=-1 if n is None else n, n_replicates=n_replicates,
             numbers=numbered(xp, numbers), seed=seed, out=out,
         )  # fmt: skip
     return out, parts.status.reshape(batch)
@@ -50,13 +51,10 @@ def cluster_cell_errors(
     errors, bends = xp.empty((size, C, C)), xp.empty((size, C, C))
     if size:
         words = 9 * C + C * C * (7 if of == "bi" else 2)
-        held, blocks, memory = 8 * words <= SHARED, size, None
-        if not held:
-            blocks = min(size, max(1, batches.MOST_SCRATCH_BYTES // (8 * words)))
-            memory = xp.empty((blocks, words))
+        blocks, shared, memory = workspaces(xp, size, words)
         _MATRICES.launch(
-            (), blocks, shared=8 * words if held else 0, threads=threads_of(C), **parts.given, totals=parts.total,
-            normalized=scaled, n=size, n_strata=int(strata.max(initial=-1)) + 1, of=CODES[of],
+            (), blocks, shared=shared, threads=threads_of(C), **parts.given, totals=parts.total,
+            normalized=scaled, n=size, n_strata=parts.n_strata, of=CODES_OF_NORMALIZATIONS[of],
             wanted=-1 if n is None else n, memory=memory, words=words, out=errors, out_bends=bends,
             out_status=parts.status,
         )  # fmt: skip

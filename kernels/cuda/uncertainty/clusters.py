@@ -9,10 +9,13 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.cuda.metrics.slopes import margins_of
+from cmfast.kernels.cuda.uncertainty import intervals, resample
 from cmfast.kernels.cuda.uncertainty.errors import slopes
-from cmfast.kernels.cuda.uncertainty.intervals import _NAMES, _by_number, _summarize, _sums
+from cmfast.kernels.cuda.uncertainty.intervals import NAMES_OF_SUMS, summarize_rows, zero_sums
 from cmfast.kernels.cuda.uncertainty.resample import numbered
-from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared import uncertainty
+from cmfast.kernels.shared.metrics import Plan, shape_results
+from cmfast.kernels.shared.uncertainty import flatten_intervals, new_intervals, order_strata, rows_of_numbers
 
 _TOTALS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_totals", (("i64",), ("double",)))
 _STATUS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_status")
@@ -21,14 +24,15 @@ _DRAWS = Kernel("uncertainty/clusters", "cmfast_cluster_intervals_draws", regist
 _WITHOUT = Kernel("uncertainty/clusters", "cmfast_cluster_intervals_without")
 _ACCELERATION = Kernel("uncertainty/clusters", "cmfast_cluster_intervals_acceleration")
 KERNELS = (_TOTALS, _STATUS, _NUMBERS, _DRAWS, _WITHOUT, _ACCELERATION)
-MOST_BYTES = 2**28  # of replicates at a time
+DEFINES = resample.DEFINES | {"MOST_ROUNDING_VARIANCE": uncertainty.MOST_ROUNDING_VARIANCE}
 _SCRATCH = batches.team_scratch(str(THREADS))
 
 
-class Parts(NamedTuple):
+class ClusterMatrices(NamedTuple):
     """Matrices of clusters, or of strata, as every kernel takes them, the sum of each element, and its status."""
 
     given: dict[str, Any]
+    n_strata: int
     total: Any
     status: Any
 
@@ -38,15 +42,14 @@ class Parts(NamedTuple):
         return int(self.given["n_parts"]) * (1 if self.given["clustered"] else int(self.given["C"]) ** 2)
 
 
-def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> Parts:
-    """Return the :class:`Parts` of matrices ``(..., k, C, C)``; of replicates float64 must hold the samples."""
+def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> ClusterMatrices:
+    """Return matrices ``(..., k, C, C)`` as kernels take them; of replicates float64 must hold the samples."""
     xp, (k, C, _) = library(M), M.shape[-3:]
-    size, n_strata = math.prod(M.shape[:-3]), int(strata.max(initial=-1)) + 1
+    size, (order, n_strata) = math.prod(M.shape[:-3]), order_strata(strata)
     cells = batches.flat_batch(M, 3)
     if cells.dtype == np.uint64:
         cells = cells.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
     cells = cells.astype(np.float64 if cells.dtype.kind == "f" else np.int64, copy=False)
-    order = np.argsort(strata, kind="stable")
     starts = np.searchsorted(strata[order], np.arange(n_strata + 1))
     total, bad, status = xp.empty((size, C, C), np.int64), xp.zeros(size, np.int32), xp.empty(size, np.int8)
     if total.size:
@@ -62,7 +65,7 @@ def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draw
             (), size, shared=_SCRATCH, **given, bad=bad, n=size, n_strata=n_strata, draws=draws,
             wanted=-1 if n is None else n, out_totals=total, out_status=status,
         )  # fmt: skip
-    return Parts(given, total, status)
+    return ClusterMatrices(given, n_strata, total, status)
 
 
 def cluster_errors(
@@ -78,27 +81,26 @@ def cluster_errors(
     if size * n_numbers:
         _NUMBERS.launch(
             (), size * n_numbers, shared=_SCRATCH, **parts.given, status=parts.status, n=size,
-            n_strata=int(strata.max(initial=-1)) + 1, wanted=-1 if n is None else n, n_scalars=plan.scalars,
+            n_strata=parts.n_strata, wanted=-1 if n is None else n, n_scalars=plan.scalars,
             n_numbers=n_numbers, ordered=plan.ordered, numbers=numbers, classes=classes,
             out_scalars=scalars, out_classes=tables,
         )  # fmt: skip
     scalars, tables = (part.astype(kind, copy=False) for part in (scalars, tables))
-    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
-    return (*each, parts.status.reshape(batch))
+    return (*shape_results(scalars, tables, batch), parts.status.reshape(batch))
 
 
-def _accelerations(parts: Parts, plan: Plan, n_strata: int, wanted: int) -> list[Any]:
+def _accelerations(parts: ClusterMatrices, plan: Plan, wanted: int) -> list[Any]:
     """Return the acceleration of every number, from what it is without one unit of each kind."""
     xp, (size, C, _) = library(parts.total), parts.total.shape
     n_sums, kinds = 5 if plan.ordered else 3, parts.kinds
     whole = xp.empty((n_sums, size, C), np.int64)
     for k, part in enumerate(values.sums_of(parts.total, ordered=plan.ordered)[:n_sums]):
         whole[k] = part
-    together = max(1, MOST_BYTES // max(1, 8 * (5 * C + plan.registers + plan.tables * C)))
+    together = max(1, intervals.MOST_REPLICATE_BYTES // max(1, 8 * (5 * C + plan.registers + plan.tables * C)))
     found = []
     for first in range(0, max(size * kinds, 1), together):
         count = min(together, size * kinds - first)
-        sums = _sums(xp, (count, C), plan, np.int64)
+        sums = zero_sums(xp, (count, C), plan, np.int64)
         if count * C:
             _WITHOUT.launch(
                 (), batches.per_item(count), **parts.given, status=parts.status, whole=whole, n=size,
@@ -107,12 +109,12 @@ def _accelerations(parts: Parts, plan: Plan, n_strata: int, wanted: int) -> list
         found.append(values.metrics_of_sums(*sums.values(), plan=plan)[:-1])
     whole_rows = [xp.concatenate(some) if len(some) > 1 else some[0] for some in zip(*found, strict=True)]
     out = []
-    for rows in _by_number(tuple(row.reshape(size, kinds, *row.shape[1:]) for row in whole_rows), plan):
+    for rows in rows_of_numbers(xp, [row.reshape(size, kinds, *row.shape[1:]) for row in whole_rows], plan):
         made = xp.empty(len(rows))
         if len(rows):
             _ACCELERATION.launch(
                 (), len(rows), shared=_SCRATCH, **parts.given, status=parts.status, without=rows, n=len(rows),
-                per=len(rows) // size, n_strata=n_strata, wanted=wanted, out=made,
+                per=len(rows) // size, n_strata=parts.n_strata, wanted=wanted, out=made,
             )  # fmt: skip
         out.append(made)
     return out
@@ -125,29 +127,26 @@ def cluster_intervals(
     """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
-    n_strata, wanted = int(strata.max(initial=-1)) + 1, -1 if n is None else n
-    parts = parts_of(M, strata, n, clustered=clustered, draws=True)
+    parts, wanted = parts_of(M, strata, n, clustered=clustered, draws=True), -1 if n is None else n
     size = len(parts.status)
     *made, _ = values.metrics_of_matrices(parts.total, plan=plan)
-    out = [[xp.ascontiguousarray(e, np.float64), *(xp.empty(e.shape) for _ in range(3))] for e in made]
-    out = [[*some, xp.empty(some[0].shape, np.int64)] for some in out]
-    bent = _accelerations(parts, plan, n_strata, wanted) if method == "bca" and size else [None] * len(out)
-    per = 8 * n_replicates * (len(_NAMES) * C + plan.registers + plan.tables * C)
-    together, streams = max(1, MOST_BYTES // max(per, 1)), numbered(xp, numbers)
+    out = new_intervals(xp, made)
+    bent = _accelerations(parts, plan, wanted) if method == "bca" and size else [None] * len(out)
+    per = 8 * n_replicates * (len(NAMES_OF_SUMS) * C + plan.registers + plan.tables * C)
+    together, streams = max(1, intervals.MOST_REPLICATE_BYTES // max(per, 1)), numbered(xp, numbers)
     for first in range(0, size, together):
         count = min(together, size - first)
-        sums = _sums(xp, (count, n_replicates, C), plan, np.int64)
+        sums = zero_sums(xp, (count, n_replicates, C), plan, np.int64)
         if sums["t"].size:
             _DRAWS.launch(
-                (), batches.per_item(count * n_replicates), **parts.given, status=parts.status, n_strata=n_strata,
+                (), batches.per_item(count * n_replicates), **parts.given, status=parts.status, n_strata=parts.n_strata,
                 wanted=wanted, first=first, count=count, n_replicates=n_replicates, numbers=streams, seed=seed,
                 **sums,
             )  # fmt: skip
-        drawn = _by_number(values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
+        drawn = rows_of_numbers(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
         some = slice(first, first + count)
-        for rows, bends, whole in zip(drawn, bent, out, strict=True):
+        for rows, bends, (estimate, results) in zip(drawn, bent, out, strict=True):
             own = None if bends is None else bends.reshape(size, -1)[some].reshape(-1)
-            here = [part[some].reshape(-1) for part in whole]
-            _summarize(rows, here, method, level, acceleration=own, status=parts.status[some])
-    each = [part.reshape(batch + part.shape[1:]) for number in out for part in number]
-    return *each, parts.status.reshape(batch)
+            here = [part[some] for part in results]
+            summarize_rows(rows, estimate[some], own, method, level, here, status=parts.status[some])
+    return *flatten_intervals(out, batch), parts.status.reshape(batch)

@@ -3,9 +3,6 @@
 // The operations, and their order, are those of kernels/cpu/uncertainty/_draws.py, and what includes this is compiled
 // without fused multiplications: every draw has the bits that it has on the CPU.
 
-constexpr double FEW = 40.0;                 // expected successes below which inversion is used
-constexpr double MOST_BY_INVERSION = 150.0;  // beyond it lies what rounding left over
-
 // log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 constexpr int KNOWN = 16;
 __constant__ double CORRECTIONS[KNOWN] = {
@@ -117,7 +114,7 @@ __device__ __forceinline__ double by_inversion(Stream& stream, double n, double 
   while (true) {
     const double v = stream.next().first;
     double k = 0.0, chance = start, total = start;
-    while (v > total && k < MOST_BY_INVERSION) {
+    while (v > total && k < CM_MOST_INVERTED) {
       k += 1.0;
       chance *= (n + 1.0 - k) * (odds / k);
       total += chance;
@@ -151,7 +148,7 @@ __device__ __forceinline__ i64 binomial(Stream& stream, i64 n, double p) {
   if (n == 0 || p == 0.0) return 0;
   if (p >= 1.0) return n;
   const double rare = fmin(p, 1.0 - p), size = double(n);
-  const double drawn = size * rare < FEW ? by_inversion(stream, size, rare) : by_rejection(stream, size, rare);
+  const double drawn = size * rare < CM_LEAST_REJECTION_MEAN ? by_inversion(stream, size, rare) : by_rejection(stream, size, rare);
   const i64 k = min(i64(drawn), n);  // a size beyond 2^53 may have been rounded up
   return p > 0.5 ? n - k : k;
 }

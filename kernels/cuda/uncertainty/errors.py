@@ -7,33 +7,31 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
-from cmfast.kernels.cuda._core.resident import resident
-from cmfast.kernels.cuda.metrics.slopes import CARRIED, THREADS, Margins, bytes_of, lines_of, margins_of
-from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.cuda.metrics.slopes import SLOPE_THREADS, SlopeSums, bytes_of, margins_of
+from cmfast.kernels.cuda.metrics.values import arguments_of
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes, shape_results
 
 _FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
 _SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", registers=104)
 _NUMBERS = Kernel("uncertainty/errors", "cmfast_standard_errors_numbers", (("1",), ("32",)), 88)
 _CLASSES = Kernel("uncertainty/errors", "cmfast_standard_errors_classes")
 KERNELS = (_FRACTIONS, _SLOPES, _NUMBERS, _CLASSES)
-NARROW = 32  # classes up to which a thread goes over a matrix by itself
+MOST_THREAD_CLASSES = 32  # classes up to which a thread goes over a matrix by itself
 
 
-def slopes(sums: Margins, plan: Plan) -> tuple[Any, Any]:
+def slopes(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
     """Return the slopes of numbers of n matrices, (registers, lines, n), and of those of a class, (tables, C, 4, n).
 
     Those of matrices whose status is bad are undefined.
     """
     xp, (n, C) = library(sums.t), sums.t.shape
-    numbers = xp.empty((plan.registers, lines_of(C, plan), n))
+    numbers = xp.empty((plan.registers, lines_of_slopes(C, ordered=plan.ordered), n))
     classes = xp.empty((plan.tables, C, 4, n))
     if n:
-        members = resident(sums.t, plan.members) if len(plan.members) else None
-        steps, params, weights = (resident(sums.t, a) for a in (plan.steps, plan.params, plan.weights))
+        work = xp.empty((LINES_OF_VALUE * (C + 1) + plan.registers, n))
         _SLOPES.launch(
-            (), -(-n // THREADS), threads=THREADS, **sums._asdict(), C=C, n=n,
-            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, members=members, mode=plan.mode,
-            pooled=plan.pooled, n_scalars=plan.scalars, work=xp.empty((CARRIED * (C + 1) + plan.registers, n)),
+            (), -(-n // SLOPE_THREADS), threads=SLOPE_THREADS, **sums._asdict(), C=C, n=n,
+            **arguments_of(plan, sums.t), pooled=plan.pooled, work=work,
             out_numbers=numbers, out_classes=classes,
         )  # fmt: skip
     return numbers, classes
@@ -52,7 +50,7 @@ def standard_errors(
         _FRACTIONS.launch((), batches.blocks(size, "32"), M=cells, C=C, n=size, out_status=sums.status)
     scalars, tables = xp.empty((plan.scalars, size)), xp.empty((plan.tables, size, C))
     together = max(1, batches.MOST_SCRATCH_BYTES // bytes_of(C, plan))
-    width = "1" if C <= NARROW else "32"
+    width = "1" if C <= MOST_THREAD_CLASSES else "32"
     for first in range(0, size, together):
         last = min(first + together, size)
         some, count = sums.some(first, last), last - first
@@ -74,5 +72,4 @@ def standard_errors(
             )  # fmt: skip
             tables[:, first:last] = out
     scalars, tables = (part.astype(kind, copy=False) for part in (scalars, tables))
-    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
-    return (*each, sums.status.reshape(batch))
+    return (*shape_results(scalars, tables, batch), sums.status.reshape(batch))

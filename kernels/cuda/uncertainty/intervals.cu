@@ -137,7 +137,7 @@ __global__ void cmfast_metric_intervals_acceleration(const double* __restrict__ 
         }
     }
     // What rounding leaves of a number that no sample changes has no direction.
-    out[place] = sum > 1e-28 * fmax(1.0, mean * mean) ? cubes / (6.0 * sum * sqrt(sum)) : 0.0;
+    out[place] = sum > CM_MOST_ROUNDING_VARIANCE * fmax(1.0, mean * mean) ? cubes / (6.0 * sum * sqrt(sum)) : 0.0;
   }
 }
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ void invert(const Square& P, const Square& L, const S
   for (int k = 0; k < C; ++k) {  // Gauss and Jordan
     __syncthreads();
     const double pivot = L(k, k), one = 1.0 / pivot;
-    const bool nothing = pivot <= CM_NO_PIVOT;
+    const bool nothing = pivot <= CM_LEAST_LAPLACIAN_PIVOT;
     for (int i = threadIdx.x; i < C; i += blockDim.x) {
       factors[i] = i == k ? 0.0 : L(i, k);
       line[i] = L(k, i) * one;

@@ -7,11 +7,14 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.metrics import values
+from cmfast.kernels.cuda.uncertainty import intervals, resample
+from cmfast.kernels.cuda.uncertainty.intervals import NAMES_OF_SUMS
 from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared.uncertainty import PairedUnits
 
 _SUMS = Kernel("uncertainty/paired", "cmfast_paired_replicates_sums", registers=128)
 KERNELS = (_SUMS,)
-MOST_BYTES = 2**28  # of sums at a time
+DEFINES = resample.DEFINES
 
 
 def paired_replicates(
@@ -25,10 +28,8 @@ def paired_replicates(
     """
     del num_threads
     xp, C, G = library(shares), n_classes, len(groups) - 1
-    units = {"shares": shares, "groups": groups, "starts": starts, "totals": totals}
-    units |= {"bounds": bounds, "cells": cells, "counts": counts}
-    units = {name: xp.ascontiguousarray(array) for name, array in units.items()}
-    together = max(1, MOST_BYTES // (8 * 5 * 2 * max(C * G, 1)))
+    units = PairedUnits(*map(xp.ascontiguousarray, (shares, groups, starts, totals, bounds, cells, counts)))
+    together = max(1, intervals.MOST_REPLICATE_BYTES // (8 * 5 * 2 * max(C * G, 1)))
     shape = (G, n_replicates, 2)
     out = [xp.empty(shape) for _ in range(plan.scalars)] + [xp.empty((*shape, C)) for _ in range(plan.tables)]
     out.append(xp.empty(shape, np.int8))
@@ -38,9 +39,9 @@ def paired_replicates(
         sums += [None] * (5 - len(sums))
         if G * C:
             _SUMS.launch(
-                (), batches.per_item(G * count), **units,
+                (), batches.per_item(G * count), **units._asdict(),
                 n_cells=len(counts), C=C, n_groups=G, before=before, first=first, count=count, seed=seed,
-                **dict(zip(("d", "t", "p", "bands", "tops"), sums, strict=True)),
+                **dict(zip(NAMES_OF_SUMS, sums, strict=True)),
             )  # fmt: skip
         part = values.metrics_of_sums(*sums, plan=plan)
         for whole, some in zip(out, part, strict=True):

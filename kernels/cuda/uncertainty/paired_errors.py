@@ -21,7 +21,7 @@ def paired_errors(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Errors of the differences that `plan` makes: of its scalars (G,), of its per-class results (G, C).
 
-    There are `weights` units of every kind; for all else see ``Units`` of ``kernels/cpu/uncertainty/paired.py``.
+    There are `weights` units of every kind; for all else see ``PairedUnits``.
     """
     del num_threads
     xp, C, G = library(weights), n_classes, len(starts) - 1

@@ -1,12 +1,14 @@
 """What a confusion matrix could have been with other samples: replicates drawn from its shares."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.shared import uncertainty
+from cmfast.kernels.shared.uncertainty import Shares
 
 _ROWS = Kernel("uncertainty/resample", "cmfast_resample_rows", (("float",), ("double",)))
 _MATRICES = Kernel("uncertainty/resample", "cmfast_resample_matrices")
@@ -14,18 +16,7 @@ _TOTALS = Kernel("uncertainty/resample", "cmfast_resample_totals", registers=88)
 _CELLS = Kernel("uncertainty/resample", "cmfast_resample_cells", registers=88)
 _ROUNDED = Kernel("uncertainty/resample", "cmfast_resample_rounded")
 KERNELS = (_ROWS, _MATRICES, _TOTALS, _CELLS, _ROUNDED)
-
-
-class Shares(NamedTuple):
-    """What replicates of a batch of matrices are drawn from: see ``kernels/cpu/uncertainty/resample.py``."""
-
-    cells: Any
-    rows: Any
-    support: Any
-    rates: Any
-    total: Any
-    numbers: Any
-    status: Any
+DEFINES = {name: getattr(uncertainty, name) for name in ("LEAST_REJECTION_MEAN", "MOST_INVERTED")}  # of every draw
 
 
 def numbered(xp: Any, numbers: np.ndarray | None) -> Any:

@@ -4,11 +4,20 @@ from pathlib import Path
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._demo import page, words
-from cmfast._demo.experiment import Results
-from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
+from cmfast._core.progress import Bar
+from cmfast._files.output import FileError, make_folder, plain, removing_empty
+from cmfast._pages.values import seconds
+from cmfast._reproduce import _files
+from cmfast._reproduce.demo import experiment, page, words
 
-FILES = ("matrices.npz", "results.json", "report.html")
+FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
+
+
+def run(out: Path, seed: int) -> dict[str, Any]:
+    """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
+    with removing_empty(out):
+        folder = prepare(out)
+        return write(folder, experiment.run(seed, experiment.Settings(), Bar))
 
 
 def prepare(out: Path) -> Path:
@@ -23,18 +32,10 @@ def prepare(out: Path) -> Path:
     return out
 
 
-def write(out: Path, results: Results) -> dict[str, Any]:
+def write(out: Path, results: experiment.Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
-    matrices, results_file, report = (out / name for name in FILES)
-    with Outputs() as outputs:
-        with outputs.replacing(matrices) as file:
-            write_npz(file, results.matrices, compressed=True)
-        with outputs.replacing(results_file) as file:
-            file.write(to_json(numbers).encode())
-        with outputs.replacing(report) as file:
-            file.write(page.whole(numbers, results.matrices).encode())
-    return numbers
+    return _files.write(page.compose(numbers, results.matrices), out)
 
 
 def table(numbers: dict[str, Any], out: Path) -> str:
@@ -55,7 +56,7 @@ def table(numbers: dict[str, Any], out: Path) -> str:
             f"  {k['mean']:6.3f} ± {k['sd']:.3f}  "
             f"{m['overlap']['mean']:7.3f}   {m['guaranteed']['mean']:10.3f}   {m['null']['mean']:15.3f}"
         )
-    speed = f"{words.seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
+    speed = f"{seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
     lines += [
         "",
         words.verdict(numbers),

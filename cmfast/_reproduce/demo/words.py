@@ -3,15 +3,10 @@
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._demo.data import LEVELS
+from cmfast._reproduce.normalization.data import LEVELS
 
 Numbers = dict[str, Any]
 REPRODUCTION = "cmfast reproduce normalization"
-
-
-def seconds(value: float) -> str:
-    """Return a duration for people."""
-    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
 
 
 def best_of(values: Numbers, *, largest: bool) -> str:

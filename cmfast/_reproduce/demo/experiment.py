@@ -1,24 +1,28 @@
 """The two experiments of the paper on the digits, and a bootstrap: numbers and matrices, no words."""
 
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import cmfast
 from cmfast._core import compiling
 from cmfast._core.annotations import NORMALIZATIONS, Method
-from cmfast._demo import data
+from cmfast._reproduce import _paired as paired
+from cmfast._reproduce._frame import timed
+from cmfast._reproduce.normalization import training
+from cmfast._reproduce.normalization.clouds import MATCHED
+from cmfast._reproduce.normalization.data import Common, Halves, Pool, digits
+from cmfast._reproduce.normalization.training import Answers
 
+C = 10  # digits
 Tick = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Settings(data.Common):
+class Settings(Common):
     """Everything that can change a result, apart from the seed."""
 
     alpha: float = 0.3
@@ -38,42 +42,23 @@ class Results:
     matrices: dict[str, np.ndarray]
     timings: dict[str, float] = field(default_factory=dict)
 
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        """Add the seconds of a block to the timings."""
-        started = time.perf_counter()
-        yield
-        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - started
 
+class Twins(NamedTuple):
+    """The answers of one network after balanced and after imbalanced training."""
 
-@dataclass(frozen=True)
-class Trained:
-    """One network on one test set."""
-
-    M: np.ndarray
-    X: np.ndarray
-    y: np.ndarray
-    predicted: np.ndarray
-    train_sizes: np.ndarray
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """The same network after balanced and after imbalanced training."""
-
-    balanced: Trained
-    skewed: Trained
+    balanced: Answers
+    skewed: Answers
 
 
 def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Results:
     """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
-    results = Results({"seed": seed, "settings": asdict(settings)}, {})
-    with results.timed("first_calls"), compiling.silence():  # the bar says it
+    results = Results({"seed": seed, "settings": asdict(settings), "samples": {"classes": C}}, {})
+    with timed(results.timings, "first_calls"), compiling.silence():  # the bar says it
         _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
-    with results.timed("normalising"):
+    with timed(results.timings, "normalising"):
         _compare(repetitions, settings, results)
-    with results.timed("geometry"):
+    with timed(results.timings, "geometry"):
         _geometry(seed, repetitions, settings, results, bar("geometry", "matrices"))
     _bootstrap(seed, repetitions[0].skewed.M, settings, results, bar("bootstrap", "matrices"))
     return results
@@ -82,8 +67,8 @@ def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Resul
 def _warm_up(settings: Settings, tick: Tick) -> None:
     """Let the kernels compile (or load from the cache) where it does not count as their work."""
     rng = np.random.default_rng(0)
-    y, predicted = rng.integers(0, data.C, (2, 5000))
-    M = cmfast.confusion_matrix(y, predicted, n_classes=data.C)
+    y, predicted = rng.integers(0, C, (2, 5000))
+    M = cmfast.confusion_matrix(y, predicted, n_classes=C)
     many = np.repeat(M[None], 1000, axis=0)
     first_calls: tuple[Callable[[], object], ...] = (
         lambda: [cmfast.normalize(M, method) for method in ("all", "row", "col")],
@@ -98,47 +83,46 @@ def _warm_up(settings: Settings, tick: Tick) -> None:
     tick(len(first_calls), len(first_calls))
 
 
-def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[Repetition]:
-    from threadpoolctl import threadpool_limits
-
-    out = []
-    # Products this small are slower on several threads, and their last bits would depend on the number of threads.
-    with results.timed("training"), threadpool_limits(1):
+def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[Twins]:
+    """Train as the reproduction of the paper does, at one level of heterogeneity, on samples of more digits."""
+    common = {each.name: getattr(settings, each.name) for each in fields(Common)}
+    options = training.Settings(**common, seed=seed, levels=(settings.alpha,), stops=(training.LATE,))
+    pool = digits()
+    pool = replace(pool, X=pool.X.astype(np.float64))
+    repeat, out = training.by_training(pool, halve), []
+    with timed(results.timings, "training"), training.one_thread():
         for r in range(settings.repeats):
-            rng = np.random.default_rng([seed, r])
-            split = data.digits(rng)
-            first_weights = int(rng.integers(2**31))
-            draw: dict[str, Any] = {"alpha": settings.alpha, "kept": settings.kept}
-            some_train = data.imbalanced(split.y_train, rng, **draw)
-            some_test = data.imbalanced(split.y_test, rng, **draw)
-            if r == 0:
-                results.matrices["pictures"] = _one_of_each(split)
-            pair = []
-            for train, test in ((slice(None), slice(None)), (some_train, some_test)):
-                X_train, y_train = split.X_train[train], split.y_train[train]
-                network = data.Perceptron(data.C, first_weights, settings.hidden)
-                for _ in range(settings.epochs):
-                    network.learn(X_train, y_train)
-                X, y = split.X_test[test], split.y_test[test]
-                predicted = network.predict(X)
-                M = cmfast.confusion_matrix(y, predicted, n_classes=data.C)
-                sizes = np.bincount(y_train, minlength=data.C)
-                pair.append(Trained(M, network.embed(X), y, predicted, sizes))
-            out.append(Repetition(*pair))
+            found = repeat(r, options)
+            out.append(Twins(found.balanced[training.LATE], found.skewed[0][training.LATE]))
             tick(r + 1, settings.repeats)
+            if r > 0:
+                continue
+            results.matrices["pictures"] = _pick_pictures(pool, found.rows[0].test)
+            for name, rows in zip(("balanced", "imbalanced"), found.rows, strict=True):
+                results.numbers["samples"][f"{name}_train"] = np.bincount(pool.y[rows.train], minlength=C)
     return out
 
 
-def _one_of_each(split: data.Split) -> np.ndarray:
-    chosen = [split.X_test[np.flatnonzero(split.y_test == c)] for c in range(data.C)]
+def halve(pool: Pool, rng: np.random.Generator) -> Halves:
+    """Deal the digits of every class out to two halves, each in all four turns, and every class equally often."""
+    n = len(pool.y) // 4
+    classes = [rng.permutation(np.flatnonzero(pool.y[:n] == c)) for c in range(C)]
+    size = min(map(len, classes)) // 2
+    parts = [np.concatenate([members[k * size : (k + 1) * size] for members in classes]) for k in (0, 1)]
+    return Halves(*(np.concatenate([k * n + rows for k in range(4)]) for rows in parts))
+
+
+def _pick_pictures(pool: Pool, rows: np.ndarray) -> np.ndarray:
+    """Return a picture of every class."""
+    chosen = [pool.X[rows[pool.y[rows] == c]] for c in range(C)]
     # The four ways of turning follow each other, so that four neighbours of this list are turned differently.
-    return np.stack([X[(c % 4) * (len(X) // 4)] for c, X in enumerate(chosen)]).reshape(data.C, 8, 8)
+    return np.stack([X[(c % 4) * (len(X) // 4)] for c, X in enumerate(chosen)])
 
 
 # Experiment 1: which normalisation of the imbalanced matrix comes closest to the balanced one?
 
 
-def _compare(repetitions: list[Repetition], settings: Settings, results: Results) -> None:
+def _compare(repetitions: list[Twins], settings: Settings, results: Results) -> None:
     M1 = np.stack([r.balanced.M for r in repetitions])
     M2 = np.stack([r.skewed.M for r in repetitions])
     eps = settings.smoothing
@@ -148,11 +132,8 @@ def _compare(repetitions: list[Repetition], settings: Settings, results: Results
     # Without the constant a cell that is empty in one matrix alone would make the divergence infinite.
     kl = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
     others = {f"{e:g}": cmfast.overlap(_normalize(M2, "bi", e, settings), M1).mean() for e in settings.other_smoothings}
-    results.numbers["samples"] = {
-        "classes": data.C,
-        "balanced_train": repetitions[0].balanced.train_sizes,
+    results.numbers["samples"] |= {
         "balanced_test": M1[0].sum(axis=1),
-        "imbalanced_train": repetitions[0].skewed.train_sizes,
         "imbalanced_test": M2[0].sum(axis=1),
         "accuracy_balanced": _accuracy(M1),
         "accuracy_imbalanced": _accuracy(M2),
@@ -160,8 +141,8 @@ def _compare(repetitions: list[Repetition], settings: Settings, results: Results
         "never_predicted": np.flatnonzero(M2[0].sum(axis=0) == 0),
     }
     results.numbers["normalisation"] = {
-        "overlap": _spread(overlap, best=np.argmax),
-        "kl": _spread(kl, best=np.argmin),
+        "overlap": _spread(overlap, largest=True),
+        "kl": _spread(kl, largest=False),
         "overlap_by_smoothing": others,
     }
     results.matrices |= {"balanced": M1[0], "imbalanced": M2[0]}
@@ -179,27 +160,16 @@ def _accuracy(M: np.ndarray) -> dict[str, Any]:
     return {"shown": share[0], "mean": share.mean()}
 
 
-def _spread(by_method: Mapping[Any, np.ndarray], *, best: Callable[..., Any]) -> dict[str, Any]:
+def _spread(by_method: Mapping[Any, np.ndarray], *, largest: bool) -> dict[str, Any]:
     """Return, per method: the repetition that is shown, mean and standard deviation, and how often it was best."""
-    winner = best(np.stack([by_method[name] for name in NORMALIZATIONS]), axis=0)
-    return {
-        name: {
-            "shown": by_method[name][0],
-            "mean": by_method[name].mean(),
-            "sd": by_method[name].std(),
-            "best_in": int((winner == k).sum()),
-            "every": by_method[name],
-        }
-        for k, name in enumerate(NORMALIZATIONS)
-    }
+    found = paired.spread(by_method, largest=largest)
+    return {name: {"shown": one["every"][0], **one} for name, one in found.items()}
 
 
 # Experiment 2: is a normalised matrix a picture of how the classes lie in the hidden layer?
 
 
-def _gcm(
-    X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings, *, seed: int, grid: Any = "scott"
-) -> Any:
+def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings, *, seed: int) -> Any:
     with warnings.catch_warnings():  # what it warns of is in the numbers, and the report says it in words
         warnings.simplefilter("ignore")
         return cmfast.geometric_confusion_matrix(
@@ -207,19 +177,18 @@ def _gcm(
             y,
             predicted,
             weights=list(NORMALIZATIONS),
-            n_classes=data.C,
+            n_classes=C,
             n_components=settings.components,
-            grid=grid,
             smoothing=settings.smoothing,
             rng=seed,
         )
 
 
-def _geometry(seed: int, repetitions: list[Repetition], settings: Settings, results: Results, tick: Tick) -> None:
+def _geometry(seed: int, repetitions: list[Twins], settings: Settings, results: Results, tick: Tick) -> None:
     found = []
     total = len(repetitions) + len(settings.width_factors)
     for r in repetitions:
-        found.append(_gcm(r.skewed.X, r.skewed.y, r.skewed.predicted, settings, seed=seed))
+        found.append(_gcm(r.skewed.points, r.skewed.y, r.skewed.predicted, settings, seed=seed))
         tick(len(found), total)
     G = np.stack([f.matrix for f in found])
     W = np.stack([f.diagnostics.normalized for f in found])
@@ -244,29 +213,22 @@ def _geometry(seed: int, repetitions: list[Repetition], settings: Settings, resu
 
 def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
     """Return, per weighting, the overlap with its own normalisation beside what chance and construction give."""
-    columns = {
-        "overlap": "overlap",
-        "guaranteed": "guaranteed",
-        "null": "null_overlap",
-        "pattern": "pattern",
-        "pattern_null": "pattern_null",
-    }
     out: dict[str, Any] = {}
     for k, name in enumerate(NORMALIZATIONS):
-        values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in columns.items()}
+        values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in MATCHED.items()}
         out[name] = {key: {"shown": v[0], "mean": v.mean(), "sd": v.std()} for key, v in values.items()}
         out[name]["own_normalisation_best_in"] = int((pairs[:, :, k].argmax(axis=1) == k).sum())
     return out
 
 
-def _by_width(skewed: Trained, seed: int, settings: Settings, tick: Callable[[int], object]) -> list[dict[str, float]]:
+def _by_width(skewed: Answers, seed: int, settings: Settings, tick: Callable[[int], object]) -> list[dict[str, float]]:
     """Return overlap, guarantee and null of the bi-normalisation for cells narrower and wider than Scott's rule."""
     curve = cmfast.width_curve(
-        skewed.X,
+        skewed.points,
         skewed.y,
         skewed.predicted,
         factors=settings.width_factors,
-        n_classes=data.C,
+        n_classes=C,
         n_components=settings.components,
         smoothing=settings.smoothing,
         rng=seed,
@@ -290,18 +252,18 @@ def _by_width(skewed: Trained, seed: int, settings: Settings, tick: Callable[[in
 
 def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, tick: Tick) -> None:
     rng = np.random.default_rng([seed, settings.repeats])
-    with results.timed("bootstrap_drawing"):
+    with timed(results.timings, "bootstrap_drawing"):
         flat = M.reshape(-1)
         drawn = rng.multinomial(int(flat.sum()), flat / flat.sum(), size=settings.resamples)
         drawn = drawn.reshape(-1, *M.shape)
-    with results.timed("bootstrap_bi_normalising"):
+    with timed(results.timings, "bootstrap_bi_normalising"):
         scaled = cmfast.ipf(drawn, smoothing=settings.smoothing, tol=settings.tol, on_failure="ignore", progress=tick)
-    with results.timed("bootstrap_intervals"):
+    with timed(results.timings, "bootstrap_intervals"):
         fine = scaled.matrix[scaled.status == cmfast.Status.CONVERGED]
         tail = (1 - settings.interval) / 2
         low, high = np.quantile(fine, (tail, 1 - tail), axis=0)
     reference = results.matrices["balanced"] / results.matrices["balanced"].sum(axis=1, keepdims=True)
-    off = ~np.eye(data.C, dtype=bool)
+    off = ~np.eye(C, dtype=bool)
     inside = (low <= reference) & (reference <= high)
     codes, counts = np.unique(scaled.status, return_counts=True)
     results.numbers["bootstrap"] = {
@@ -313,7 +275,7 @@ def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, t
         "median_interval_width": float(np.median((high - low)[off])),
     }
     results.matrices |= {"bi_low": low, "bi_high": high}
-    with results.timed("intervals_without_draws"):
+    with timed(results.timings, "intervals_without_draws"):
         first, last = _without_draws(M, settings)
     ratios = ((last - first) / (high - low))[off & (M > 0)]
     results.numbers["bootstrap"]["median_width_ratio_without_draws"] = float(np.median(ratios))

@@ -1,16 +1,18 @@
-"""The report as one self-contained page: nothing is fetched, so it can be mailed and kept."""
+"""The demo as a reproduction: its sections, pictures, tables and sentences, of numbers alone."""
 
-import platform
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._core.markup import escape_prose
-from cmfast._demo import figures, words
-from cmfast._pages import parts
+from cmfast._pages import charts
+from cmfast._pages.parts import Code, Figure, Part, Section, Table
+from cmfast._pages.pictures import draw
+from cmfast._pages.svg import Svg
+from cmfast._pages.values import seconds
+from cmfast._reproduce._frame import Reproduction
+from cmfast._reproduce.demo import figures, words
 
 Numbers = dict[str, Any]
 Matrices = Mapping[str, np.ndarray]
@@ -19,31 +21,72 @@ SET_COLOURS = {"imbalanced training": "#7c9bd6", "imbalanced test": "#2457c5", "
 WIDTH_COLUMNS = ("overlap", "guaranteed", "null", "origin_spread")
 CURVE_COLOURS = {"overlap": "#2457c5", "guaranteed": "#8aa6e0", "permuted": "#c0322b"}
 SHOWN_PAIRS = 12
+LEAD = (
+    "A confusion matrix mixes two things: which classes look alike to a network, and which are merely frequent. "
+    "Bi-normalisation divides the second one out. Here it is put to the test on real handwritten digits: one network "
+    "learns from an imbalanced set, its twin from a balanced one, and we ask which way of normalising the first one's "
+    "matrix comes closest to the second one's."
+)
+SOURCE = (
+    "Method: Erbani et al., On the Normalization of Confusion Matrices: Methods and Geometric Interpretations, "
+    "sections 5 and 6. Data: the digits that come with scikit-learn (UCI, optical recognition of handwritten digits)."
+)
 
 
-def whole(numbers: Numbers, matrices: Matrices) -> str:
-    """Return the page."""
-    sections = (_head, _data, _normalisation, _geometry, _bootstrap, _foot)
-    body = "".join(section(numbers, matrices) for section in sections)
-    return parts.document("cmfast demo", body, dark=False)
+class Demo(Reproduction):
+    """The demo: a command of its own, and all of its numbers at the top of ``results.json``."""
+
+    @property
+    def command(self) -> str:
+        """What one types to make it."""
+        return "cmfast demo"
+
+    def to_dict(self, files: list[str]) -> dict[str, Any]:
+        """Return what ``results.json`` holds."""
+        return self.numbers
 
 
-def _maps(shown: dict[str, tuple[str, np.ndarray]]) -> str:
-    """Return heatmaps on one common scale; every matrix is scaled so that its mean row sum is one."""
+def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
+    """Return the page of the demo as its parts, and what its other files hold."""
+    timings = {name: value for name, value in numbers["timings"].items() if not name.endswith("per_second")}
+    return Demo(
+        name="demo",
+        title="Which classes does a network really confuse?",
+        source=SOURCE,
+        lead=LEAD,
+        claims=(),
+        sections=[part(numbers, matrices) for part in (_data, _normalisation, _geometry, _bootstrap)],
+        settings=numbers["settings"],
+        asked=[f"--seed {numbers['seed']}"],
+        numbers=numbers,
+        timings=timings,
+        arrays=matrices,
+        cards=_cards(numbers),
+        opening=[(f"{words.level(numbers)} ", Code(words.REPRODUCTION), ".")],
+        making=[words.making(numbers)],
+    )
+
+
+def _pair(left: Svg, right: Svg | Table, *caption: str) -> Figure:
+    """Return a picture beside another or a table, with what is said of both."""
+    return Figure([draw("", left), right if isinstance(right, Table) else draw("", right)], caption, "two")
+
+
+def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
+    """Draw heatmaps on one common scale; every matrix is scaled so that its mean row sum is one."""
     scaled = {title: (text, S * (len(S) / S.sum())) for title, (text, S) in shown.items()}
     off = ~np.eye(len(next(iter(scaled.values()))[1]), dtype=bool)
     # The few largest cells may saturate: with them as the end of the scale, all others would look empty.
     top = float(np.ceil(20 * np.quantile([S[off] for _, S in scaled.values()], 0.98)) / 20)
-    maps = [figures.heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()]
-    cells = "".join(f"<div>{picture}</div>" for picture in maps)
-    return f'<div class="maps">{cells}<div class="legend">{figures.heat_legend(top)}</div></div>'
+    maps = [charts.heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()]
+    return Figure([draw("", picture) for picture in (*maps, figures.heat_legend(top))], [caption], "maps")
 
 
-def _head(numbers: Numbers, matrices: Matrices) -> str:
+def _cards(numbers: Numbers) -> list[tuple[str, str]]:
     overlap, geometry = numbers["normalisation"]["overlap"], numbers["geometry"]["matched"]["bi"]
     timings, repeats = numbers["timings"], numbers["settings"]["repeats"]
-    rival, took = words.best_but(overlap, "bi"), words.seconds(timings["bootstrap_bi_normalising"])
-    facts = [
+    rival, took = words.best_but(overlap, "bi"), seconds(timings["bootstrap_bi_normalising"])
+    return [
         (
             f"{overlap['bi']['mean']:.2f} vs {overlap[rival]['mean']:.2f}",
             f"overlap with the balanced truth, bi against {rival}, the next best; mean of {repeats} repetitions",
@@ -58,17 +101,9 @@ def _head(numbers: Numbers, matrices: Matrices) -> str:
             f"bi-normalised: {numbers['bootstrap']['resamples']:,} matrices in {took}",
         ),
     ]
-    return (
-        "<header><h1>Which classes does a network really confuse?</h1>"
-        '<p class="lead">A confusion matrix mixes two things: which classes look alike to a network, and which are '
-        "merely frequent. Bi-normalisation divides the second one out. Here it is put to the test on real handwritten "
-        "digits: one network learns from an imbalanced set, its twin from a balanced one, and we ask which way of "
-        "normalising the first one's matrix comes closest to the second one's.</p>"
-        f"{parts.facts(facts)}<p>{escape_prose(words.level(numbers))} <code>{words.REPRODUCTION}</code>.</p></header>"
-    )
 
 
-def _data(numbers: Numbers, matrices: Matrices) -> str:
+def _data(numbers: Numbers, matrices: Matrices) -> Section:
     samples = numbers["samples"]
     sizes = {
         "imbalanced training": samples["imbalanced_train"],
@@ -77,10 +112,10 @@ def _data(numbers: Numbers, matrices: Matrices) -> str:
     }
     bars = figures.class_sizes(sizes, SET_COLOURS, "Pictures per class")
     pictures = figures.pictures(matrices["pictures"], "One picture of each class")
-    return f"<h2>1. The data</h2>{parts.figure(parts.two(bars, pictures), words.data(numbers))}"
+    return Section("1. The data", [_pair(bars, pictures, words.data(numbers))])
 
 
-def _normalisation(numbers: Numbers, matrices: Matrices) -> str:
+def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
     overlap, kl = numbers["normalisation"]["overlap"], numbers["normalisation"]["kl"]
     repeats, eps = numbers["settings"]["repeats"], numbers["settings"]["smoothing"]
     titles = {
@@ -108,28 +143,28 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> str:
         limit=float(np.ceil(2 * max(v["mean"] + v["sd"] for v in kl.values())) / 2),
         best=words.best_of(kl, largest=False),
     )
-    return (
-        "<h2>2. Four ways to normalise one matrix</h2>"
-        + parts.figure(_maps(shown), words.matrices(numbers))
-        + parts.figure(parts.two(overlap_bars, kl_bars), f"{words.verdict(numbers)} {words.divergence(numbers)}")
-        + parts.figure(parts.two(_smoothing_curve(numbers), _normalisation_table(numbers)), words.smoothing(numbers))
-    )
+    framed: list[Part] = [
+        _maps(shown, words.matrices(numbers)),
+        _pair(overlap_bars, kl_bars, f"{words.verdict(numbers)} {words.divergence(numbers)}"),
+        _pair(_smoothing_curve(numbers), _normalisation_table(numbers), words.smoothing(numbers)),
+    ]
+    return Section("2. Four ways to normalise one matrix", framed)
 
 
-def _smoothing_curve(numbers: Numbers) -> str:
+def _smoothing_curve(numbers: Numbers) -> Svg:
     overlap, others = numbers["normalisation"]["overlap"], numbers["normalisation"]["overlap_by_smoothing"]
     rival = words.best_but(overlap, "bi")
-    return figures.lines(
+    return charts.lines(
         list(others),
         {"bi": list(others.values()), rival: [overlap[rival]["mean"]] * len(others)},
-        figures.METHOD_COLOURS,
+        charts.METHOD_COLOURS,
         title="Overlap by smoothing constant",
         x_title="added to every cell before bi-normalising",
         lowest=0.5,
     )
 
 
-def _normalisation_table(numbers: Numbers) -> str:
+def _normalisation_table(numbers: Numbers) -> Table:
     rows = []
     for name in NORMALIZATIONS:
         row: list[str] = [name]
@@ -137,10 +172,10 @@ def _normalisation_table(numbers: Numbers) -> str:
             v = numbers["normalisation"][measure][name]
             row += [f"{v['shown']:.3f}", f"{v['mean']:.3f} ± {v['sd']:.3f}"]
         rows.append(row)
-    return parts.table(("", "overlap", "mean ± sd", "KL", "mean ± sd"), rows)
+    return Table("", ("", "overlap", "mean ± sd", "KL", "mean ± sd"), rows)
 
 
-def _geometry(numbers: Numbers, matrices: Matrices) -> str:
+def _geometry(numbers: Numbers, matrices: Matrices) -> Section:
     g = numbers["geometry"]
     table = figures.overlap_table(
         [[g["overlap_table"][a][b]["mean"] for b in NORMALIZATIONS] for a in NORMALIZATIONS], NORMALIZATIONS
@@ -153,30 +188,33 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> str:
         "Clouds, weighted by bi": (f"overlap {g['matched']['bi']['overlap']['shown']:.3f}", matrices["gcm_bi"]),
     }
     by = g["by_width"]
-    curve = figures.lines(
+    curve = charts.lines(
         [f"{w['factor']:g}" for w in by],
         {name: [w["null" if name == "permuted" else name] for w in by] for name in CURVE_COLOURS},
         CURVE_COLOURS,
         title="The width of the cells decides (bi)",
         x_title="cell width, in units of Scott's rule",
     )
-    widths = parts.table(
+    widths = Table(
+        "",
         ("width", "cells", "overlap", "guaranteed", "permuted", "origin"),
         [(f"{w['factor']:g}", f"{w['cells']:,}", *(f"{w[key]:.3f}" for key in WIDTH_COLUMNS)) for w in by],
     )
-    return (
-        "<h2>3. Does the matrix show how the classes lie?</h2>"
-        f"<p>The hidden layer of the network places every picture as a point. The {g['points']:,} test points are "
+    said = (
+        f"The hidden layer of the network places every picture as a point. The {g['points']:,} test points are "
         f"projected on their {numbers['settings']['components']} main axes, that space is cut into cells by Scott's "
         "rule, and in every cell we see how much of a true class and of a predicted class is there: the overlap of "
-        "these clouds is the geometric confusion matrix.</p>"
-        + parts.figure(parts.two(table, figures.decided(g["matched"])), words.geometry(numbers), words.decided(numbers))
-        + parts.figure(_maps(shown), words.clouds(numbers))
-        + parts.figure(parts.two(curve, widths), words.widths(numbers))
+        "these clouds is the geometric confusion matrix."
     )
+    framed: list[Part] = [
+        _pair(table, figures.decided(g["matched"]), words.geometry(numbers), words.decided(numbers)),
+        _maps(shown, words.clouds(numbers)),
+        _pair(curve, widths, words.widths(numbers)),
+    ]
+    return Section("3. Does the matrix show how the classes lie?", [said, *framed])
 
 
-def _bootstrap(numbers: Numbers, matrices: Matrices) -> str:
+def _bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
     b, timings = numbers["bootstrap"], numbers["timings"]
     bi, truth = matrices["imbalanced_bi"], matrices["balanced"] / matrices["balanced"].sum(axis=1, keepdims=True)
     size = len(bi)
@@ -189,7 +227,7 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> str:
     ]
     facts = [
         ("Matrices", f"{b['resamples']:,}"),
-        ("Time to bi-normalise them", words.seconds(timings["bootstrap_bi_normalising"])),
+        ("Time to bi-normalise them", seconds(timings["bootstrap_bi_normalising"])),
         ("Matrices per second", f"{timings['bootstrap_matrices_per_second']:,.0f}"),
         ("Outcome", words.statuses(numbers)),
         ("Largest residual (asked)", f"{b['largest_residual']:.1e} ({numbers['settings']['tol']:.0e})"),
@@ -200,23 +238,4 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> str:
         ("Truth inside the interval", f"{100 * b['balanced_inside_interval']:.0f} % of the confusions"),
     ]
     picture = figures.intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
-    both = parts.two(picture, parts.table((), facts))
-    return f"<h2>4. How sure are the numbers?</h2>{parts.figure(both, words.bootstrap(numbers))}"
-
-
-def _foot(numbers: Numbers, matrices: Matrices) -> str:
-    timings = numbers["timings"]
-    stages = [
-        f"{name.replace('_', ' ')} {words.seconds(value)}"
-        for name, value in timings.items()
-        if not name.endswith("per_second")
-    ]
-    return (
-        f"<footer><h2>How this was made</h2><p>{escape_prose(words.making(numbers))}</p>"
-        f"<p>The same again: <code>cmfast demo --seed {numbers['seed']}</code>. All numbers are in "
-        "<code>results.json</code>, all matrices in <code>matrices.npz</code>, beside this file.</p>"
-        f"<p>Time: {escape_prose(', '.join(stages))}.</p>"
-        f"<p>cmfast {cmfast.__version__}, Python {platform.python_version()}, NumPy {np.__version__}. Method: Erbani "
-        "et al., On the Normalization of Confusion Matrices: Methods and Geometric Interpretations, sections 5 and 6. "
-        "Data: the digits that come with scikit-learn (UCI, optical recognition of handwritten digits).</p></footer>"
-    )
+    return Section("4. How sure are the numbers?", [_pair(picture, Table("", (), facts), words.bootstrap(numbers))])

@@ -1,0 +1,149 @@
+"""The one renderer of pages: parts as a single HTML file that fetches nothing. Every text is escaped here."""
+
+import base64
+import hashlib
+import json
+import platform
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from cmfast._core.markup import escape_attribute, escape_prose
+from cmfast._files.output import plain
+from cmfast._pages import parts
+from cmfast._pages.parts import Part
+from cmfast._version import __version__
+
+FORBIDDEN = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def render_page(page: parts.Page, *, dark: bool = False, style: str = "", script: str = "", data: Any = None) -> str:
+    """Return a page as HTML; `dark` has it follow the wish of the reader, else it is light.
+
+    `style` is added to that of all pages; `script` is the only one that may run, and finds `data` as JSON in the
+    element of that name.
+    """
+    base = read_source("cmfast._pages", "page.css")
+    facts = "" if data is None else embed_json("data", data)
+    code = f"<script>{script}</script>" if script else ""
+    return (
+        f'<!doctype html><html lang="en" class="{"both" if dark else "light"}"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(script)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape_attribute(page.name or page.title)}</title><style>{base}{style}</style></head>"
+        f"<body><main>{_header(page)}{''.join(map(_section, page.sections))}"
+        f"<footer>{render(page.foot)}</footer>{facts}</main>{code}</body></html>\n"
+    )
+
+
+def content_policy(script: str = "") -> str:
+    """Return what a page may load: nothing from a network, its own style, images within it, and this one script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scripts = f"'sha256-{digest}'" if script else "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def read_source(package: str, name: str) -> str:
+    """Return the text of a file that is shipped in a package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def embed_json(name: str, facts: Any) -> str:
+    """Return what a script reads as JSON; no text in it can end the element, or begin a comment."""
+    text = json.dumps(plain(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, code in FORBIDDEN.items():
+        text = text.replace(character, code)
+    return f'<script type="application/json" id="{escape_attribute(name)}">{text}</script>'
+
+
+def name_versions() -> str:
+    """Return by which versions a page was made."""
+    return f"cmfast {__version__}, Python {platform.python_version()}, NumPy {np.__version__}."
+
+
+def render(shown: Iterable[Part]) -> str:
+    """Return parts as HTML."""
+    return "".join(map(_part, shown))
+
+
+def _header(page: parts.Page) -> str:
+    notice = f'<p class="notice" role="note">{escape_prose(page.notice)}</p>' if page.notice else ""
+    source = _part(page.source) if page.source else ""
+    cards = "".join(
+        f'<div class="fact"><b>{escape_prose(value)}</b><span>{escape_prose(text)}</span></div>'
+        for value, text in page.cards
+    )
+    return (
+        f'<header>{notice}<h1>{escape_prose(page.title)}</h1>{source}<p class="lead">{escape_prose(page.lead)}</p>'
+        f'<div class="facts">{cards}</div>{render(page.opening)}</header>'
+    )
+
+
+def _section(section: parts.Section) -> str:
+    anchor = f' id="{escape_attribute(section.anchor)}"' if section.anchor else ""
+    return f"<section><h2{anchor}>{escape_prose(section.title)}</h2>{render(section.parts)}</section>"
+
+
+def _part(part: Part) -> str:
+    match part:
+        case str() | tuple():
+            return f"<p>{_prose(part)}</p>"
+        case parts.Table():
+            return _table(part)
+        case parts.Picture():
+            return _picture(part)
+        case parts.Heading():
+            return f"<h3>{escape_prose(part.text)}</h3>"
+        case parts.Markup():
+            return part.html
+        case parts.Figure():
+            return _figure(part)
+        case parts.Folded():
+            return f"<details><summary>{escape_prose(part.summary)}</summary>{render(part.parts)}</details>"
+
+
+def _figure(figure: parts.Figure) -> str:
+    shown = render(figure.parts)
+    if figure.columns:
+        kind = ' class="table"'
+        cells = "".join(f"<div{kind * isinstance(one, parts.Table)}>{_part(one)}</div>" for one in figure.parts)
+        shown = f'<div class="{figure.columns}">{cells}</div>'
+    caption = f"<figcaption>{render(figure.caption)}</figcaption>" if figure.caption else ""
+    return f"<figure>{shown}{caption}</figure>"
+
+
+def _prose(paragraph: parts.Paragraph) -> str:
+    pieces = (paragraph,) if isinstance(paragraph, str) else paragraph
+    return "".join(
+        f"<code>{escape_prose(piece)}</code>" if isinstance(piece, parts.Code) else escape_prose(piece)
+        for piece in pieces
+    )
+
+
+def _table(table: parts.Table) -> str:
+    """Return a table with a heading for every row and column."""
+    caption = f"<caption>{escape_prose(table.caption)}</caption>" if table.caption else ""
+    names = "".join(f'<th scope="col">{escape_prose(cell)}</th>' for cell in table.head)
+    lines = []
+    for name, *cells in table.rows:
+        values = "".join(f"<td{_colour(cell)}>{escape_prose(cell)}</td>" for cell in cells)
+        lines.append(f'<tr><th scope="row">{escape_prose(name)}</th>{values}</tr>')
+    kind = ' class="sorts"' if table.sorts else ""
+    head = f"<thead><tr>{names}</tr></thead>" if names else ""
+    return f'<div class="wide"><table{kind}>{caption}{head}<tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _colour(cell: str) -> str:
+    return f' class="{parts.classify(cell)}"' if isinstance(cell, parts.Verdict) else ""
+
+
+def _picture(picture: parts.Picture) -> str:
+    if isinstance(picture.image, str):
+        return picture.image
+    image = base64.b64encode(picture.image).decode()
+    return f'<img alt="{escape_attribute(picture.says)}" src="data:image/png;base64,{image}">'
