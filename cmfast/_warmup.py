@@ -28,8 +28,8 @@ FLOATS = (np.float64, np.float32)
 VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
 AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of them, ten where nobody says
 SAMPLES = 24
-MANY = 200  # times these samples: few are counted without a kernel
-SIDE = 70  # of a matrix that does not fit into registers
+SAMPLE_REPEATS = 200  # times these samples: few are counted without a kernel
+LARGE_SIDE = 70  # of a matrix that does not fit into registers
 BATCH = 256  # such matrices: fewer are scaled one by one
 EVERY = (*SCALARS, *PER_CLASS)  # metric
 WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
@@ -59,8 +59,8 @@ def _grid(n_axes: int) -> cmfast.Grid:
 def _confusion_matrix() -> None:
     weights = [None, _labels(np.float64), _labels()]
     for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
-        y = np.tile(_labels(dtype), MANY)
-        w, g = (None if a is None else np.tile(a, MANY) for a in (weight, groups))
+        y = np.tile(_labels(dtype), SAMPLE_REPEATS)
+        w, g = (None if a is None else np.tile(a, SAMPLE_REPEATS) for a in (weight, groups))
         cmfast.confusion_matrix(y, y, sample_weight=w, groups=g, ignore_index=ignored)
 
 
@@ -95,8 +95,8 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
             for options in WAYS:
                 function(odd, **options)
-        function(np.ones((BATCH, SIDE, SIDE)))
-        for size, power in product((SIDE, 2 * SIDE), (1, 12, 140)):
+        function(np.ones((BATCH, LARGE_SIDE, LARGE_SIDE)))
+        for size, power in product((LARGE_SIDE, 2 * LARGE_SIDE), (1, 12, 140)):
             M = _large(size, power)
             for options in (*WAYS, {"smoothing": 10.0**power}):
                 function(M, max_iter=20, **options)
@@ -110,8 +110,15 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
 
 def _scaling_gradient() -> None:
     limit = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 2.0]])
-    certain = _large(2 * SIDE, 1) + 1e6 * np.eye(2 * SIDE)
-    for M in (_matrix(np.float64), limit, certain, _large(SIDE, 1), _large(2 * SIDE, 1), _large(2 * SIDE, 100)):
+    certain = _large(2 * LARGE_SIDE, 1) + 1e6 * np.eye(2 * LARGE_SIDE)
+    for M in (
+        _matrix(np.float64),
+        limit,
+        certain,
+        _large(LARGE_SIDE, 1),
+        _large(2 * LARGE_SIDE, 1),
+        _large(2 * LARGE_SIDE, 100),
+    ):
         result = cmfast.ipf(M, on_failure="ignore")
         for of_row, of_col in ((None, None), (result.row_scale, result.col_scale)):
             known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
@@ -140,7 +147,7 @@ def _ipf_nd() -> None:
         T = M * 10.0 ** ((i * j) % 4 + (j * k) % 4 + (i * k) % 3)
         cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
     for zeros in (0, 1):
-        M = np.ones((SIDE, SIDE))
+        M = np.ones((LARGE_SIDE, LARGE_SIDE))
         M[:zeros] = 0.0
         cmfast.ipf_nd(M, [(0, M.sum(1)), (1, M.sum(0))])
 
@@ -219,7 +226,7 @@ def _normalizing_gradient() -> None:
 
 def _metrics_gradient() -> None:
     names = ("geometric_mean", "gerrity", "recall")
-    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+    for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         plan = plan_of(names, n_classes, "present", 1, asked="M").plan
         M = _matrix(dtype, n_classes)
         (M,) = dispatch.adopt(M=M)
@@ -395,7 +402,7 @@ def _row_draws() -> None:
 
 
 def _scores() -> None:
-    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+    for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         P = _shares(dtype, n_classes)
         cmfast.conformal.scores(P, _labels(), randomised=False)
         cmfast.conformal.scores(P, randomised=False)
@@ -407,7 +414,7 @@ def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.Pred
 
 
 def _prediction_sets() -> None:
-    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+    for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         _sets(dtype, n_classes)
         cmfast.conformal.prediction_sets(_shares(dtype, n_classes), [0.5], method="lac")
 

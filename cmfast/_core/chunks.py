@@ -12,7 +12,7 @@ from cmfast._core.annotations import OnFailure
 from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
-NARROW = 8  # bytes: sums of integers of fewer leave int64, and raise, after 2**31 samples at the earliest
+LEAST_SUMMED_BYTES = 8  # bytes: sums of integers of fewer leave int64, and raise, after 2**31 samples at the earliest
 DIGITS, BITS = 4, 24  # of a weight that is a float; sums of a digit leave int64, and raise, after 2**38 samples
 
 
@@ -37,7 +37,7 @@ def matrices(
 
     dtype = adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None  # of another library it is refused
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
-    if dtype is None or (dtype.kind != "f" and dtype.itemsize < NARROW):
+    if dtype is None or (dtype.kind != "f" and dtype.itemsize < LEAST_SUMMED_BYTES):
         found = added(weight)
     elif dtype.kind == "f":
         top = abs(halves.finite(weight)).max()

@@ -20,7 +20,7 @@ NAMES = (  # of columns of tables
 )
 RESOLUTIONS = "resolutions/"
 ROOM = 1 << 20  # bytes for what HDF5 keeps about a column
-CHUNK = 1 << 24  # pixels that are read at once
+READ_PIXELS = 1 << 24  # pixels that are read at once
 KNOWN = ".cool, .mcool, .hic, .npz, .csv, .tsv, .parquet, .arrow, .feather"
 
 
@@ -80,9 +80,9 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Ma
         parts: list[np.ndarray] = []
         for name in ("bin1_id", "bin2_id", "count"):
             column = np.empty(number, pixels[name].dtype)
-            for start in range(0, number, CHUNK):
-                column[start : start + CHUNK] = pixels[name][start : start + CHUNK]
-                tick((len(parts) * number + min(start + CHUNK, number)) // 3, number)
+            for start in range(0, number, READ_PIXELS):
+                column[start : start + READ_PIXELS] = pixels[name][start : start + READ_PIXELS]
+                tick((len(parts) * number + min(start + READ_PIXELS, number)) // 3, number)
             parts.append(column)
         names = [name.decode() if isinstance(name, bytes) else str(name) for name in found["chroms"]["name"][:]]
         offsets = [int(k) for k in found["indexes"]["chrom_offset"][:]]

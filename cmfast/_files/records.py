@@ -127,7 +127,7 @@ def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[
         for name, place, own in zip(wanted.of_numbers, at, numbers, strict=True):
             least = None if name in wanted.numbers else 0.0
             own.append(tidy_totals.number(path, line, row[place].strip(), least=least))
-        if read - done > tables.BLOCK_BYTES:
+        if read - done > tables.MATRIX_BLOCK_BYTES:
             done = read
             tick(done, total)
     tick(total, total)

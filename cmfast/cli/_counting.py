@@ -29,7 +29,7 @@ from cmfast.confusion_counts._axis import FOUND, ORDERED, Axis
 from cmfast.confusion_counts._held import Held, parts_of
 from cmfast.confusion_counts._keys import Keys
 
-PART = 1 << 24  # labels of arrays that are counted by one task
+MOST_TASK_LABELS = 1 << 24  # labels of arrays that are counted by one task
 
 
 class Counted(NamedTuple):
@@ -126,7 +126,7 @@ def _merge_texts(
 def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: LabelColumns) -> _Found:
     """Count tables or files of labels by a task for each part."""
     if columns.are_files:
-        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, PART))
+        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, MOST_TASK_LABELS))
     else:
         parts = parts_of_tables(named[0])
     total = cmfast.ConfusionCounts()

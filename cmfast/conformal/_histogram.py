@@ -14,7 +14,7 @@ from cmfast.conformal._counts import Counts
 from cmfast.conformal._threshold import Alpha, levels
 from cmfast.kernels.shared.conformal import rank
 
-MOST_BINS = 1 << 28
+MOST_HISTOGRAM_BINS = 1 << 28
 
 
 @reading.readable
@@ -152,7 +152,7 @@ def score_histogram(
     >>> conformal.score_histogram([0.1, 0.5, 0.6], bins=2).counts
     array([2, 1, 0])
     """
-    bins = validate.count("bins", bins, least=1, most=MOST_BINS)
+    bins = validate.count("bins", bins, least=1, most=MOST_HISTOGRAM_BINS)
     top = validate.positive("top", top)
     num_threads = validate.num_threads(num_threads)
     options: dict[str, Any] = {"bins": bins, "top": top, "num_threads": num_threads}

@@ -73,7 +73,7 @@ def merged(a: Held, b: Held) -> Held:
 def add_matrix(held: Held, M: Array, most: int) -> Held:
     """Return counts with a matrix of the same classes added, whose integers add up to `most` at most."""
     most += held.most
-    if most > addition.LARGEST and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
+    if most > validate.LARGEST_INT64 and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
         return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
     with np.errstate(over="ignore"):  # sums of float weights beyond float64 are infinite, which metrics report
         matrix = adapter(M).evaluate(lambda a, b: a + b, held.matrix, M)
@@ -83,7 +83,7 @@ def add_matrix(held: Held, M: Array, most: int) -> Held:
 def looked_at(held: Held) -> Held:
     """Return the counts; refuse integers below 0, and more in all than int64 holds, unless `most` says enough."""
     M = held.matrix
-    if M is None or held.most <= addition.LARGEST or adapter(M).dtype(M).kind == "f":
+    if M is None or held.most <= validate.LARGEST_INT64 or adapter(M).dtype(M).kind == "f":
         return held
     return held._replace(most=addition.check_total("counts", M))
 

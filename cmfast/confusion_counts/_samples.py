@@ -174,7 +174,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
         validate.real(sample_weight=weight)
     if all(column.values == [0, 1] for column in columns):  # also of bool
         _labels.warn_of_one_hot(*(column.codes for column in columns))
-    if max(len(column.values) for column in columns) > (_codes.SPAN if groups is None else MOST_BY_GROUP):
+    if max(len(column.values) for column in columns) > (_codes.OWN_CODE_SPAN if groups is None else MOST_BY_GROUP):
         columns = [column.compact() for column in columns]
     samples = _checked(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)

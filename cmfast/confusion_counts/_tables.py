@@ -44,7 +44,7 @@ def to_html(held: Held, said: str) -> str:
     labels = [escape_name(label) for label in held.axis.labels]
     head = f"<table><caption>{escape_prose(said)}</caption>"
     foot = f"</table><p>{escape_prose(explained(held, isolate))}</p>"
-    if held.keys is not None or not 0 < len(labels) <= reading.WIDEST:
+    if held.keys is not None or not 0 < len(labels) <= reading.MOST_SHOWN_CLASSES:
         return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
     M = held.whole()

@@ -10,7 +10,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.geometry import _binning
 from cmfast.geometry._cells import Runs, SparseHistogram, merged
-from cmfast.geometry._embedding import PART
+from cmfast.geometry._embedding import MOST_PART_COORDINATES
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX, bits_of
@@ -60,7 +60,7 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
     validate.real(weights=weights)
     validate.per_point(n, weights=weights)
     as_grid(grid, m)
-    top, step = 0.0, max(1, PART // m)
+    top, step = 0.0, max(1, MOST_PART_COORDINATES // m)
     origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))
 
     def largest(X: Any, weights: Any) -> float:

@@ -18,7 +18,7 @@ from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tabl
 
 Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
 Rule: TypeAlias = Literal["scott", "freedman_diaconis"]
-PART = 1 << 20  # coordinates looked at at a time
+MOST_PART_COORDINATES = 1 << 20  # coordinates looked at at a time
 NOWHERE = Grid([0.0], [1.0])
 RULES: tuple[Rule, ...] = get_args(Rule)
 
@@ -76,7 +76,7 @@ def embedded(
 
 def _are_finite(points: Points) -> bool:
     """Return whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
-    step = max(1, PART // points.m)
+    step = max(1, MOST_PART_COORDINATES // points.m)
 
     def are_finite(X: Array) -> bool:
         parts = (X[start : start + step] for start in range(0, points.n, step))

@@ -17,7 +17,6 @@ SAMPLE = 100_000  # points that `occupancy` looks at
 HALVINGS = 20
 LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
 MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
-MOST_BINS = 2**53  # more could not be told apart
 
 
 class Spread(NamedTuple):
@@ -115,7 +114,7 @@ class Columns:
         if len(many) != m:
             validate.refuse("bins", f"one number or {m}", f"{len(many)} numbers")
         parts = [validate.count("bins", b, least=1, most=None) for b in many]
-        if max(parts) > MOST_BINS:
+        if max(parts) > validate.EXACT_FLOAT64:
             validate.refuse("bins", "at most 2**53", max(parts))
         width = np.ones(m)
         for d in np.flatnonzero(self.high > self.low):

@@ -12,8 +12,8 @@ from cmfast.margins._reasons import bad_target, disagreement, one
 from cmfast.margins._sparse_rows import Rows
 from cmfast.margins._words import Words
 
-MOST_NAMED = 4  # totals
-NEAR = 1e-6  # part of the largest number of a proof that is none
+MOST_NAMED_TOTALS = 4  # totals
+LEAST_PROOF_SHARE = 1e-6  # part of the largest number of a proof that is none
 
 
 def unmet(
@@ -79,9 +79,9 @@ def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, 
 def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
     """Name the targets that weigh the most in a proof."""
     sizes = np.abs(np.where(np.isfinite(y), y, 0.0) * np.where(np.isfinite(targets) & (targets != 0.0), targets, 1.0))
-    order = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > NEAR * sizes.max()]
-    said = ", ".join(f"{names[k]} = {targets[k]:.12g}" for k in order[:MOST_NAMED])
-    return said + (f" and {len(order) - MOST_NAMED} more" if len(order) > MOST_NAMED else "")
+    order = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > LEAST_PROOF_SHARE * sizes.max()]
+    said = ", ".join(f"{names[k]} = {targets[k]:.12g}" for k in order[:MOST_NAMED_TOTALS])
+    return said + (f" and {len(order) - MOST_NAMED_TOTALS} more" if len(order) > MOST_NAMED_TOTALS else "")
 
 
 def _invalid(

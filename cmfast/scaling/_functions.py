@@ -29,7 +29,6 @@ USUAL: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": TOL, "max_iter"
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
 OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
 FAILED = "matrices not scaled"
-MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
 FACTORS = ("row_scale of start", "col_scale of start")
 VECTORS = ("row_sums", "col_sums", *FACTORS)
 
@@ -406,9 +405,7 @@ def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -
         "smoothing": checked_smoothing(smoothing),
         "empty": empty,
         "tol": validate.tolerance(tol),
-        "max_iter": None
-        if max_iter is None
-        else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),
+        "max_iter": validate.max_iter(max_iter),
         "solver": solver,
     }
 

@@ -21,7 +21,7 @@ from cmfast.uncertainty._paired_counts import PairedCounts
 CompareMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "delta"]
 CompareTest: TypeAlias = Literal["permutation", "interval"]
 REPLICATES_BYTES = 2**27  # of the numbers of the replicates of some groups
-SUMS_BYTES = 2**26  # of the sums without one unit each
+MOST_JACKKNIFE_BYTES = 2**26  # of the sums without one unit each
 
 
 class _Asked(NamedTuple):
@@ -361,7 +361,7 @@ def _left_out(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -
     """Return the difference of every metric where one unit of each kind is left out, shape (u,) or (u, C)."""
     C, plan = len(T.labels), asked.layout.plan
     whole, size = _sums_of(T, units, plan), np.diff(units.bounds)
-    step = max(1, SUMS_BYTES // max(16 * len(whole) * C, 1))
+    step = max(1, MOST_JACKKNIFE_BYTES // max(16 * len(whole) * C, 1))
     found: list[list[np.ndarray]] = [[] for _ in range(plan.scalars + plan.tables)]
     for first in range(0, max(len(size), 1), step):
         last = min(first + step, len(size))

@@ -21,7 +21,7 @@ CARRIED = {"bca": 4, "percentile": 5, "basic": 9, "normal": 5}  # samples that c
 MANY_CLASSES = 4  # from which on the prior of the posterior says little of a class
 APART = 3.0  # standard errors between the two smallest recalls, such that one is the smallest in every test set
 ASIDE, ASIDE_OF_PRIOR = 0.5, 1.0  # standard errors of the middle of an interval from the estimate
-NOISE = 5.0  # divided by the root of the number of replicates: standard errors of that middle by chance
+CENTRE_NOISE = 5.0  # divided by the root of the number of replicates: standard errors of that middle by chance
 FEW_CLUSTERS = 12  # of fewer, 95 % intervals hold the truth in less than 90 %, by every method
 BENT = 1.0  # standard errors that `tau` lies too low in a sample
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
@@ -202,7 +202,7 @@ def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.nd
     """Return where an interval has its middle far from the estimate; ratios without end always have."""
     estimate, low, high, error = (np.asarray(adapter(x).to_host(x), np.float64) for x in one[:4])
     form = find(name)
-    far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + NOISE / np.sqrt(max(n_replicates, 1))
+    far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + CENTRE_NOISE / np.sqrt(max(n_replicates, 1))
     with np.errstate(invalid="ignore"):
         mask = np.abs(0.5 * (low + high) - estimate) > far * error
     if form is None or np.isinf(form.metric.high):

@@ -10,7 +10,7 @@ from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import Array, Label
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial
-from cmfast._core.ranks import LEVEL
+from cmfast._core.ranks import USUAL_LEVEL
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_samples
@@ -208,7 +208,7 @@ class PairedCounts(State):
         *labels, n = most[0]
         truth, a, b = map(name, labels)
         next_most = most[1].n_samples if len(most) > 1 else 0
-        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - LEVEL:
+        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
             return f"{said}; no difference stands out"
         return f"{said}; most often ({n:,}) the first says {a} and the second {b} where {truth} is true"
 

@@ -19,7 +19,6 @@ PARTS: Parts = {
     "counts": (("<i8",), 1),
 }
 OPTIONAL = ("columns", "units")
-MOST = 2**63
 
 
 class Held(NamedTuple):
@@ -65,7 +64,7 @@ def decoded(keys: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 def check_room(n_units: int, C: int) -> None:
     """Refuse cells that int64 cannot number."""
-    if n_units * C**3 >= MOST:
+    if n_units * C**3 > validate.LARGEST_INT64:
         validate.fail(f"{n_units} groups and clusters of {C} classes have more cells than int64 numbers", OverflowError)
 
 
@@ -96,7 +95,7 @@ def merged(one: Held, other: Held) -> Held:
     units = one.units if one.units is None or other.units is None else one.units.union(other.units)
     check_room(1 if units is None else len(units.rows), len(axis.labels))
     most = addition.total(one.counts) + addition.total(other.counts)
-    if most >= MOST:
+    if most > validate.LARGEST_INT64:
         validate.refuse("counts", "at most 2**63 - 1 samples in all", f"{most:,}", OverflowError)
     parts = [recoded(held, axis, units) for held in (one, other)]
     keys, counts = (np.concatenate(both) for both in zip(*parts, strict=True))
@@ -121,10 +120,10 @@ def of_parts(parts: dict[str, Any]) -> Held:
     demand(clustered in (0, 1) and not (clustered and units is None), "its clusters are not there")
     keys, counts = (np.asarray(parts[name]).astype(np.int64) for name in ("keys", "counts"))
     n = (1 if units is None else len(units.rows)) * len(axis.labels) ** 3
-    demand(n < MOST and keys.shape == counts.shape, "its cells have no counts")
+    demand(n <= validate.LARGEST_INT64 and keys.shape == counts.shape, "its cells have no counts")
     ordered = not keys.size or (keys[0] >= 0 and keys[-1] < n and bool((np.diff(keys) > 0).all()))
     demand(ordered, "its cells are not in order")
-    demand(bool((counts > 0).all()) and addition.total(counts) < MOST, "its counts are no counts")
+    demand(bool((counts > 0).all()) and addition.total(counts) <= validate.LARGEST_INT64, "its counts are no counts")
     return Held(axis, units, bool(clustered), keys, counts)
 
 

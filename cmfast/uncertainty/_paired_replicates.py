@@ -10,8 +10,6 @@ from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.uncertainty._paired_held import Held
 
-EXACT = 2**53 - 1  # samples of a replicate that float64 counts exactly
-
 
 class Units(NamedTuple):
     """What is drawn, group by group: samples, of which those of a cell are alike; or clusters.
@@ -54,7 +52,7 @@ def units_of(held: Held) -> Units:
     before = np.concatenate([[0], np.cumsum(weights)])
     totals = before[starts[1:]] - before[starts[:-1]]
     most = np.add.reduceat(counts, bounds[:-1]).max() if len(weights) else 0  # no unit is without cells
-    if int(most) * int(totals.max(initial=0)) > EXACT:
+    if int(most) * int(totals.max(initial=0)) >= validate.EXACT_FLOAT64:
         validate.fail("T has more samples than float64 counts exactly", OverflowError)
     return Units(weights, group, starts, totals, bounds, np.stack(cells), counts)
 

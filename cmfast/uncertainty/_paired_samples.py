@@ -16,7 +16,7 @@ from cmfast.confusion_counts._samples import classes
 from cmfast.uncertainty._paired_held import Held, check_room, decoded, sorted_cells
 
 CLUSTERS = "clusters"  # the column that they are
-DENSE = 2**16  # cells that are counted in a table, and four times as many as there are samples
+MOST_DENSE_CELLS = 2**16  # cells that are counted in a table, and four times as many as there are samples
 
 
 class _Samples(NamedTuple):
@@ -48,7 +48,7 @@ def counted(
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
             _check_ids(name, column, len(axis.labels))
-    if max(len(column.values) for column in columns) > _codes.SPAN:
+    if max(len(column.values) for column in columns) > _codes.OWN_CODE_SPAN:
         columns = [column.compact() for column in columns]
     units, unit, order = _units(groups, clusters, columns[0].codes, shape)
     place = np.empty(len(order), np.int64)
@@ -100,7 +100,7 @@ def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
     if samples.unit is not None:
         unit = adapter(samples.unit).cast(samples.unit, np.int64)
         row = adapter(truth).evaluate(lambda unit, truth: unit * n + truth, unit, truth)
-    if n_units * n**3 <= max(DENSE, 4 * dispatch.shape_of(truth)[0]):
+    if n_units * n**3 <= max(MOST_DENSE_CELLS, 4 * dispatch.shape_of(truth)[0]):
         table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
         dense = adapter(table).to_host(table).reshape(-1)
         cells = np.flatnonzero(dense)

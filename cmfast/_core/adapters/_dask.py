@@ -21,7 +21,7 @@ from cmfast._core.identity import identity, require
 from cmfast._core.lazy import are_lazy
 from cmfast.kernels.shared import halves
 
-SPLIT = 8  # states that are merged at a time
+MERGED_STATES = 8  # states that are merged at a time
 
 
 class Dask(Adapter):
@@ -345,7 +345,7 @@ def sums(
     for k, leaf in enumerate(leaves(found.sample)):
         part = _part(found, k, leaf, leaf.shape[n_loop - used :], used)
         axes = tuple(range(n_loop - used, n_loop))
-        options = {"axis": axes, "dtype": leaf.dtype, "split_every": SPLIT}
+        options = {"axis": axes, "dtype": leaf.dtype, "split_every": MERGED_STATES}
         reduce = Task(_largest if leaf.dtype == np.int8 else _added)
         lazy.append(da.reduction(part, reduce, reduce, **options))
     return rebuilt(found.sample, iter(lazy))
@@ -424,7 +424,7 @@ def tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 def _tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     while len(parts) > 1:
-        several = (parts[k : k + SPLIT] for k in range(0, len(parts), SPLIT))
+        several = (parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES))
         parts = [once(some) if len(some) > 1 else some[0] for some in several]
     return parts[0]
 

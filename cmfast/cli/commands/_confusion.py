@@ -9,6 +9,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._core.reading import MOST_SHOWN_CLASSES
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, select_options
@@ -16,7 +17,7 @@ from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._counting import Counted, count
 from cmfast.cli._options import add_common, add_labels, add_output, check_output, find_label_files
 from cmfast.cli._parser import Parser, misuse
-from cmfast.cli._printing import WIDEST, describe_group, format_matrix, single
+from cmfast.cli._printing import describe_group, format_matrix, single
 from cmfast.cli._result import Result
 from cmfast.cli._writing import Columns, Content
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> Result:
         heads = [{"group": single(group), "samples": n} for group, n in zip(counted.groups, samples, strict=True)]
         metadata |= {"by": single(args.by), "groups": [head | part for head, part in zip(heads, parts, strict=True)]}
     lines = _lines(counted, samples)
-    if args.target is not None and len(counted.labels) > WIDEST:
+    if args.target is not None and len(counted.labels) > MOST_SHOWN_CLASSES:
         number = "" if args.by is None else f"{len(counted.groups)} matrices "
         lines = iter([f"{_screen.shown(args.output)}: {number}{len(counted.labels)} x {len(counted.labels)}"])
     failed = not all(status.ok for status in statuses)

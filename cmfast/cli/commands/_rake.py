@@ -20,7 +20,7 @@ from cmfast.cli._wording import naming_elements
 from cmfast.cli._writing import Content
 from cmfast.margins._rake import BOUNDED, Raking
 
-MOST_SHOWN = 40  # targets
+MOST_SHOWN_TARGETS = 40  # targets
 
 
 def add_options(parser: Parser) -> None:
@@ -166,7 +166,7 @@ def _lines(by: str | None, areas: dict[str, dict[str, Any]]) -> Iterator[str]:
         worth = f"{found['effective_records']:,.0f} equal ones"
         yield f"totals met to {found['residual']:.1e}; weights off by an estimated {found['weight_error']:.1e}"
         yield f"weights are {low:.4g} to {high:.4g} times what they were, worth {worth}"
-        for target in found["targets"][:MOST_SHOWN]:
+        for target in found["targets"][:MOST_SHOWN_TARGETS]:
             yield f"  {_screen.shown(target['name'])}: {target['achieved']:,.6g}"
-        if len(found["targets"]) > MOST_SHOWN:
-            yield f"  and {len(found['targets']) - MOST_SHOWN} more; --json gives all of them"
+        if len(found["targets"]) > MOST_SHOWN_TARGETS:
+            yield f"  and {len(found['targets']) - MOST_SHOWN_TARGETS} more; --json gives all of them"
