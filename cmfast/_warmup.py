@@ -27,10 +27,10 @@ LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
 VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
 AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of them, ten where nobody says
-SAMPLES = 24
+WARM_SAMPLES = 24
 SAMPLE_REPEATS = 200  # times these samples: few are counted without a kernel
 LARGE_SIDE = 70  # of a matrix that does not fit into registers
-BATCH = 256  # such matrices: fewer are scaled one by one
+WARM_MATRICES = 256  # such matrices: fewer are scaled one by one
 EVERY = (*SCALARS, *PER_CLASS)  # metric
 WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
 
@@ -41,11 +41,11 @@ def _matrix(dtype: type, n_classes: int = 3) -> np.ndarray:
 
 
 def _labels(dtype: type = np.int64) -> np.ndarray:
-    return (np.arange(SAMPLES) % 2).astype(dtype)
+    return (np.arange(WARM_SAMPLES) % 2).astype(dtype)
 
 
 def _points(n_axes: int, dtype: type = np.float64) -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(SAMPLES, n_axes)).astype(dtype)
+    return np.random.default_rng(0).normal(size=(WARM_SAMPLES, n_axes)).astype(dtype)
 
 
 def _cells(n_axes: int = 2, dtype: type = np.float64) -> cmfast.CellCounts:
@@ -95,7 +95,7 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
             for options in WAYS:
                 function(odd, **options)
-        function(np.ones((BATCH, LARGE_SIDE, LARGE_SIDE)))
+        function(np.ones((WARM_MATRICES, LARGE_SIDE, LARGE_SIDE)))
         for size, power in product((LARGE_SIDE, 2 * LARGE_SIDE), (1, 12, 140)):
             M = _large(size, power)
             for options in (*WAYS, {"smoothing": 10.0**power}):
@@ -272,13 +272,13 @@ def _cell_counts() -> None:
 
 def _sparse_histogram() -> None:
     for n_axes, weights, groups in product(AXES, (None, *VALUES), (None, _labels())):
-        values = None if weights is None else np.ones(SAMPLES, weights)
+        values = None if weights is None else np.ones(WARM_SAMPLES, weights)
         cmfast.sparse_histogram(_points(n_axes), weights=values, groups=groups, grid=_grid(n_axes))
 
 
 def _merge_cells() -> None:
     y = _labels()
-    for X in (_points(2), _points(2) + 5.0, _points(2) / 9.0, np.full((SAMPLES, 2), np.nan)):
+    for X in (_points(2), _points(2) + 5.0, _points(2) / 9.0, np.full((WARM_SAMPLES, 2), np.nan)):
         other = cmfast.cell_counts(X, y, y, grid=_grid(2))
         for cells in (_cells() + other, other + _cells()):
             _ = cells + other
@@ -309,7 +309,7 @@ def _whole() -> None:
 def _min_overlap() -> None:
     for dtype in (np.int64, np.float64):
         one, other = (
-            cmfast.sparse_histogram(_points(2), weights=np.ones(SAMPLES, dtype), groups=_labels(), grid=_grid(2))
+            cmfast.sparse_histogram(_points(2), weights=np.ones(WARM_SAMPLES, dtype), groups=_labels(), grid=_grid(2))
             for _ in range(2)
         )
         cmfast.min_overlap(one, other)
@@ -354,15 +354,15 @@ def _label_margins() -> None:
 
 def _threshold_matrices() -> None:
     for dtype in FLOATS:
-        cmfast.metrics.threshold_matrices(np.arange(SAMPLES, dtype=dtype), _labels())
+        cmfast.metrics.threshold_matrices(np.arange(WARM_SAMPLES, dtype=dtype), _labels())
 
 
 def _score_areas() -> None:
-    cmfast.metrics.auc(np.arange(SAMPLES), _labels() > 0)
+    cmfast.metrics.auc(np.arange(WARM_SAMPLES), _labels() > 0)
 
 
 def _least_cost() -> None:
-    cmfast.metrics.least_cost(np.arange(SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
+    cmfast.metrics.least_cost(np.arange(WARM_SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
 
 
 def _resample() -> None:
@@ -393,7 +393,7 @@ def _standard_errors() -> None:
 
 def _shares(dtype: type, n_classes: int = 3) -> np.ndarray:
     """Return rows of probabilities: of few classes, and of more than are scored side by side."""
-    return np.full((SAMPLES, n_classes), 1 / n_classes, dtype)
+    return np.full((WARM_SAMPLES, n_classes), 1 / n_classes, dtype)
 
 
 def _row_draws() -> None:
@@ -420,12 +420,12 @@ def _prediction_sets() -> None:
 
 
 def _thresholds() -> None:
-    cmfast.conformal.threshold(np.arange(SAMPLES), 0.1, y=_labels())
+    cmfast.conformal.threshold(np.arange(WARM_SAMPLES), 0.1, y=_labels())
     cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows side by side
 
 
 def _score_histogram() -> None:
-    cmfast.conformal.score_histogram(np.arange(SAMPLES))
+    cmfast.conformal.score_histogram(np.arange(WARM_SAMPLES))
 
 
 def _shared() -> None:

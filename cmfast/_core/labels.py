@@ -20,7 +20,7 @@ SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
 MOST_COUNTED_SPAN = 1 << 10  # integers that lie so close together may be counted in a table of all between them
 MOST_LOOKUP_SPAN = 1 << 16  # integers this close together are looked up in a table, however few samples there are
-FEWEST_ROWS, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
+LEAST_INDICATED_SAMPLES, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
 LOOKUP_SAMPLES = 1 << 18  # samples that are looked up at a time
 NAMES = ("y_true", "y_pred")
 PLAIN = (np.ndarray, list, tuple)  # what has neither columns, nor categories, nor names of rows
@@ -135,7 +135,7 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
         return
     arrays = _rows_of_bits((y_true, y_pred))
     n, columns = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
-    if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < FEWEST_ROWS:
+    if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < LEAST_INDICATED_SAMPLES:
         return
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:

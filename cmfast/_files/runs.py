@@ -21,7 +21,7 @@ LEAST_READ = 1 << 12  # bytes of a run that are read at a time
 EACH_GROUP, EACH_CELL = 400, 128  # bytes of memory on the way to disk, beside what its values take
 
 
-class Runs:
+class SpilledGroups:
     """Counts of groups, of which no more than `room` bytes are in memory at a time.
 
     Parameters

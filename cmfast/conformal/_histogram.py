@@ -10,7 +10,7 @@ from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
-from cmfast.conformal._counts import Counts
+from cmfast.conformal._counts import BatchedCounts
 from cmfast.conformal._threshold import Alpha, levels
 from cmfast.kernels.shared.conformal import rank
 
@@ -19,7 +19,7 @@ MOST_HISTOGRAM_BINS = 1 << 28
 
 @reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreHistogram(Counts):
+class ScoreHistogram(BatchedCounts):
     """How many scores are in each cell of a grid. Made by :func:`score_histogram`.
 
     ``a + b`` merges those of two parts of a calibration exactly; ``sum(axis)`` those of an axis of the batch. Counts

@@ -19,7 +19,7 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts, push
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
-from cmfast.geometry._points import Points
+from cmfast.geometry._points import AdoptedPoints
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
 TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
@@ -253,7 +253,7 @@ def _written(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> 
 
 
 def count_in_parts(
-    points: Points,
+    points: AdoptedPoints,
     grid: Grid,
     *,
     n_classes: int | None,

@@ -13,7 +13,7 @@ from cmfast.margins import _rake_reasons, _tidy
 from cmfast.margins._options import importances, numbers
 from cmfast.margins._pairs import split
 from cmfast.margins._rake_result import RakeResult
-from cmfast.margins._sparse_rows import Rows, rows_of
+from cmfast.margins._sparse_rows import CsrMatrix, rows_of
 from cmfast.margins._words import Words
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _core(target: Any, of: tuple[int, ...] | None) -> tuple[int, ...]:
     return shape[len(shape) - (1 if of is None else len(of)) :]
 
 
-def _sparse(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> Rows | None:
+def _sparse(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> CsrMatrix | None:
     """Return the rows of a sparse design; None of a dense one."""
     if not sparse.is_sparse(design):
         return None

@@ -9,7 +9,7 @@ from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
 from cmfast.margins._reasons import bad_target, disagreement, one
-from cmfast.margins._sparse_rows import Rows
+from cmfast.margins._sparse_rows import CsrMatrix
 from cmfast.margins._words import Words
 
 MOST_NAMED_TOTALS = 4  # totals
@@ -58,7 +58,7 @@ def unmet(
 
 
 def _on_host(design: Any) -> Any:
-    return design if isinstance(design, Rows) else adapter(design).to_host(design)
+    return design if isinstance(design, CsrMatrix) else adapter(design).to_host(design)
 
 
 def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, words: Words) -> list[str]:
@@ -95,7 +95,7 @@ def _invalid(
     if axes is not None:
         said = _beyond(design, targets, axes)
     else:
-        is_sparse = isinstance(design, Rows)
+        is_sparse = isinstance(design, CsrMatrix)
         said = design.bad("design") if is_sparse else values.first("design", design, ~np.isfinite(design))
     said = said or values.bad(weights=weights)
     for k, target in enumerate(targets):
@@ -123,7 +123,7 @@ def _unreached(
     start = 0
     for k, target in enumerate(targets):
         if axes is None:
-            used = design.used() if isinstance(design, Rows) else (design != 0).any(0)
+            used = design.used() if isinstance(design, CsrMatrix) else (design != 0).any(0)
         else:
             used = np.zeros(target.shape, np.bool_)
             used[tuple(design[axis] for axis in axes[k])] = True

@@ -14,7 +14,7 @@ from cmfast._core.ranks import USUAL_LEVEL
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_samples
-from cmfast.uncertainty._paired_held import OPTIONAL, PARTS, Held, merged, nothing, of_parts, parts_of
+from cmfast.uncertainty._paired_held import OPTIONAL, PARTS, HeldCells, merged, nothing, of_parts, parts_of
 
 TRUTH, FIRST, SECOND = range(3)
 
@@ -74,7 +74,7 @@ class PairedCounts(State):
     _STORED: ClassVar[Parts] = PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
-    def __init__(self, held: Held, home: Array) -> None:
+    def __init__(self, held: HeldCells, home: Array) -> None:
         self._held = held
         self._home = home  # an empty array: whose library results are of
 
@@ -238,7 +238,7 @@ class PairedCounts(State):
         return cls(of_parts(parts), nothing().keys)
 
 
-def table(held: Held, rows: int, cols: int) -> np.ndarray:
+def table(held: HeldCells, rows: int, cols: int) -> np.ndarray:
     """Return how often what `rows` says met what `cols` says, of every group."""
     groups, of_unit = held.groups()
     C, n = len(held.axis.labels), 1 if groups is None else len(groups.rows)

@@ -17,7 +17,7 @@ from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.kernels.shared.uncertainty import add_cells
 from cmfast.uncertainty import _paired_replicates
-from cmfast.uncertainty._paired_held import Held, decoded, sorted_cells
+from cmfast.uncertainty._paired_held import HeldCells, decoded, sorted_cells
 
 MOST_STATES = 2**14  # tables that are enumerated: all swaps of 14 samples, or of 16,383 samples of one kind
 MOST_ENUMERATED_BYTES = 2**26  # of the sums of enumerated tables at a time
@@ -92,7 +92,7 @@ class Tested(NamedTuple):
     least: np.ndarray
 
 
-def find_swaps(held: Held) -> Swaps:
+def find_swaps(held: HeldCells) -> Swaps:
     """Return the units of paired counts in which the two differ: samples, or clusters."""
     _, of_unit = held.groups()
     C = max(len(held.axis.labels), 1)
@@ -122,7 +122,7 @@ def find_swaps(held: Held) -> Swaps:
     return Swaps(sizes, group, bounds, cells, counts, *_sum_alike(fixed, C))
 
 
-def count_discordant(held: Held, swaps: Swaps | None) -> np.ndarray:
+def count_discordant(held: HeldCells, swaps: Swaps | None) -> np.ndarray:
     """Return the number of samples, or of clusters, in which the two differ, of every group; of `swaps` if known."""
     groups, of_unit = held.groups()
     if swaps is None and not held.clustered:

@@ -14,7 +14,7 @@ from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, select_options
 from cmfast.cli._cluster import add_cluster, start_tasks
-from cmfast.cli._counting import Counted, count
+from cmfast.cli._counting import CountedLabels, count
 from cmfast.cli._options import add_common, add_labels, add_output, check_output, find_label_files
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import describe_group, format_matrix, single
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> Result:
     return Result(metadata, lines, _content(args.target, counted, metadata), failed)
 
 
-def _normalize(args: argparse.Namespace, counted: Counted) -> tuple[Counted, list[cmfast.Status]]:
+def _normalize(args: argparse.Namespace, counted: CountedLabels) -> tuple[CountedLabels, list[cmfast.Status]]:
     """Return normalised matrices, if that was requested, and statuses; messages call one matrix alone one."""
     M = counted.matrices
     if args.normalize is None:
@@ -70,7 +70,7 @@ def _normalize(args: argparse.Namespace, counted: Counted) -> tuple[Counted, lis
     return counted._replace(matrices=out.reshape(M.shape)), [cmfast.Status(int(code)) for code in np.atleast_1d(codes)]
 
 
-def _lines(counted: Counted, samples: list[int]) -> Iterator[str]:
+def _lines(counted: CountedLabels, samples: list[int]) -> Iterator[str]:
     names = _screen.names(counted.labels)
     for k, matrix in enumerate(counted.matrices):
         if counted.by is not None:
@@ -78,7 +78,7 @@ def _lines(counted: Counted, samples: list[int]) -> Iterator[str]:
         yield from format_matrix(matrix, names)
 
 
-def _content(target: Path | None, counted: Counted, metadata: dict[str, Any]) -> Content | None:
+def _content(target: Path | None, counted: CountedLabels, metadata: dict[str, Any]) -> Content | None:
     """Return what a file of this kind keeps of the matrices."""
     if target is None or target.suffix.lower() == ".json":
         return Content(metadata=metadata)
@@ -93,7 +93,7 @@ def _content(target: Path | None, counted: Counted, metadata: dict[str, Any]) ->
     return Content(arrays)
 
 
-def _columns(counted: Counted) -> Columns:
+def _columns(counted: CountedLabels) -> Columns:
     """Return a row per true class; of several matrices each below the other, their group first."""
     M, n = counted.matrices, len(counted.labels)
     by = zip(counted.by or (), zip(*counted.groups, strict=True), strict=True)

@@ -78,7 +78,7 @@ def _bound(text: str) -> float | str:
         return text
 
 
-def _read_bounds(args: argparse.Namespace, found: records.Records) -> list[np.ndarray]:
+def _read_bounds(args: argparse.Namespace, found: records.SurveyRecords) -> list[np.ndarray]:
     """Return the bounds of all records, be they numbers or columns; refuse those that no weight can have."""
     n = found.codes.shape[1]
     low, high = (np.broadcast_to(found.numbers[b] if isinstance(b, str) else b, n) for b in args.bounds)
@@ -95,7 +95,7 @@ def _read_bounds(args: argparse.Namespace, found: records.Records) -> list[np.nd
 
 
 def _rake(
-    args: argparse.Namespace, known: tidy_totals.Totals, found: records.Records, matched: records.Matched
+    args: argparse.Namespace, known: tidy_totals.Totals, found: records.SurveyRecords, matched: records.Matched
 ) -> tuple[Any, np.ndarray]:
     """Return the weights, and what they add up to in each area."""
     options = select_options(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
@@ -126,7 +126,7 @@ def _content(args: argparse.Namespace, result: Any, areas: dict[str, dict[str, A
 
 def _describe(
     args: argparse.Namespace,
-    found: records.Records,
+    found: records.SurveyRecords,
     matched: records.Matched,
     result: Any,
     achieved: np.ndarray,
