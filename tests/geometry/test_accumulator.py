@@ -58,7 +58,7 @@ def test_parts_are_the_whole(seed):
 
 @pytest.mark.parametrize("order", ["as it comes", "growing"])
 def test_parts_on_disk_are_the_whole(order, tmp_path, monkeypatch):
-    monkeypatch.setattr(_accumulator, "BLOCK", 5_000)
+    monkeypatch.setattr(_accumulator, "MERGED_TRIPLES", 5_000)
     X, y, p = points(200_000)
     if order == "growing":  # every part has a wider range than those before: keys change
         X = X[np.argsort(np.abs(X[:, 1]))]
@@ -341,7 +341,7 @@ def interrupted(call, at):
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # opened, and closed by nobody's `with`
 def test_an_update_may_be_interrupted_anywhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(_accumulator, "BLOCK", 30_000)
+    monkeypatch.setattr(_accumulator, "MERGED_TRIPLES", 30_000)
     case = Failures(tmp_path)
     held, at = case.stream._held, 0
     while interrupted(case.update, at := at + 1):
