@@ -27,10 +27,10 @@ LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
 VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
 AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of them, ten where nobody says
-SAMPLES = 24
-MANY = 200  # times these samples: few are counted without a kernel
-SIDE = 70  # of a matrix that does not fit into registers
-BATCH = 256  # such matrices: fewer are scaled one by one
+WARM_SAMPLES = 24
+SAMPLE_REPEATS = 200  # times these samples: few are counted without a kernel
+LARGE_SIDE = 70  # of a matrix that does not fit into registers
+WARM_MATRICES = 256  # such matrices: fewer are scaled one by one
 EVERY = (*SCALARS, *PER_CLASS)  # metric
 WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
 
@@ -41,11 +41,11 @@ def _matrix(dtype: type, n_classes: int = 3) -> np.ndarray:
 
 
 def _labels(dtype: type = np.int64) -> np.ndarray:
-    return (np.arange(SAMPLES) % 2).astype(dtype)
+    return (np.arange(WARM_SAMPLES) % 2).astype(dtype)
 
 
 def _points(n_axes: int, dtype: type = np.float64) -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(SAMPLES, n_axes)).astype(dtype)
+    return np.random.default_rng(0).normal(size=(WARM_SAMPLES, n_axes)).astype(dtype)
 
 
 def _cells(n_axes: int = 2, dtype: type = np.float64) -> cmfast.CellCounts:
@@ -59,8 +59,8 @@ def _grid(n_axes: int) -> cmfast.Grid:
 def _confusion_matrix() -> None:
     weights = [None, _labels(np.float64), _labels()]
     for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
-        y = np.tile(_labels(dtype), MANY)
-        w, g = (None if a is None else np.tile(a, MANY) for a in (weight, groups))
+        y = np.tile(_labels(dtype), SAMPLE_REPEATS)
+        w, g = (None if a is None else np.tile(a, SAMPLE_REPEATS) for a in (weight, groups))
         cmfast.confusion_matrix(y, y, sample_weight=w, groups=g, ignore_index=ignored)
 
 
@@ -95,8 +95,8 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
             for options in WAYS:
                 function(odd, **options)
-        function(np.ones((BATCH, SIDE, SIDE)))
-        for size, power in product((SIDE, 2 * SIDE), (1, 12, 140)):
+        function(np.ones((WARM_MATRICES, LARGE_SIDE, LARGE_SIDE)))
+        for size, power in product((LARGE_SIDE, 2 * LARGE_SIDE), (1, 12, 140)):
             M = _large(size, power)
             for options in (*WAYS, {"smoothing": 10.0**power}):
                 function(M, max_iter=20, **options)
@@ -110,8 +110,15 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
 
 def _scaling_gradient() -> None:
     limit = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 2.0]])
-    certain = _large(2 * SIDE, 1) + 1e6 * np.eye(2 * SIDE)
-    for M in (_matrix(np.float64), limit, certain, _large(SIDE, 1), _large(2 * SIDE, 1), _large(2 * SIDE, 100)):
+    certain = _large(2 * LARGE_SIDE, 1) + 1e6 * np.eye(2 * LARGE_SIDE)
+    for M in (
+        _matrix(np.float64),
+        limit,
+        certain,
+        _large(LARGE_SIDE, 1),
+        _large(2 * LARGE_SIDE, 1),
+        _large(2 * LARGE_SIDE, 100),
+    ):
         result = cmfast.ipf(M, on_failure="ignore")
         for of_row, of_col in ((None, None), (result.row_scale, result.col_scale)):
             known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
@@ -140,7 +147,7 @@ def _ipf_nd() -> None:
         T = M * 10.0 ** ((i * j) % 4 + (j * k) % 4 + (i * k) % 3)
         cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
     for zeros in (0, 1):
-        M = np.ones((SIDE, SIDE))
+        M = np.ones((LARGE_SIDE, LARGE_SIDE))
         M[:zeros] = 0.0
         cmfast.ipf_nd(M, [(0, M.sum(1)), (1, M.sum(0))])
 
@@ -219,7 +226,7 @@ def _normalizing_gradient() -> None:
 
 def _metrics_gradient() -> None:
     names = ("geometric_mean", "gerrity", "recall")
-    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+    for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         plan = plan_of(names, n_classes, "present", 1, asked="M").plan
         M = _matrix(dtype, n_classes)
         (M,) = dispatch.adopt(M=M)
@@ -265,13 +272,13 @@ def _cell_counts() -> None:
 
 def _sparse_histogram() -> None:
     for n_axes, weights, groups in product(AXES, (None, *VALUES), (None, _labels())):
-        values = None if weights is None else np.ones(SAMPLES, weights)
+        values = None if weights is None else np.ones(WARM_SAMPLES, weights)
         cmfast.sparse_histogram(_points(n_axes), weights=values, groups=groups, grid=_grid(n_axes))
 
 
 def _merge_cells() -> None:
     y = _labels()
-    for X in (_points(2), _points(2) + 5.0, _points(2) / 9.0, np.full((SAMPLES, 2), np.nan)):
+    for X in (_points(2), _points(2) + 5.0, _points(2) / 9.0, np.full((WARM_SAMPLES, 2), np.nan)):
         other = cmfast.cell_counts(X, y, y, grid=_grid(2))
         for cells in (_cells() + other, other + _cells()):
             _ = cells + other
@@ -302,7 +309,7 @@ def _whole() -> None:
 def _min_overlap() -> None:
     for dtype in (np.int64, np.float64):
         one, other = (
-            cmfast.sparse_histogram(_points(2), weights=np.ones(SAMPLES, dtype), groups=_labels(), grid=_grid(2))
+            cmfast.sparse_histogram(_points(2), weights=np.ones(WARM_SAMPLES, dtype), groups=_labels(), grid=_grid(2))
             for _ in range(2)
         )
         cmfast.min_overlap(one, other)
@@ -347,15 +354,15 @@ def _label_margins() -> None:
 
 def _threshold_matrices() -> None:
     for dtype in FLOATS:
-        cmfast.metrics.threshold_matrices(np.arange(SAMPLES, dtype=dtype), _labels())
+        cmfast.metrics.threshold_matrices(np.arange(WARM_SAMPLES, dtype=dtype), _labels())
 
 
 def _score_areas() -> None:
-    cmfast.metrics.auc(np.arange(SAMPLES), _labels() > 0)
+    cmfast.metrics.auc(np.arange(WARM_SAMPLES), _labels() > 0)
 
 
 def _least_cost() -> None:
-    cmfast.metrics.least_cost(np.arange(SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
+    cmfast.metrics.least_cost(np.arange(WARM_SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
 
 
 def _resample() -> None:
@@ -386,7 +393,7 @@ def _standard_errors() -> None:
 
 def _shares(dtype: type, n_classes: int = 3) -> np.ndarray:
     """Return rows of probabilities: of few classes, and of more than are scored side by side."""
-    return np.full((SAMPLES, n_classes), 1 / n_classes, dtype)
+    return np.full((WARM_SAMPLES, n_classes), 1 / n_classes, dtype)
 
 
 def _row_draws() -> None:
@@ -395,7 +402,7 @@ def _row_draws() -> None:
 
 
 def _scores() -> None:
-    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+    for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         P = _shares(dtype, n_classes)
         cmfast.conformal.scores(P, _labels(), randomised=False)
         cmfast.conformal.scores(P, randomised=False)
@@ -407,18 +414,18 @@ def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.Pred
 
 
 def _prediction_sets() -> None:
-    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+    for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         _sets(dtype, n_classes)
         cmfast.conformal.prediction_sets(_shares(dtype, n_classes), [0.5], method="lac")
 
 
 def _thresholds() -> None:
-    cmfast.conformal.threshold(np.arange(SAMPLES), 0.1, y=_labels())
+    cmfast.conformal.threshold(np.arange(WARM_SAMPLES), 0.1, y=_labels())
     cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows side by side
 
 
 def _score_histogram() -> None:
-    cmfast.conformal.score_histogram(np.arange(SAMPLES))
+    cmfast.conformal.score_histogram(np.arange(WARM_SAMPLES))
 
 
 def _shared() -> None:

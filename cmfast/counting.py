@@ -232,7 +232,7 @@ def confusion_matrix(
         validate.choice("normalize", normalize, METHODS)
     if n_classes is not None:
         n_classes = validate.count("n_classes", n_classes)
-        if 8 * n_classes**2 > validate.LARGEST and sparse is not True:
+        if 8 * n_classes**2 > validate.LARGEST_INT64 and sparse is not True:
             validate.too_large(8 * n_classes**2, n_classes=n_classes)
     nothing_else = labels is sample_weight is groups is n_groups is ignore_index is normalize is None
     if (

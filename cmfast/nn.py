@@ -18,7 +18,8 @@ from cmfast._core.annotations import OnFailure, Solver
 from cmfast.metrics._catalogue import find
 from cmfast.normalizing import bi_normalize
 
-SINGLE, HALF = 1e-3, 0.02  # how far rows of probabilities may be from adding up to 1, by rounding: softmax in bfloat16
+# How far rows of probabilities may be from adding up to 1, by rounding: softmax in float32, and in bfloat16.
+MOST_ROUNDING_ERROR, MOST_HALF_ROUNDING_ERROR = 1e-3, 0.02
 
 __all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
 
@@ -126,7 +127,9 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     if not probabilities.is_floating_point():
         validate.refuse("probabilities", "of floats", f"dtype {probabilities.dtype}", TypeError)
     y, C = y.long(), probabilities.shape[1]
-    tolerance = HALF if probabilities.dtype in (torch.float16, torch.bfloat16) else SINGLE
+    tolerance = (
+        MOST_HALF_ROUNDING_ERROR if probabilities.dtype in (torch.float16, torch.bfloat16) else MOST_ROUNDING_ERROR
+    )
     if probabilities.dtype in (torch.float16, torch.bfloat16):  # in which there are no sums of many
         probabilities = probabilities.float()
     if from_logits:

@@ -13,7 +13,7 @@ from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
 
-MOST_NAMED = 12  # classes that a sentence lists before it only counts
+MOST_NAMED_CLASSES = 12  # classes that a sentence lists before it only counts
 
 
 @reading.readable
@@ -158,8 +158,8 @@ def named(line: Any) -> str:
     found = np.flatnonzero(line)
     if len(found) == 1:
         return str(found[0])
-    more = f", ... ({len(found)} of {len(line)})" if len(found) > MOST_NAMED else ""
-    return f"[{', '.join(str(k) for k in found[:MOST_NAMED])}{more}]"
+    more = f", ... ({len(found)} of {len(line)})" if len(found) > MOST_NAMED_CLASSES else ""
+    return f"[{', '.join(str(k) for k in found[:MOST_NAMED_CLASSES])}{more}]"
 
 
 @overload

@@ -13,7 +13,6 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared import halves
 
-LARGEST = validate.LARGEST
 MOST_SAMPLES = 2**61 - 1  # of counts whose algorithms multiply or weight them: two bits are theirs
 
 
@@ -33,7 +32,7 @@ def _sum_halves(x: Any) -> tuple[int, int]:
     return int((x >> halves.BITS).sum()), int((x & (2**halves.BITS - 1)).sum())
 
 
-def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
+def add(name: str, a: Any, b: Any, most: int = validate.LARGEST_INT64) -> Any:
     """Return ``a + b`` of counts; raise OverflowError where a sum is above `most`. Synchronises the device."""
     out = adapter(a).evaluate(lambda a, b: a + b, a, b)
     size = prod(dispatch.shape_of(out))
@@ -47,7 +46,7 @@ def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
     return out
 
 
-def add_along(name: str, x: Any, axis: int, most: int = LARGEST) -> Any:
+def add_along(name: str, x: Any, axis: int, most: int = validate.LARGEST_INT64) -> Any:
     """Return the sums of counts along an axis; raise OverflowError where one is above `most`. Synchronises."""
     n = dispatch.shape_of(x)[axis]
     largest = adapter(x).extent(x)[1] if prod(dispatch.shape_of(x)) else 0
@@ -58,7 +57,7 @@ def add_along(name: str, x: Any, axis: int, most: int = LARGEST) -> Any:
     return adapter(x).evaluate(lambda x: x.sum(axis), x)
 
 
-def check(name: str, x: Any, most: int = LARGEST) -> None:
+def check(name: str, x: Any, most: int = validate.LARGEST_INT64) -> None:
     """Refuse int64 counts that are negative (ValueError) or above `most` (OverflowError); synchronises the device."""
     if not prod(dispatch.shape_of(x)):
         return
@@ -69,7 +68,7 @@ def check(name: str, x: Any, most: int = LARGEST) -> None:
         _refuse_large(name, adapter(x).to_host(x), most)
 
 
-def check_total(name: str, x: Any, *, most: int = LARGEST) -> int:
+def check_total(name: str, x: Any, *, most: int = validate.LARGEST_INT64) -> int:
     """Return the sum of int64 counts; refuse negative ones, and more than `most` in all. Synchronises the device."""
     check(name, x)
     found = total(x)

@@ -19,7 +19,7 @@ from cmfast._core.progress import Line
 from cmfast.kernels.ops import OPS
 
 PATIENCE = 1.0  # seconds of compiling for one function until it is said
-LEAST = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
+LEAST_ANNOUNCED_SECONDS = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
 _logger = logging.getLogger("cmfast")
 _logger.addHandler(Line())
 
@@ -74,7 +74,7 @@ SECONDS = {
     "metric_draws": 4.0,
     "replicate_intervals": 1.5,
 }
-MOMENT = 0.3  # seconds of every other op
+USUAL_SECONDS = 0.3  # seconds of every other op
 # Kernel -> the same of those whose op takes longer or less without it.
 KERNELS = {
     "scale_square": 5.0,
@@ -172,8 +172,8 @@ def ops_of(name: str) -> tuple[str, ...]:
 def seconds(name: str, op: str, kernel: str) -> float:
     """Return about how long the function `name` compiles at a call that has come to `op`, and there to `kernel`."""
     needed = ops_of(name)
-    others = sum(SECONDS.get(each, MOMENT) for each in (needed if op in needed else ()) if each != op)
-    return others + KERNELS.get(kernel, SECONDS.get(op, MOMENT))
+    others = sum(SECONDS.get(each, USUAL_SECONDS) for each in (needed if op in needed else ()) if each != op)
+    return others + KERNELS.get(kernel, SECONDS.get(op, USUAL_SECONDS))
 
 
 def _called(frame: FrameType | None) -> tuple[str, str] | None:
@@ -234,7 +234,9 @@ class Notices:
         self._said.add(name)
         kept = jit.cache_facts().writable
         often = "once per machine" if kept else f"in every process, as {jit.folder()} cannot be written"
-        _logger.warning("compiling %s, %s, about %.0f s", name, often, max(seconds(name, op, kernel), LEAST))
+        _logger.warning(
+            "compiling %s, %s, about %.0f s", name, often, max(seconds(name, op, kernel), LEAST_ANNOUNCED_SECONDS)
+        )
 
 
 NOTICES = Notices()

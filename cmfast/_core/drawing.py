@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast._core import caller, pictures
 
-SMALLEST = 5.5  # points of a text that can be read
+SMALLEST_FONT = 5.5  # points of a text that can be read
 DOT = 3  # pixels of a cell that can be seen: of smaller ones several become one
 FINEST = 60  # lines up to which cells are set apart
-WIDTH = 0.64  # of a character, in units of the size of its font
+CHARACTER_WIDTH = 0.64  # of a character, in units of the size of its font
 HEIGHT = 1.25  # of a line
 SIGNED = "RdBu_r"  # -1 dark blue, 1 dark red
 
@@ -123,8 +123,8 @@ def cell_size(ax: Any, n: int) -> tuple[float, float]:
 
 def font_size(lines: int, longest: int, cell: float, most: float) -> float:
     """Return how large the font of a text of `lines` may be in a square of `cell` points, 0 if it could not be read."""
-    size = min(most, 0.92 * cell / (WIDTH * max(longest, 1)), 0.9 * cell / (HEIGHT * lines))
-    return size if size >= SMALLEST else 0.0
+    size = min(most, 0.92 * cell / (CHARACTER_WIDTH * max(longest, 1)), 0.9 * cell / (HEIGHT * lines))
+    return size if size >= SMALLEST_FONT else 0.0
 
 
 def pooled(values: np.ndarray, k: int, by: Any) -> np.ndarray:
@@ -156,7 +156,7 @@ def tick_names(ax: Any, names: list[str], cell: float, most: float) -> None:
     """Write names along both axes, as many as can be read."""
     size = min(most, 0.86 * cell)
     step = 1
-    if size < SMALLEST:
+    if size < SMALLEST_FONT:
         size = min(most, 7.0)
         step = next(s * 10**e for e in range(9) for s in (1, 2, 5) if s * 10**e * cell >= HEIGHT * size)
     places = np.arange(0, len(names), step)
@@ -165,7 +165,7 @@ def tick_names(ax: Any, names: list[str], cell: float, most: float) -> None:
 
 def write(ax: Any, places: Any, names: list[str], room: float, size: float) -> None:
     """Write names at places along both axes, upwards where `room`, in points, is too narrow for them."""
-    wide = max(map(len, names), default=0) * WIDTH * size > 0.95 * room
+    wide = max(map(len, names), default=0) * CHARACTER_WIDTH * size > 0.95 * room
     look = {"fontsize": size, "parse_math": False}  # a $ is a $: names come from data
     ax.set_xticks(places, names, rotation=90 if wide else 0, **look)
     ax.set_yticks(places, names, **look)

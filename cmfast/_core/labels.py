@@ -15,13 +15,13 @@ from cmfast._core.adapters import _columns, _text, adapter, read_only
 
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 NOWHERE = -1  # a place that no label has
-FEW = 1 << 12  # cells of a table of codes that are few, however few samples there are
+MOST_CODE_TABLE_CELLS = 1 << 12  # cells of a table of codes that are few, however few samples there are
 SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever the number of classes is
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
-SPAN = 1 << 10  # integers that lie so close together may be counted in a table of all between them
-NEAR = 1 << 16  # integers that lie so close together are looked up in a table, however few samples there are
-FEWEST_ROWS, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
-BLOCK = 1 << 18  # samples that are looked up at a time
+MOST_COUNTED_SPAN = 1 << 10  # integers that lie so close together may be counted in a table of all between them
+MOST_LOOKUP_SPAN = 1 << 16  # integers this close together are looked up in a table, however few samples there are
+LEAST_INDICATED_SAMPLES, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
+LOOKUP_SAMPLES = 1 << 18  # samples that are looked up at a time
 NAMES = ("y_true", "y_pred")
 PLAIN = (np.ndarray, list, tuple)  # what has neither columns, nor categories, nor names of rows
 
@@ -135,7 +135,7 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
         return
     arrays = _rows_of_bits((y_true, y_pred))
     n, columns = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
-    if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < FEWEST_ROWS:
+    if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < LEAST_INDICATED_SAMPLES:
         return
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
@@ -287,7 +287,7 @@ def count_codes(
     size = samples.shapes["y_true"][-1]
     rows = math.prod(np.broadcast_shapes(*(shape[:-1] for shape in samples.shapes.values())))
     cells = n * n * (1 if n_groups is None else n_groups)
-    if not 0 < rows * cells <= max(FEW, rows * size) or (weight is not None and cells > SAME_BITS):
+    if not 0 < rows * cells <= max(MOST_CODE_TABLE_CELLS, rows * size) or (weight is not None and cells > SAME_BITS):
         return None
     # None is negative: one type less to compile for.
     truth, guess = (y.codes.view(np.uint8) if y.codes.dtype == np.int8 else y.codes for y in (y_true, y_pred))
@@ -409,10 +409,10 @@ def _leave_out(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
 def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
     low, high = min(int(truth.min()), int(guess.min())), max(int(truth.max()), int(guess.max()))
     size = max(truth.size, guess.size)
-    near = high - low < max(NEAR, size)
+    near = high - low < max(MOST_LOOKUP_SPAN, size)
     table, found = np.zeros(high - low + 1 if near else 0, np.bool_), set[int]()
-    for start in range(0, size, BLOCK if near else size):
-        stop = start + BLOCK if near else size
+    for start in range(0, size, LOOKUP_SAMPLES if near else size):
+        stop = start + LOOKUP_SAMPLES if near else size
         seen = ... if ignored is None else truth[start:stop] != ignored
         for y in (truth, guess):
             values = y[start:stop][seen]
@@ -441,7 +441,7 @@ def tabulate(samples: Labels, ignored: int | None, counting: dict[str, Any]) -> 
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     span = high - low + 1
     cells = span * span * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
-    near = span <= SPAN and high < 2**63 and cells <= max(FEW, math.prod(shape))
+    near = span <= MOST_COUNTED_SPAN and high < 2**63 and cells <= max(MOST_CODE_TABLE_CELLS, math.prod(shape))
     if not near or (weight is not None and cells > SAME_BITS):
         return None
     options = {"n_classes": None, "labels": np.arange(low, high + 1), "ignored": ignored, **counting}
@@ -473,14 +473,14 @@ def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndar
         return out
     values, flat = y.reshape(-1), out.reshape(-1)
     low, span = min(classes), max(classes) - min(classes) + 1
-    near = span <= max(NEAR, y.size)
+    near = span <= max(MOST_LOOKUP_SPAN, y.size)
     own = values[:0] if near else np.unique(values)
     known: Any = range(low, low + span) if near else own.tolist()
     table = np.array([*(index.get(value, NOWHERE) for value in known), NOWHERE], out.dtype)
-    for start in range(0, y.size, BLOCK):
-        some = values[start : start + BLOCK]
+    for start in range(0, y.size, LOOKUP_SAMPLES):
+        some = values[start : start + LOOKUP_SAMPLES]
         at = np.minimum(_distances(some, low), np.uint64(span)) if near else np.searchsorted(own, some)
-        flat[start : start + BLOCK] = table[at]
+        flat[start : start + LOOKUP_SAMPLES] = table[at]
     return out
 
 

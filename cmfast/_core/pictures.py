@@ -15,7 +15,7 @@ FAINTEST, FAINTEST_LOG = 0.08, 0.3  # of a scale: the least that is not nothing,
 MARKERS = "os^Dv<>"
 # Of Okabe and Ito, How to make figures and presentations that are friendly to colour-blind people, 2008.
 CYCLE: tuple[Rgb, ...] = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233))
-LEAST = 0.0005  # share that is written as a number of percent
+LEAST_WRITTEN_SHARE = 0.0005  # share that is written as a number of percent
 
 
 class Palette(NamedTuple):
@@ -93,7 +93,7 @@ def percent(value: float) -> str:
     p = 100 * value
     if p >= 9.95:
         return f"{p:.0f}"
-    return f"{p:.1f}" if p >= 100 * LEAST else ""
+    return f"{p:.1f}" if p >= 100 * LEAST_WRITTEN_SHARE else ""
 
 
 def short(value: float) -> str:

@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast._core.p_values import binomial, holm
 
-LEVEL = 0.95  # of texts that nobody asked for a level
+USUAL_LEVEL = 0.95  # of texts that nobody asked for a level
 STATEMENTS = 4  # the first pair; the first few, and all ranks by count; directions; ranks when balanced
-MOST = 8  # pairs that are said to stand out together
-LARGEST = 2.0**61  # count of a direction: two add up to what int64 holds
+MOST_STANDING_PAIRS = 8  # pairs that are said to stand out together
+LARGEST_DIRECTION = 2.0**61  # count of a direction: two add up to what int64 holds
 
 
 class Pairs(NamedTuple):
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
 def pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int) -> Pairs:
     """Return the pairs of the cells that hold something; those of the diagonal are left out."""
     if counts.dtype.kind == "f":  # sums of weights, of which whole samples are taken, and no more than fit
-        counts = np.clip(np.nan_to_num(counts, nan=0.0), 0.0, LARGEST)
+        counts = np.clip(np.nan_to_num(counts, nan=0.0), 0.0, LARGEST_DIRECTION)
     off = (rows != cols) & (counts != 0)
     rows, cols, counts = (part[off].astype(np.int64) for part in (rows, cols, counts))
     keys, place = np.unique(np.minimum(rows, cols) * n_classes + np.maximum(rows, cols), return_inverse=True)
@@ -51,7 +51,7 @@ def pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int
     return Pairs(first, second, forth[order], back[order], n_classes * (n_classes - 1) // 2)
 
 
-def standing(found: Pairs, level: float = LEVEL) -> Standing:
+def standing(found: Pairs, level: float = USUAL_LEVEL) -> Standing:
     """Return what counts of samples support, with a chance of ``1 - level`` at most that any of it is wrong.
 
     One pair leads where an exact binomial test tells it from the second, which holds for the largest of many without
@@ -71,7 +71,7 @@ def standing(found: Pairs, level: float = LEVEL) -> Standing:
         else:
             ends = np.append(high, empty)
             full = len(n) == found.n_pairs  # after the last there is nothing to stand out from
-            few = range(2, min(MOST, len(n) - full) + 1)
+            few = range(2, min(MOST_STANDING_PAIRS, len(n) - full) + 1)
             leading = next((g for g in few if low[g - 1] > ends[g]), 0)
     return Standing(leading, told, ranks)
 
@@ -90,7 +90,7 @@ def poisson_ends(n: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray]:
     return np.where(n > 0, gammaincinv(np.maximum(n, 1.0), tail), 0.0), np.asarray(gammainccinv(n + 1.0, tail))
 
 
-def least_found(right: np.ndarray, of: np.ndarray, level: float = LEVEL) -> int | None:
+def least_found(right: np.ndarray, of: np.ndarray, level: float = USUAL_LEVEL) -> int | None:
     """Return the class of least recall where its exact interval lies below all others (simultaneous), else None.
 
     Intervals are those of Clopper and Pearson, 1934, corrected by Bonferroni; classes without a sample are left out.
@@ -117,7 +117,7 @@ def named(first: object, second: object, forth: int, back: int, *, told: bool) -
     return f"{first} and {second} ({forth:,} samples of {first} taken for {second}, {back:,} the other way round)"
 
 
-def sentence(M: np.ndarray, labels: Sequence[object], level: float = LEVEL) -> str:
+def sentence(M: np.ndarray, labels: Sequence[object], level: float = USUAL_LEVEL) -> str:
     """Say which confusions of a matrix of counts stand out."""
     rows, cols = np.nonzero(M)
     found = pairs(rows, cols, M[rows, cols], len(M))

@@ -12,7 +12,7 @@ from cmfast._core.markup import escape_prose, isolate
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
-WIDEST = 20  # classes of a matrix that is shown
+MOST_SHOWN_CLASSES = 20  # classes of a matrix that is shown
 
 
 def readable(cls: C) -> C:
@@ -72,7 +72,7 @@ def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str
 
 def _cells(M: Any) -> str:
     """Return one matrix that is small enough to be read as an HTML table."""
-    if M is None or len(M.shape) != 2 or max(M.shape, default=0) > WIDEST:
+    if M is None or len(M.shape) != 2 or max(M.shape, default=0) > MOST_SHOWN_CLASSES:
         return ""
     rows = adapter(M).to_host(M).tolist()
     body = "".join("<tr>" + "".join(f"<td>{x:.4g}</td>" for x in row) + "</tr>" for row in rows)

@@ -17,9 +17,10 @@ from cmfast._core.adapters import _columns, _text, adapter
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.dispatch import shape_of
 
-LARGEST = 2**63 - 1  # of int64, in which kernels count, and addresses are
+LARGEST_INT64 = 2**63 - 1  # in which kernels count, and addresses are
+EXACT_FLOAT64 = 2**53  # every integer up to here is a float64
 MOST_BITS = 512
-MOST_SHOWN = 200  # characters of a value
+MOST_SHOWN_CHARACTERS = 200  # characters of a value
 ON_FAILURE = get_args(OnFailure)
 BOOLS = (bool, np.bool_)
 REALS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))
@@ -44,14 +45,14 @@ def shown(value: object, how: Callable[[object], str] = repr) -> str:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:  # Python refuses to write thousands of digits
         return f"an integer of {value.bit_length()} bits"
     text = " ".join(how(value).split())
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+    return text if len(text) <= MOST_SHOWN_CHARACTERS else f"{text[: MOST_SHOWN_CHARACTERS - 3]}..."
 
 
 @contextmanager
 def room(n_bytes: int, **asking: object) -> Iterator[None]:
     """Say which arguments ask for how much where there is no memory for a result of `n_bytes`."""
     try:
-        if n_bytes > LARGEST:  # NumPy would say something else of it in every place
+        if n_bytes > LARGEST_INT64:  # NumPy would say something else of it in every place
             raise MemoryError
         yield
     except MemoryError:
@@ -261,7 +262,7 @@ def flag(name: str, value: object) -> None:
         refuse(name, "True or False", f"{type(value).__name__} {shown(value)}", TypeError)
 
 
-def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST) -> int:
+def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST_INT64) -> int:
     """Return `value` as an int; it must be an integer (no bool, no float) from `least` to `most`."""
     if isinstance(value, BOOLS):
         refuse(name, "an integer", repr(value), TypeError)
@@ -317,6 +318,11 @@ def tolerance(value: Any) -> float:
     if number >= 1:
         refuse("tol", "below 1", f"{value}; it is the largest relative error of a sum, as 1e-9")
     return number
+
+
+def max_iter(value: Any) -> int | None:
+    """Return the option ``max_iter=``; None where the kernel has one of its own. Nobody waits for 2**53 iterations."""
+    return None if value is None else min(count("max_iter", value, least=1, most=None), EXACT_FLOAT64)
 
 
 def path(name: str, value: object) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 Parts = Mapping[str, tuple[tuple[str, ...], int]]  # name -> types that its array may have, number of dimensions
 
-CHUNK = 1 << 24  # bytes that are read at a time
+READ_BYTES = 1 << 24  # bytes that are read at a time
 MOST_HEADER = 1 << 12
 LENGTHS = {1: 2, 2: 4, 3: 4}  # version of the npy format -> bytes of the length of its header
 HEADER = re.compile(
@@ -91,7 +91,7 @@ def _array(
         demand(size == entry.file_size - 8 - LENGTHS[head[6]] - length, f"{what} has not the size of its shape {shape}")
         raw = np.empty(size, np.uint8)
         filled = 0
-        while more := stream.read(min(CHUNK, size - filled)):
+        while more := stream.read(min(READ_BYTES, size - filled)):
             raw[filled : filled + len(more)] = np.frombuffer(more, np.uint8)
             filled += len(more)
         demand(filled == size and not stream.read(1), f"{what} is cut short")  # the last read looks at the checksum

@@ -9,7 +9,7 @@ from typing import Any
 
 MAGIC = 8  # bytes before the first message
 HEADER = 2  # field of a message
-ROWS, COMPRESSION = 0, 3  # fields of a batch
+ROWS_FIELD, COMPRESSION_FIELD = 0, 3  # fields of a batch
 
 
 def described(source: Any) -> tuple[int, bool]:
@@ -22,9 +22,9 @@ def described(source: Any) -> tuple[int, bool]:
         if message.type == "record batch":
             head = memoryview(message.metadata)
             batch = _followed(head, _field(head, _followed(head, 0), HEADER))
-            place = _field(head, batch, ROWS)  # left out where it is 0
+            place = _field(head, batch, ROWS_FIELD)  # left out where it is 0
             rows += _integer("<q", head, place) if place else 0
-            compressed = compressed or _field(head, batch, COMPRESSION) > 0
+            compressed = compressed or _field(head, batch, COMPRESSION_FIELD) > 0
     return rows, compressed
 
 

@@ -20,11 +20,11 @@ NAMES = (  # of columns of tables
 )
 RESOLUTIONS = "resolutions/"
 ROOM = 1 << 20  # bytes for what HDF5 keeps about a column
-CHUNK = 1 << 24  # pixels that are read at once
+READ_PIXELS = 1 << 24  # pixels that are read at once
 KNOWN = ".cool, .mcool, .hic, .npz, .csv, .tsv, .parquet, .arrow, .feather"
 
 
-class Map(NamedTuple):
+class PixelMap(NamedTuple):
     """Pixels as the file has them, and where chromosomes begin; None where the file does not know any."""
 
     rows: np.ndarray
@@ -41,7 +41,7 @@ def split(name: str) -> tuple[Path, str]:
     return Path(path), group.strip("/") or "/"
 
 
-def read(path: Path, group: str, resolution: int | None, tick: Callable[[int, int], object]) -> Map:
+def read(path: Path, group: str, resolution: int | None, tick: Callable[[int, int], object]) -> PixelMap:
     """Return the map in a file."""
     suffix = path.suffix.lower()
     if group != "/" and suffix not in COOLS:
@@ -72,7 +72,7 @@ def _cool(path: Path, file: Any, group: str) -> Any:
     return found
 
 
-def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Map:
+def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> PixelMap:
     h5py = tables.needs("h5py", path, "maps")
     with tables.understood(path, "not readable"), h5py.File(path, "r") as file:
         found = _cool(path, file, group)
@@ -80,17 +80,17 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Ma
         parts: list[np.ndarray] = []
         for name in ("bin1_id", "bin2_id", "count"):
             column = np.empty(number, pixels[name].dtype)
-            for start in range(0, number, CHUNK):
-                column[start : start + CHUNK] = pixels[name][start : start + CHUNK]
-                tick((len(parts) * number + min(start + CHUNK, number)) // 3, number)
+            for start in range(0, number, READ_PIXELS):
+                column[start : start + READ_PIXELS] = pixels[name][start : start + READ_PIXELS]
+                tick((len(parts) * number + min(start + READ_PIXELS, number)) // 3, number)
             parts.append(column)
         names = [name.decode() if isinstance(name, bytes) else str(name) for name in found["chroms"]["name"][:]]
         offsets = [int(k) for k in found["indexes"]["chrom_offset"][:]]
         rows, columns, values = parts
-        return Map(rows, columns, values, len(found["bins"]["start"]), names, offsets)
+        return PixelMap(rows, columns, values, len(found["bins"]["start"]), names, offsets)
 
 
-def _read_hic(path: Path, resolution: int | None) -> Map:
+def _read_hic(path: Path, resolution: int | None) -> PixelMap:
     hictkpy: Any = tables.needs("hictkpy", path, "maps")
     if resolution is None:
         raise FileError(path, "holds maps of several resolutions, give --resolution")
@@ -99,20 +99,20 @@ def _read_hic(path: Path, resolution: int | None) -> Map:
         cells = file.fetch(count_type="float64").to_coo("upper_triangle")
         lengths = file.chromosomes()
         offsets = np.concatenate([[0], np.cumsum([-(-length // resolution) for length in lengths.values()])])
-        return Map(cells.row, cells.col, cells.data, int(cells.shape[0]), list(lengths), offsets.tolist())
+        return PixelMap(cells.row, cells.col, cells.data, int(cells.shape[0]), list(lengths), offsets.tolist())
 
 
-def _read_npz(path: Path) -> Map:
+def _read_npz(path: Path) -> PixelMap:
     from scipy.sparse import load_npz
 
     with tables.understood(path, "is no matrix of scipy.sparse.save_npz"):
         cells = load_npz(path).tocoo()
     if cells.shape[0] != cells.shape[1]:
         raise FileError(path, f"holds a matrix of shape {cells.shape}, which is not square")
-    return Map(cells.row, cells.col, cells.data, int(cells.shape[0]), None, None)
+    return PixelMap(cells.row, cells.col, cells.data, int(cells.shape[0]), None, None)
 
 
-def _read_table(path: Path) -> Map:
+def _read_table(path: Path) -> PixelMap:
     """Read a table with columns of places and values, told by their names, else its first three."""
     if path.suffix.lower() in tables.TEXTS:
         lines = tables.csv_lines(path)
@@ -131,7 +131,7 @@ def _read_table(path: Path) -> Map:
             rows, columns, values = (np.concatenate([part[k] for part in found]) for k in range(3))
             rows, columns = rows.astype(np.int64, casting="safe"), columns.astype(np.int64, casting="safe")
     n = 1 + max(int(rows.max(initial=-1)), int(columns.max(initial=-1)))
-    return Map(rows, columns, values, n, None, None)
+    return PixelMap(rows, columns, values, n, None, None)
 
 
 def _places(path: Path, names: list[str]) -> list[int]:

@@ -15,7 +15,7 @@ from cmfast._files import points, tables
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
-ROWS = 1 << 13  # of a table, per block
+MATRIX_BLOCK_ROWS = 1 << 13  # of a table, per block
 TABLES = (*points.TABLES, *tables.TEXTS)
 
 Tick = Callable[[int, int], object]
@@ -56,8 +56,8 @@ def _gathered(blocks: Iterator[np.ndarray]) -> np.ndarray:
 
 def _as_floats(before: np.ndarray, blocks: Iterator[np.ndarray]) -> np.ndarray:
     with Scratch() as out:
-        for start in range(0, len(before), ROWS):
-            out.append(before[start : start + ROWS].astype(np.float64))
+        for start in range(0, len(before), MATRIX_BLOCK_ROWS):
+            out.append(before[start : start + MATRIX_BLOCK_ROWS].astype(np.float64))
         for block in blocks:
             out.append(block.astype(np.float64))
         return out.mapped()
@@ -76,7 +76,7 @@ def _shaped(path: Path, M: np.ndarray) -> np.ndarray:
 
 
 def _of_arrow(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.ndarray]:
-    names, total, parts = tables.arrow_batches(path, ROWS)
+    names, total, parts = tables.arrow_batches(path, MATRIX_BLOCK_ROWS)
     places = [tables.column_named(path, names, name) for name in cells] if cells else list(range(len(names)))
     done, core = 0, None
     for columns in parts(places):
@@ -128,7 +128,7 @@ def _of_text(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.nda
     if cells is None and all(map(_is_number, names)):
         lines = chain([first], lines)
     done = 0
-    while rows := list(islice(lines, ROWS)):
+    while rows := list(islice(lines, MATRIX_BLOCK_ROWS)):
         yield _numbers(path, [(line, [row[k].strip() for k in places]) for line, row, _ in rows])
         done += len(rows)
         tick(min(rows[-1][2], total), total)

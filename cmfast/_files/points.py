@@ -20,8 +20,8 @@ from cmfast._files.scratch import Scratch
 
 TABLES = (*tables.PARQUET, *tables.IPC)
 ZARR = ".zarr"
-ROWS = 1 << 16  # of a table, per block
-BYTES = 1 << 24  # of a zarr array, per block
+POINT_BLOCK_ROWS = 1 << 16  # of a table, per block
+ZARR_BLOCK_BYTES = 1 << 24  # of a zarr array, per block
 
 Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 Tick = Callable[[int, int], object]
@@ -90,8 +90,8 @@ def iter_labels(
     """
     arrays = [open_array(path, tick=lambda done, total: None, rows=rows) for path in paths]
     n = _labels_in(paths, [array.shape for array in arrays])
-    for start in range(0, max(n, 1), tables.ROWS):
-        stop = min(start + tables.ROWS, n)
+    for start in range(0, max(n, 1), tables.TABLE_BLOCK_ROWS):
+        stop = min(start + tables.TABLE_BLOCK_ROWS, n)
         parts = [np.array(array[start:stop]) for array in arrays]
         first = start + (rows[0] if rows else 0)
         block = [tables.coded(path, part, first) for path, part in zip(paths, parts, strict=True)]
@@ -148,11 +148,11 @@ def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -
 def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice, ...]]:
     """Yield the parts of an array in C order, at least one: whole chunks where they fit, as each is read anew."""
     each = math.prod(shape[1:]) * itemsize
-    if each > BYTES and shape[0] and shape[1:]:
+    if each > ZARR_BLOCK_BYTES and shape[0] and shape[1:]:
         for k in range(shape[0]):
             yield from ((slice(k, k + 1), *rest) for rest in _parts(shape[1:], chunks[1:], itemsize))
         return
-    step = whole_chunks(BYTES // max(each, 1), chunks[0])
+    step = whole_chunks(ZARR_BLOCK_BYTES // max(each, 1), chunks[0])
     yield from ((slice(start, start + step),) for start in range(0, max(shape[0], 1), step))
 
 
@@ -201,7 +201,7 @@ def _table(
 ) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
     """Return the names of the columns with features, these, and those of labels, `by_name` of the former."""
     tables.needs("pyarrow", path)
-    names, total, parts = tables.arrow_batches(path, ROWS)
+    names, total, parts = tables.arrow_batches(path, POINT_BLOCK_ROWS)
     labels = [tables.column_named(path, names, name) for name in of_labels]
     if features:
         wanted = [tables.column_named(path, names, name) for name in features]

@@ -16,7 +16,7 @@ Tick = Callable[[int, int], object]
 Margin = tuple[tuple[int, ...], np.ndarray]
 
 
-class Records(NamedTuple):
+class SurveyRecords(NamedTuple):
     """Categories of records, in columns, and the numbers that they have."""
 
     columns: list[str]
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 def read_records(
     path: Path, known: Totals, weight: str | None, by: str | None, tick: Tick, more: Sequence[str] = ()
-) -> Records:
+) -> SurveyRecords:
     """Return the categories, numbers and design weights of all records, as far as totals ask for them.
 
     And the numbers of `more` columns.
@@ -64,7 +64,7 @@ def read_records(
     if not every.shape[1]:
         raise FileError(path, "holds no records")
     named = dict(zip(wanted.numbers, values, strict=False))
-    return Records(columns, [list(own) for own in labels], every, named, None if weight is None else values[-1])
+    return SurveyRecords(columns, [list(own) for own in labels], every, named, None if weight is None else values[-1])
 
 
 Block = tuple[list[list[str]], list[np.ndarray], np.ndarray]
@@ -127,7 +127,7 @@ def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[
         for name, place, own in zip(wanted.of_numbers, at, numbers, strict=True):
             least = None if name in wanted.numbers else 0.0
             own.append(tidy_totals.number(path, line, row[place].strip(), least=least))
-        if read - done > tables.BLOCK_BYTES:
+        if read - done > tables.MATRIX_BLOCK_BYTES:
             done = read
             tick(done, total)
     tick(total, total)
@@ -144,7 +144,7 @@ class Matched(NamedTuple):
     importance: np.ndarray  # of each line; NaN where none is given
 
 
-def matched(source: Path, known: Totals, records: Records, *, by_area: bool) -> Matched:
+def matched(source: Path, known: Totals, records: SurveyRecords, *, by_area: bool) -> Matched:
     """Return the totals of each target as an array, what all of their lines are called, and how important they are.
 
     Categories that totals name and no record has come behind the others. Refuses records of which no target says
@@ -173,7 +173,9 @@ def matched(source: Path, known: Totals, records: Records, *, by_area: bool) -> 
     return Matched(margins, words, np.concatenate(importances))
 
 
-def _check_seen(source: Path, target: Target, records: Records, labels: list[list[str]], of: tuple[int, ...]) -> None:
+def _check_seen(
+    source: Path, target: Target, records: SurveyRecords, labels: list[list[str]], of: tuple[int, ...]
+) -> None:
     """Refuse records of categories that no row names."""
     if not of:
         return
@@ -185,7 +187,7 @@ def _check_seen(source: Path, target: Target, records: Records, labels: list[lis
             raise FileError(source, f"holds records of {target.named(key)}, of which no target says anything")
 
 
-def design(records: Records, known: Totals, found: Matched) -> Any:
+def design(records: SurveyRecords, known: Totals, found: Matched) -> Any:
     """Return what each record adds to each line of all margins, as a sparse matrix."""
     from scipy.sparse import csr_array
 

@@ -16,12 +16,12 @@ Group = tuple[Any, ...]  # a value of every column
 Key = Callable[[Group], Any]
 Found = tuple[Group, np.ndarray]  # a group, and its cells: (places, 3) of truth, prediction, count
 
-STEP = 1 << 12  # groups that are taken in at a time
+GROUPS_AT_A_TIME = 1 << 12  # groups that are taken in at a time
 LEAST_READ = 1 << 12  # bytes of a run that are read at a time
 EACH_GROUP, EACH_CELL = 400, 128  # bytes of memory on the way to disk, beside what its values take
 
 
-class Runs:
+class SpilledGroups:
     """Counts of groups, of which no more than `room` bytes are in memory at a time.
 
     Parameters
@@ -47,8 +47,8 @@ class Runs:
 
     def add(self, groups: list[Group], cells: np.ndarray) -> None:
         """Take in counts: rows of place in `groups`, truth, prediction, count, in the order of groups."""
-        for start in range(0, len(groups), STEP):
-            some = groups[start : start + STEP]
+        for start in range(0, len(groups), GROUPS_AT_A_TIME):
+            some = groups[start : start + GROUPS_AT_A_TIME]
             first, last = np.searchsorted(cells[:, 0], [start, start + len(some)])
             self._add(some, cells[first:last] - [start, 0, 0, 0])
             if self._bytes > self._room:

@@ -17,13 +17,13 @@ from cmfast._files.ipc import described
 from cmfast._files.output import FileError, reason
 from cmfast._files.texts import is_integer
 
-ROWS = 1 << 18  # of a table, per block
-SPAN = 1 << 16  # integers that lie so close together are told apart by a table
+TABLE_BLOCK_ROWS = 1 << 18  # of a table, per block
+LEAST_SORTED_SPAN = 1 << 16  # integers that lie so close together are told apart by a table
 PARQUET_BUFFER = 1 << 20  # bytes of a column that are read at a time; a group of rows may be the whole file
 TEXTS = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 IPC = (".arrow", ".feather", ".ipc")
-BLOCK_BYTES = 32 << 20  # of matrices, per block: long enough to keep every thread busy, short enough for progress
+MATRIX_BLOCK_BYTES = 32 << 20  # per block: enough to keep every thread busy, few enough to show progress
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
@@ -108,7 +108,7 @@ def understood(path: Path | str, otherwise: str) -> Iterator[None]:
 class MatrixBlocks:
     """The matrices of an array ``(..., R, C)`` as blocks ``(b, R, C)``, copied from the file one block at a time."""
 
-    def __init__(self, M: np.ndarray, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, M: np.ndarray, block_bytes: int = MATRIX_BLOCK_BYTES) -> None:
         self._M = M
         self.batch = M.shape[:-2]
         self.total = math.prod(self.batch)
@@ -186,8 +186,8 @@ def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column
     if any(column.ndim != 1 for column in columns):
         raise FileError(path, "a named field must hold one label per row")
     n = len(columns[0])
-    for start in range(0, max(n, 1), ROWS):
-        stop = min(start + ROWS, n)
+    for start in range(0, max(n, 1), TABLE_BLOCK_ROWS):
+        stop = min(start + TABLE_BLOCK_ROWS, n)
         yield [coded(path, np.array(column[start:stop]), start) for column in columns]
         tick(stop, n)
 
@@ -219,8 +219,8 @@ def coded(path: Path, values: np.ndarray, start: int) -> Column:
 
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what ``numpy.unique`` does with its inverse, of integers; without a sort where they lie close together."""
-    low, high = (int(values.min()), int(values.max())) if values.size else (0, SPAN)
-    if high - low >= SPAN or high >= 1 << 63:
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, LEAST_SORTED_SPAN)
+    if high - low >= LEAST_SORTED_SPAN or high >= 1 << 63:
         return np.unique(values, return_inverse=True)
     places = values.astype(np.int64) - low
     occurring = np.flatnonzero(np.bincount(places))
@@ -302,7 +302,7 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
             empty = names[places[labels.index("")]]
             raise FileError(path, f"line {line} has an empty label in column {empty!r}")
         block.append(labels, line)
-        if len(block) == ROWS:
+        if len(block) == TABLE_BLOCK_ROWS:
             yield block.columns()
             block = _Rows(len(places))
             tick(min(done, total), total)
@@ -436,7 +436,7 @@ def arrow_batches(
     """Return ``(names, n, parts)`` of a Parquet or Arrow file; ``parts(places)`` yields columns in blocks of `rows`."""
     check_source(path)
     with understood(path, "not readable"):
-        names, total, batches = (_parquet if path.suffix.lower() in PARQUET else _ipc)(path, rows or ROWS)
+        names, total, batches = (_parquet if path.suffix.lower() in PARQUET else _ipc)(path, rows or TABLE_BLOCK_ROWS)
 
     def parts(places: list[int]) -> Iterator[list[Any]]:
         source = batches(places)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cmfast._files.output import FileError
 
-DIGITS = 600  # of a text that may be an integer; Python reads 640 whatever its settings
+MOST_INTEGER_DIGITS = 600  # of a text that may be an integer; Python reads 640 whatever its settings
 TRUTHS = {"true": True, "false": False}
 GAPS = frozenset(("#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "n/a", "nan", "null"))
 GAPS_OF_NUMBERS = GAPS | {"None"}  # which among texts is a class more often than a gap
@@ -68,7 +68,7 @@ class Told:
                 continue
             self._some = True
             self._truths = self._truths and _is_truth(text)
-            self._numbers = self._numbers and bool(_NUMBER.fullmatch(text)) and len(text) <= DIGITS
+            self._numbers = self._numbers and bool(_NUMBER.fullmatch(text)) and len(text) <= MOST_INTEGER_DIGITS
             self._whole = self._whole and self._numbers and isinstance(_number(text), int)
 
     @property
@@ -131,7 +131,7 @@ def _check_texts(path: Path, y_true: Lines, y_pred: Lines, kinds: list[str]) -> 
     differ = f"the truth holds {kinds[0]}, but the prediction {kinds[1]}"
     written: dict[int | float, str] = {}
     for text in (*y_true, *y_pred):
-        if _is_truth(text) or (_NUMBER.fullmatch(text) and len(text) <= DIGITS):
+        if _is_truth(text) or (_NUMBER.fullmatch(text) and len(text) <= MOST_INTEGER_DIGITS):
             value = TRUTHS[text.lower()] if _is_truth(text) else _number(text)
             other = written.setdefault(value, text)
             if other != text:

@@ -13,8 +13,7 @@ from cmfast.balancing import _reasons
 from cmfast.balancing._result import BalanceResult
 
 Symmetric = Literal[False, "upper"]
-MOST_BINS = 2**31 - 1
-MOST_ITER = 2**53
+MOST_MATRIX_BINS = 2**31 - 1
 MAP = "a scipy.sparse matrix or (rows, columns, values, n)"
 
 
@@ -133,12 +132,11 @@ def balance(
     if symmetric is not False:
         validate.choice("symmetric", symmetric, ("upper",), "False, of pixels on both sides of the diagonal, or ")
     tol = validate.tolerance(tol)
-    if max_iter is not None:
-        max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
+    max_iter = validate.max_iter(max_iter)
     options: dict[str, Any] = {
         "upper": symmetric == "upper",
-        "ignore_diags": min(validate.count("ignore_diags", ignore_diags, least=0, most=None), MOST_BINS),
-        "min_nnz": min(validate.count("min_nnz", min_nnz, least=0, most=None), MOST_ITER),
+        "ignore_diags": min(validate.count("ignore_diags", ignore_diags, least=0, most=None), MOST_MATRIX_BINS),
+        "min_nnz": min(validate.count("min_nnz", min_nnz, least=0, most=None), validate.EXACT_FLOAT64),
         "min_count": validate.nonnegative("min_count", min_count),
         "mad_max": None if mad_max is None else validate.positive("mad_max", mad_max),
         "tol": tol,
@@ -167,7 +165,7 @@ def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
         rows, columns, values, n = cells.row, cells.col, cells.data, int(A.shape[0])
     elif isinstance(A, tuple) and len(A) == 4:
         rows, columns, values, n = A
-        n = validate.count("n of A", n, least=0, most=MOST_BINS)
+        n = validate.count("n of A", n, least=0, most=MOST_MATRIX_BINS)
     else:
         validate.refuse("A", MAP, type(A).__name__, TypeError)
     names, optional = ("rows", "columns", "values", "sums", "keep"), ("sums", "keep")

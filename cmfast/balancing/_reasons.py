@@ -9,7 +9,7 @@ from cmfast._core.adapters import adapter
 from cmfast.balancing._result import MEANING, BalanceResult
 from cmfast.kernels.status import Status
 
-MOST_NAMED = 4  # bins
+MOST_NAMED_BINS = 4  # bins
 
 
 def unbalanced(
@@ -48,8 +48,8 @@ def _named(marked: np.ndarray, start: int) -> str:
     bins = start + np.flatnonzero(marked)
     if len(bins) == 1:
         return f"bin {bins[0]}"
-    more = f" and {len(bins) - MOST_NAMED} more" if len(bins) > MOST_NAMED else ""
-    return f"bins {', '.join(map(str, bins[:MOST_NAMED].tolist()))}{more}"
+    more = f" and {len(bins) - MOST_NAMED_BINS} more" if len(bins) > MOST_NAMED_BINS else ""
+    return f"bins {', '.join(map(str, bins[:MOST_NAMED_BINS].tolist()))}{more}"
 
 
 def _invalid(arrays: dict[str, Any], n: int, upper: bool) -> str:

@@ -26,13 +26,13 @@ from cmfast.cli._options import find_label_files
 from cmfast.cli._ordering import Orders, resolve_order, sort_labels
 from cmfast.cli._stored import read_counts
 from cmfast.confusion_counts._axis import FOUND, ORDERED, Axis
-from cmfast.confusion_counts._held import Held, parts_of
+from cmfast.confusion_counts._held import HeldCounts, parts_of
 from cmfast.confusion_counts._keys import Keys
 
-PART = 1 << 24  # labels of arrays that are counted by one task
+MOST_TASK_LABELS = 1 << 24  # labels of arrays that are counted by one task
 
 
-class Counted(NamedTuple):
+class CountedLabels(NamedTuple):
     """A confusion matrix, or one for each group of the columns `by`."""
 
     labels: list[Any]
@@ -45,7 +45,7 @@ class Counted(NamedTuple):
     """Whether --order or the file says how the classes are ordered."""
 
 
-def count(args: argparse.Namespace, by: list[str] | None) -> Counted:
+def count(args: argparse.Namespace, by: list[str] | None) -> CountedLabels:
     """Count the labels of every group; files are read once, in blocks."""
     named = find_label_files(args)
     columns = LabelColumns.requested(args, by)
@@ -60,10 +60,10 @@ def count(args: argparse.Namespace, by: list[str] | None) -> Counted:
     known = resolve_order(args.order, labels, orders.label_order)
     names, label_order = sort_labels(labels, known)
     group_names, group_order = _sort_groups(groups, orders)
-    return Counted(names, by, group_names, total[np.ix_(group_order, label_order, label_order)], bool(known))
+    return CountedLabels(names, by, group_names, total[np.ix_(group_order, label_order, label_order)], bool(known))
 
 
-class _Found(NamedTuple):
+class _FoundLabels(NamedTuple):
     """Distinct labels and groups, a matrix for every group, and the orders that files declare."""
 
     labels: list[Any]
@@ -78,7 +78,7 @@ def _count_blocks(
     threads: int | None,
     tick: points.Tick,
     rows: tuple[int, int] | None = None,
-) -> _Found:
+) -> _FoundLabels:
     """Count a table, or files of labels; the result is empty where there are no samples."""
     total = np.zeros((0, 0, 0), np.int64)
     indices: dict[Any, int] = {}
@@ -103,7 +103,7 @@ def _count_blocks(
         total[np.ix_(which, where, where)] += part
     if written:
         indices, groups, total = _merge_texts(paths[0], written, indices, groups, total)
-    return _Found(list(indices), list(groups), total, orders)
+    return _FoundLabels(list(indices), list(groups), total, orders)
 
 
 def _merge_texts(
@@ -123,10 +123,10 @@ def _merge_texts(
     return labels, named, out
 
 
-def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: LabelColumns) -> _Found:
+def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: LabelColumns) -> _FoundLabels:
     """Count tables or files of labels by a task for each part."""
     if columns.are_files:
-        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, PART))
+        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, MOST_TASK_LABELS))
     else:
         parts = parts_of_tables(named[0])
     total = cmfast.ConfusionCounts()
@@ -146,7 +146,7 @@ def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> by
         return _to_counts(found, columns.names[2:]).to_bytes()
 
 
-def _to_counts(found: _Found, by: Sequence[str]) -> cmfast.ConfusionCounts:
+def _to_counts(found: _FoundLabels, by: Sequence[str]) -> cmfast.ConfusionCounts:
     """Return counts that know their labels and groups."""
     axis = _axis(found.labels, found.orders.label_order)
     indices = [axis.places[label] for label in found.labels]
@@ -155,13 +155,13 @@ def _to_counts(found: _Found, by: Sequence[str]) -> cmfast.ConfusionCounts:
     if not found.labels:
         return cmfast.ConfusionCounts()
     if not by:
-        held = Held(axis, None, M[0])
+        held = HeldCounts(axis, None, M[0])
     else:
         columns = list(zip(*found.groups, strict=True))
         axes = tuple(_axis(dict.fromkeys(column), found.orders.group_order(k)) for k, column in enumerate(columns))
         rows = np.array([[one.places[label] for label in column] for one, column in zip(axes, columns, strict=True)]).T
         order = np.lexsort(rows.T[::-1])
-        held = Held(axis, Keys(tuple(by), axes, rows[order]), M[order])
+        held = HeldCounts(axis, Keys(tuple(by), axes, rows[order]), M[order])
     return cmfast.ConfusionCounts._of_stored(parts_of(held, on_host=True))
 
 
@@ -170,7 +170,7 @@ def _axis(labels: Iterable[Any], known: tuple[Any, ...]) -> Axis:
     return Axis((*known, *sorted(set(labels) - set(known))), ORDERED if known else FOUND)
 
 
-def _from_counts(counts: cmfast.ConfusionCounts[Any], source: Source) -> _Found:
+def _from_counts(counts: cmfast.ConfusionCounts[Any], source: Source) -> _FoundLabels:
     """Return the labels, groups and matrices of counts, without labels that are declared and do not occur."""
     held = counts._held
     M: Any = held.whole()
@@ -185,7 +185,7 @@ def _from_counts(counts: cmfast.ConfusionCounts[Any], source: Source) -> _Found:
         groups = [name if len(held.keys.names) > 1 else (name,) for name in held.keys.labels]
         axes |= dict(enumerate(held.keys.axes))
     known = {k: axis.labels for k, axis in axes.items() if axis.source == ORDERED}
-    return _Found(labels, groups, M[:, occur][:, :, occur], Orders(source, 2, known))
+    return _FoundLabels(labels, groups, M[:, occur][:, :, occur], Orders(source, 2, known))
 
 
 def _sort_groups(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[list[tuple[Any, ...]], list[int]]:

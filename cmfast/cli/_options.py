@@ -20,7 +20,7 @@ TRUTH = "name or number of the column of the truth"
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
 
 COMMON: dict[str, dict[str, Any]] = {
-    "--block-mb": {"type": positive_number, "default": tables.BLOCK_BYTES / 2**20, "help": argparse.SUPPRESS},
+    "--block-mb": {"type": positive_number, "default": tables.MATRIX_BLOCK_BYTES / 2**20, "help": argparse.SUPPRESS},
     "--by": {"action": "append", "metavar": "COLUMN"},
     "--cells": {"nargs": "+", "metavar": "COLUMN", "help": f"{CELLS} (default: all)"},
     "--cluster": {"metavar": "COLUMN"},

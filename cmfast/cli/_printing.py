@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from cmfast._core.reading import MOST_SHOWN_CLASSES
 from cmfast._files.output import to_json
 from cmfast._files.states import State
 from cmfast.cli import _screen
 
-WIDEST = 20  # classes of a matrix that is printed
 CELL = 12  # characters of a number in a table
 
 
@@ -38,7 +38,7 @@ def describe_group(names: Sequence[str], group: Sequence[Any]) -> str:
 
 def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
     """Yield a line for each row of a matrix, with labels of rows and columns, if it is small enough to be read."""
-    if len(labels) > WIDEST:
+    if len(labels) > MOST_SHOWN_CLASSES:
         yield f"{len(labels)} x {len(labels)} matrix; --output or --json gives all of it"
         return
     cells = [[f"{x:,}" if isinstance(x, int) else f"{x:.4f}" for x in row] for row in M.tolist()]

@@ -12,7 +12,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.conformal._counts import Counts
+from cmfast.conformal._counts import BatchedCounts
 from cmfast.conformal._sets import EmptySets, PredictionSets, rule_of_empty
 
 Undefined: TypeAlias = Literal["nan", "zero"]
@@ -22,7 +22,7 @@ UNDEFINED, ORDERS = get_args(Undefined), get_args(Order)
 
 @reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
-class CcmCounts(Counts):
+class CcmCounts(BatchedCounts):
     """How many sets hold two classes, and how many sets there are. Made by :func:`ccm`.
 
     All that is read off them needs nothing else, so ``a + b`` merges two parts of the samples exactly, ``sum(axis)`` an

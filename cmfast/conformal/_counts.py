@@ -13,7 +13,7 @@ from cmfast._files.archive import demand
 from cmfast._files.states import State, of_class
 
 
-class Counts(State):
+class BatchedCounts(State):
     """Arrays of counts with a batch in front; two are merged by adding them."""
 
     __slots__ = ()

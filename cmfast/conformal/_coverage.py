@@ -10,13 +10,13 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.conformal._counts import Counts
+from cmfast.conformal._counts import BatchedCounts
 from cmfast.conformal._sets import EmptySets, PredictionSets, counted, rule_of_empty
 
 
 @reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
-class CoverageCounts(Counts):
+class CoverageCounts(BatchedCounts):
     """How many sets of every true class hold every class. Made by :func:`coverage_confusion`.
 
     ``a + b`` merges two parts of the samples exactly, and ``sum(axis)`` an axis of the batch. Counts that are negative

@@ -10,16 +10,16 @@ from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
-from cmfast.conformal._counts import Counts
+from cmfast.conformal._counts import BatchedCounts
 from cmfast.conformal._threshold import Alpha, levels
 from cmfast.kernels.shared.conformal import rank
 
-MOST_BINS = 1 << 28
+MOST_HISTOGRAM_BINS = 1 << 28
 
 
 @reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreHistogram(Counts):
+class ScoreHistogram(BatchedCounts):
     """How many scores are in each cell of a grid. Made by :func:`score_histogram`.
 
     ``a + b`` merges those of two parts of a calibration exactly; ``sum(axis)`` those of an axis of the batch. Counts
@@ -152,7 +152,7 @@ def score_histogram(
     >>> conformal.score_histogram([0.1, 0.5, 0.6], bins=2).counts
     array([2, 1, 0])
     """
-    bins = validate.count("bins", bins, least=1, most=MOST_BINS)
+    bins = validate.count("bins", bins, least=1, most=MOST_HISTOGRAM_BINS)
     top = validate.positive("top", top)
     num_threads = validate.num_threads(num_threads)
     options: dict[str, Any] = {"bins": bins, "top": top, "num_threads": num_threads}

@@ -10,7 +10,7 @@ from cmfast.kernels.shared.conformal import MOST_PENALTY
 
 ScoreMethod: TypeAlias = Literal["aps", "raps", "lac"]
 METHODS = get_args(ScoreMethod)
-MOST_CLASSES = 1 << 30  # of which a row may have; ranks are counted in places of 64 bits, units in less
+MOST_SCORED_CLASSES = 1 << 30  # of which a row may have; ranks are counted in places of 64 bits, units in less
 
 
 class Rule(NamedTuple):

@@ -12,7 +12,7 @@ from cmfast._core.annotations import Array
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
 
 LABELS = "integers, bool or strings"
-SPAN = 1 << 10  # integers that are their own codes lie so close together
+OWN_CODE_SPAN = 1 << 10  # integers that are their own codes lie so close together
 
 
 class Codes(NamedTuple):
@@ -34,7 +34,9 @@ class Codes(NamedTuple):
 
 def of_labels(name: str, y: Array, *, dates: bool = False, floats: bool = False) -> Codes:
     """Return a column of labels, of whatever shape; with `floats` the error says how floats become labels."""
-    return coded(name, y, SPAN, "biuM" if dates else "biu", LABELS, validate.refuse_labels if floats else _refuse)
+    return coded(
+        name, y, OWN_CODE_SPAN, "biuM" if dates else "biu", LABELS, validate.refuse_labels if floats else _refuse
+    )
 
 
 def _refuse(name: str, x: Array, wanted: str) -> NoReturn:

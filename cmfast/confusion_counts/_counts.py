@@ -28,7 +28,17 @@ from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, array_facts, array_of_facts, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
 from cmfast.confusion_counts._axis import GROWING
-from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, joined, merged, of_parts, one_of, parts_of
+from cmfast.confusion_counts._held import (
+    OPTIONAL,
+    PARTS,
+    HeldCounts,
+    for_two,
+    joined,
+    merged,
+    of_parts,
+    one_of,
+    parts_of,
+)
 from cmfast.metrics import MetricName, _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import Names
@@ -100,7 +110,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
-        self._empty = Held(_samples.classes(labels, n_classes, dates=True), None, None)
+        self._empty = HeldCounts(_samples.classes(labels, n_classes, dates=True), None, None)
         self._held = self._empty  # replaced in one step, by whoever holds the lock
         self._library = "pandas"  # whose tables are made
         self._guard = ObjectLock()
@@ -281,7 +291,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             self._held, self._empty = merged(self._held, held), merged(self._empty, empty)
         return self
 
-    def _snapshot(self) -> tuple[Held, Held]:
+    def _snapshot(self) -> tuple[HeldCounts, HeldCounts]:
         """Return what was counted, and the same before anything was, of one moment."""
         with self._guard.lock:
             return self._held, self._empty
@@ -289,7 +299,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _with(self, held: Held, empty: Held) -> Self:
+    def _with(self, held: HeldCounts, empty: HeldCounts) -> Self:
         out = type(self)()
         out._empty, out._held, out._library = empty, held, self._library
         return out
@@ -377,7 +387,11 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     @staticmethod
     def _computed(
-        held: Held, names: Any, pos_label: Label | None, average_over: Sequence[Label] | None, options: dict[str, Any]
+        held: HeldCounts,
+        names: Any,
+        pos_label: Label | None,
+        average_over: Sequence[Label] | None,
+        options: dict[str, Any],
     ) -> tuple[Any, tuple[Label, ...]]:
         """Return metrics of what was counted at one moment, and the classes that there are for them."""
         _samples.warn_of_strangers(held)
@@ -659,7 +673,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return cls()._with(*of_parts(parts))
 
 
-def _samples_in(held: Held) -> float:
+def _samples_in(held: HeldCounts) -> float:
     """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
     M: Any = held.whole()
     total: float = adapter(M).evaluate(lambda M: M.sum().item(), M)

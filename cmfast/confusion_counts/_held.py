@@ -27,7 +27,7 @@ OPTIONAL = ("columns", "groups", "matrix", "matrices")
 UNKNOWN = 2**63
 
 
-class Held(NamedTuple):
+class HeldCounts(NamedTuple):
     """One object, so that it changes in one step."""
 
     axis: Axis
@@ -47,21 +47,23 @@ class Held(NamedTuple):
         return np.zeros(self.shape(), np.int64) if self.matrix is None else self.matrix
 
 
-def joined(held: Held, part: Held) -> Held:
+def joined(held: HeldCounts, part: HeldCounts) -> HeldCounts:
     """Return the sum of both, in the shortest way where the classes are the same and there are no groups."""
     if part.axis is held.axis and held.keys is part.keys is None and held.matrix is not None:
         return add_matrix(held, part.matrix, part.most)
     return merged(held, part)
 
 
-def merged(a: Held, b: Held) -> Held:
+def merged(a: HeldCounts, b: HeldCounts) -> HeldCounts:
     """Return the sum of both."""
     if a.matrix is not None and b.matrix is not None:
         dispatch.adopt(counts=a.matrix, others=b.matrix)
         if (a.keys is None) != (b.keys is None):
             given = ("without", "with") if a.keys is None else ("with", "without")
             validate.refuse("groups", "given for all counts or for none", f"counts {given[0]} and {given[1]} groups")
-    out = Held(a.axis.union(b.axis, "labels"), a.keys.union(b.keys) if a.keys and b.keys else a.keys or b.keys, None)
+    out = HeldCounts(
+        a.axis.union(b.axis, "labels"), a.keys.union(b.keys) if a.keys and b.keys else a.keys or b.keys, None
+    )
     parts = [moved(held, out) for held in (a, b) if held.matrix is not None]
     if not parts:
         return out
@@ -70,25 +72,25 @@ def merged(a: Held, b: Held) -> Held:
     return add_matrix(out._replace(matrix=parts[0], most=a.most), parts[1], b.most)
 
 
-def add_matrix(held: Held, M: Array, most: int) -> Held:
+def add_matrix(held: HeldCounts, M: Array, most: int) -> HeldCounts:
     """Return counts with a matrix of the same classes added, whose integers add up to `most` at most."""
     most += held.most
-    if most > addition.LARGEST and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
+    if most > validate.LARGEST_INT64 and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
         return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
     with np.errstate(over="ignore"):  # sums of float weights beyond float64 are infinite, which metrics report
         matrix = adapter(M).evaluate(lambda a, b: a + b, held.matrix, M)
     return held._replace(matrix=matrix, most=most)
 
 
-def looked_at(held: Held) -> Held:
+def looked_at(held: HeldCounts) -> HeldCounts:
     """Return the counts; refuse integers below 0, and more in all than int64 holds, unless `most` says enough."""
     M = held.matrix
-    if M is None or held.most <= addition.LARGEST or adapter(M).dtype(M).kind == "f":
+    if M is None or held.most <= validate.LARGEST_INT64 or adapter(M).dtype(M).kind == "f":
         return held
     return held._replace(most=addition.check_total("counts", M))
 
 
-def moved(held: Held, out: Held) -> Array:
+def moved(held: HeldCounts, out: HeldCounts) -> Array:
     """Return the matrix of `held` with its labels and groups at their places in `out`."""
     if held.axis == out.axis and (held.keys is None or held.keys is out.keys):
         return held.matrix
@@ -98,15 +100,15 @@ def moved(held: Held, out: Held) -> Array:
     return adapter(held.matrix).scatter(held.matrix, out.shape(), [list(range(n)) for n in held.shape()], target)
 
 
-def one_of(held: Held, place: int) -> Held:
+def one_of(held: HeldCounts, place: int) -> HeldCounts:
     """Return the counts of the group at `place`, in memory of their own."""
     C, M = len(held.axis.labels), held.whole()
     every = [list(range(C))] * 2
     one = adapter(M).evaluate(lambda M: adapter(M).scatter(M[place], (C, C), every, every), M)
-    return Held(held.axis, None, one)
+    return HeldCounts(held.axis, None, one)
 
 
-def for_two(held: Held, positive: int) -> tuple[Held, int]:
+def for_two(held: HeldCounts, positive: int) -> tuple[HeldCounts, int]:
     """Return counts for metrics of two classes, and the place of the positive one, as `metrics.from_labels` decides.
 
     So integers that are no class ids must say it, and where 0, 1 or -1 alone was found the other class is added.
@@ -122,7 +124,7 @@ def for_two(held: Held, positive: int) -> tuple[Held, int]:
     return held, held.axis.places[pair[positive]]
 
 
-def parts_of(held: Held, *, on_host: bool) -> dict[str, Any]:
+def parts_of(held: HeldCounts, *, on_host: bool) -> dict[str, Any]:
     """Return what is written of counts."""
     M = held.matrix
     parts: dict[str, Any] = {"classes": held.axis.to_facts()}
@@ -133,7 +135,7 @@ def parts_of(held: Held, *, on_host: bool) -> dict[str, Any]:
     return parts
 
 
-def of_parts(parts: dict[str, Any]) -> tuple[Held, Held]:
+def of_parts(parts: dict[str, Any]) -> tuple[HeldCounts, HeldCounts]:
     """Return the counts of these parts, and the same before anything was counted; refuse what contradicts itself."""
     for name in parts:
         demand(name in PARTS, f"it has {validate.shown(name)}")
@@ -145,7 +147,7 @@ def of_parts(parts: dict[str, Any]) -> tuple[Held, Held]:
         demand(rows.ndim == 2 and (rows.dtype.kind == "i" or not rows.size), "its groups are no rows of places")
         keys = Keys.of_facts(parts["columns"], rows)
     M = parts.get("matrix" if keys is None else "matrices")
-    held = Held(axis, keys, M)
+    held = HeldCounts(axis, keys, M)
     if M is not None:
         (M,) = dispatch.adopt(matrix=M)
         kind = adapter(M).dtype(M)
@@ -156,4 +158,4 @@ def of_parts(parts: dict[str, Any]) -> tuple[Held, Held]:
             held = looked_at(held)
         except (ValueError, OverflowError) as error:
             demand(holds=False, why=f"its {str(error).partition(': ')[2] or error}")
-    return held, Held(Axis((), FOUND) if axis.source in GROWING else axis, None, None)
+    return held, HeldCounts(Axis((), FOUND) if axis.source in GROWING else axis, None, None)

@@ -13,7 +13,7 @@ from cmfast._files.archive import demand
 from cmfast.confusion_counts import _codes
 from cmfast.confusion_counts._axis import Axis
 
-SPAN = 1 << 20  # integers that name groups lie so close together, if they are to be their own codes
+GROUP_CODE_SPAN = 1 << 20  # integers that name groups lie so close together, if they are to be their own codes
 KINDS = "biufM"
 
 
@@ -77,7 +77,7 @@ def of_columns(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Arr
     `shape` is what the labels had, which are in a line by now.
     """
     named = _named(groups)
-    columns = [_codes.coded(name, x, SPAN, KINDS, "labels") for name, x in named.items()]
+    columns = [_codes.coded(name, x, GROUP_CODE_SPAN, KINDS, "labels") for name, x in named.items()]
     for name, column in zip(named, columns, strict=True):
         given = dispatch.shape_of(column.codes)
         if given != shape:

@@ -13,14 +13,14 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, IDS, LABELS, Axis, comparable, kind_of
-from cmfast.confusion_counts._held import UNKNOWN, Held
+from cmfast.confusion_counts._held import UNKNOWN, HeldCounts
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import needs
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
 
-class _Samples(NamedTuple):
+class _NumberedSamples(NamedTuple):
     """Labels as numbers, one line of each."""
 
     y_true: Array
@@ -59,7 +59,7 @@ def counted(
     ignored: Any,
     *,
     whole_floats: bool = False,
-) -> Held:
+) -> HeldCounts:
     """Return the counts of samples, of the classes that were given, or of those that occur where none were.
 
     A truth that is `ignored` counts nowhere; None for none.
@@ -81,7 +81,7 @@ def counted(
     return held._replace(matrix=adapter(tensor).from_host(held.whole(), tensor))
 
 
-def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
+def more(held: HeldCounts, y_true: Array, y_pred: Array) -> HeldCounts | None:
     """Return the counts of more samples, the short way: all are classes 0, 1, ... that `held` has. Else None."""
     M: Any = held.matrix
     alike = type(y_true) is type(y_pred) is type(M) and y_true.shape == y_pred.shape
@@ -96,7 +96,7 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
     part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
     if outside is not None:
         return None
-    return Held(held.axis, None, part, prod(flat[0].shape))
+    return HeldCounts(held.axis, None, part, prod(flat[0].shape))
 
 
 def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
@@ -113,7 +113,7 @@ def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | N
 
 def _counted_ids(
     y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: int | None
-) -> Held:
+) -> HeldCounts:
     """Return the counts of class ids, which the kernel checks; nothing is looked up."""
     y_true, y_pred, weight = dispatch.adopt(
         optional=("sample_weight",),
@@ -131,14 +131,14 @@ def _counted_ids(
     return _tallied(samples, groups, len(axis.labels), axis, ignored)
 
 
-def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _Samples:
+def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _NumberedSamples:
     """Return samples in a line, whose shapes agree."""
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred, sample_weight=weight)
     flat = [None if x is None else adapter(x).flatten(x, 0) for x in (y_true, y_pred, weight)]
-    return _Samples(flat[0], flat[1], flat[2], shape)
+    return _NumberedSamples(flat[0], flat[1], flat[2], shape)
 
 
-def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | None) -> Held:
+def _tallied(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored: int | None) -> HeldCounts:
     """Return counts of samples whose labels are numbers below `n`."""
     keys = number = None
     order: Any = ()
@@ -155,14 +155,16 @@ def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | 
         validate.refuse("sample_weight", "of sums below 2**63", added, OverflowError)
     most = prod(samples.shape) if samples.weight is None else UNKNOWN
     if keys is None and samples.weight is None:  # as in every step of a loop
-        return Held(axis, None, M, most)
+        return HeldCounts(axis, None, M, most)
     every = list(range(n))
     source = [every, every] if keys is None else [list(order), every, every]
     shape = (n, n) if keys is None else (len(keys.rows), n, n)
-    return Held(axis, keys, adapter(M).scatter(M, shape, source, [list(range(size)) for size in shape]), most)
+    return HeldCounts(axis, keys, adapter(M).scatter(M, shape, source, [list(range(size)) for size in shape]), most)
 
 
-def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any) -> Held:
+def _counted(
+    y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any
+) -> HeldCounts:
     """Return the counts of labels of any kind: counted by the codes that they come with, and turned afterwards."""
     columns = [
         _codes.of_labels(name, y, dates=True, floats=True) for name, y in (("y_true", y_true), ("y_pred", y_pred))
@@ -174,7 +176,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
         validate.real(sample_weight=weight)
     if all(column.values == [0, 1] for column in columns):  # also of bool
         _labels.warn_of_one_hot(*(column.codes for column in columns))
-    if max(len(column.values) for column in columns) > (_codes.SPAN if groups is None else MOST_BY_GROUP):
+    if max(len(column.values) for column in columns) > (_codes.OWN_CODE_SPAN if groups is None else MOST_BY_GROUP):
         columns = [column.compact() for column in columns]
     samples = _checked(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)
@@ -189,10 +191,10 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     groups_at = [] if held.keys is None else [list(range(len(held.keys.rows)))]
     source, target = ([*groups_at, *([pair[side] for pair in pairs] for pairs in known)] for side in (0, 1))
     shape = (*(map(len, groups_at)), len(places), len(places))
-    return Held(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
+    return HeldCounts(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
 
 
-def warn_of_strangers(held: Held) -> None:
+def warn_of_strangers(held: HeldCounts) -> None:
     """Warn where no text is both a truth and a prediction, of several each that were found."""
     if held.matrix is None or held.axis.source != FOUND or held.axis.kind != "strings":
         return
@@ -226,7 +228,9 @@ def _place_of(ignored: Any, truth: _codes.Codes) -> int | None:
     return truth.values.index(label) if label in truth.values else None
 
 
-def _axis_of(columns: list[_codes.Codes], samples: _Samples, held: Held, n: int, ignored: int | None) -> Axis:
+def _axis_of(
+    columns: list[_codes.Codes], samples: _NumberedSamples, held: HeldCounts, n: int, ignored: int | None
+) -> Axis:
     """Return the labels of both columns."""
     M = held.matrix
     if samples.weight is not None:  # which may add up to nothing where a label occurs

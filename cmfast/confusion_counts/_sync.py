@@ -3,19 +3,19 @@
 from typing import Any
 
 from cmfast._core.adapters import _processes, adapter
-from cmfast.confusion_counts._held import Held, looked_at, merged, moved
+from cmfast.confusion_counts._held import HeldCounts, looked_at, merged, moved
 
 
-def summed(held: Held, group: Any) -> Held:
+def summed(held: HeldCounts, group: Any) -> HeldCounts:
     """Return the sum over all processes: labels and groups are exchanged, then matrices of one shape are added."""
     place = _processes.where(held.matrix)
     floats = held.matrix is not None and adapter(held.matrix).dtype(held.matrix).kind == "f"
     heads = _processes.gathered((held.axis, held.keys, place, floats, 0 if held.matrix is None else held.most), group)
     if heads is None:
         return held
-    every = Held(heads[0][0], heads[0][1], None)
+    every = HeldCounts(heads[0][0], heads[0][1], None)
     for axis, keys, *_ in heads[1:]:  # in the order of ranks, so that all processes have one order of labels
-        every = merged(every, Held(axis, keys, None))
+        every = merged(every, HeldCounts(axis, keys, None))
     places = [head[2] for head in heads if head[2] is not None]
     if not places:
         return every

@@ -9,7 +9,7 @@ from cmfast._core import ranks, reading, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.markup import escape_name, escape_prose, isolate
-from cmfast.confusion_counts._held import Held
+from cmfast.confusion_counts._held import HeldCounts
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
@@ -23,7 +23,7 @@ def _library(name: str) -> Any:
         validate.fail(f"{name} is not installed", ImportError)
 
 
-def to_pandas(held: Held) -> Any:
+def to_pandas(held: HeldCounts) -> Any:
     """Return a frame with a row per group and true label."""
     pd = _library("pandas")
     labels = list(held.axis.labels)
@@ -39,12 +39,12 @@ def to_pandas(held: Held) -> Any:
     return pd.DataFrame(M.reshape(-1, len(labels)), index, columns)
 
 
-def to_html(held: Held, said: str) -> str:
+def to_html(held: HeldCounts, said: str) -> str:
     """Return the counts as an HTML table where they are one matrix that can be read, between what is `said` of them."""
     labels = [escape_name(label) for label in held.axis.labels]
     head = f"<table><caption>{escape_prose(said)}</caption>"
     foot = f"</table><p>{escape_prose(explained(held, isolate))}</p>"
-    if held.keys is not None or not 0 < len(labels) <= reading.WIDEST:
+    if held.keys is not None or not 0 < len(labels) <= reading.MOST_SHOWN_CLASSES:
         return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
     M = held.whole()
@@ -55,7 +55,7 @@ def to_html(held: Held, said: str) -> str:
     return f"{head}<thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody>{foot}"
 
 
-def explained(held: Held, name: Callable[[object], str] = str) -> str:
+def explained(held: HeldCounts, name: Callable[[object], str] = str) -> str:
     """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best.
 
     Labels and groups are written as `name` does.
@@ -86,7 +86,7 @@ def _worst(M: np.ndarray, labels: Sequence[str]) -> str:
     return found if k is None else f"least found is {labels[k]}, {right[k] / true[k]:.1%} of which is; {found}"
 
 
-def to_xarray(held: Held) -> Any:
+def to_xarray(held: HeldCounts) -> Any:
     """Return an array with the labels and groups as coordinates."""
     xr = _library("xarray")
     labels = _coordinate(held.axis.labels)
@@ -112,7 +112,7 @@ def _coordinate(labels: Any) -> np.ndarray:
     return np.array(list(labels)) if len(labels) else np.empty(0, np.int64)
 
 
-def tidy(held: Held, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
+def tidy(held: HeldCounts, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
     """Return metrics in columns beside those of the groups, and of the class where a metric has one per class."""
     labels = list(labels)
     G, C = (1 if held.keys is None else len(held.keys.rows)), len(labels)

@@ -15,7 +15,7 @@ from cmfast.display._painting import Look
 from cmfast.normalizing import normalize as normalized
 
 ACROSS = 6  # pictures beside each other
-SIDE = 1.7  # inches of each
+EPOCH_INCHES = 1.7  # inches of each
 ARROW = " \N{RIGHTWARDS ARROW} "
 
 
@@ -133,10 +133,10 @@ class StripDisplay:
         off = np.where(_values.defined(self.matrices), self.matrices, 0).astype(np.float64)[some]
         off[:, np.arange(off.shape[1]), np.arange(off.shape[1])] = 0.0
         low, high = drawing.limits(off, None, high, log=log)
-        look = Look(log=log, vmin=low, vmax=high, colorbar=False, side=SIDE)
+        look = Look(log=log, vmin=low, vmax=high, colorbar=False, side=EPOCH_INCHES)
         rows = -(-len(some) // ACROSS)
         across = -(-len(some) // rows)  # the same in every row, but for the last
-        self.figure_, axes = drawing.grid_of_axes(rows, across, SIDE)
+        self.figure_, axes = drawing.grid_of_axes(rows, across, EPOCH_INCHES)
         self.axes_ = axes[: len(some)]
         found = []
         for ax, k in zip(self.axes_, some, strict=True):
@@ -154,8 +154,8 @@ class StripDisplay:
     def _name(self, across: int) -> None:
         """Name the lines of the first of each row of pictures, if there is room."""
         n = len(self.order)
-        size = min(8.0, 0.86 * 72.0 * SIDE / max(n, 1))
-        if size >= drawing.SMALLEST:
+        size = min(8.0, 0.86 * 72.0 * EPOCH_INCHES / max(n, 1))
+        if size >= drawing.SMALLEST_FONT:
             for ax in self.axes_[::across]:
                 ax.set_yticks(range(n), _painting.shortened(self._drawn[0].names), fontsize=size, parse_math=False)
                 ax.tick_params(length=0)

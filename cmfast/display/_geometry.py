@@ -11,7 +11,7 @@ from cmfast.display import _painting, _values
 from cmfast.display._painting import Look
 from cmfast.geometry import GcmResult, WidthCurve
 
-SIDE = 3.6  # inches of each part
+GEOMETRY_INCHES = 3.6  # inches of each part
 
 
 class GcmDisplay:
@@ -114,7 +114,9 @@ class GcmDisplay:
         GcmDisplay
             Itself; `axes_`, `figure_`, `im_`, `bars_` and `lines_` are set. Nothing is shown.
         """
-        self.figure_, self.axes_ = drawing.row_of_axes(2 if self.curve is None else 3, 1.25 * SIDE, SIDE)
+        self.figure_, self.axes_ = drawing.row_of_axes(
+            2 if self.curve is None else 3, 1.25 * GEOMETRY_INCHES, GEOMETRY_INCHES
+        )
         self._overlaps(self.axes_[1])
         self.lines_ = self._widths(self.axes_[2]) if self.curve is not None else []
         found = _painting.paint(self.axes_[0], self._drawn, Look(own_diagonal=False), _values.UNITS["all"])

@@ -9,7 +9,7 @@ from cmfast._core import drawing, pictures
 from cmfast.display._values import Drawn, defined
 
 Text: TypeAlias = Literal["value", "triple", "none"]
-LONGEST = 26  # characters of a name
+LONGEST_DRAWN_NAME = 26  # characters of a name
 BAR = 0.65  # inches of a scale with its numbers and its label
 KEYS = {3: "in a cell: count, % of its row, % of its column", 2: "in a cell: count, % of its row"}
 
@@ -41,7 +41,7 @@ class Painted:
 def size(drawn: Drawn, *, bars: int, cell: float = 0.5) -> tuple[float, float]:
     """Return how large a figure of its own is, in inches."""
     side = min(max(cell * len(drawn.names), 2.2), 9.5)
-    names = 0.075 * min(max(map(len, drawn.names), default=0), LONGEST)
+    names = 0.075 * min(max(map(len, drawn.names), default=0), LONGEST_DRAWN_NAME)
     return side + names + (0.5, 1.2, 2.2)[bars], side + names + 0.5
 
 
@@ -152,8 +152,8 @@ def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: pictures.Pal
     """Write the names of the classes; where they are too small, of the groups. Lines set groups apart."""
     names = shortened(drawn.names)
     bounds = _bounds(drawn.groups)
-    if drawn.groups and len(bounds) > 1 and 0.86 * cell < drawing.SMALLEST:
-        large = [(a, b) for a, b in bounds if (b - a) * cell >= drawing.HEIGHT * drawing.SMALLEST]
+    if drawn.groups and len(bounds) > 1 and 0.86 * cell < drawing.SMALLEST_FONT:
+        large = [(a, b) for a, b in bounds if (b - a) * cell >= drawing.HEIGHT * drawing.SMALLEST_FONT]
         room = min([(b - a) * cell for a, b in large], default=0.0)
         places = [(a + b - 1) / 2 for a, b in large]
         drawing.write(ax, places, [drawn.groups[a] for a, _ in large], room, min(most, 8.0, 0.86 * room))
@@ -167,7 +167,7 @@ def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: pictures.Pal
 def shortened(names: list[str]) -> list[str]:
     """Return names of which none is too long."""
     ellipsis = "\N{HORIZONTAL ELLIPSIS}"
-    return [name if len(name) <= LONGEST else name[: LONGEST - 1] + ellipsis for name in names]
+    return [name if len(name) <= LONGEST_DRAWN_NAME else name[: LONGEST_DRAWN_NAME - 1] + ellipsis for name in names]
 
 
 def _bounds(groups: list[str] | None) -> list[tuple[int, int]]:

@@ -19,12 +19,12 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts, push
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
-from cmfast.geometry._points import Points
+from cmfast.geometry._points import AdoptedPoints
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
-BYTES = 16  # of a distinct triple in memory: key and count
-PART = 1 << 25  # points that are counted at a time: about half a gigabyte
-BLOCK = 1 << 20  # triples that are merged from files at a time, about
+TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
+MOST_PART_POINTS = 1 << 25  # points that are counted at a time: about half a gigabyte
+MERGED_TRIPLES = 1 << 20  # triples that are merged from files at a time, about
 
 
 class CellAccumulator:
@@ -167,7 +167,7 @@ class CellAccumulator:
         parts, spilled = list(held.parts), held.spilled
         push(parts, cells)
         # The other half is for the result of a merge.
-        if 2 * BYTES * sum(map(len, parts)) > self.max_bytes and self._storable([*spilled, *parts], ranges):
+        if 2 * TRIPLE_BYTES * sum(map(len, parts)) > self.max_bytes and self._storable([*spilled, *parts], ranges):
             spilled = (*spilled, _stored([CellCounts.merge(parts)], ranges, self.directory))
             parts = []
         return _Held(n_points, n_dropped, ranges, tuple(parts), spilled)
@@ -229,13 +229,13 @@ def _slice(part: CellCounts, start: int, stop: int) -> CellCounts:
 def _recoded(part: CellCounts, ranges: Ranges) -> Iterator[CellCounts]:
     """Yield the triples of `part` with keys that have room for `ranges`, in order."""
     room = replace(_slice(part, 0, 0), _ranges=ranges)
-    for start in range(0, max(len(part), 1), BLOCK):
-        yield room + _slice(part, start, min(start + BLOCK, len(part)))
+    for start in range(0, max(len(part), 1), MERGED_TRIPLES):
+        yield room + _slice(part, start, min(start + MERGED_TRIPLES, len(part)))
 
 
 def _merged(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
     """Yield the triples of all parts, whose keys agree, in order."""
-    step = max(BLOCK // len(parts), 1)
+    step = max(MERGED_TRIPLES // len(parts), 1)
     # Between two neighbours of every step-th key of all parts lie fewer than `step` keys of each.
     some = np.unique(np.concatenate([part._keys[::step] for part in parts]))
     cuts = [[*np.searchsorted(part._keys, some).tolist(), len(part)] for part in parts]
@@ -253,7 +253,7 @@ def _written(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> 
 
 
 def count_in_parts(
-    points: Points,
+    points: AdoptedPoints,
     grid: Grid,
     *,
     n_classes: int | None,
@@ -262,13 +262,13 @@ def count_in_parts(
 ) -> CellCounts:
     """Count points, so many at a time that memory is bounded; report nothing dropped."""
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
-    if points.n <= PART:
+    if points.n <= MOST_PART_POINTS:
         return _binning.count_points(points, grid, n_classes=n_classes, progress=progress, **options)
     n_classes = _binning.classes_of(points, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
     report = reporter(progress, "points")
-    for start in range(0, points.n, PART):
-        part = points.part(slice(start, min(start + PART, points.n)))
+    for start in range(0, points.n, MOST_PART_POINTS):
+        part = points.part(slice(start, min(start + MOST_PART_POINTS, points.n)))
         ranges = found._held.ranges
         found._add(_binning.count_points(part, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:

@@ -11,8 +11,8 @@ from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
-from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
-from cmfast.geometry._points import Points, adopt_labelled
+from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, overflow_of
+from cmfast.geometry._points import AdoptedPoints, adopt_labelled
 from cmfast.kernels.shared.geometry_keys import Binned, Counted, Outside, Ranges
 from cmfast.kernels.status import Status
 
@@ -43,7 +43,7 @@ def count(
 
 
 def count_points(
-    points: Points,
+    points: AdoptedPoints,
     grid: Grid,
     *,
     n_classes: int | None,
@@ -137,12 +137,12 @@ def heights(
 def checked_classes(n_classes: Any, *, least: int = 0) -> int:
     """Return the option as an int."""
     number = validate.count("n_classes", n_classes, least=least, most=None)
-    if number > MOST_CLASSES:
-        validate.refuse("n_classes", f"at most {MOST_CLASSES}", number, OverflowError)
+    if number > MOST_MATRIX_CLASSES:
+        validate.refuse("n_classes", f"at most {MOST_MATRIX_CLASSES}", number, OverflowError)
     return number
 
 
-def classes_of(points: Points, *, n_classes: int | None, num_threads: int | None) -> int:
+def classes_of(points: AdoptedPoints, *, n_classes: int | None, num_threads: int | None) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
     anywhere = Grid([0.0] * points.m, [1.0] * points.m)
     options: dict[str, Any] = {"origin": anywhere.origin, "inverse": anywhere.inverse, "num_threads": num_threads}

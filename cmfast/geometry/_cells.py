@@ -229,8 +229,8 @@ class CellCounts(State, Generic[ArrayT]):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _runs(self) -> "Runs":
-        return Runs(self._keys, (self.counts,), self._table, self._ranges)
+    def _runs(self) -> "KeyedSums":
+        return KeyedSums(self._keys, (self.counts,), self._table, self._ranges)
 
     def __sizeof__(self) -> int:
         """Return the bytes in memory, by which Dask knows what to spill."""
@@ -430,7 +430,7 @@ class CellCounts(State, Generic[ArrayT]):
         return cls(*_cells_file.checked(parts))
 
 
-class Runs(NamedTuple):
+class KeyedSums(NamedTuple):
     """Sorted keys, each once, and columns of integers that are added up by key; table and ranges as in ``Layout``."""
 
     keys: Any
@@ -439,7 +439,7 @@ class Runs(NamedTuple):
     ranges: Ranges
 
 
-def merged(a: Runs, b: Runs, bits: int) -> Runs:
+def merged(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
     """Return the runs of both, whose keys have `bits` bits below the cell."""
     options = {"ranges_a": a.ranges, "ranges_b": b.ranges, "bits": bits}
     found = []
@@ -450,7 +450,7 @@ def merged(a: Runs, b: Runs, bits: int) -> Runs:
         with overflow_of("the cells of both"):
             found.append(dispatch.call("merge_cells", *adopted, **options))
     keys, _, table, ranges = found[0]  # all have the same
-    return Runs(keys, tuple(column for _, column, _, _ in found), table, ranges)
+    return KeyedSums(keys, tuple(column for _, column, _, _ in found), table, ranges)
 
 
 def push(stack: list[Any], cells: CellCounts) -> None:

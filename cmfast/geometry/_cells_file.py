@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core.adapters import adapter
 from cmfast._files.archive import demand
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._limits import MOST_CLASSES, MOST_POINTS
+from cmfast.geometry._limits import MOST_MATRIX_CLASSES, MOST_POINTS
 from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Ranges, bits_of, fits, volume
 
 
@@ -44,7 +44,9 @@ def checked(parts: dict[str, np.ndarray]) -> Fields:
     keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
     low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
     grid = Grid._of_stored({name: parts[name] for name in ("origin", "width")})
-    demand(0 <= n_classes <= MOST_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be")
+    demand(
+        0 <= n_classes <= MOST_MATRIX_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be"
+    )
     demand(len(low) == len(extent) == grid.n_axes, "its origin, low and extent differ in length")
     demand(all(n > 0 for n in extent) or not any(extent), "its extent cannot be")
     far = int(MOST_INDEX)

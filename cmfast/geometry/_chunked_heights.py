@@ -9,8 +9,8 @@ from cmfast._core import dispatch, failures, labels, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.geometry import _binning
-from cmfast.geometry._cells import Runs, SparseHistogram, merged
-from cmfast.geometry._embedding import PART
+from cmfast.geometry._cells import KeyedSums, SparseHistogram, merged
+from cmfast.geometry._embedding import MOST_PART_COORDINATES
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX, bits_of
@@ -18,13 +18,13 @@ from cmfast.kernels.status import Status
 
 # Of a float: from the power of two above the largest down to 2**-124 of it, as kernels have it. Sums of a digit leave
 # int64 after 2**39 points.
-DIGITS, BITS = 5, 25
+HEIGHT_DIGITS, HEIGHT_DIGIT_BITS = 5, 25
 
 
-class _Part(NamedTuple):
+class _PartSums(NamedTuple):
     """Sums of some points, in columns of integers of which values are made in the end."""
 
-    runs: Runs
+    runs: KeyedSums
     n_groups: int
     n_dropped: int
 
@@ -60,7 +60,7 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
     validate.real(weights=weights)
     validate.per_point(n, weights=weights)
     as_grid(grid, m)
-    top, step = 0.0, max(1, PART // m)
+    top, step = 0.0, max(1, MOST_PART_COORDINATES // m)
     origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))
 
     def largest(X: Any, weights: Any) -> float:
@@ -76,14 +76,14 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
 
 def _sums(
     X: Array, weights: Array | None = None, groups: Array | None = None, *, top: float | None = None, **options: Any
-) -> _Part:
+) -> _PartSums:
     split = None if weights is None else partial(_columns, top=top)
     found = _binning.heights(X, weights, groups, split=split, **options)
     values = found.values
     columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
     if weights is not None and top is None:
         columns = adapter(values).evaluate(halves.carried, *columns)
-    return _Part(Runs(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
+    return _PartSums(KeyedSums(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
 
 
 def _columns(weights: Any, top: float | None) -> Any:
@@ -92,21 +92,21 @@ def _columns(weights: Any, top: float | None) -> Any:
         return np.stack(halves.split(weights), axis=1)
     bad = (~np.isfinite(weights)).astype(np.int64)
     known = np.where(abs(weights) <= top, weights, 0)  # larger ones have no cell
-    return np.stack([*halves.digits(known, int(np.frexp(top)[1]) + 1, DIGITS, BITS), bad], axis=1)
+    return np.stack([*halves.digits(known, int(np.frexp(top)[1]) + 1, HEIGHT_DIGITS, HEIGHT_DIGIT_BITS), bad], axis=1)
 
 
-def _joined(parts: list[_Part]) -> _Part:
+def _joined(parts: list[_PartSums]) -> _PartSums:
     return reduce(_both, parts)
 
 
-def _both(a: _Part, b: _Part) -> _Part:
+def _both(a: _PartSums, b: _PartSums) -> _PartSums:
     runs = merged(a.runs, b.runs, bits_of(a.n_groups))
     if len(runs.columns) == 2:
         runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carried, *runs.columns))
-    return _Part(runs, a.n_groups, a.n_dropped + b.n_dropped)
+    return _PartSums(runs, a.n_groups, a.n_dropped + b.n_dropped)
 
 
-def _finished(found: _Part, grid: Grid, kind: Any, top: float | None, on_failure: OnFailure) -> SparseHistogram:
+def _finished(found: _PartSums, grid: Grid, kind: Any, top: float | None, on_failure: OnFailure) -> SparseHistogram:
     keys, columns, table, ranges = found.runs
     if kind is None:
         (values,) = columns
@@ -114,7 +114,9 @@ def _finished(found: _Part, grid: Grid, kind: Any, top: float | None, on_failure
         values = _integers(*columns)
     else:
         host = [adapter(column).to_host(column) for column in columns]
-        heights = halves.rounded(host[:-1], BITS, int(np.frexp(top)[1]) + 1 - DIGITS * BITS)
+        heights = halves.rounded(
+            host[:-1], HEIGHT_DIGIT_BITS, int(np.frexp(top)[1]) + 1 - HEIGHT_DIGITS * HEIGHT_DIGIT_BITS
+        )
         with np.errstate(over="ignore"):
             heights = heights.astype(np.float32 if kind == np.float32 else np.float64)
         heights[host[-1] > 0] = np.nan

@@ -10,13 +10,13 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.geometry_keys import bits_of
 
-MOST_PARTS = 1 << 16
-BLOCK = 1 << 16  # triples whose cells are decoded at a time
+MOST_DEALT_PARTS = 1 << 16
+DECODED_TRIPLES = 1 << 16  # triples whose cells are decoded at a time
 
 
 def checked_number(n_parts: Any) -> int:
     """Return the option as an int."""
-    return validate.count("n_parts", n_parts, least=1, most=MOST_PARTS)
+    return validate.count("n_parts", n_parts, least=1, most=MOST_DEALT_PARTS)
 
 
 def deal(cells: Any, n_parts: Any) -> list[Any]:
@@ -52,8 +52,8 @@ def numbers(keys: np.ndarray, table: Any, cells: Any, n: int) -> np.ndarray:
     """Return the number of the part of every key: it follows from the index row of its cell."""
     out = np.empty(len(keys), np.uint16)
     options = {"ranges": cells._ranges, "bits": 2 * bits_of(cells.n_classes)}
-    for start in range(0, len(keys), BLOCK):
-        some = slice(start, start + BLOCK)
+    for start in range(0, len(keys), DECODED_TRIPLES):
+        some = slice(start, start + DECODED_TRIPLES)
         index, _ = dispatch.call("decode_cells", keys[some], table, **options)
         out[some] = (_mixed(index) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32)
     return out

@@ -11,14 +11,14 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import room_for_matrix
-from cmfast.geometry._points import Points, adopt_labelled
+from cmfast.geometry._points import AdoptedPoints, adopt_labelled
 from cmfast.geometry._projection import project
 from cmfast.geometry._rules import Columns
 from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tables
 
 Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
 Rule: TypeAlias = Literal["scott", "freedman_diaconis"]
-PART = 1 << 20  # coordinates looked at at a time
+MOST_PART_COORDINATES = 1 << 20  # coordinates looked at at a time
 NOWHERE = Grid([0.0], [1.0])
 RULES: tuple[Rule, ...] = get_args(Rule)
 
@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 class Embedded(NamedTuple):
     """Points on their axes, with their classes and cells, and what is known of their weightings."""
 
-    points: Points
+    points: AdoptedPoints
     grid: Grid
     weightings: list[Weighting]
     """Those of all points; those left out later may change them. Where none has an answer there are no points."""
@@ -74,9 +74,9 @@ def embedded(
     return Embedded(points, Grid(columns.low, getattr(columns, grid)(None)), weightings, C)
 
 
-def _are_finite(points: Points) -> bool:
+def _are_finite(points: AdoptedPoints) -> bool:
     """Return whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
-    step = max(1, PART // points.m)
+    step = max(1, MOST_PART_COORDINATES // points.m)
 
     def are_finite(X: Array) -> bool:
         parts = (X[start : start + step] for start in range(0, points.n, step))

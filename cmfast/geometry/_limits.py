@@ -7,7 +7,7 @@ from cmfast._core import validate
 
 BEYOND_KEYS = "do not fit into 63 bits"  # how `kernels.shared.geometry_keys.require` ends
 MOST_POINTS = 2**61 - 1  # weights as integers (kernels.shared.geometry_weights) need two bits above the counts
-MOST_CLASSES = 2**30 - 1  # the confusion matrix of more could not even be addressed
+MOST_MATRIX_CLASSES = 2**30 - 1  # the confusion matrix of more could not even be addressed
 MOST_GROUPS = 2**62  # more leave no room for the cells in keys of 63 bits
 
 

@@ -12,7 +12,7 @@ from cmfast.geometry import _parts
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of, warned
 from cmfast.geometry._embedding import Weights, weighted
-from cmfast.geometry._limits import MOST_CLASSES
+from cmfast.geometry._limits import MOST_MATRIX_CLASSES
 from cmfast.geometry._weights import is_list, options_of_bi
 
 
@@ -263,7 +263,7 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     adopted = dispatch.adopt(optional=("table_a", "table_b"), **first, **second)
     options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
     too_many = f"no memory for the overlaps of a, {a.n_groups} groups, with b, {b.n_groups} groups"
-    if a.n_groups * b.n_groups >= MOST_CLASSES**2:  # NumPy has other words for what cannot be addressed
+    if a.n_groups * b.n_groups >= MOST_MATRIX_CLASSES**2:  # NumPy has other words for what cannot be addressed
         validate.fail(too_many, MemoryError)
     try:
         found = dispatch.call("min_overlap", *adopted, **options)

@@ -14,7 +14,10 @@ from cmfast.kernels.shared.geometry_keys import bits_of
 
 EXACT_SIZES = 128  # larger cells are grouped by size, eight groups to a doubling
 GROUPS = 8
-FEWEST, MOST = 4, 2000  # cells simulated per size: MOST / size, at least FEWEST
+LEAST_SIMULATED_CELLS, MOST_SIMULATED_POINTS = (
+    4,
+    2000,
+)  # cells simulated per size: MOST_SIMULATED_POINTS / size, at least LEAST_SIMULATED_CELLS
 MOST_SAMPLED = 10**9  # points from which numpy draws without replacement
 
 
@@ -41,7 +44,7 @@ def simulate(
 ) -> Null:
     """Simulate the cells of permuted labels for tables of weights `W` (W, C, C)."""
     sizes, number = _grouped(sizes, number)
-    repeats = np.maximum(FEWEST, MOST // sizes)
+    repeats = np.maximum(LEAST_SIMULATED_CELLS, MOST_SIMULATED_POINTS // sizes)
     keys, counts = _cells(M, np.repeat(sizes, repeats), rng)
     share = np.repeat(number / repeats, repeats)
     weights = np.where(M > 0, W, 0.0)

@@ -22,7 +22,7 @@ from cmfast.geometry._limits import check_total
 from cmfast.geometry._weights import Weighting, is_list, tables
 from cmfast.kernels.shared.geometry_keys import Layout, bits_of, fits, union
 
-LOOKED_AT = 64  # triples of a part that show whether its cells were dealt
+PROBED_TRIPLES = 64  # triples of a part that show whether its cells were dealt
 
 
 class _Whole(NamedTuple):
@@ -70,7 +70,7 @@ def _part(part: Any, k: int, n: int) -> _Whole:
     name = f"cells[{k}]"
     if not isinstance(part, CellCounts):
         validate.refuse(name, "CellCounts", type(part).__name__, TypeError)
-    some = slice(None, None, max(1, -(-len(part) // LOOKED_AT)))
+    some = slice(None, None, max(1, -(-len(part) // PROBED_TRIPLES)))
     table = None if part._table is None else adapter(part._table).to_host(part._table)
     if (numbers(adapter(part._keys).entry(part._keys, some), table, part, n) != k).any():
         validate.refuse(name, f"part {k} of {n}, as CellCounts.deal({n}) gives it", "cells of other parts")

@@ -9,7 +9,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 
 
-class Points(NamedTuple):
+class AdoptedPoints(NamedTuple):
     """Points of one library, adopted: a real table of `n` rows and `m` columns, and labels of its rows or None."""
 
     X: Array
@@ -18,21 +18,21 @@ class Points(NamedTuple):
     y_true: Any = None
     y_pred: Any = None
 
-    def part(self, rows: slice) -> "Points":
+    def part(self, rows: slice) -> "AdoptedPoints":
         """Return the points of some rows."""
         X = self.X[rows, :]
         n = dispatch.shape_of(X)[0]
-        return Points(X, n, self.m, self.y_true[rows], self.y_pred[rows])
+        return AdoptedPoints(X, n, self.m, self.y_true[rows], self.y_pred[rows])
 
 
-def adopt_points(X: Array) -> Points:
+def adopt_points(X: Array) -> AdoptedPoints:
     """Adopt points without labels; the result has no names of axes."""
     X = dispatch.adopt_one("X", X)
     X = X if type(X) is np.ndarray else adapter(X).unwrap(X)
-    return Points(X, *validate.points(X=X))
+    return AdoptedPoints(X, *validate.points(X=X))
 
 
-def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> Points:
+def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     """Adopt points with integer labels and predictions; the result has no names of axes."""
     validate.columns(y_true=y_true, y_pred=y_pred)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
@@ -40,4 +40,4 @@ def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> Points:
     n, m = validate.points(X=X)
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.per_point(n, y_true=y_true, y_pred=y_pred)
-    return Points(X, n, m, y_true, y_pred)
+    return AdoptedPoints(X, n, m, y_true, y_pred)

@@ -14,7 +14,7 @@ from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
 from cmfast.geometry import _binning, _chunked
 from cmfast.geometry._exact_axes import exact_axes, products
-from cmfast.geometry._points import Points, adopt_points
+from cmfast.geometry._points import AdoptedPoints, adopt_points
 from cmfast.geometry._rules import Spread, spread
 
 Precision: TypeAlias = Literal["auto", "float64", "float32", "exact"]
@@ -227,7 +227,7 @@ def pca(
     chunked = are_lazy(X)
     if chunked and precision not in ("auto", "exact"):
         validate.refuse("precision", '"exact" with Dask arrays, whose other sums depend on the chunks', precision)
-    points = Points(X, *validate.points(X=X)) if chunked else adopt_points(X)
+    points = AdoptedPoints(X, *validate.points(X=X)) if chunked else adopt_points(X)
     X, n_rows, n, *_ = points
     if m > n:
         validate.refuse("n_components", f"at most {n}, the columns of X", m)
@@ -272,7 +272,7 @@ def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
     return Projection(axes.mean, axes.components[:m, :], axes.explained_variance_ratio[:m])
 
 
-def project(points: Points, m: int, *, keep_all: bool, num_threads: int | None) -> Points:
+def project(points: AdoptedPoints, m: int, *, keep_all: bool, num_threads: int | None) -> AdoptedPoints:
     """Return points on their `m` principal axes at most, as :func:`axes_of` has them."""
     axes = axes_of(points.X, m, keep_all=keep_all)
     m = dispatch.shape_of(axes.components)[0]

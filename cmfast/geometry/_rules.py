@@ -9,15 +9,14 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
-from cmfast.geometry._points import Points
+from cmfast.geometry._points import AdoptedPoints
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
 WIDTH_BITS = 24  # widths are rounded to so many significant bits
-SAMPLE = 100_000  # points that `occupancy` looks at
+MOST_LOOKED_AT_POINTS = 100_000  # points that `occupancy` looks at
 HALVINGS = 20
 LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
 MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
-MOST_BINS = 2**53  # more could not be told apart
 
 
 class Spread(NamedTuple):
@@ -47,7 +46,7 @@ class Columns:
 
     def __init__(
         self,
-        points: Points | None,
+        points: AdoptedPoints | None,
         on_failure: OnFailure,
         num_threads: int | None,
         *,
@@ -115,7 +114,7 @@ class Columns:
         if len(many) != m:
             validate.refuse("bins", f"one number or {m}", f"{len(many)} numbers")
         parts = [validate.count("bins", b, least=1, most=None) for b in many]
-        if max(parts) > MOST_BINS:
+        if max(parts) > validate.EXACT_FLOAT64:
             validate.refuse("bins", "at most 2**53", max(parts))
         width = np.ones(m)
         for d in np.flatnonzero(self.high > self.low):
@@ -129,7 +128,7 @@ class Columns:
     def occupancy(self, wanted: float) -> list[float]:
         """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
         origin, scott = read_only(self.low), np.array(self.scott(None))
-        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // SAMPLE)), :]
+        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // MOST_LOOKED_AT_POINTS)), :]
         varying = self.high > self.low
 
         def widths(power: float) -> list[float]:

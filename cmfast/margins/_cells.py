@@ -174,7 +174,7 @@ def ipf_cells(
     words = Words() if long is None else long.words
     _check_places(adapter(coords).to_host(coords), sizes, words)
     out = dispatch.call("ipf_cells", values, coords, *targets, axes=axes, shape=sizes, **options)
-    problem = _reasons.Problem(
+    problem = _reasons.TableProblem(
         "values", values, coords, targets, axes, 1, batch, options["importance"], options["smoothing"], words
     )
     result = reported(out, problem, on_failure)

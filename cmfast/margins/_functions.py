@@ -166,13 +166,13 @@ def ipf_nd(
     )
     arrays, ndim, batch = adopted(M, axes, targets, ndim)
     out = dispatch.call("ipf_nd", *arrays, axes=axes, ndim=ndim, **options)
-    problem = _reasons.Problem(
+    problem = _reasons.TableProblem(
         "M", arrays[0], None, arrays[1:], axes, ndim, batch, options["importance"], options["smoothing"]
     )
     return reported(out, problem, on_failure)
 
 
-def reported(out: Any, problem: _reasons.Problem, on_failure: OnFailure) -> MarginsResult[Any]:
+def reported(out: Any, problem: _reasons.TableProblem, on_failure: OnFailure) -> MarginsResult[Any]:
     """Return what a kernel found by name, and say what failed."""
     n = len(problem.axes)
     result: MarginsResult[Any] = MarginsResult(out[0], list(out[1 : n + 1]), list(out[n + 1 : 2 * n + 1]), *out[-4:])

@@ -8,8 +8,6 @@ from cmfast._core import validate
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import reporter
 
-MOST_ITER = 2**53
-
 
 def of_tables(
     n_margins: int,
@@ -29,15 +27,10 @@ def of_tables(
         "importance": importances(importance, n_margins),
         "smoothing": None if smoothing is None else validate.positive("smoothing", smoothing),
         "tol": validate.tolerance(tol),
-        "max_iter": passes(max_iter),
+        "max_iter": validate.max_iter(max_iter),
         "num_threads": validate.num_threads(num_threads),
         "progress": reporter(progress, "tables"),
     }
-
-
-def passes(max_iter: Any) -> int | None:
-    """Return how many passes are allowed; None where the kernel is to say."""
-    return None if max_iter is None else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
 
 
 def numbers(name: str, given: Any, n: int) -> np.ndarray:

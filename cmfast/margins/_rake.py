@@ -10,10 +10,10 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.margins import _rake_reasons, _tidy
-from cmfast.margins._options import importances, numbers, passes
+from cmfast.margins._options import importances, numbers
 from cmfast.margins._pairs import split
 from cmfast.margins._rake_result import RakeResult
-from cmfast.margins._sparse_rows import Rows, rows_of
+from cmfast.margins._sparse_rows import CsrMatrix, rows_of
 from cmfast.margins._words import Words
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ RAKINGS = get_args(Raking)
 BOUNDED = ("truncated", "logit")
 MOST_ATTRIBUTES = 2**16
 ARGUMENTS = _tidy.Arguments("weights", "design", "targets", records=True)
-ROUNDED = 1e-6  # how far proportions may be from adding up to 1
-MANY = 10.0  # weights add up to so much where targets that add up to 1 are hardly meant
+MOST_SHARE_ERROR = 1e-6  # how far proportions may be from adding up to 1
+LEAST_COUNTED_TOTAL = 10.0  # weights add up to so much where targets that add up to 1 are hardly meant
 
 
 def rake(
@@ -175,7 +175,7 @@ def rake(
     num_threads = validate.num_threads(num_threads)
     validate.choice("method", method, RAKINGS)
     tol = validate.tolerance(tol)
-    max_iter = passes(max_iter)
+    max_iter = validate.max_iter(max_iter)
     long = None
     if _tidy.are_by_name(design, targets, ARGUMENTS):
         if names is not None:
@@ -225,12 +225,12 @@ def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tup
     """Warn where all targets add up to 1, as shares of a population do, but the weights to far more."""
     for target, of in zip(given, axes, strict=True):
         total = np.asarray(adapter(target).to_host(target), np.float64).sum(axis=tuple(range(-len(of), 0)))
-        if not total.size or not (abs(total - 1.0) <= ROUNDED).all():  # NaN asks nothing, and is no share
+        if not total.size or not (abs(total - 1.0) <= MOST_SHARE_ERROR).all():  # NaN asks nothing, and is no share
             return
     before = float(n)
     if weights is not None:
         before = float(np.asarray(adapter(weights).to_host(weights), np.float64).sum(-1).min())
-    if before >= MANY:
+    if before >= LEAST_COUNTED_TOTAL:
         said = f"targets add up to 1, as proportions do, and so will the weights, which add up to {before:,.6g} now"
         failures.diagnose(f"{said}; multiply the targets by the size of the population for weights that add up to it")
 
@@ -252,7 +252,7 @@ def _core(target: Any, of: tuple[int, ...] | None) -> tuple[int, ...]:
     return shape[len(shape) - (1 if of is None else len(of)) :]
 
 
-def _sparse(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> Rows | None:
+def _sparse(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> CsrMatrix | None:
     """Return the rows of a sparse design; None of a dense one."""
     if not sparse.is_sparse(design):
         return None

@@ -9,11 +9,11 @@ from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
 from cmfast.margins._reasons import bad_target, disagreement, one
-from cmfast.margins._sparse_rows import Rows
+from cmfast.margins._sparse_rows import CsrMatrix
 from cmfast.margins._words import Words
 
-MOST_NAMED = 4  # totals
-NEAR = 1e-6  # part of the largest number of a proof that is none
+MOST_NAMED_TOTALS = 4  # totals
+LEAST_PROOF_SHARE = 1e-6  # part of the largest number of a proof that is none
 
 
 def unmet(
@@ -58,7 +58,7 @@ def unmet(
 
 
 def _on_host(design: Any) -> Any:
-    return design if isinstance(design, Rows) else adapter(design).to_host(design)
+    return design if isinstance(design, CsrMatrix) else adapter(design).to_host(design)
 
 
 def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, words: Words) -> list[str]:
@@ -79,9 +79,9 @@ def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, 
 def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
     """Name the targets that weigh the most in a proof."""
     sizes = np.abs(np.where(np.isfinite(y), y, 0.0) * np.where(np.isfinite(targets) & (targets != 0.0), targets, 1.0))
-    order = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > NEAR * sizes.max()]
-    said = ", ".join(f"{names[k]} = {targets[k]:.12g}" for k in order[:MOST_NAMED])
-    return said + (f" and {len(order) - MOST_NAMED} more" if len(order) > MOST_NAMED else "")
+    order = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > LEAST_PROOF_SHARE * sizes.max()]
+    said = ", ".join(f"{names[k]} = {targets[k]:.12g}" for k in order[:MOST_NAMED_TOTALS])
+    return said + (f" and {len(order) - MOST_NAMED_TOTALS} more" if len(order) > MOST_NAMED_TOTALS else "")
 
 
 def _invalid(
@@ -95,7 +95,7 @@ def _invalid(
     if axes is not None:
         said = _beyond(design, targets, axes)
     else:
-        is_sparse = isinstance(design, Rows)
+        is_sparse = isinstance(design, CsrMatrix)
         said = design.bad("design") if is_sparse else values.first("design", design, ~np.isfinite(design))
     said = said or values.bad(weights=weights)
     for k, target in enumerate(targets):
@@ -123,7 +123,7 @@ def _unreached(
     start = 0
     for k, target in enumerate(targets):
         if axes is None:
-            used = design.used() if isinstance(design, Rows) else (design != 0).any(0)
+            used = design.used() if isinstance(design, CsrMatrix) else (design != 0).any(0)
         else:
             used = np.zeros(target.shape, np.bool_)
             used[tuple(design[axis] for axis in axes[k])] = True

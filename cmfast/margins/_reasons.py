@@ -15,7 +15,7 @@ AGREE = 1e-9  # to which margins must
 BY_NUMBER = Words()
 
 
-class Problem(NamedTuple):
+class TableProblem(NamedTuple):
     """Tables and their margins."""
 
     name: str  # of the argument that the cells are
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
         return tuple(adapter(self.coords).to_host(self.coords))
 
 
-def unmet(index: tuple[int, ...], problem: Problem, result: MarginsResult[Any]) -> str:
+def unmet(index: tuple[int, ...], problem: TableProblem, result: MarginsResult[Any]) -> str:
     """Say why the table at `index` of the batch was not scaled."""
     batch, axes, words = problem.batch, problem.axes, problem.words
     given = one(problem.cells, batch, problem.core, index)
@@ -75,7 +75,7 @@ def _allow_misses() -> str:
     return f"{wording.option('importance')} allows margins to be missed"
 
 
-def _each(problem: Problem) -> list[float]:
+def _each(problem: TableProblem) -> list[float]:
     return problem.importance or [np.inf] * len(problem.targets)
 
 
@@ -85,7 +85,7 @@ def one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -
     return found
 
 
-def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: Problem, where: tuple[np.ndarray, ...]) -> str:
+def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: TableProblem, where: tuple[np.ndarray, ...]) -> str:
     words = problem.words
     said = values.bad(**{problem.name: given})
     if said and words.columns:

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core import values
 
 
-class Rows(NamedTuple):
+class CsrMatrix(NamedTuple):
     """The numbers of a matrix, row by row, each with its column; columns ascend, and none is there twice."""
 
     values: np.ndarray
@@ -30,10 +30,10 @@ class Rows(NamedTuple):
         return found
 
 
-def rows_of(matrix: Any) -> Rows:
+def rows_of(matrix: Any) -> CsrMatrix:
     """Return the rows of a matrix, which stays as it is."""
     found = matrix.tocsr()
     if not found.has_canonical_format:
         found = found.copy()
         found.sum_duplicates()
-    return Rows(found.data, found.indptr, found.indices, tuple(map(int, found.shape)))
+    return CsrMatrix(found.data, found.indptr, found.indices, tuple(map(int, found.shape)))

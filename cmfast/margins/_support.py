@@ -14,7 +14,7 @@ from cmfast.margins._functions import Axes, adopted
 from cmfast.margins._pairs import MOST_AXES, split
 from cmfast.margins._result import MEANING
 
-MOST_NAMED = 6  # lines of a side of a proof
+MOST_PROOF_LINES = 6  # lines of a side of a proof
 NOT_DECIDED = "neither an answer nor a proof that there is none was found"
 
 
@@ -125,7 +125,7 @@ def _named(proof: list[np.ndarray]) -> list[str]:
         for at in np.argwhere(part > 0.0).tolist():
             times = f"{part[tuple(at)]:g} times " if part[tuple(at)] != 1.0 else ""
             found.append(f"{times}margins[{k}]{values.place(at)}")
-    return found if len(found) <= MOST_NAMED else [*found[:MOST_NAMED], f"... ({len(found)} in all)"]
+    return found if len(found) <= MOST_PROOF_LINES else [*found[:MOST_PROOF_LINES], f"... ({len(found)} in all)"]
 
 
 @overload

@@ -152,7 +152,7 @@ def _is_floating(column: Any) -> bool:
 
 def _coded(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarray:
     """Return categories by their places in what is known of their column, which learns those that are new."""
-    found = _codes.coded(name, column, _codes.SPAN, KINDS, "categories").compact()
+    found = _codes.coded(name, column, _codes.OWN_CODE_SPAN, KINDS, "categories").compact()
     places = known.setdefault(name, {})
     table = np.array([places.setdefault(value, len(places)) for value in found.values], np.int64)
     codes: np.ndarray = table[np.asarray(found.codes)]

@@ -250,7 +250,7 @@ _PRECISION, _RECALL, _FBETA, _TAU_WEIGHTED = (
     next(metric for metric in METRICS if metric.name == name)
     for name in ("precision", "recall", "fbeta", "tau_weighted")
 )
-LARGE = 1e100  # its square times any count is finite; a larger beta gives no other number
+LARGEST_BETA = 1e100  # its square times any count is finite; a larger beta gives no other number
 
 
 def _names(found: Iterable[str]) -> tuple[MetricName, ...]:
@@ -338,7 +338,7 @@ def find(name: str) -> Form | None:
     if not beta >= 0 or average not in ("", *get_args(Averaging)):
         return None
     metric = {0.0: _PRECISION, math.inf: _RECALL}.get(beta, _FBETA)
-    beta = min(max(beta, 1.0 / LARGE), LARGE) if metric is _FBETA else 1.0
+    beta = min(max(beta, 1.0 / LARGEST_BETA), LARGEST_BETA) if metric is _FBETA else 1.0
     return Form(metric, average or None, beta)  # type: ignore[arg-type]
 
 

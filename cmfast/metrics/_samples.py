@@ -12,7 +12,7 @@ from cmfast._core.adapters import _text, adapter, read_only
 from cmfast._core.annotations import Array
 from cmfast.metrics._margins import Margins
 
-MOST_BYTES = 4  # of weights that are summed chunk by chunk, in int64
+MOST_WEIGHT_BYTES = 4  # of weights that are summed chunk by chunk, in int64
 
 # Labels of the classes in order, None for one that nobody has named; or None: they are 0, 1, ...
 Classes: TypeAlias = list[Any] | None
@@ -108,7 +108,7 @@ def _of_chunks(
     _labels.check_known(**known, groups=given["groups"], n_groups=options.n_groups)
     weight = given["sample_weight"]
     dtype = None if weight is None else adapter(weight).dtype(weight)
-    if dtype is not None and (dtype.kind not in "bui" or dtype.itemsize > MOST_BYTES):
+    if dtype is not None and (dtype.kind not in "bui" or dtype.itemsize > MOST_WEIGHT_BYTES):
         validate.refuse("sample_weight", "integers of at most 32 bits with Dask arrays", f"dtype {dtype}", TypeError)
     classes: Classes = None
     if options.labels is not None:
@@ -339,7 +339,7 @@ def _as_they_are(samples: _labels.Labels, ignored: int | None, counting: dict[st
         largest[0] = _largest_but(samples.y_true, largest[0])
     C = max(*largest, -1) + 1
     cells = C * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
-    if not 0 < cells <= max(_labels.NEAR, math.prod(shape)):
+    if not 0 < cells <= max(_labels.MOST_LOOKUP_SPAN, math.prod(shape)):
         return None
     *parts, outside = dispatch.call("label_margins", *samples[:4], n_classes=C, ignored=ignored, **counting)
     sums = Margins(*parts)
@@ -367,7 +367,7 @@ def _largest_but(values: Array, ignored: int) -> int:
 
 
 def _of(samples: _labels.Labels, *, n_classes: int, **options: Any) -> Margins[Any]:
-    if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST // 40:
+    if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST_INT64 // 40:
         validate.too_large(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
     *sums, outside = dispatch.call("label_margins", *samples[:4], n_classes=n_classes, **options)
     if outside:

@@ -20,7 +20,7 @@ from cmfast.scaling._reasons import OUT_OF_RANGE
 __all__ = ["TargetEstimate", "estimate_for_target"]
 
 # Fewer effective samples are warned of; tests/normalizing/test_estimates.py simulates what an estimate is worth then.
-FEW = 30
+LEAST_RELIABLE_SAMPLES = 30
 MEANING = {
     Status.CONVERGED: "the estimate has the wanted distribution",
     Status.INFEASIBLE: "the target is positive where there are no samples, and no weight makes samples of none",
@@ -299,12 +299,12 @@ def _explain_failure(name: str, M: np.ndarray, wanted: np.ndarray) -> str:
 def _warn_of_few(size: Any) -> None:
     """Warn of estimates that are worth too few samples; synchronises the device."""
     known = adapter(size).to_host(size)
-    few = np.count_nonzero(known < FEW)
+    few = np.count_nonzero(known < LEAST_RELIABLE_SAMPLES)
     if not few:
         return
     where = f"{few} of {known.size} estimates are" if known.ndim else "the estimate is"
     least = f"{'smallest ' * bool(known.ndim)}effective sample size {np.nanmin(known):.3g}"
     failures.diagnose(
-        f"{where} worth fewer than {FEW} samples ({least}), so metrics of it are uncertain and may be biased; collect "
-        "more samples of the classes with the largest weights"
+        f"{where} worth fewer than {LEAST_RELIABLE_SAMPLES} samples ({least}), so metrics of it are uncertain and may "
+        "be biased; collect more samples of the classes with the largest weights"
     )

@@ -24,12 +24,11 @@ from cmfast.scaling import _reasons, _sparse
 from cmfast.scaling._result import ScalingResult
 
 SOLVERS, EMPTY = get_args(Solver), get_args(Empty)
-NAN, TOL, AUTO = "nan", 1e-9, "auto"  # what is usual
-USUAL: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": TOL, "max_iter": None, "solver": AUTO}
+NAN, USUAL_TOL, AUTO = "nan", 1e-9, "auto"  # what is usual
+USUAL: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": USUAL_TOL, "max_iter": None, "solver": AUTO}
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
 OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
 FAILED = "matrices not scaled"
-MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
 FACTORS = ("row_scale of start", "col_scale of start")
 VECTORS = ("row_sums", "col_sums", *FACTORS)
 
@@ -359,7 +358,7 @@ def solve(
     progress: Progress = None,
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
     """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
-    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == TOL:
+    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == USUAL_TOL:
         options = USUAL  # as most often: nothing to check
     else:
         options = _checked(smoothing, empty, tol, max_iter, solver)
@@ -406,9 +405,7 @@ def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -
         "smoothing": checked_smoothing(smoothing),
         "empty": empty,
         "tol": validate.tolerance(tol),
-        "max_iter": None
-        if max_iter is None
-        else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),
+        "max_iter": validate.max_iter(max_iter),
         "solver": solver,
     }
 

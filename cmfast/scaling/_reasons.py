@@ -12,7 +12,7 @@ from cmfast.kernels.status import Status
 from cmfast.scaling._result import ScalingResult
 from cmfast.zeros import support
 
-SHOWN = 600.0  # between logarithms of cells that are looked at for a reason
+MOST_LOG_SPREAD = 600.0  # between logarithms of cells that are looked at for a reason
 OUT_OF_RANGE = "a weight leaves the range of the result"
 
 
@@ -81,7 +81,7 @@ def unscaled_logits(
     """Say so of a matrix that is given by the logarithms of its cells."""
     L = _element(arrays[0], batch, 2, index).astype(np.float64)
     with np.errstate(all="ignore"):
-        cells = np.exp(np.maximum(L - L.max(-1, keepdims=True, initial=-np.inf), -SHOWN))
+        cells = np.exp(np.maximum(L - L.max(-1, keepdims=True, initial=-np.inf), -MOST_LOG_SPREAD))
         known = result._replace(col_scale=np.exp(adapter(result.col_scale).to_host(result.col_scale)))
     cells[np.isneginf(L)] = 0.0
     bad = np.isnan(L) | np.isposinf(L)

@@ -10,7 +10,7 @@ from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import MEANING, ScalingResult
 
-MOST_NAMED = 4  # lines
+MOST_NAMED_LINES = 4  # lines
 LINES = ("row_sums", "col_sums", "row_scale of start", "col_scale of start")
 
 
@@ -70,5 +70,5 @@ def _reason(cells: Any, u: Any, v: Any, result: ScalingResult[Any, Any], rows: n
 
 def _named(line: str, marked: np.ndarray) -> str:
     at = np.flatnonzero(marked)
-    more = f" and {len(at) - MOST_NAMED} more" if len(at) > MOST_NAMED else ""
-    return f"{line}{'s' * (len(at) != 1)} {', '.join(map(str, at[:MOST_NAMED].tolist()))}{more}"
+    more = f" and {len(at) - MOST_NAMED_LINES} more" if len(at) > MOST_NAMED_LINES else ""
+    return f"{line}{'s' * (len(at) != 1)} {', '.join(map(str, at[:MOST_NAMED_LINES].tolist()))}{more}"

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast.normalizing import normalize
-from cmfast.uncertainty._clusters import Parts
+from cmfast.uncertainty._clusters import ClusterAxis
 from cmfast.uncertainty._results import Interval, normal_interval
 from cmfast.uncertainty._unfit import fit, report
 
@@ -19,7 +19,7 @@ def intervals(
     method: str,
     level: float,
     scheme: str,
-    parts: Parts | None,
+    parts: ClusterAxis | None,
     draws: dict[str, Any],
     options: dict[str, Any],
 ) -> Interval:
@@ -52,19 +52,19 @@ def _clear_missing(status: Any, estimate: Any) -> Any:
     return status * (estimate == estimate).all(-1).all(-1)  # noqa: PLR0124
 
 
-def errors(M: Any, of: Any, parts: Parts | None, *, rows: bool, options: dict[str, Any]) -> Any:
+def errors(M: Any, of: Any, parts: ClusterAxis | None, *, rows: bool, options: dict[str, Any]) -> Any:
     """Return the standard errors of the cells of a normalised matrix."""
     return _with_errors(M, of, parts, rows=rows, options=options)[1]
 
 
-def _whole(M: Any, parts: Parts | None) -> Any:
+def _whole(M: Any, parts: ClusterAxis | None) -> Any:
     """Return the matrix that is normalised: that of all clusters and strata."""
     if parts is None:
         return M
     return adapter(M).evaluate(lambda M: M.sum(-3), M)
 
 
-def _drawn(M: Any, parts: Parts | None, scheme: Any, draws: dict[str, Any], options: dict[str, Any]) -> Any:
+def _drawn(M: Any, parts: ClusterAxis | None, scheme: Any, draws: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return replicates of the matrix, and the status."""
     given = {"n": options["n"], "num_threads": options["num_threads"], **draws}
     if parts is None:
@@ -73,7 +73,7 @@ def _drawn(M: Any, parts: Parts | None, scheme: Any, draws: dict[str, Any], opti
 
 
 def _errors(
-    M: Any, estimate: Any, of: Any, parts: Parts | None, *, rows: bool, bent: bool, options: dict[str, Any]
+    M: Any, estimate: Any, of: Any, parts: ClusterAxis | None, *, rows: bool, bent: bool, options: dict[str, Any]
 ) -> Any:
     """Return standard errors, accelerations and the status of cells."""
     given = {"of": of, "n": options["n"], "num_threads": options["num_threads"]}
@@ -82,7 +82,7 @@ def _errors(
     return dispatch.call("cluster_cell_errors", M, estimate, **parts._asdict(), **given)
 
 
-def _with_errors(M: Any, of: Any, parts: Parts | None, *, rows: bool, options: dict[str, Any]) -> tuple[Any, Any]:
+def _with_errors(M: Any, of: Any, parts: ClusterAxis | None, *, rows: bool, options: dict[str, Any]) -> tuple[Any, Any]:
     """Return the cells of a normalised matrix, and their standard errors."""
     threads, on_failure = options["num_threads"], options["on_failure"]
     estimate = normalize(_whole(M, parts), of, on_failure=on_failure, num_threads=threads)

@@ -14,7 +14,7 @@ from cmfast.uncertainty._unfit import report
 LABELS = "biuSU"  # kinds of arrays that name strata
 
 
-class Parts(NamedTuple):
+class ClusterAxis(NamedTuple):
     """What the axis before the last two is of.
 
     Attributes
@@ -29,7 +29,7 @@ class Parts(NamedTuple):
     clustered: bool
 
 
-def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> Parts | None:
+def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> ClusterAxis | None:
     """Return what was asked for; None where `M` has no such axis."""
     validate.flag("clustered", clustered)
     if not clustered and strata is None:
@@ -39,23 +39,23 @@ def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> Parts | None
         what = "of shape (..., k, C, C) with clustered=True or strata"
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
-        return Parts(np.zeros(shape[-3], np.int64), True)
+        return ClusterAxis(np.zeros(shape[-3], np.int64), True)
     names = adapter(strata).to_host(strata)
     if names.dtype.kind not in LABELS or names.shape != shape[-3:-2]:
         validate.refuse("strata", f"labels of shape {shape[-3:-2]}", f"dtype {names.dtype}, shape {names.shape}")
     if n is not None:
         validate.refuse("n", "None with strata", n)
-    return Parts(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64), bool(clustered))
+    return ClusterAxis(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64), bool(clustered))
 
 
-def clusters_of(parts: Parts, n: int | None) -> int:
+def clusters_of(parts: ClusterAxis, n: int | None) -> int:
     """Return by how many clusters is known how far they scatter: one of each stratum says nothing of that."""
     known = len(parts.strata) - len(np.unique(parts.strata)) + 1
     return known if n is None else min(n, known)
 
 
 def intervals(
-    M: Any, parts: Parts, layout: _plan.PlacedPlan, method: str, level: float, options: dict[str, Any]
+    M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, method: str, level: float, options: dict[str, Any]
 ) -> list[Interval]:
     """Return the intervals of every name; `options` are those that every method takes, and those of draws."""
     normal = method == "normal"
@@ -77,14 +77,14 @@ def intervals(
     ]
 
 
-def errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:
+def errors(M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:
     """Return the standard errors of every name."""
     *found, status = _errors(M, parts, layout, options["n"], options["num_threads"])
     report(status, options["on_failure"], "matrices without standard errors", M, clustered=True)
     return [found[place] for place in layout.places]
 
 
-def _errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, n: int | None, num_threads: int | None) -> Any:
+def _errors(M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, n: int | None, num_threads: int | None) -> Any:
     """Return what the plan makes the errors of, then the status."""
     options = {"plan": layout.plan, **parts._asdict(), "n": n, "num_threads": num_threads}
     return dispatch.call("cluster_errors", M, **options)

@@ -21,7 +21,7 @@ from cmfast.uncertainty._paired_counts import PairedCounts
 CompareMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "delta"]
 CompareTest: TypeAlias = Literal["permutation", "interval"]
 REPLICATES_BYTES = 2**27  # of the numbers of the replicates of some groups
-SUMS_BYTES = 2**26  # of the sums without one unit each
+MOST_JACKKNIFE_BYTES = 2**26  # of the sums without one unit each
 
 
 class _Asked(NamedTuple):
@@ -243,7 +243,7 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
 
 
 def _of_delta(
-    T: PairedCounts, units: _paired_replicates.Units, both: list[np.ndarray], asked: _Asked
+    T: PairedCounts, units: _paired_replicates.DrawnUnits, both: list[np.ndarray], asked: _Asked
 ) -> list[dict[str, np.ndarray]]:
     """Return the fields of all comparisons by the delta method."""
     clustered, threads = T.n_clusters is not None, asked.num_threads
@@ -253,7 +253,7 @@ def _of_delta(
 
 
 def _of_draws(
-    T: PairedCounts, units: _paired_replicates.Units, both: list[np.ndarray], asked: _Asked
+    T: PairedCounts, units: _paired_replicates.DrawnUnits, both: list[np.ndarray], asked: _Asked
 ) -> list[dict[str, np.ndarray]]:
     """Return the fields of all comparisons from samples or clusters drawn again."""
     plan, C, G = asked.layout.plan, len(T.labels), len(units.totals)
@@ -290,14 +290,14 @@ def matrices_of(T: PairedCounts) -> np.ndarray:
     return M.reshape(2, 1 if T.groups is None else len(T.groups), *M.shape[-2:])
 
 
-def _values_of(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -> list[np.ndarray]:
+def _values_of(T: PairedCounts, units: _paired_replicates.DrawnUnits, asked: _Asked) -> list[np.ndarray]:
     """Return the metrics of both classifiers, shape (2, G) or (2, G, C), on the host; no matrix is made."""
     sums = _sums_of(T, units, asked.layout.plan)
     values = _permutations.evaluate_sums(sums, T._home, plan=asked.layout.plan, num_threads=asked.num_threads)
     return [np.moveaxis(value, 1, 0) for value in values]
 
 
-def _sums_of(T: PairedCounts, units: _paired_replicates.Units, plan: Any) -> np.ndarray:
+def _sums_of(T: PairedCounts, units: _paired_replicates.DrawnUnits, plan: Any) -> np.ndarray:
     """Return the sums of both classifiers' matrices, shape (n_sums, G, 2, C)."""
     sums = np.zeros((5 if plan.ordered else 3, len(units.totals), 2, len(T.labels)), np.int64)
     size = np.diff(units.bounds)
@@ -346,7 +346,9 @@ def _normal(estimate: np.ndarray, error: np.ndarray, level: float) -> tuple[np.n
         return estimate - half, estimate + half, np.where(np.isnan(error), np.nan, p)
 
 
-def _accelerations(units: _paired_replicates.Units, groups: slice, left_out: np.ndarray, method: str) -> np.ndarray:
+def _accelerations(
+    units: _paired_replicates.DrawnUnits, groups: slice, left_out: np.ndarray, method: str
+) -> np.ndarray:
     """Return the acceleration of some groups from the differences without one unit of each kind."""
     if method != "bca":
         return np.zeros(())
@@ -357,11 +359,11 @@ def _accelerations(units: _paired_replicates.Units, groups: slice, left_out: np.
     return np.stack(found)
 
 
-def _left_out(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -> list[np.ndarray]:
+def _left_out(T: PairedCounts, units: _paired_replicates.DrawnUnits, asked: _Asked) -> list[np.ndarray]:
     """Return the difference of every metric where one unit of each kind is left out, shape (u,) or (u, C)."""
     C, plan = len(T.labels), asked.layout.plan
     whole, size = _sums_of(T, units, plan), np.diff(units.bounds)
-    step = max(1, SUMS_BYTES // max(16 * len(whole) * C, 1))
+    step = max(1, MOST_JACKKNIFE_BYTES // max(16 * len(whole) * C, 1))
     found: list[list[np.ndarray]] = [[] for _ in range(plan.scalars + plan.tables)]
     for first in range(0, max(len(size), 1), step):
         last = min(first + step, len(size))

@@ -21,7 +21,7 @@ CARRIED = {"bca": 4, "percentile": 5, "basic": 9, "normal": 5}  # samples that c
 MANY_CLASSES = 4  # from which on the prior of the posterior says little of a class
 APART = 3.0  # standard errors between the two smallest recalls, such that one is the smallest in every test set
 ASIDE, ASIDE_OF_PRIOR = 0.5, 1.0  # standard errors of the middle of an interval from the estimate
-NOISE = 5.0  # divided by the root of the number of replicates: standard errors of that middle by chance
+CENTRE_NOISE = 5.0  # divided by the root of the number of replicates: standard errors of that middle by chance
 FEW_CLUSTERS = 12  # of fewer, 95 % intervals hold the truth in less than 90 %, by every method
 BENT = 1.0  # standard errors that `tau` lies too low in a sample
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
@@ -44,7 +44,7 @@ TEXTS = {
 }
 
 
-class Counts(NamedTuple):
+class ClassTotals(NamedTuple):
     """Sums of some matrices, float64: right ones, rows and columns, shape (..., C), and all samples, shape (...)."""
 
     d: np.ndarray
@@ -126,14 +126,14 @@ def doubtful(
     """Return by reason, then by metric, of which matrices, shape (...), an interval is doubtful."""
     sums = margins(M, on_failure="ignore", num_threads=num_threads)
     d, t, p, whole = (np.asarray(adapter(x).to_host(x), np.float64) for x in (*sums[:3], sums.total))
-    counts = Counts(d, t, p, whole)
+    counts = ClassTotals(d, t, p, whole)
     out: dict[str, dict[str, np.ndarray]] = {}
     if method not in FEW or not counts.d.size:
         return out
     are_counts = (whole > 0) & ((t == np.rint(t)).all(-1) | (n is not None))  # else there are no intervals
     if n is not None:
         factor = np.asarray(n / np.where(counts.n > 0, counts.n, np.inf))
-        counts = Counts(d * factor[..., None], t * factor[..., None], p * factor[..., None], whole * factor)
+        counts = ClassTotals(d * factor[..., None], t * factor[..., None], p * factor[..., None], whole * factor)
     carrying = _count_carrying_samples(M, found, method, n, are_counts, num_threads)
     for name, one in found.items():
         rest = are_counts
@@ -152,7 +152,7 @@ def doubtful(
     return out
 
 
-def _are_few(name: str, counts: Counts, method: str, positive: int, few: np.ndarray) -> np.ndarray:
+def _are_few(name: str, counts: ClassTotals, method: str, positive: int, few: np.ndarray) -> np.ndarray:
     """Return where fewer than `few` samples are right, or wrong, or of a class."""
     kind = _kind(name)
     if method == "posterior" and (counts.d.shape[-1] < MANY_CLASSES or kind == "all"):
@@ -186,7 +186,7 @@ def _count_carrying_samples(
     return {name: np.asarray(samples[place]) for name, place in zip(names, layout.places, strict=True)}
 
 
-def _are_close(name: str, counts: Counts) -> np.ndarray:
+def _are_close(name: str, counts: ClassTotals) -> np.ndarray:
     """Return where another recall may be the smallest in the next test set, of a metric that is the smallest."""
     form = find(name)
     if form is None or form.metric.over is not Over.MIN or counts.d.shape[-1] < 2:
@@ -202,7 +202,7 @@ def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.nd
     """Return where an interval has its middle far from the estimate; ratios without end always have."""
     estimate, low, high, error = (np.asarray(adapter(x).to_host(x), np.float64) for x in one[:4])
     form = find(name)
-    far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + NOISE / np.sqrt(max(n_replicates, 1))
+    far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + CENTRE_NOISE / np.sqrt(max(n_replicates, 1))
     with np.errstate(invalid="ignore"):
         mask = np.abs(0.5 * (low + high) - estimate) > far * error
     if form is None or np.isinf(form.metric.high):
@@ -210,7 +210,7 @@ def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.nd
     return np.asarray(mask.any(-1) if form is not None and form.per_class else mask)
 
 
-def _is_bent(name: str, counts: Counts) -> np.ndarray:
+def _is_bent(name: str, counts: ClassTotals) -> np.ndarray:
     """Return where `tau` is too low: it is made of squares of what is wrong, which chance adds to in every class."""
     form = find(name)
     if form is None or form.metric.over not in (Over.TAU, Over.TAU_WEIGHTED):
@@ -241,7 +241,7 @@ def _kind(name: str) -> str:
     return "classes" if of_classes else "all"
 
 
-def _least(kind: str, counts: Counts, positive: int) -> np.ndarray:
+def _least(kind: str, counts: ClassTotals, positive: int) -> np.ndarray:
     """Return how many samples are right, or wrong, whichever are fewer; or how many the smallest class has."""
     d, t, p, n = counts
     whole = np.asarray(np.minimum(d.sum(-1), n - d.sum(-1)))

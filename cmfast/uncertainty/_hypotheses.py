@@ -12,7 +12,7 @@ from cmfast._core.p_values import Kind, binomial
 from cmfast.kernels.status import Status
 from cmfast.uncertainty._paired_counts import PairedCounts
 
-FAR = 300  # exponent of two from which on squares of cells may leave float64
+MOST_SQUARE_EXPONENT = 300  # exponent of two from which on squares of cells may leave float64
 
 
 @reading.readable
@@ -269,7 +269,7 @@ def _bring_near_one(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     largest = S.max((-1, -2), initial=0.0)
     _, exponent = np.frexp(largest)
-    exponent = np.where((largest > 0) & (np.abs(exponent) > FAR), exponent, 0)
+    exponent = np.where((largest > 0) & (np.abs(exponent) > MOST_SQUARE_EXPONENT), exponent, 0)
     return np.ldexp(S, -exponent[..., np.newaxis, np.newaxis]), exponent
 
 

@@ -372,7 +372,9 @@ def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
     return found
 
 
-def _parts(M: Any, clustered: Any, strata: Any, n: int | None, method: str, scheme: str) -> _clusters.Parts | None:
+def _parts(
+    M: Any, clustered: Any, strata: Any, n: int | None, method: str, scheme: str
+) -> _clusters.ClusterAxis | None:
     """Return what the axis before the matrices is of; refuse what does not go together with clusters and strata."""
     parts = _clusters.parts_of(M, clustered, strata, n)
     if parts is not None:
@@ -385,7 +387,7 @@ def _parts(M: Any, clustered: Any, strata: Any, n: int | None, method: str, sche
     return parts
 
 
-def _doubt_clusters(parts: _clusters.Parts | None, n: int | None, on_failure: str) -> None:
+def _doubt_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on_failure: str) -> None:
     """Warn of clusters that are few."""
     if parts is not None and parts.clustered and on_failure != "ignore":
         warn_of_few_clusters(_clusters.clusters_of(parts, n))

@@ -10,11 +10,11 @@ from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import Array, Label
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial
-from cmfast._core.ranks import LEVEL
+from cmfast._core.ranks import USUAL_LEVEL
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_samples
-from cmfast.uncertainty._paired_held import OPTIONAL, PARTS, Held, merged, nothing, of_parts, parts_of
+from cmfast.uncertainty._paired_held import OPTIONAL, PARTS, HeldCells, merged, nothing, of_parts, parts_of
 
 TRUTH, FIRST, SECOND = range(3)
 
@@ -74,7 +74,7 @@ class PairedCounts(State):
     _STORED: ClassVar[Parts] = PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
-    def __init__(self, held: Held, home: Array) -> None:
+    def __init__(self, held: HeldCells, home: Array) -> None:
         self._held = held
         self._home = home  # an empty array: whose library results are of
 
@@ -208,7 +208,7 @@ class PairedCounts(State):
         *labels, n = most[0]
         truth, a, b = map(name, labels)
         next_most = most[1].n_samples if len(most) > 1 else 0
-        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - LEVEL:
+        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
             return f"{said}; no difference stands out"
         return f"{said}; most often ({n:,}) the first says {a} and the second {b} where {truth} is true"
 
@@ -238,7 +238,7 @@ class PairedCounts(State):
         return cls(of_parts(parts), nothing().keys)
 
 
-def table(held: Held, rows: int, cols: int) -> np.ndarray:
+def table(held: HeldCells, rows: int, cols: int) -> np.ndarray:
     """Return how often what `rows` says met what `cols` says, of every group."""
     groups, of_unit = held.groups()
     C, n = len(held.axis.labels), 1 if groups is None else len(groups.rows)

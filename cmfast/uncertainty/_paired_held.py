@@ -19,10 +19,9 @@ PARTS: Parts = {
     "counts": (("<i8",), 1),
 }
 OPTIONAL = ("columns", "units")
-MOST = 2**63
 
 
-class Held(NamedTuple):
+class HeldCells(NamedTuple):
     """Cells that are not empty, in order: key ``((unit * C + truth) * C + first) * C + second``, and how often.
 
     A unit is a group; or a cluster within a group; or all there is.
@@ -65,7 +64,7 @@ def decoded(keys: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 def check_room(n_units: int, C: int) -> None:
     """Refuse cells that int64 cannot number."""
-    if n_units * C**3 >= MOST:
+    if n_units * C**3 > validate.LARGEST_INT64:
         validate.fail(f"{n_units} groups and clusters of {C} classes have more cells than int64 numbers", OverflowError)
 
 
@@ -77,7 +76,7 @@ def sorted_cells(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.n
     return found, total
 
 
-def recoded(held: Held, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.ndarray]:
+def recoded(held: HeldCells, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of `held` as those of other classes and units, which have all of its; in no order."""
     C = len(axis.labels)
     places = np.array(held.axis.places_in(axis), np.int64)
@@ -88,7 +87,7 @@ def recoded(held: Held, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.
     return ((unit * C + y) * C + a) * C + b, held.counts
 
 
-def merged(one: Held, other: Held) -> Held:
+def merged(one: HeldCells, other: HeldCells) -> HeldCells:
     """Return the sum of both."""
     if (one.units is None) != (other.units is None) or one.clustered != other.clustered:
         validate.refuse("groups and clusters", "given for all counts or for none", "counts with and without")
@@ -96,14 +95,14 @@ def merged(one: Held, other: Held) -> Held:
     units = one.units if one.units is None or other.units is None else one.units.union(other.units)
     check_room(1 if units is None else len(units.rows), len(axis.labels))
     most = addition.total(one.counts) + addition.total(other.counts)
-    if most >= MOST:
+    if most > validate.LARGEST_INT64:
         validate.refuse("counts", "at most 2**63 - 1 samples in all", f"{most:,}", OverflowError)
     parts = [recoded(held, axis, units) for held in (one, other)]
     keys, counts = (np.concatenate(both) for both in zip(*parts, strict=True))
-    return Held(axis, units, one.clustered, *sorted_cells(keys, counts))
+    return HeldCells(axis, units, one.clustered, *sorted_cells(keys, counts))
 
 
-def parts_of(held: Held) -> dict[str, Any]:
+def parts_of(held: HeldCells) -> dict[str, Any]:
     """Return what is written of paired counts."""
     parts: dict[str, Any] = {"classes": held.axis.to_facts(), "clustered": int(held.clustered)}
     if held.units is not None:
@@ -111,7 +110,7 @@ def parts_of(held: Held) -> dict[str, Any]:
     return parts | {"keys": held.keys, "counts": held.counts}
 
 
-def of_parts(parts: dict[str, Any]) -> Held:
+def of_parts(parts: dict[str, Any]) -> HeldCells:
     """Return the counts of these parts; refuse what contradicts itself."""
     axis, units = Axis.of_facts(parts["classes"]), None
     demand(("columns" in parts) == ("units" in parts), "its groups are not whole")
@@ -121,13 +120,13 @@ def of_parts(parts: dict[str, Any]) -> Held:
     demand(clustered in (0, 1) and not (clustered and units is None), "its clusters are not there")
     keys, counts = (np.asarray(parts[name]).astype(np.int64) for name in ("keys", "counts"))
     n = (1 if units is None else len(units.rows)) * len(axis.labels) ** 3
-    demand(n < MOST and keys.shape == counts.shape, "its cells have no counts")
+    demand(n <= validate.LARGEST_INT64 and keys.shape == counts.shape, "its cells have no counts")
     ordered = not keys.size or (keys[0] >= 0 and keys[-1] < n and bool((np.diff(keys) > 0).all()))
     demand(ordered, "its cells are not in order")
-    demand(bool((counts > 0).all()) and addition.total(counts) < MOST, "its counts are no counts")
-    return Held(axis, units, bool(clustered), keys, counts)
+    demand(bool((counts > 0).all()) and addition.total(counts) <= validate.LARGEST_INT64, "its counts are no counts")
+    return HeldCells(axis, units, bool(clustered), keys, counts)
 
 
-def nothing() -> Held:
+def nothing() -> HeldCells:
     """Return the counts of no samples."""
-    return Held(Axis((), FOUND), None, False, np.empty(0, np.int64), np.empty(0, np.int64))
+    return HeldCells(Axis((), FOUND), None, False, np.empty(0, np.int64), np.empty(0, np.int64))

@@ -8,12 +8,10 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
-from cmfast.uncertainty._paired_held import Held
-
-EXACT = 2**53 - 1  # samples of a replicate that float64 counts exactly
+from cmfast.uncertainty._paired_held import HeldCells
 
 
-class Units(NamedTuple):
+class DrawnUnits(NamedTuple):
     """What is drawn, group by group: samples, of which those of a cell are alike; or clusters.
 
     Attributes
@@ -39,7 +37,7 @@ class Units(NamedTuple):
     counts: np.ndarray
 
 
-def units_of(held: Held) -> Units:
+def units_of(held: HeldCells) -> DrawnUnits:
     """Return what is drawn."""
     groups, of_unit = held.groups()
     n_groups = 1 if groups is None else len(groups.rows)
@@ -54,12 +52,12 @@ def units_of(held: Held) -> Units:
     before = np.concatenate([[0], np.cumsum(weights)])
     totals = before[starts[1:]] - before[starts[:-1]]
     most = np.add.reduceat(counts, bounds[:-1]).max() if len(weights) else 0  # no unit is without cells
-    if int(most) * int(totals.max(initial=0)) > EXACT:
+    if int(most) * int(totals.max(initial=0)) >= validate.EXACT_FLOAT64:
         validate.fail("T has more samples than float64 counts exactly", OverflowError)
-    return Units(weights, group, starts, totals, bounds, np.stack(cells), counts)
+    return DrawnUnits(weights, group, starts, totals, bounds, np.stack(cells), counts)
 
 
-def sent(units: Units, home: Array) -> list[Array]:
+def sent(units: DrawnUnits, home: Array) -> list[Array]:
     """Return the arrays that the op ``paired_replicates`` takes, where `home` is."""
     ends = units.starts[1:][units.group]
     after = np.concatenate([[0], np.cumsum(units.weights)])
@@ -99,7 +97,7 @@ def drawn(
 
 
 def errors(
-    units: Units, home: Array, plan: Plan, n_classes: int, num_threads: int | None, *, clustered: bool
+    units: DrawnUnits, home: Array, plan: Plan, n_classes: int, num_threads: int | None, *, clustered: bool
 ) -> tuple[np.ndarray, ...]:
     """Return standard errors of all differences by the delta method: scalars of shape (G,), then (G, C).
 

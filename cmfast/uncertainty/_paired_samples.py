@@ -13,13 +13,13 @@ from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import IDS, LABELS, Axis
 from cmfast.confusion_counts._samples import classes
-from cmfast.uncertainty._paired_held import Held, check_room, decoded, sorted_cells
+from cmfast.uncertainty._paired_held import HeldCells, check_room, decoded, sorted_cells
 
 CLUSTERS = "clusters"  # the column that they are
-DENSE = 2**16  # cells that are counted in a table, and four times as many as there are samples
+MOST_DENSE_CELLS = 2**16  # cells that are counted in a table, and four times as many as there are samples
 
 
-class _Samples(NamedTuple):
+class _PairedSamples(NamedTuple):
     """Labels as numbers below `n`, one line of each; and which unit every sample is of."""
 
     columns: list[_codes.Codes]
@@ -32,7 +32,7 @@ class _Samples(NamedTuple):
 
 def counted(
     y_true: Array, y_a: Array, y_b: Array, labels: Array | None, n_classes: int | None, groups: Any, clusters: Any
-) -> tuple[Held, Array]:
+) -> tuple[HeldCells, Array]:
     """Return the counts, and an empty array that lies where the labels do."""
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
     validate.columns(**given)
@@ -48,14 +48,14 @@ def counted(
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
             _check_ids(name, column, len(axis.labels))
-    if max(len(column.values) for column in columns) > _codes.SPAN:
+    if max(len(column.values) for column in columns) > _codes.OWN_CODE_SPAN:
         columns = [column.compact() for column in columns]
     units, unit, order = _units(groups, clusters, columns[0].codes, shape)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     n = max(len(column.values) for column in columns)
     check_room(1 if units is None else len(place), n)
-    samples = _Samples(columns, n, units, unit, place)
+    samples = _PairedSamples(columns, n, units, unit, place)
     keys, counts = _cells(samples)
     return _labelled(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
 
@@ -89,7 +89,7 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
     return _keys.of_columns(named, y, shape)
 
 
-def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
+def _cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
     """Return the cells of the numbers that labels and units came with, on the host, in no order."""
     n, (truth, first, second) = (
         samples.n,
@@ -100,7 +100,7 @@ def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
     if samples.unit is not None:
         unit = adapter(samples.unit).cast(samples.unit, np.int64)
         row = adapter(truth).evaluate(lambda unit, truth: unit * n + truth, unit, truth)
-    if n_units * n**3 <= max(DENSE, 4 * dispatch.shape_of(truth)[0]):
+    if n_units * n**3 <= max(MOST_DENSE_CELLS, 4 * dispatch.shape_of(truth)[0]):
         table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
         dense = adapter(table).to_host(table).reshape(-1)
         cells = np.flatnonzero(dense)
@@ -110,7 +110,9 @@ def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
     return sorted_cells(host, np.ones(len(host), np.int64))
 
 
-def _labelled(samples: _Samples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool) -> Held:
+def _labelled(
+    samples: _PairedSamples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool
+) -> HeldCells:
     """Return counts of cells by what their numbers stand for; those of labels that were not given are left out."""
     unit, *sides = decoded(keys, samples.n)
     axes = []
@@ -131,4 +133,4 @@ def _labelled(samples: _Samples, keys: np.ndarray, counts: np.ndarray, given: Ax
     keep = np.minimum(np.minimum(y, a), b) >= 0
     check_room(len(samples.place), C)
     keys = ((samples.place[unit] * C + y) * C + a) * C + b
-    return Held(axis, samples.units, clustered, *sorted_cells(keys[keep], counts[keep]))
+    return HeldCells(axis, samples.units, clustered, *sorted_cells(keys[keep], counts[keep]))

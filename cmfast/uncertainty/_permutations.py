@@ -17,12 +17,12 @@ from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.kernels.shared.uncertainty import add_cells
 from cmfast.uncertainty import _paired_replicates
-from cmfast.uncertainty._paired_held import Held, decoded, sorted_cells
+from cmfast.uncertainty._paired_held import HeldCells, decoded, sorted_cells
 
 MOST_STATES = 2**14  # tables that are enumerated: all swaps of 14 samples, or of 16,383 samples of one kind
-SUMS_BYTES = 2**26  # of the sums of enumerated tables at a time
-CERTAIN = 3.0  # standard errors by Monte Carlo
-ROUNDING = 1e-12  # by which two values of a metric may differ and be the same
+MOST_ENUMERATED_BYTES = 2**26  # of the sums of enumerated tables at a time
+MONTE_CARLO_ERRORS = 3.0  # standard errors by Monte Carlo
+METRIC_ROUNDING = 1e-12  # by which two values of a metric may differ and be the same
 
 
 class Swaps(NamedTuple):
@@ -92,7 +92,7 @@ class Tested(NamedTuple):
     least: np.ndarray
 
 
-def find_swaps(held: Held) -> Swaps:
+def find_swaps(held: HeldCells) -> Swaps:
     """Return the units of paired counts in which the two differ: samples, or clusters."""
     _, of_unit = held.groups()
     C = max(len(held.axis.labels), 1)
@@ -122,7 +122,7 @@ def find_swaps(held: Held) -> Swaps:
     return Swaps(sizes, group, bounds, cells, counts, *_sum_alike(fixed, C))
 
 
-def count_discordant(held: Held, swaps: Swaps | None) -> np.ndarray:
+def count_discordant(held: HeldCells, swaps: Swaps | None) -> np.ndarray:
     """Return the number of samples, or of clusters, in which the two differ, of every group; of `swaps` if known."""
     groups, of_unit = held.groups()
     if swaps is None and not held.clustered:
@@ -223,7 +223,7 @@ def _enumerate(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[s
     add_cells(start, tuple(swaps.fixed_cells), np.zeros(len(swaps.fixed_counts), np.int64), swaps.fixed_counts)
     start += (swaps.sizes[:, np.newaxis, np.newaxis] * swapped).sum(1, keepdims=True)
     change = (kept - swapped).reshape(n_sums, kinds, 2 * C).astype(np.float64)  # exact, as all sums are below 2**53
-    step = max(1, SUMS_BYTES // (16 * n_sums * max(C, 1)))
+    step = max(1, MOST_ENUMERATED_BYTES // (16 * n_sums * max(C, 1)))
     found: list[list[np.ndarray]] = []
     for first in range(0, n_states, step):
         rest = np.arange(first, min(first + step, n_states))
@@ -278,7 +278,7 @@ def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | N
     with np.errstate(invalid="ignore"):
         observed = np.abs(both[0] - both[1])
         largest = np.abs(both).max(0)
-        slack = ROUNDING * np.where(np.isfinite(largest), np.maximum(1.0, largest), 1.0)
+        slack = METRIC_ROUNDING * np.where(np.isfinite(largest), np.maximum(1.0, largest), 1.0)
         apart = np.abs(apart)
         known = ~np.isnan(apart)
         extreme, top = apart >= observed - slack, np.where(known, apart, -1.0).max(0)
@@ -288,7 +288,7 @@ def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | N
         p = (extreme.sum(0) + 1.0) / (n + 1.0)
         error = np.sqrt(p * (1.0 - p) / (n + 1.0))
         share = np.where(n > 0, highest.sum(0) / np.maximum(n, 1), 1.0)
-        least = np.maximum(share - CERTAIN * np.sqrt(share * (1.0 - share) / np.maximum(n, 1)), 0.0)
+        least = np.maximum(share - MONTE_CARLO_ERRORS * np.sqrt(share * (1.0 - share) / np.maximum(n, 1)), 0.0)
     else:
         column = weights.reshape(-1, *[1] * (apart.ndim - 1))
         n = (column * known).sum(0)

@@ -343,7 +343,7 @@ def counted(result):
 
 @pytest.fixture(params=[1, 2, 3, 1 << 18])
 def any_block(request, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS", request.param)
+    monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("any_block")
@@ -620,7 +620,7 @@ def save_tables(X, y, p):
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
 def test_gcm_reads_every_format(cmd, rng, monkeypatch):
-    monkeypatch.setattr("cmfast._files.points.BYTES", 10_000)
+    monkeypatch.setattr("cmfast._files.points.ZARR_BLOCK_BYTES", 10_000)
     X, y, p = save_points(rng)
     for arguments in save_tables(X, y, p):
         for choice, n_components in (("2", 2), ("none", None)):

@@ -133,7 +133,7 @@ SMALL = 0.0005  # MiB of counts in memory, so that they go to disk many times
 )
 def test_groups_on_disk_are_those_in_memory(tmp_path, monkeypatch, capsys, suffix, groups):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tables, "ROWS", 7)
+    monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", 7)
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.choice(list("abc"), (80, 2)), columns=["label", "guess"])
     frame["g"], frame["h"] = rng.choice(groups, 80), rng.choice(["x", "y"], 80)
@@ -160,7 +160,7 @@ def test_groups_on_disk_are_those_in_memory(tmp_path, monkeypatch, capsys, suffi
 
 def test_groups_on_disk_keep_orders_and_warnings(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tables, "ROWS", 7)
+    monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", 7)
     sizes = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"y": pd.Categorical(rng.choice(["S", "M"], 50), dtype=sizes)})

@@ -44,7 +44,7 @@ def table(truth, guess):
     ],
 )
 def test_equal_numbers_are_one_class_as_in_pandas(run, monkeypatch, truth, guess, rows):
-    monkeypatch.setattr(tables, "ROWS", rows)
+    monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", rows)
     text = table(truth, guess)
     status, out, err = run(text, "confusion", "--json")
     assert (status, err) == (0, "")

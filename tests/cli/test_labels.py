@@ -109,7 +109,7 @@ def expected(pairs, labels):
 @pytest.mark.parametrize("form", INPUTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_label_arrives(run, monkeypatch, kind, form, rows):
-    monkeypatch.setattr(tables, "ROWS", rows)
+    monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", rows)
     pairs = pairs_of(KINDS[kind])
     labels = sorted(KINDS[kind])
     want = expected(pairs, labels)
@@ -220,7 +220,7 @@ def ordered(labels, sizes=SIZES):
 @pytest.mark.parametrize("form", ["parquet", "feather"])
 def test_ordered_categories_keep_their_order(run, form, monkeypatch):
     """Of labels and of groups, in blocks; labels without an order come behind."""
-    monkeypatch.setattr(tables, "ROWS", 2)
+    monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", 2)
     y, p, site = ["L", "S", "M", "L", "S"], ["L", "M", "M", "S", "S"], ["M", "S", "S", "M", "S"]
     table = pa.table({"y": ordered(y), "p": ordered(p), "q": [*p[:4], "a"], "site": ordered(site), "one": ["x"] * 5})
     write = parquet.write_table if form == "parquet" else feather.write_feather

@@ -60,8 +60,8 @@ FORMS = {
 def here(tmp_path, monkeypatch):
     """Work in an empty folder, and in small blocks."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(matrices, "ROWS", 9)
-    monkeypatch.setattr(points, "BYTES", 100)
+    monkeypatch.setattr(matrices, "MATRIX_BLOCK_ROWS", 9)
+    monkeypatch.setattr(points, "ZARR_BLOCK_BYTES", 100)
 
 
 def written(*argv):

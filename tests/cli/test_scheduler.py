@@ -100,8 +100,8 @@ def test_labels_in_parts_have_the_bytes_of_one_file(run, address, kind):
 
 @pytest.mark.parametrize("kind", ["npy", "zarr"])
 def test_arrays_are_cut_into_rows(run, address, monkeypatch, kind):
-    monkeypatch.setattr(_counting, "PART", 700)
-    monkeypatch.setattr(_parts, "PART", 700 * 24)
+    monkeypatch.setattr(_counting, "MOST_TASK_LABELS", 700)
+    monkeypatch.setattr(_parts, "MOST_TASK_BYTES", 700 * 24)
     write_arrays(kind)
     labels = ("--labels", f"y.{kind}", "--pred", f"p.{kind}")
     want = run("confusion", *labels, "--json")

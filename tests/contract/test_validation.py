@@ -16,7 +16,6 @@ from callables import (
     NAMESPACES,
     ONLY_BI,
     RECORDS,
-    WRONG,
     arrays_of_a_namespace,
     call,
     options,
@@ -223,7 +222,7 @@ def test_options(name, option):
 @pytest.mark.parametrize("name", ["normalize", "importance_weights"])
 def test_options_of_one_method(name):
     for option in ONLY_BI:
-        for value in WRONG[option]:
+        for value in wrong(ENTRIES[name], option):
             assert refused(name, option, method="bi", **{option: value})
         assert refused(name, option, method="row", **{option: None})
     assert refused(name, "nonsense", method="bi", nonsense=1)
@@ -481,7 +480,7 @@ EMBEDDED = [cmfast.geometric_confusion_matrix, cmfast.width_curve]
 @pytest.mark.parametrize("function", EMBEDDED, ids=lambda f: f.__name__)
 def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatch):
     """The rules of grids, the counts of cells and the accumulator of many points speak for whoever was called."""
-    monkeypatch.setattr(cmfast.geometry._accumulator, "PART", part)
+    monkeypatch.setattr(cmfast.geometry._accumulator, "MOST_PART_POINTS", part)
     op = function.__name__
     with pytest.raises(ValueError, match=rf"^{op}: X must be points"):
         function(NOTHING, IDS, IDS)
@@ -528,5 +527,5 @@ def test_groups_that_no_memory_holds():
 def test_values_are_shown_in_a_line():
     assert validate.shown(10**5000) == "an integer of 16610 bits"
     assert validate.shown([0] * 10**4).endswith("...")
-    assert len(validate.shown([0] * 10**4)) == validate.MOST_SHOWN
+    assert len(validate.shown([0] * 10**4)) == validate.MOST_SHOWN_CHARACTERS
     assert validate.shown(np.ones((3, 3))).count("\n") == 0

@@ -186,7 +186,7 @@ def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
     about, seconds, kernels = compiling.seconds, compiling.SECONDS, compiling.KERNELS
     assert about("metrics.compute", "metrics_of_matrices", "any") == seconds["metrics_of_matrices"]
     assert about("normalize", "ipf", "any") == seconds["ipf"]
-    assert about("Grid.regular", "column_ranges", "any") == compiling.MOMENT
+    assert about("Grid.regular", "column_ranges", "any") == compiling.USUAL_SECONDS
     assert about("geometric_confusion_matrix", "gcm", "any") > seconds["gcm"]
     assert about("bi_normalize", "ipf", "bring_near") == kernels["bring_near"]
     assert about("bi_normalize", "ipf", f"{KERNEL} for a size") < about("bi_normalize", "ipf", KERNEL)

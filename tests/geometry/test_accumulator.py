@@ -58,7 +58,7 @@ def test_parts_are_the_whole(seed):
 
 @pytest.mark.parametrize("order", ["as it comes", "growing"])
 def test_parts_on_disk_are_the_whole(order, tmp_path, monkeypatch):
-    monkeypatch.setattr(_accumulator, "BLOCK", 5_000)
+    monkeypatch.setattr(_accumulator, "MERGED_TRIPLES", 5_000)
     X, y, p = points(200_000)
     if order == "growing":  # every part has a wider range than those before: keys change
         X = X[np.argsort(np.abs(X[:, 1]))]
@@ -159,9 +159,9 @@ TREES = {
 def test_one_hash_for_threads_chunks_and_trees(threads, monkeypatch):
     monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
     monkeypatch.setattr(pool, "PIECE_SECONDS", 1e-6)
-    monkeypatch.setattr(_keys_sorted, "FEWEST", 100)
+    monkeypatch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 100)
     monkeypatch.setattr(_keys_sorted, "BUCKET", 100)
-    monkeypatch.setattr(_keys_sorted, "ROWS", 512)
+    monkeypatch.setattr(_keys_sorted, "PARTITION_ROWS", 512)
     X, y, p = points(20_000, seed=3)
     grid = cmfast.Grid.scott(X, num_threads=threads)
     options = {"grid": grid, "n_classes": 4, "num_threads": threads}
@@ -341,7 +341,7 @@ def interrupted(call, at):
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # opened, and closed by nobody's `with`
 def test_an_update_may_be_interrupted_anywhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(_accumulator, "BLOCK", 30_000)
+    monkeypatch.setattr(_accumulator, "MERGED_TRIPLES", 30_000)
     case = Failures(tmp_path)
     held, at = case.stream._held, 0
     while interrupted(case.update, at := at + 1):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from backends import BACKENDS
-from callables import ENTRIES, ONLY_BI, RIGHT, STATES, Entry, call, options, said, wrong
+from callables import ENTRIES, ONLY_BI, STATES, Entry, call, options, right, said, wrong
 from checks import host, library
 from hypothesis import strategies as st
 from optional import torch
@@ -222,7 +222,7 @@ def calls(draw: Any, name: str) -> Call:
     chosen: dict[str, Any] = {}
     if names:
         for option in draw(st.lists(st.sampled_from(names), max_size=3, unique=True)):
-            chosen[option] = draw(st.sampled_from(RIGHT[option]))
+            chosen[option] = draw(st.sampled_from(right(entry, option)))
         if fault in ("option", "both"):
             option = draw(st.sampled_from(names))
             values = (*wrong(entry, option), *ODD)

@@ -384,8 +384,8 @@ MUTATIONS = (
     Mutation(
         "layer-dask-merge",
         "cmfast/_core/adapters/_dask.py",
-        "parts[k : k + SPLIT] for k in",
-        "parts[k : k + SPLIT - 1] for k in",
+        "parts[k : k + MERGED_STATES] for k in",
+        "parts[k : k + MERGED_STATES - 1] for k in",
         "a missing last piece",
         "confusion_matrix of a Dask array of eight chunks lacks the eighth",
         "core",

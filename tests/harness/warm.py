@@ -10,7 +10,7 @@ from backends import CUDA_HOST, convert, has_kernels, supports
 from calls import public
 from cases import CASES
 
-from cmfast._core.compiling import MOMENT, SECONDS
+from cmfast._core.compiling import SECONDS, USUAL_SECONDS
 from cmfast._warmup import compile_op, groups
 from cmfast.kernels.ops import OPS
 
@@ -21,7 +21,7 @@ MOST_SECONDS = 300.0  # a worker that has died is not waited for
 
 def jobs() -> list[tuple[tuple[str, ...], str]]:
     """Return ops for the CPU that share kernels, and topics for CUDA, those that take longest first."""
-    seconds = {(tuple(ops), "cpu"): sum(SECONDS.get(op, MOMENT) for op in ops) for ops in groups(OPS)}
+    seconds = {(tuple(ops), "cpu"): sum(SECONDS.get(op, USUAL_SECONDS) for op in ops) for ops in groups(OPS)}
     seconds |= {((op.topic,), "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
     return sorted(seconds, key=lambda job: (-seconds[job], job))
 

@@ -129,7 +129,7 @@ def test_groups_are_cut_anywhere(labels, monkeypatch):
     assert whole["f1_macro"].low.shape == (4,)
     assert whole["f1"].p_value.shape == (4, 3)
     monkeypatch.setattr(_compare, "REPLICATES_BYTES", 1)
-    monkeypatch.setattr(_compare, "SUMS_BYTES", 1)
+    monkeypatch.setattr(_compare, "MOST_JACKKNIFE_BYTES", 1)
     parts = uncertainty.compare(T, ["f1_macro", "f1"], **options)
     assert all(same(whole[name], parts[name]) for name in whole)
     first = uncertainty.paired_counts(*(x[np.arange(len(y)) % 4 == 0] for x in (y, a, b)), n_classes=3)

@@ -114,7 +114,7 @@ def test_enumerating_in_parts_changes_nothing(monkeypatch):
     T = uncertainty.paired_counts(y, a, b, groups=np.arange(40) % 2)
     names = ["mcc", "precision"]
     whole = uncertainty.compare(T, names, method="delta", n_replicates=20)
-    monkeypatch.setattr(_permutations, "SUMS_BYTES", 1)
+    monkeypatch.setattr(_permutations, "MOST_ENUMERATED_BYTES", 1)
     parts = uncertainty.compare(T, names, method="delta", n_replicates=20)
     assert all((whole[name].p_value == parts[name].p_value).all() for name in names)
 

@@ -21,7 +21,7 @@ from cmfast._core.identity import identity, require
 from cmfast._core.lazy import are_lazy
 from cmfast.kernels.shared import halves
 
-SPLIT = 8  # states that are merged at a time
+MERGED_STATES = 8  # states that are merged at a time
 
 
 class Dask(Adapter):
@@ -95,7 +95,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """The task of a worker beside blocks: call a function of this module, if the worker has the same cmfast."""
 
     function: Callable[..., Any]
@@ -123,7 +123,7 @@ def _unpacked(block: Any) -> Any:
     return block
 
 
-class Tasks(NamedTuple):
+class BlockCalls(NamedTuple):
     """A call for every block of a loop over leading axes: what a call gives, by block, and like what that is."""
 
     name: str
@@ -142,7 +142,7 @@ def tasks(
     known: dict[str, tuple[Any, Any]] | None = None,
     numbers: str | None = None,
     is_part: bool = False,
-) -> Tasks:
+) -> BlockCalls:
     """Return a task for every block of the arrays that `cores` names, with the number of axes behind those of the loop.
 
     What it will give, and which shapes and types that has, the call with arrays that `like` makes tells, which also
@@ -179,7 +179,7 @@ def tasks(
         block, loop, ArrayBlockIdDep(sizes), loop, *pairs, *first,
         token=name, dtype=object, meta=np.empty((0,) * n_loop, object), align_arrays=False, concatenate=None,
     )  # fmt: skip
-    return Tasks(name, every, loop, sample)
+    return BlockCalls(name, every, loop, sample)
 
 
 def _takes_threads(function: Callable[..., Any]) -> bool:
@@ -262,7 +262,7 @@ def blocks(
 
 def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
     """Return what a Delayed has, host arrays of these shapes and types, as Dask arrays of the library of `like`."""
-    take = delayed(Task(_sent), pure=True)
+    take = delayed(WorkerTask(_sent), pure=True)
     made = []
     for k, (shape, dtype) in enumerate(kinds):
         meta = np.empty_like(like._meta, shape=(0,) * len(shape), dtype=dtype)
@@ -274,7 +274,7 @@ def _sent(found: Any, k: int, like: Any) -> Any:
     return adapter(like).send(found[k], like)
 
 
-def _parted(found: Tasks) -> Any:
+def _parted(found: BlockCalls) -> Any:
     """Return what tasks give with a Dask array in the place of each array."""
     lazy = (_part(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(leaves(found.sample)))
     return rebuilt(found.sample, lazy)
@@ -297,7 +297,7 @@ def _no_batch(x: Any, n_core: int) -> Any:
     return np.zeros_like(x._meta, shape=(0, *x.shape[x.ndim - n_core :]))
 
 
-def _part(found: Tasks, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
+def _part(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
     """Return the Dask array of result number `k` of all blocks, like `leaf` and of shape `core` behind the batch.
 
     The last `n_samples` axes of the loop are used up, and have size 1 in it.
@@ -345,8 +345,8 @@ def sums(
     for k, leaf in enumerate(leaves(found.sample)):
         part = _part(found, k, leaf, leaf.shape[n_loop - used :], used)
         axes = tuple(range(n_loop - used, n_loop))
-        options = {"axis": axes, "dtype": leaf.dtype, "split_every": SPLIT}
-        reduce = Task(_largest if leaf.dtype == np.int8 else _added)
+        options = {"axis": axes, "dtype": leaf.dtype, "split_every": MERGED_STATES}
+        reduce = WorkerTask(_largest if leaf.dtype == np.int8 else _added)
         lazy.append(da.reduction(part, reduce, reduce, **options))
     return rebuilt(found.sample, iter(lazy))
 
@@ -394,8 +394,8 @@ def merged(
     `known` has values that are Delayed, each with one of its kind that the arguments can be checked with.
     """
     parts = _parts(function, arrays, cores, values, known or {})
-    once = delayed(Task(_merged), pure=True)
-    return delayed(Task(_only), pure=True)(_tree(lambda some: once(merge, some), parts))
+    once = delayed(WorkerTask(_merged), pure=True)
+    return delayed(WorkerTask(_only), pure=True)(_tree(lambda some: once(merge, some), parts))
 
 
 def dealt(
@@ -413,7 +413,7 @@ def dealt(
     All else is as for :func:`merged`.
     """
     parts = _parts(function, arrays, cores, values, known or {})
-    take = delayed(Task(_piece), pure=True)
+    take = delayed(WorkerTask(_piece), pure=True)
     return [tree(merge, [take(part, k) for part in parts]) for k in range(n)]
 
 
@@ -424,7 +424,7 @@ def tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 def _tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     while len(parts) > 1:
-        several = (parts[k : k + SPLIT] for k in range(0, len(parts), SPLIT))
+        several = (parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES))
         parts = [once(some) if len(some) > 1 else some[0] for some in several]
     return parts[0]
 
@@ -458,7 +458,7 @@ def awaited(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
     name = caller.name() or caller.public(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
-    return delayed(Task(_called), pure=True)(function, name, list(args), options, dask_key_name=key)
+    return delayed(WorkerTask(_called), pure=True)(function, name, list(args), options, dask_key_name=key)
 
 
 def _called(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:

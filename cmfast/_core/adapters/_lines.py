@@ -8,7 +8,7 @@ from cmfast._core import caller
 MATRICES = frozenset({"M", "S", "T"})  # arguments that are matrices of a truth and a prediction
 TABLES = frozenset({"ipf", "ras", "support"})  # whose rows may be something else than their columns
 TOTALS = "All"  # what pandas.crosstab calls them
-SHOWN = 4  # labels in a message
+MOST_SHOWN_LABELS = 4  # labels in a message
 
 
 def check(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
@@ -31,4 +31,4 @@ def check(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
 
 
 def _shown(labels: list[Any]) -> str:
-    return f"({', '.join(map(repr, labels[:SHOWN]))}{', ...' if len(labels) > SHOWN else ''})"
+    return f"({', '.join(map(repr, labels[:MOST_SHOWN_LABELS]))}{', ...' if len(labels) > MOST_SHOWN_LABELS else ''})"

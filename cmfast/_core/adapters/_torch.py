@@ -144,7 +144,7 @@ def _step_over() -> None:
         _stepped_over.add(package)
 
 
-class _Current:
+class _CurrentStream:
     """The stream that torch works on, in the protocol by which CuPy takes it; torch's own has it since 2.9 only."""
 
     def __init__(self, device: Any) -> None:
@@ -166,7 +166,7 @@ def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, A
     cuda, memory = load("cmfast._core.adapters._cupy").ADAPTER, load("cmfast._core.adapters._torch_memory")
     with (
         cupy.cuda.Device(device.index),
-        cupy.cuda.Stream.from_external(_Current(device)),
+        cupy.cuda.Stream.from_external(_CurrentStream(device)),
         cupy.cuda.using_allocator(memory.allocator(device)),
     ):
         bare = (None if array is None else array.detach().resolve_neg() for array in arrays)

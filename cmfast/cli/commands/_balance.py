@@ -88,7 +88,7 @@ def _check_output(args: argparse.Namespace, source: Path, group: str) -> Path | 
     return check_target(args.output, force=args.force or same)
 
 
-def _describe(args: argparse.Namespace, found: maps.Map, result: Any) -> dict[str, Any]:
+def _describe(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> dict[str, Any]:
     """Return how the map was balanced."""
     columns = (np.atleast_1d(a).tolist() for a in (result.status, result.worst_row, result.n_iter))
     parts: list[dict[str, Any]] = [
@@ -105,7 +105,7 @@ def _describe(args: argparse.Namespace, found: maps.Map, result: Any) -> dict[st
     }
 
 
-def _write_map(args: argparse.Namespace, found: maps.Map, result: Any) -> None:
+def _write_map(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> None:
     """Write the map with its weights."""
     source, group = maps.split(args.input)
     cuts = found.offsets if args.cis_only and found.offsets else [0, found.n]

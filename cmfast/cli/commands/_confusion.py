@@ -9,14 +9,15 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._core.reading import MOST_SHOWN_CLASSES
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, select_options
 from cmfast.cli._cluster import add_cluster, start_tasks
-from cmfast.cli._counting import Counted, count
+from cmfast.cli._counting import CountedLabels, count
 from cmfast.cli._options import add_common, add_labels, add_output, check_output, find_label_files
 from cmfast.cli._parser import Parser, misuse
-from cmfast.cli._printing import WIDEST, describe_group, format_matrix, single
+from cmfast.cli._printing import describe_group, format_matrix, single
 from cmfast.cli._result import Result
 from cmfast.cli._writing import Columns, Content
 
@@ -51,14 +52,14 @@ def run(args: argparse.Namespace) -> Result:
         heads = [{"group": single(group), "samples": n} for group, n in zip(counted.groups, samples, strict=True)]
         metadata |= {"by": single(args.by), "groups": [head | part for head, part in zip(heads, parts, strict=True)]}
     lines = _lines(counted, samples)
-    if args.target is not None and len(counted.labels) > WIDEST:
+    if args.target is not None and len(counted.labels) > MOST_SHOWN_CLASSES:
         number = "" if args.by is None else f"{len(counted.groups)} matrices "
         lines = iter([f"{_screen.shown(args.output)}: {number}{len(counted.labels)} x {len(counted.labels)}"])
     failed = not all(status.ok for status in statuses)
     return Result(metadata, lines, _content(args.target, counted, metadata), failed)
 
 
-def _normalize(args: argparse.Namespace, counted: Counted) -> tuple[Counted, list[cmfast.Status]]:
+def _normalize(args: argparse.Namespace, counted: CountedLabels) -> tuple[CountedLabels, list[cmfast.Status]]:
     """Return normalised matrices, if that was requested, and statuses; messages call one matrix alone one."""
     M = counted.matrices
     if args.normalize is None:
@@ -69,7 +70,7 @@ def _normalize(args: argparse.Namespace, counted: Counted) -> tuple[Counted, lis
     return counted._replace(matrices=out.reshape(M.shape)), [cmfast.Status(int(code)) for code in np.atleast_1d(codes)]
 
 
-def _lines(counted: Counted, samples: list[int]) -> Iterator[str]:
+def _lines(counted: CountedLabels, samples: list[int]) -> Iterator[str]:
     names = _screen.names(counted.labels)
     for k, matrix in enumerate(counted.matrices):
         if counted.by is not None:
@@ -77,7 +78,7 @@ def _lines(counted: Counted, samples: list[int]) -> Iterator[str]:
         yield from format_matrix(matrix, names)
 
 
-def _content(target: Path | None, counted: Counted, metadata: dict[str, Any]) -> Content | None:
+def _content(target: Path | None, counted: CountedLabels, metadata: dict[str, Any]) -> Content | None:
     """Return what a file of this kind keeps of the matrices."""
     if target is None or target.suffix.lower() == ".json":
         return Content(metadata=metadata)
@@ -92,7 +93,7 @@ def _content(target: Path | None, counted: Counted, metadata: dict[str, Any]) ->
     return Content(arrays)
 
 
-def _columns(counted: Counted) -> Columns:
+def _columns(counted: CountedLabels) -> Columns:
     """Return a row per true class; of several matrices each below the other, their group first."""
     M, n = counted.matrices, len(counted.labels)
     by = zip(counted.by or (), zip(*counted.groups, strict=True), strict=True)

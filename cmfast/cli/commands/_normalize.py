@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> Result:
         codes_target = check_target(args.status, force=args.force, sources=local_files(args.input, args.output))
     started = time.perf_counter()
     shape, given_dtype, blocks = _normalize(args, options)
-    normalized = _Blocks(args, blocks, math.prod(shape[:-2]))
+    normalized = _NormalizedBlocks(args, blocks, math.prod(shape[:-2]))
     with Outputs() as outputs:
         with outputs.replacing(target, force=args.force) as file:
             dtype = write_npy(file, shape, normalized)
@@ -118,7 +118,7 @@ def _normalize_block(block: np.ndarray, method: str, options: dict[str, Any], th
     return *compute_with_status(cmfast.normalize, block, method, num_threads=threads), None
 
 
-class _Blocks:
+class _NormalizedBlocks:
     """Normalised matrices block by block; once they have been iterated over, what is known of all."""
 
     def __init__(self, args: argparse.Namespace, blocks: Iterator[Normalized], n: int) -> None:

@@ -20,7 +20,7 @@ from cmfast.cli._wording import naming_elements
 from cmfast.cli._writing import Content
 from cmfast.margins._rake import BOUNDED, Raking
 
-MOST_SHOWN = 40  # targets
+MOST_SHOWN_TARGETS = 40  # targets
 
 
 def add_options(parser: Parser) -> None:
@@ -78,7 +78,7 @@ def _bound(text: str) -> float | str:
         return text
 
 
-def _read_bounds(args: argparse.Namespace, found: records.Records) -> list[np.ndarray]:
+def _read_bounds(args: argparse.Namespace, found: records.SurveyRecords) -> list[np.ndarray]:
     """Return the bounds of all records, be they numbers or columns; refuse those that no weight can have."""
     n = found.codes.shape[1]
     low, high = (np.broadcast_to(found.numbers[b] if isinstance(b, str) else b, n) for b in args.bounds)
@@ -95,7 +95,7 @@ def _read_bounds(args: argparse.Namespace, found: records.Records) -> list[np.nd
 
 
 def _rake(
-    args: argparse.Namespace, known: tidy_totals.Totals, found: records.Records, matched: records.Matched
+    args: argparse.Namespace, known: tidy_totals.Totals, found: records.SurveyRecords, matched: records.Matched
 ) -> tuple[Any, np.ndarray]:
     """Return the weights, and what they add up to in each area."""
     options = select_options(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
@@ -126,7 +126,7 @@ def _content(args: argparse.Namespace, result: Any, areas: dict[str, dict[str, A
 
 def _describe(
     args: argparse.Namespace,
-    found: records.Records,
+    found: records.SurveyRecords,
     matched: records.Matched,
     result: Any,
     achieved: np.ndarray,
@@ -166,7 +166,7 @@ def _lines(by: str | None, areas: dict[str, dict[str, Any]]) -> Iterator[str]:
         worth = f"{found['effective_records']:,.0f} equal ones"
         yield f"totals met to {found['residual']:.1e}; weights off by an estimated {found['weight_error']:.1e}"
         yield f"weights are {low:.4g} to {high:.4g} times what they were, worth {worth}"
-        for target in found["targets"][:MOST_SHOWN]:
+        for target in found["targets"][:MOST_SHOWN_TARGETS]:
             yield f"  {_screen.shown(target['name'])}: {target['achieved']:,.6g}"
-        if len(found["targets"]) > MOST_SHOWN:
-            yield f"  and {len(found['targets']) - MOST_SHOWN} more; --json gives all of them"
+        if len(found["targets"]) > MOST_SHOWN_TARGETS:
+            yield f"  and {len(found['targets']) - MOST_SHOWN_TARGETS} more; --json gives all of them"

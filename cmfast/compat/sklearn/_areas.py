@@ -10,7 +10,7 @@ from sklearn.preprocessing import label_binarize
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from cmfast.compat.sklearn._curves import Counts, counts, zero_or_one
+from cmfast.compat.sklearn._curves import ThresholdCounts, counts, zero_or_one
 from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
 
 
@@ -25,7 +25,7 @@ def _roc_area(
     return _area(found, max_fpr)
 
 
-def _area(found: Counts, max_fpr: float | None) -> float:
+def _area(found: ThresholdCounts, max_fpr: float | None) -> float:
     fps, tps = (np.concatenate([[0.0], part]) for part in found[:2])
     if max_fpr is None or max_fpr == 1:
         return float(np.dot(np.diff(fps), tps[1:] + tps[:-1]) / (2 * fps[-1] * tps[-1]))
@@ -73,7 +73,7 @@ def roc_auc_score(
     return leave("roc_auc_score", y_true, y_score, **options, multi_class=multi_class, labels=labels)
 
 
-def _of_two(y_true: Any, y_score: Any, sample_weight: Any) -> Counts | None:
+def _of_two(y_true: Any, y_score: Any, sample_weight: Any) -> ThresholdCounts | None:
     """Return the counts of 0 and 1 beside one column of scores, both there; None for anything else."""
     column = type(y_score) is np.ndarray and y_score.ndim == 1 and y_score.dtype.kind in "fiu"
     hit = zero_or_one(y_true, 1)
@@ -124,7 +124,7 @@ def _precision_area(
     return _steps(found)
 
 
-def _steps(found: Counts) -> float:
+def _steps(found: ThresholdCounts) -> float:
     fps, tps, _ = found
     steps = np.diff(tps, prepend=0.0)
     return float(np.dot(steps, tps / (tps + fps)) / tps[-1])

@@ -12,7 +12,7 @@ from cmfast import counting
 from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
 
 
-class Counts(NamedTuple):
+class ThresholdCounts(NamedTuple):
     """True and false positives at every distinct score, from the highest down, as float64."""
 
     fps: np.ndarray
@@ -20,7 +20,7 @@ class Counts(NamedTuple):
     thresholds: np.ndarray
 
 
-def counts(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any, sample_weight: Any) -> Counts | None:
+def counts(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any, sample_weight: Any) -> ThresholdCounts | None:
     """Return the counts at every threshold; None for what is left to scikit-learn."""
     if is_foreign(y_true, y_score, sample_weight):
         return None
@@ -53,7 +53,7 @@ def zero_or_one(y_true: ArrayLike, pos_label: Any) -> np.ndarray | None:
     return y_true if y_true.dtype.kind == "b" else None
 
 
-def along(hit: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Counts:
+def along(hit: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> ThresholdCounts:
     """Return the counts at every distinct score."""
     order = np.argsort(score)[::-1]
     ordered = score[order]
@@ -69,33 +69,33 @@ def along(hit: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) 
         sample_weight=None if weight is None else weight[order].astype(np.float64, copy=False),
     )
     below = np.cumsum(at[:, 0], axis=0, dtype=np.float64)
-    return Counts(below[:, 0], below[:, 1], ordered[new])
+    return ThresholdCounts(below[:, 0], below[:, 1], ordered[new])
 
 
-def _without(found: Counts, dropped: np.ndarray) -> Counts:
+def _without(found: ThresholdCounts, dropped: np.ndarray) -> ThresholdCounts:
     """Return the counts but for what is dropped between the ends."""
     kept = np.ones(len(found.fps), np.bool_)
     kept[1:-1] = ~dropped
-    return Counts(*(part[kept] for part in found))
+    return ThresholdCounts(*(part[kept] for part in found))
 
 
-def _turning(found: Counts) -> Counts:
+def _turning(found: ThresholdCounts) -> ThresholdCounts:
     """Return the counts where the ROC curve turns, and its ends."""
     fps, tps, _ = found
     return found if len(fps) <= 2 else _without(found, (np.diff(fps, 2) == 0) & (np.diff(tps, 2) == 0))
 
 
-def _changing(found: Counts) -> Counts:
+def _changing(found: ThresholdCounts) -> ThresholdCounts:
     """Return the counts but for those whose neighbours have as many true positives, and the ends."""
     alike = np.diff(found.tps) == 0
     return found if len(alike) <= 1 else _without(found, alike[:-1] & alike[1:])
 
 
-def _from_infinity(found: Counts) -> Counts:
+def _from_infinity(found: ThresholdCounts) -> ThresholdCounts:
     """Return counts that begin where nothing is predicted to be positive."""
     zero = np.zeros(1)
     thresholds = np.concatenate([[np.inf], found.thresholds.astype(np.float64)])
-    return Counts(np.concatenate([zero, found.fps]), np.concatenate([zero, found.tps]), thresholds)
+    return ThresholdCounts(np.concatenate([zero, found.fps]), np.concatenate([zero, found.tps]), thresholds)
 
 
 @_deprecate_positional_args(version="1.11")  # type: ignore[untyped-decorator]

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast import counting, normalizing
+from cmfast._core import validate
 from cmfast.compat.sklearn._originals import ask, is_foreign, leave, replaces
 from cmfast.compat.sklearn._tables import tables
 from cmfast.compat.sklearn._targets import MATRIX, Targets, as_float, targets
 
-EXACT = 2**53  # up to here float64 holds every integer
-SHIFTS, DIGITS = (0, 22, 44), 2**22 - 1  # larger weights are summed in three parts, each exactly
+SHIFTS, LOW_WEIGHT_BITS = (0, 22, 44), 2**22 - 1  # larger weights are summed in three parts, each exactly
 
 
 @replaces
@@ -53,10 +53,10 @@ def matrix(found: Targets, labels: ArrayLike | None = None) -> Any:
         return None
     if weight is None or weight.dtype.kind == "f":
         return _table(found, labels)
-    if weight.sum(dtype=np.float64) < EXACT:
+    if weight.sum(dtype=np.float64) < validate.EXACT_FLOAT64:
         table = _table(found, labels)
         return None if table is None else table.astype(np.int64)
-    parts = [_table(replace(found, weight=weight >> shift & DIGITS), labels) for shift in SHIFTS]
+    parts = [_table(replace(found, weight=weight >> shift & LOW_WEIGHT_BITS), labels) for shift in SHIFTS]
     if parts[0] is None:
         return None
     # Beyond int64 the sum wraps, as scikit-learn's does.

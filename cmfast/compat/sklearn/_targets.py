@@ -13,7 +13,7 @@ from cmfast import counting, metrics
 from cmfast._core import dispatch
 from cmfast._core.adapters import _text
 
-SPAN = 4096  # classes that are numbered by a subtraction however few samples there are
+LEAST_SEARCHED_SPAN = 4096  # classes that are numbered by a subtraction however few samples there are
 MATRIX = 1024  # classes of which a matrix is made where three sums would do
 
 
@@ -173,7 +173,7 @@ def _column(y: Any) -> np.ndarray | None:
 def _integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return classes and positions of integers that lie close together, or None."""
     low, high = min(int(t.min()), int(p.min())), max(int(t.max()), int(p.max()))
-    if high - low >= max(SPAN, len(t)) or high >= 2**63:
+    if high - low >= max(LEAST_SEARCHED_SPAN, len(t)) or high >= 2**63:
         return None
     kind = np.result_type(t, p)
     kind = kind if kind.kind in "biu" else np.dtype(np.int64)

@@ -11,7 +11,7 @@ from cmfast.compat.torchmetrics._counting import BinaryMatrix, Guarded, Multicla
 from cmfast.compat.torchmetrics._scores import mean
 
 
-class Matrix(Guarded):
+class MatrixMetric(Guarded):
     """A metric of a whole matrix; stands in front of torchmetrics' class."""
 
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
@@ -23,7 +23,7 @@ class Matrix(Guarded):
             self.confmat = self.confmat + counts
 
 
-class Confusion(Matrix):
+class Confusion(MatrixMetric):
     """The matrix, or what `normalize` makes of it; a line without counts is left to torchmetrics, which warns of it."""
 
     def compute(self: Any) -> Tensor:
@@ -39,7 +39,7 @@ class Confusion(Matrix):
         return shares.float()
 
 
-class Kappa(Matrix):
+class Kappa(MatrixMetric):
     """Cohen's kappa; NaN where it is undefined."""
 
     def compute(self: Any) -> Tensor:
@@ -49,7 +49,7 @@ class Kappa(Matrix):
         return value.float()
 
 
-class Correlation(Matrix):
+class Correlation(MatrixMetric):
     """Matthews' correlation; what is degenerate is left to torchmetrics, which has values of its own for it."""
 
     def compute(self: Any) -> Tensor:
@@ -62,7 +62,7 @@ class Correlation(Matrix):
         return value.float()
 
 
-class Jaccard(Matrix):
+class Jaccard(MatrixMetric):
     """Intersection over union."""
 
     def compute(self: Any) -> Tensor:

@@ -67,7 +67,7 @@ class Guarded:
             super().reset()  # type: ignore[misc]
 
 
-class Binary:
+class BinaryCounts:
     """Counts of two classes."""
 
     def _shape(self: Any) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ class Multilabel:
         return counts
 
 
-class BinaryMatrix(Binary):
+class BinaryMatrix(BinaryCounts):
     """Counts of two classes, checked as for a confusion matrix."""
 
     def _checked(self: Any, preds: Tensor, target: Tensor) -> None:

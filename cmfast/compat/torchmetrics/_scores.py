@@ -7,10 +7,10 @@ from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
 from cmfast import metrics
-from cmfast.compat.torchmetrics._counting import Binary, Guarded, Multiclass, Multilabel
+from cmfast.compat.torchmetrics._counting import BinaryCounts, Guarded, Multiclass, Multilabel
 
 
-class Scores(Guarded):
+class OneVsRestMetric(Guarded):
     """A metric of the counts of one class against the rest; stands in front of torchmetrics' class."""
 
     METRIC = ""  # its name in cmfast
@@ -83,7 +83,7 @@ class Scores(Guarded):
         return (tp + fn + (fp if self.top_k == 1 else 0)) > 0
 
 
-class FilledWithZero(Scores):
+class FilledWithZero(OneVsRestMetric):
     """A metric that torchmetrics fills with 0 where it is undefined, for any `zero_division`."""
 
     @property
@@ -112,7 +112,7 @@ def mean(values: Tensor, weights: Tensor) -> Tensor:
     return (values * weights).sum(-1) / torch.where(total == 0, 1.0, total)
 
 
-class BinaryAccuracy(Binary, RightOfTables, theirs.BinaryAccuracy):
+class BinaryAccuracy(BinaryCounts, RightOfTables, theirs.BinaryAccuracy):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
 
@@ -124,79 +124,79 @@ class MultilabelAccuracy(Multilabel, RightOfTables, theirs.MultilabelAccuracy):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
 
-class BinaryStatScores(Binary, Scores, theirs.BinaryStatScores):
+class BinaryStatScores(BinaryCounts, OneVsRestMetric, theirs.BinaryStatScores):
     """torchmetrics' class of this name, counted by cmfast."""
 
     compute = theirs.BinaryStatScores.compute
 
 
-class MulticlassStatScores(Multiclass, Scores, theirs.MulticlassStatScores):
+class MulticlassStatScores(Multiclass, OneVsRestMetric, theirs.MulticlassStatScores):
     """torchmetrics' class of this name, counted by cmfast."""
 
     compute = theirs.MulticlassStatScores.compute
 
 
-class MultilabelStatScores(Multilabel, Scores, theirs.MultilabelStatScores):
+class MultilabelStatScores(Multilabel, OneVsRestMetric, theirs.MultilabelStatScores):
     """torchmetrics' class of this name, counted by cmfast."""
 
     compute = theirs.MultilabelStatScores.compute
 
 
-class BinaryPrecision(Binary, Scores, theirs.BinaryPrecision):
+class BinaryPrecision(BinaryCounts, OneVsRestMetric, theirs.BinaryPrecision):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "precision"
 
 
-class MulticlassPrecision(Multiclass, Scores, theirs.MulticlassPrecision):
+class MulticlassPrecision(Multiclass, OneVsRestMetric, theirs.MulticlassPrecision):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "precision"
 
 
-class MultilabelPrecision(Multilabel, Scores, theirs.MultilabelPrecision):
+class MultilabelPrecision(Multilabel, OneVsRestMetric, theirs.MultilabelPrecision):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "precision"
 
 
-class BinaryRecall(Binary, Scores, theirs.BinaryRecall):
+class BinaryRecall(BinaryCounts, OneVsRestMetric, theirs.BinaryRecall):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "recall"
 
 
-class MulticlassRecall(Multiclass, Scores, theirs.MulticlassRecall):
+class MulticlassRecall(Multiclass, OneVsRestMetric, theirs.MulticlassRecall):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "recall"
 
 
-class MultilabelRecall(Multilabel, Scores, theirs.MultilabelRecall):
+class MultilabelRecall(Multilabel, OneVsRestMetric, theirs.MultilabelRecall):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "recall"
 
 
-class BinaryF1Score(Binary, Scores, theirs.BinaryF1Score):
+class BinaryF1Score(BinaryCounts, OneVsRestMetric, theirs.BinaryF1Score):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "f1"
 
 
-class MulticlassF1Score(Multiclass, Scores, theirs.MulticlassF1Score):
+class MulticlassF1Score(Multiclass, OneVsRestMetric, theirs.MulticlassF1Score):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "f1"
 
 
-class MultilabelF1Score(Multilabel, Scores, theirs.MultilabelF1Score):
+class MultilabelF1Score(Multilabel, OneVsRestMetric, theirs.MultilabelF1Score):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "f1"
 
 
-class BinarySpecificity(Binary, FilledWithZero, theirs.BinarySpecificity):
+class BinarySpecificity(BinaryCounts, FilledWithZero, theirs.BinarySpecificity):
     """torchmetrics' class of this name, counted and computed by cmfast."""
 
     METRIC = "specificity"

@@ -15,7 +15,7 @@ OURS = {
 }
 
 
-class Task:
+class TaskMetric:
     """Makes the metric of a task; stands in front of torchmetrics' class."""
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
@@ -30,41 +30,41 @@ class Task:
         return chosen(**{name: value for name, value in given.arguments.items() if name in taken}, **rest)
 
 
-class Accuracy(Task, theirs.Accuracy):
+class Accuracy(TaskMetric, theirs.Accuracy):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class ConfusionMatrix(Task, theirs.ConfusionMatrix):
+class ConfusionMatrix(TaskMetric, theirs.ConfusionMatrix):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class CohenKappa(Task, theirs.CohenKappa):
+class CohenKappa(TaskMetric, theirs.CohenKappa):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class F1Score(Task, theirs.F1Score):
+class F1Score(TaskMetric, theirs.F1Score):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class JaccardIndex(Task, theirs.JaccardIndex):
+class JaccardIndex(TaskMetric, theirs.JaccardIndex):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class MatthewsCorrCoef(Task, theirs.MatthewsCorrCoef):
+class MatthewsCorrCoef(TaskMetric, theirs.MatthewsCorrCoef):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class Precision(Task, theirs.Precision):
+class Precision(TaskMetric, theirs.Precision):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class Recall(Task, theirs.Recall):
+class Recall(TaskMetric, theirs.Recall):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class Specificity(Task, theirs.Specificity):
+class Specificity(TaskMetric, theirs.Specificity):
     """torchmetrics' class of this name, by cmfast."""
 
 
-class StatScores(Task, theirs.StatScores):
+class StatScores(TaskMetric, theirs.StatScores):
     """torchmetrics' class of this name, by cmfast."""

@@ -25,7 +25,7 @@ from cmfast.geometry._rules import Columns, Spread, moments, spread
 from cmfast.geometry._weights import options_of_bi, report, statuses
 from cmfast.geometry._weights import tables as tables_of
 
-PART = 1 << 27  # bytes of an array of points that are counted by one task
+MOST_TASK_BYTES = 1 << 27  # bytes of an array of points that are counted by one task
 FUNCTION = "geometric_confusion_matrix"  # which this does in parts, and whose messages these are
 
 Points = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -86,7 +86,7 @@ def _rows(paths: Sequence[Path]) -> tuple[int, int]:
     n, _ = points.labels_in(paths[1:], 1)
     if n != shape[0]:
         raise FileError(paths[1], f"holds {n:,} labels, but {paths[0]} {shape[0]:,} points")
-    return n, points.whole_chunks(PART // max(shape[1] * dtype.itemsize, 1), chunk)
+    return n, points.whole_chunks(MOST_TASK_BYTES // max(shape[1] * dtype.itemsize, 1), chunk)
 
 
 @contextmanager

@@ -84,7 +84,7 @@ class Request(NamedTuple):
         return Measured({**rows, **_intervals.name_ends(found, list(labels))}, status, caveats)
 
 
-class Summary:
+class MatrixSummary:
     """Mean, least and largest of every number of many matrices, and how many are undefined."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def deliver_blocks(
 
     A block has columns that name its matrices, and their numbers. The matrices are a batch, by default of one axis.
     """
-    summary, status, caveats = Summary(), [], []
+    summary, status, caveats = MatrixSummary(), [], []
 
     def columns() -> Iterator[Columns]:
         for names, measured in blocks:

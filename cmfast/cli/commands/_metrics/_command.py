@@ -12,7 +12,7 @@ from cmfast._files import tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, reached
 from cmfast.cli._cluster import add_cluster, start_tasks
-from cmfast.cli._counting import Counted, count
+from cmfast.cli._counting import CountedLabels, count
 from cmfast.cli._matrices import open_matrices
 from cmfast.cli._options import (
     CELLS,
@@ -139,21 +139,21 @@ def _choose_metrics(args: argparse.Namespace, labels: list[Any], *, has_order: b
     return names
 
 
-def _count(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[Counted, list[np.ndarray] | None]:
+def _count(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[CountedLabels, list[np.ndarray] | None]:
     """Return matrices: counted from labels, with or without groups, or as a file holds them; and those of clusters."""
     if _are_counts(args):
         return _read_counts(args), None
     if matrices is not None:
         if args.order is not None:
             misuse("--order belongs to labels, not to matrices, whose classes have no names")
-        return Counted(list(range(matrices.shape[-1])), None, [], matrices, True), None
+        return CountedLabels(list(range(matrices.shape[-1])), None, [], matrices, True), None
     if args.cluster is not None:
         return _split_clusters(count(args, [*(args.by or ()), args.cluster]), args.by)
     counted = count(args, args.by)
     return (counted, None) if args.by is not None else (counted._replace(groups=[], matrices=counted.matrices[0]), None)
 
 
-def _read_counts(args: argparse.Namespace) -> Counted:
+def _read_counts(args: argparse.Namespace) -> CountedLabels:
     """Return counts that were saved, which say nothing of the order of their classes."""
     if _are_labels(args):
         misuse("--labels, --true, --pred, --by, --cluster and --header belong to labels, not to counts")
@@ -165,10 +165,10 @@ def _read_counts(args: argparse.Namespace) -> Counted:
         groups = [(group,) for group in counts.groups] if len(by) == 1 else list(counts.groups)
     names = list(resolve_order(args.order, labels, tuple(labels)))
     order = [labels.index(name) for name in names]
-    return Counted(names, by, groups, counts.matrix[..., order, :][..., order], True)
+    return CountedLabels(names, by, groups, counts.matrix[..., order, :][..., order], True)
 
 
-def _split_clusters(counted: Counted, by: list[str] | None) -> tuple[Counted, list[np.ndarray]]:
+def _split_clusters(counted: CountedLabels, by: list[str] | None) -> tuple[CountedLabels, list[np.ndarray]]:
     """Return a matrix of each group, and those of its clusters, from matrices of every cluster in every group."""
     rows: dict[tuple[Any, ...], list[int]] = {}
     for k, group in enumerate(counted.groups):

@@ -10,7 +10,7 @@ import numpy as np
 
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
-from cmfast._files.runs import Found, Group, Runs
+from cmfast._files.runs import Found, Group, SpilledGroups
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import (
     LabelColumns,
@@ -54,14 +54,14 @@ class _Column:
         return label if self._told is None else self._told.value(label)
 
 
-class Counts(NamedTuple):
+class GroupCounts(NamedTuple):
     """Labels, and the counts of all groups, in memory or on disk."""
 
     labels: list[Any]
     has_order: bool
     columns: list[_Column]
     orders: list[dict[Any, int]]  # of the values that a file declares to have one
-    runs: Runs
+    runs: SpilledGroups
     axes: list[np.ndarray]  # the class of every place of truth and of prediction
 
     def key(self, group: Group) -> list[tuple[int, Any]]:
@@ -99,13 +99,13 @@ class Counts(NamedTuple):
 
 def deliver_groups(args: argparse.Namespace, choose: Callable[..., Request]) -> Result:
     """Write a row for each group; the metrics are chosen by the labels, once they are known."""
-    with Runs(int(args.group_mb * 2**20)) as runs:
+    with SpilledGroups(int(args.group_mb * 2**20)) as runs:
         counts = _count(args, runs)
         request = choose(counts.labels, has_order=counts.has_order)
         return deliver_blocks(args, request, _measure_groups(args, request, counts), counts.labels)
 
 
-def _count(args: argparse.Namespace, runs: Runs) -> Counts:
+def _count(args: argparse.Namespace, runs: SpilledGroups) -> GroupCounts:
     """Count the labels of every group into `runs`; the file is read once, in blocks."""
     paths = cast("list[Path]", find_label_files(args))
     source = paths[0]
@@ -147,16 +147,18 @@ def _count(args: argparse.Namespace, runs: Runs) -> Counts:
         if column.names.numbers and not column.names.plain:
             column.names.numbers = not _has_equal_texts(column.names, runs, k)
     ranks = [{value: k for k, value in enumerate(orders.group_order(k))} for k in range(len(known))]
-    return Counts(labels, bool(declared), known, ranks, runs, to_class)
+    return GroupCounts(labels, bool(declared), known, ranks, runs, to_class)
 
 
-def _has_equal_texts(names: Names, runs: Runs, k: int) -> bool:
+def _has_equal_texts(names: Names, runs: SpilledGroups, k: int) -> bool:
     """Return whether two texts of column `k` are the same number."""
     texts_in_order = (group[k] for group, _ in runs.ordered(lambda group: (names.key(group[k]), group[k])))
     return any(names.key(one) == names.key(other) for one, other in pairwise(texts_in_order))
 
 
-def _measure_groups(args: argparse.Namespace, request: Request, counts: Counts) -> Iterator[tuple[Numbers, Measured]]:
+def _measure_groups(
+    args: argparse.Namespace, request: Request, counts: GroupCounts
+) -> Iterator[tuple[Numbers, Measured]]:
     """Yield the numbers of some groups at a time, in order."""
     C, done = len(counts.labels), 0
     size = max(1, request.block_bytes(args.block_mb, C) // (8 * C**2))

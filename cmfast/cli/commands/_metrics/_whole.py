@@ -9,7 +9,7 @@ import numpy as np
 import cmfast
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute
-from cmfast.cli._counting import Counted
+from cmfast.cli._counting import CountedLabels
 from cmfast.cli._printing import CELL, describe_group, format_table, single
 from cmfast.cli._result import Result
 from cmfast.cli._writing import Content
@@ -21,7 +21,7 @@ from cmfast.uncertainty import Intervals
 class Measurement(NamedTuple):
     """Matrices, which are those of groups or a batch of any shape without groups, and their metrics."""
 
-    counted: Counted
+    counted: CountedLabels
     values: dict[str, Any]
     status: np.ndarray
     """Of every matrix."""
@@ -31,7 +31,7 @@ class Measurement(NamedTuple):
 
 
 def deliver_all(
-    args: argparse.Namespace, counted: Counted, clusters: list[np.ndarray] | None, names: Sequence[str]
+    args: argparse.Namespace, counted: CountedLabels, clusters: list[np.ndarray] | None, names: Sequence[str]
 ) -> Result:
     """Compute the metrics of all matrices together; it fails where some have none."""
     M = counted.matrices
@@ -47,7 +47,7 @@ def deliver_all(
 
 
 def _compute_intervals(
-    args: argparse.Namespace, counted: Counted, names: Sequence[str], clusters: list[np.ndarray] | None
+    args: argparse.Namespace, counted: CountedLabels, names: Sequence[str], clusters: list[np.ndarray] | None
 ) -> Intervals | None:
     """Return intervals where they are requested."""
     if not args.interval:
@@ -103,7 +103,7 @@ def _lines(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
     return _format_reports(args, counted)
 
 
-def _format_reports(args: argparse.Namespace, counted: Counted) -> Iterator[str]:
+def _format_reports(args: argparse.Namespace, counted: CountedLabels) -> Iterator[str]:
     """Yield a report of every matrix."""
     options = {"class_names": _screen.names(counted.labels), "undefined": args.undefined}
     if counted.by is None:
@@ -114,7 +114,7 @@ def _format_reports(args: argparse.Namespace, counted: Counted) -> Iterator[str]
         yield str(compute(cmfast.metrics.report, matrix, **options))
 
 
-def _format_groups(counted: Counted, numbers: _blocks.Numbers, head: str) -> Iterator[str]:
+def _format_groups(counted: CountedLabels, numbers: _blocks.Numbers, head: str) -> Iterator[str]:
     """Yield one line per group, one column per number."""
     yield head
     keys = [_name_values(values) for values in zip(*counted.groups, strict=True)]
@@ -142,6 +142,6 @@ def _format_numbers(numbers: _blocks.Numbers, head: str) -> Iterator[str]:
     """Yield one line per number; of a batch its mean, least and largest, and how many are undefined."""
     if all(part.size == 1 for part in numbers.values()):
         return format_table(head, (), {name: [f"{part[0]:.4f}"] for name, part in numbers.items()})
-    summary = _blocks.Summary()
+    summary = _blocks.MatrixSummary()
     summary.add(numbers)
     return summary.lines(head)
