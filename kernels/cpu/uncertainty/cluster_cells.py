@@ -56,25 +56,13 @@ def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=N
 
 
 class Normalized(NamedTuple):
-    """A matrix, and what its normalised cells change with.
+    """A matrix, and what its normalised cells change with; arrays of float64."""
 
-    Attributes
-    ----------
-    of : int
-        One of ``CODES_OF_NORMALIZATIONS``.
-    M, P : array of float64, shape (C, C)
-        The counts and the normalised cells.
-    sizes : array of float64, shape (1,) or (C,)
-        The sums that the cells are divided by.
-    K : array of float64, shape (2 C, 2 C)
-        Generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, where cells are bi-normalised.
-    """
-
-    of: Any
-    M: Any
-    P: Any
-    sizes: Any
-    K: Any
+    of: Any  # one of ``CODES_OF_NORMALIZATIONS``
+    M: Any  # (C, C): the counts
+    P: Any  # (C, C): the normalised cells
+    sizes: Any  # (1,) or (C,): the sums that cells are divided by
+    K: Any  # (2 C, 2 C): generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, of bi-normalised cells
 
 
 @jit(inner=True)
