@@ -19,6 +19,13 @@ class Asked:
     seed: int
     num_threads: int | None
 
+    @property
+    def z(self) -> float:
+        """The quantile of the normal distribution that both ends of an interval are away, in standard errors."""
+        from scipy.special import ndtri
+
+        return float(ndtri((1 + self.level) / 2))
+
 
 @dataclass(frozen=True)
 class Scaled:

@@ -64,13 +64,11 @@ def _of_pairs(
 
 def _balanced_errors(M: np.ndarray, scaled: Scaled, asked: Asked) -> np.ndarray | None:
     """Return standard errors of balanced cells, of few classes that are scaled as they are; else None."""
-    from scipy.special import ndtri
-
     if scaled.smoothing or len(M) > FEW:
         return None
     options: Facts = {"of": "bi", "method": "normal", "level": asked.level, "on_failure": "ignore"}
     found = uncertainty.interval(M, num_threads=asked.num_threads, **options)
-    return np.asarray((found.high - found.low) / (2 * ndtri((1 + asked.level) / 2)))
+    return np.asarray(found.standard_error)
 
 
 def _ranks_in_balance(
@@ -143,13 +141,7 @@ def _lines(
         one |= {"row": count / of, "low": low[0], "high": high[0], "balanced": value}
         if errors is not None:
             # The two may go together, so their errors are added: the interval is too wide rather than too short.
-            reach = _reach(asked.level) * float(np.mean([errors[cell] for cell in way]))
+            reach = asked.z * float(np.mean([errors[cell] for cell in way]))
             one |= {"balanced_low": max(value - reach, 0.0), "balanced_high": min(value + reach, 1.0)}
         found.append(one)
     return found
-
-
-def _reach(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))

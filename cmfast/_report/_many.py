@@ -60,19 +60,16 @@ def scale(cells: Cells, asked: Asked) -> Scaled:
 
 def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:
     """Return metrics with their intervals by the delta method."""
-    from scipy.special import ndtri
-
     M = cells.to_scipy()
     wanted: Any = list(WHOLE)
     values = metrics.compute(M, wanted, num_threads=asked.num_threads)
-    reach = float(ndtri((1.0 + asked.level) / 2.0))
     errors = _standard_errors(cells, asked)
     found = {}
     for name in WHOLE:
         estimate = float(values[name])
         error = errors[name]
         least = -1.0 if name in ("mcc", "kappa") else 0.0
-        low, high = max(estimate - reach * error, least), min(estimate + reach * error, 1.0)
+        low, high = max(estimate - asked.z * error, least), min(estimate + asked.z * error, 1.0)
         found[name] = Interval(np.float64(estimate), np.float64(low), np.float64(high), np.float64(error), np.int64(0))
     number = _doubts.number_of_doubts(M, found, "normal", 0, n=None, positive=1, num_threads=asked.num_threads)
     _doubts.tell_doubts(number, "normal", None)

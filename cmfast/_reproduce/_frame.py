@@ -109,3 +109,12 @@ def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
     started = time.perf_counter()
     yield
     timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - started
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let linear algebra run on one thread: such small products are slower on several, and their bits depend on it."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield

@@ -12,10 +12,10 @@ from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import demand
 from cmfast.conformal import _options, _reasons
 from cmfast.conformal._options import ScoreMethod
+from cmfast.kernels.shared.conformal import BITS_PER_WORD
 
 EmptySets: TypeAlias = Literal["allow", "top1"]
 EMPTY = get_args(EmptySets)
-WORD_BITS = 64
 
 
 class SizeCoverage(NamedTuple):
@@ -162,11 +162,11 @@ def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
 @lazy.by_block(words="W")
 def _mask(words: Array, *, n_classes: int) -> Array:
     shape = dispatch.shape_of(words)
-    places = adapter(words).send(np.arange(WORD_BITS), words)
+    places = adapter(words).send(np.arange(BITS_PER_WORD), words)
 
     def unpack(words: Any, places: Any) -> Any:
         bits = (words.reshape(*shape, 1) >> places) & 1
-        return bits.reshape(*shape[:-1], shape[-1] * WORD_BITS)[..., :n_classes] != 0
+        return bits.reshape(*shape[:-1], shape[-1] * BITS_PER_WORD)[..., :n_classes] != 0
 
     return adapter(words).evaluate(unpack, words, places)
 

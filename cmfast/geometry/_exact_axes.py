@@ -9,7 +9,7 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry._rules import Spread
-from cmfast.kernels.shared.geometry_columns import DIGIT_BITS, steps_of
+from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, steps_of
 
 
 def principal(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,11 +41,11 @@ def exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np
         whole = (words[0, line].astype(object) << 32) + words[1, line]
         return whole[0], whole[1 : 1 + n], whole[1 + n :]
 
-    first = np.array([(sums(1 + i)[0] << DIGIT_BITS) + sums(1 + n + i)[0] for i in range(n)], object)
+    first = np.array([(sums(1 + i)[0] << COORDINATE_DIGIT_BITS) + sums(1 + n + i)[0] for i in range(n)], object)
     scatter = np.empty((n, n))
     for i in range(n):
         (_, both_upper, one), (_, other, both_lower) = sums(1 + i), sums(1 + n + i)
-        second = (both_upper << 2 * DIGIT_BITS) + ((one + other) << DIGIT_BITS) + both_lower
+        second = (both_upper << 2 * COORDINATE_DIGIT_BITS) + ((one + other) << COORDINATE_DIGIT_BITS) + both_lower
         scatter[i] = (second * number - first[i] * first) / number
     varies = steps.centre > 0
     widest = steps.exponent[varies].min() if varies.any() else 0

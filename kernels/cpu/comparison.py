@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.comparison import CODES_OF_COMPARISONS, KL, L1
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
-SECONDS_PER_CELL = 2e-9
+SECONDS_PER_COMPARED_CELL = 2e-9
 
 
 @jit(inline=True)
@@ -108,7 +108,7 @@ def _compare(kernel, S, T, num_threads):
     P, Q = (x.reshape(x.shape[0], cells) for x in (S3, T3))
     n = math.prod(batch)
     totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
-    seconds = 2 * n * cells * SECONDS_PER_CELL
+    seconds = 2 * n * cells * SECONDS_PER_COMPARED_CELL
     pool.run(_totals, (P, Q, totals, status), n, seconds=seconds, num_threads=num_threads)
     pool.run(kernel, (P, Q, totals, status, out), n, seconds=seconds, num_threads=num_threads)
     return out.astype(batches.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
@@ -171,7 +171,7 @@ def comparison_gradient(S, T, G, *, of, num_threads=None):
     P, Q = (x.reshape(x.shape[0], math.prod(shape)) for x in (S3, T3))
     G = batches.flat_batch(G.astype(np.float64, copy=False), 0)
     out = np.empty((n, P.shape[1])), np.empty((n, P.shape[1]))
-    seconds = 4 * out[0].size * SECONDS_PER_CELL
+    seconds = 4 * out[0].size * SECONDS_PER_COMPARED_CELL
     pool.run(
         _comparison_gradient, (P, Q, G, CODES_OF_COMPARISONS[of], *out), n, seconds=seconds, num_threads=num_threads
     )

@@ -8,17 +8,19 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared import halves
+from cmfast.kernels.shared.counting import MOST_LABEL_SPAN
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SAMPLE = 1.2e-9
-SPLIT = 1 << 17  # samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion
-ROWS = 16  # from here on whole rows are shared out, below it the samples of each row
-FEW = 4096  # samples up to which NumPy counts them: as fast, and nothing has to be compiled for the first answer
+# Samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion.
+SAMPLES_PER_PIECE = 1 << 17
+LEAST_SHARED_ROWS = 16  # from here on whole rows are shared out, below it the samples of each row
+# Samples up to which NumPy counts them: as fast, and nothing has to be compiled for the first answer.
+MOST_NUMPY_SAMPLES = 4096
 FEW_LABELS = 64  # classes up to which they are
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 GUESS = 4096  # labels looked at to guess how large the table must be
 FINE = np.int8(OK)
-MOST_LABELS = 1024  # a wider span of labels is numbered by a dict first
 
 # Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
 VIEWS = {
@@ -32,11 +34,13 @@ VIEWS = {
 
 
 @jit()
-def _tally(y_true, y_pred, weight, groups, low, n_classes, ignored, out, outside):
-    """Add the samples of each row to its table, and count those with a label outside ``low, ..., low + n_classes - 1``.
+def _tally(y_true, y_pred, weight, groups, classes, ignored, out, outside):
+    """Add the samples of each row to its table, and count those with a label that is none of the classes.
 
-    An array of one row serves all rows. A truth of `ignored`, if that is given, counts nowhere.
+    These are the lowest label and their number. An array of one row serves all rows. A truth of `ignored`, if that is
+    given, counts nowhere.
     """
+    low, n_classes = classes
     for row in range(out.shape[0]):
         t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
         number = 0
@@ -89,7 +93,7 @@ class _Samples:
                     found.append((int(block.min()), int(block.max())))
 
         n = max(flat.size for flat in flats)
-        bounds = [(a, min(a + SPLIT, n)) for a in range(0, n, SPLIT)]
+        bounds = [(a, min(a + SAMPLES_PER_PIECE, n)) for a in range(0, n, SAMPLES_PER_PIECE)]
         pool.run_pieces(work, bounds, seconds=n * SECONDS_PER_SAMPLE, num_threads=self.num_threads)
         return (min(low for low, _ in found), max(high for _, high in found)) if found else (0, -1)
 
@@ -102,15 +106,15 @@ class _Samples:
         """Return the tables ``(rows, G, C, C)`` and the number of pairs outside."""
         cells = n_groups * n_classes**2
         weight = self.weight if weighted else None
-        if self.rows > 0 and self.rows * self.n <= FEW and self.rows * cells <= MOST_LABELS**2:
+        if self.rows > 0 and self.rows * self.n <= MOST_NUMPY_SAMPLES and self.rows * cells <= MOST_LABEL_SPAN**2:
             return self._few(weight, low, n_classes, n_groups)
-        split = max(SPLIT, 4 * cells)  # so that all partial tables together are smaller than the labels
+        split = max(SAMPLES_PER_PIECE, 4 * cells)  # so that all partial tables together are smaller than the labels
         # Weights are summed per part first, so that the bits do not depend on how rows are shared out.
-        parts = 1 if self.rows >= ROWS and weight is None else max(1, -(-self.n // split))
+        parts = 1 if self.rows >= LEAST_SHARED_ROWS and weight is None else max(1, -(-self.n // split))
         sums = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
         out = np.zeros((self.rows * parts, cells), sums)
         outside = np.zeros(out.shape[0], np.int64)
-        numbers = (np.uint64(low % 2**64), np.uint64(n_classes), self.ignored)
+        classes = np.uint64(low % 2**64), np.uint64(n_classes)
         same = self.y_true.dtype == self.y_pred.dtype
         as_int = None if same and self.y_true.dtype in VIEWS else np.int64
 
@@ -126,7 +130,7 @@ class _Samples:
                 block(weight, rows, samples, sums),
                 block(self.groups, rows, samples, np.int64),
             )
-            _tally(*arrays, *numbers, out[start:stop], outside[start:stop])
+            _tally(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
 
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
         bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
@@ -190,7 +194,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     the number of values, and the first of them as (index, value).
     """
     if weight is None and groups is None and labels is None and ignored is None and y_true.shape == y_pred.shape:
-        few = y_true.ndim == 1 and 0 < y_true.size <= FEW and (n_classes or 0) <= FEW_LABELS
+        few = y_true.ndim == 1 and 0 < y_true.size <= MOST_NUMPY_SAMPLES and (n_classes or 0) <= FEW_LABELS
         found = _of_few(y_true, y_pred, n_classes) if few else None
         if found is not None:
             return found, FINE, None
@@ -251,7 +255,7 @@ def _selected(samples, labels, n_groups):
     def fits(span):
         n = span[1] - span[0] + 1
         cells = samples.rows * n_groups * n * n
-        return n <= MOST_LABELS and cells <= max(MOST_LABELS**2, 4 * samples.rows * samples.n)
+        return n <= MOST_LABEL_SPAN and cells <= max(MOST_LABEL_SPAN**2, 4 * samples.rows * samples.n)
 
     def count(span, *, weighted):
         return samples.tables(span[0], span[1] - span[0] + 1, n_groups, weighted=weighted)
@@ -281,7 +285,7 @@ def _spans(samples):
     """Yield the span of some of the labels, widened (most often all lie in it), then that of all, which is a pass."""
     step = max(1, samples.n // GUESS)
     low, high = samples.span(samples.y_true[:GUESS, ::step], samples.y_pred[:GUESS, ::step])
-    yield (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABELS else (low, high)
+    yield (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABEL_SPAN else (low, high)
     yield samples.span(samples.y_true, samples.y_pred)
 
 

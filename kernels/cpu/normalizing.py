@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.normalizing import CODES_OF_LINES, COL, ROW, SHRINK
 from cmfast.kernels.status import INVALID, OK, RANGE
 
-SECONDS_PER_CELL = 1e-9
+SECONDS_PER_NORMALIZED_CELL = 1e-9
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -148,7 +148,7 @@ def _by_line(kernel, M, method, num_threads, progress):
     if out.size:
         # Three dtypes, so that every kernel is compiled at most three times.
         flat = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2).reshape(n, R * C)
-        args, seconds = (flat, C, CODES_OF_LINES[method], out, status), flat.size * SECONDS_PER_CELL
+        args, seconds = (flat, C, CODES_OF_LINES[method], out, status), flat.size * SECONDS_PER_NORMALIZED_CELL
         pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads, progress=progress)
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 
@@ -166,7 +166,9 @@ def importance_weights(M, row_scale, col_scale, scaled, *, method, num_threads=N
     n = math.prod(M.shape[:-2])
     out, status = np.empty((n, R * C), batches.result_dtype(M)), np.array(scaled).reshape(n)
     args = (batches.flat_batch(row_scale, 1), batches.flat_batch(col_scale, 1), out, status)
-    pool.run(_outer, args, n, seconds=out.size * SECONDS_PER_CELL, num_threads=num_threads, progress=progress)
+    pool.run(
+        _outer, args, n, seconds=out.size * SECONDS_PER_NORMALIZED_CELL, num_threads=num_threads, progress=progress
+    )
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 
 
@@ -200,6 +202,9 @@ def normalizing_gradient(M, G, *, method, of_weights=False, num_threads=None):
     if out.size:
         flat = batches.flat_batch(batches.as_floating(M), 2).reshape(n, R * C)
         given = batches.flat_batch(G.astype(kind, copy=False), 2).reshape(n, R * C)
-        args, seconds = (flat, given, C, CODES_OF_LINES[method], of_weights, out), 2 * flat.size * SECONDS_PER_CELL
+        args, seconds = (
+            (flat, given, C, CODES_OF_LINES[method], of_weights, out),
+            2 * flat.size * SECONDS_PER_NORMALIZED_CELL,
+        )
         pool.run(_normalizing_gradient, args, n, seconds=seconds, num_threads=num_threads)
     return out.reshape(M.shape)

@@ -10,17 +10,17 @@ from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
 from cmfast.kernels.shared import halves
+from cmfast.kernels.shared.counting import MOST_LABEL_SPAN
 from cmfast.kernels.status import INVALID, RANGE
 
 BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
 MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
 MOST_HELD = SHARED // 4  # counters of a block in shared memory
 TABLE_COPIES = 8  # in shared memory: lanes of a warp that count the same cell wait for each other
-DIGIT_BITS = 28
+WEIGHT_DIGIT_BITS = 28
 ROUND = 16 * THREADS  # labels of one byte that a block loads at once, 16 by each thread
-DEFINES = {"DIGIT_BITS": DIGIT_BITS, "ROUND": ROUND}
+DEFINES = {"WEIGHT_DIGIT_BITS": WEIGHT_DIGIT_BITS, "ROUND": ROUND}
 HEADROOM_DIGITS = 5  # three that a weight touches, two for carries
-MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
 
 _WEIGHTED = tuple(product(LABELS, ("float", "double")))
 _COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 96)
@@ -128,7 +128,9 @@ class _Samples:
             **self._common(shape, together, parts), out_found=found, out_flags=flags,
         )  # fmt: skip
         lowest, highest, outside = found.get().tolist()  # synchronises
-        base, digits = (lowest, (highest - lowest) // DIGIT_BITS + HEADROOM_DIGITS) if highest >= lowest else (0, 1)
+        base, digits = (
+            (lowest, (highest - lowest) // WEIGHT_DIGIT_BITS + HEADROOM_DIGITS) if highest >= lowest else (0, 1)
+        )
         digit = self.xp.zeros((*shape, digits), np.uint64)
         words = math.prod(shape[1:]) * digits
         room = MOST_HELD // max(1, words)
@@ -259,7 +261,7 @@ def _distinct(y: Any) -> tuple[list[int], Any]:
     if not y.size:
         return [], y.astype(np.int64)
     low, high = int(y.min()), int(y.max())  # synchronises
-    if high - low >= MOST_LABELS:
+    if high - low >= MOST_LABEL_SPAN:
         values = xp.unique(y)  # synchronises
         return values.tolist(), xp.searchsorted(values, y)
     offset = (y - np.uint64(low)).astype(np.int64) if y.dtype == np.uint64 else y.astype(np.int64) - low

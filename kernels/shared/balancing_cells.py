@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.symmetric_packing import ALIKE
+from cmfast.kernels.shared.symmetric_packing import MOST_ASYMMETRY
 
 
 class Map(NamedTuple):
@@ -77,7 +77,7 @@ def _sorted(rows: Any, columns: Any, values: Any, n: int, upper: bool) -> tuple[
         pairs = tuple(zip((i[off], j[off], a[off]), other, strict=True))
         if len(other[0]) != off.sum() or any((one != two).any() for one, two in pairs[:2]):
             return None
-        if not np.allclose(*pairs[2], rtol=ALIKE, atol=0.0):
+        if not np.allclose(*pairs[2], rtol=MOST_ASYMMETRY, atol=0.0):
             return None
     return i, j, a
 

@@ -42,7 +42,7 @@ class ScoreRule(NamedTuple):
 
 def score_rule(method: str, lam: float, k_reg: int) -> ScoreRule:
     """Return the rule of a method with its penalty rounded to units, which sums of any order keep."""
-    return ScoreRule(METHODS[method] == LAC, int(np.rint(lam * UNITS)), k_reg)
+    return ScoreRule(METHODS[method] == LAC, round(lam * UNITS), k_reg)
 
 
 def rank(n: Any, numerator: int, denominator: int) -> Any:

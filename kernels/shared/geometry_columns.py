@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 COLUMN_STEPS = 2.0**20  # between the smallest and the largest value of a column
-DIGIT_BITS = 22  # of a digit; a coordinate has two, and a sign
+COORDINATE_DIGIT_BITS = 22  # of a digit; a coordinate has two, and a sign
 DIGIT_ROWS = 1 << 11  # products of digits are at most 2**42: of so many rows float64 adds them exactly, in any order
-ROUNDS = 1.5 * 2.0**52  # added to a number below 2**51 and taken away again it leaves the next integer
+OVERFLOW_SCALE = 2.0**64  # room for any sum of coordinates
+ROUNDING_SHIFT = 1.5 * 2.0**52  # added to a number below 2**51 and taken away again it leaves the next integer
 
 
 class Steps(NamedTuple):
@@ -40,18 +41,18 @@ def steps_of(low: Any, high: Any) -> Steps:
     with np.errstate(over="ignore"):
         half = np.where(np.isfinite(high - low), 1.0, 0.5)
     _, size = np.frexp(high * half - low * half)
-    exponent = 2 * DIGIT_BITS - size.astype(np.int64)
+    exponent = 2 * COORDINATE_DIGIT_BITS - size.astype(np.int64)
     factor, other = (np.where(varies, np.ldexp(1.0, part), 0.0) for part in (exponent // 2, exponent - exponent // 2))
-    centre = np.where(varies, 2.0 ** (2 * DIGIT_BITS - 1), 0.0)
+    centre = np.where(varies, 2.0 ** (2 * COORDINATE_DIGIT_BITS - 1), 0.0)
     return Steps(low, centre, half, factor, other, np.where(half < 1.0, exponent - 1, exponent))
 
 
 def digits_of(X: Any, steps: Steps) -> tuple[Any, Any]:
     """Return both digits of every coordinate in float64; `steps` has arrays of the library of `X`."""
     whole = (X * steps.half - steps.low * steps.half) * steps.factor * steps.other
-    whole = (whole + ROUNDS) - ROUNDS - steps.centre
-    high = (whole * 2.0**-DIGIT_BITS + ROUNDS) - ROUNDS
-    return high, whole - high * 2.0**DIGIT_BITS
+    whole = (whole + ROUNDING_SHIFT) - ROUNDING_SHIFT - steps.centre
+    high = (whole * 2.0**-COORDINATE_DIGIT_BITS + ROUNDING_SHIFT) - ROUNDING_SHIFT
+    return high, whole - high * 2.0**COORDINATE_DIGIT_BITS
 
 
 def carry(words: Any) -> None:

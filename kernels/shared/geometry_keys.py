@@ -14,6 +14,7 @@ import numpy as np
 Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 
 MOST_INDEX = 2.0**53  # from here on neighbouring cells cannot be told apart in float64
+NAMED_POSITIONS = 3  # that a message names
 DROPPED = np.iinfo(np.int64).max  # the key of a point without a cell: sorts behind every other
 
 

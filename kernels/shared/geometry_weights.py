@@ -2,7 +2,7 @@
 
 A weight w becomes ``q = rint(w 2**shift)`` with the largest shift for which no sum of the matrix leaves int64; the only
 later rounding is that of the result. The relative error of every sum is at most ``2**-(shift + 1) / w_min``; where that
-exceeds ``MOST_ERROR`` the integers are wider than one machine word and held as limbs.
+exceeds ``MOST_WEIGHT_ERROR`` the integers are wider than one machine word and held as limbs.
 """
 
 import math
@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST_ERROR = 2.0**-40
+MOST_WEIGHT_ERROR = 2.0**-40
 SURE = 1e-10  # sums in any order agree to this, relatively
-LARGEST = 2.0**1020
-BLOCK = 1 << 15  # entries of a matrix that are worked on together, about: all that is made of them stays in cache
+MOST_WEIGHT = 2.0**1020
+# Entries of a matrix that are worked on together, about: all that is made of them stays in cache.
+WEIGHT_BLOCK_ENTRIES = 1 << 15
 
 
 class Summary(NamedTuple):
@@ -80,7 +81,7 @@ def fixed_point(found: Summary) -> FixedPoint | None:
     fraction, exponent = math.frexp(found.top)
     shift = 62 - (exponent - 1 if fraction == 0.5 else exponent)
     error = _relative_error(found.smallest, shift)
-    if error <= MOST_ERROR:
+    if error <= MOST_WEIGHT_ERROR:
         return FixedPoint(shift, 1.0, 0, 1, error, equal=False)
     # As many limbs as keep 54 bits of the smallest weight.
     wide = max(shift + 62, 54 - math.frexp(found.smallest)[1])
@@ -92,7 +93,7 @@ def fixed_point(found: Summary) -> FixedPoint | None:
 
 def row_blocks(M: np.ndarray) -> Iterator[slice]:
     """Yield ranges of rows of a matrix that stay in cache while several steps go over them."""
-    rows = max(BLOCK // max(M.shape[1], 1), 1)
+    rows = max(WEIGHT_BLOCK_ENTRIES // max(M.shape[1], 1), 1)
     for start in range(0, len(M), rows):
         yield slice(start, start + rows)
 
@@ -136,7 +137,7 @@ def _summary(W: np.ndarray, M: np.ndarray) -> Summary:
     if first is None:
         return Summary(True, True, 0.0, 0.0, 0.0, 0)
     top = max(rows_sums.max(), columns.max())
-    if math.frexp(top * (1 - SURE))[1] != math.frexp(top * (1 + SURE))[1] or top > LARGEST:
+    if math.frexp(top * (1 - SURE))[1] != math.frexp(top * (1 + SURE))[1] or top > MOST_WEIGHT:
         top = _top(W, M)
     return Summary(True, equal, float(first), float(smallest), float(top), int(M.sum()))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 BITS = 32
-BLOCK = 1 << 16  # sums that are rounded at a time: as Python's integers they take much memory
+SUMS_PER_BLOCK = 1 << 16  # sums that are rounded at a time: as Python's integers they take much memory
 OVERFLOW = 2**1024 - 2**970  # what rounds to infinity
 
 
@@ -59,8 +59,8 @@ def rounded(columns: list[np.ndarray], bits: int, exponent: int) -> np.ndarray:
     """Return the sums (n,) whose digits were summed, the last times ``2**exponent``, each rounded once to float64."""
     top, bottom = 2 ** max(exponent, 0), 2 ** max(-exponent, 0)
     out = np.empty(len(columns[0]))
-    for start in range(0, len(out), BLOCK):
-        some = slice(start, start + BLOCK)
+    for start in range(0, len(out), SUMS_PER_BLOCK):
+        some = slice(start, start + SUMS_PER_BLOCK)
         total: Any = 0
         for column in columns:
             total = total * 2**bits + column[some].astype(object)  # Python's integers

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.margins import FLOOR
-from cmfast.kernels.shared.scaling import FLOOR_LINES
+from cmfast.kernels.shared.margins import LEAST_MARGIN_RESIDUAL, MOST_MARGIN_PASSES
+from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 
 Axes = tuple[tuple[int, ...], ...]
 
@@ -115,7 +115,7 @@ def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout
 def least_residual(layout: Layout, tol: float, n_cells: int) -> float:
     """Return what residual is small enough: that of rounding, where less is asked for."""
     longest = n_cells / max(1, min(np.diff(layout.offsets), default=1))
-    return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
+    return max(tol, LEAST_MARGIN_RESIDUAL * max(1.0, longest / FLOOR_LINES))
 
 
 def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[Any], xp: Any = np) -> Any:
@@ -136,3 +136,80 @@ def apart(lines: Any, shape: tuple[int, ...], axes: Axes, layout: Layout, xp: An
         part = lines[..., layout.offsets[place] : layout.offsets[place + 1]]
         found[b] = xp.ascontiguousarray(part).reshape((*lines.shape[:-1], *(shape[axis] for axis in axes[b])))
     return found
+
+
+class TableMargins(NamedTuple):
+    """The shape of tables, the axes of their margins, and a layout of their cells."""
+
+    shape: tuple[int, ...]
+    axes: Axes
+    layout: Layout
+
+
+class TableBatch(NamedTuple):
+    """Tables and the targets of all their margins, float64, and the step along each: 0 where all share one."""
+
+    cells: Any
+    cells_step: int
+    wanted: Any
+    wanted_step: int
+
+
+class TableRules(NamedTuple):
+    """How tables of a batch are scaled."""
+
+    smoothing: float
+    slack: Any  # (margins,) one over the importance of each; 0 of those that must be met
+    tol: float
+    last_width: float
+    max_iter: int
+    first: int  # of the margins that must be met: its factors take what all others leave; -1 without any
+
+
+def table_rules(
+    layout: Layout,
+    slack: np.ndarray,
+    n_cells: int,
+    *,
+    smoothing: float | None = None,
+    tol: float,
+    max_iter: int | None = None,
+) -> TableRules:
+    """Return the rules that follow from the options of the public functions."""
+    hard = [int(place) for place in np.argsort(layout.order) if slack[place] == 0.0]
+    return TableRules(
+        float(smoothing or 0.0),
+        slack,
+        least_residual(layout, tol, n_cells),
+        last_width(tol),
+        MOST_MARGIN_PASSES if max_iter is None else max_iter,
+        hard[0] if hard else -1,
+    )
+
+
+def scale_tables(
+    values: Any,
+    targets: Sequence[Any],
+    margins: TableMargins,
+    solve: Any,
+    *,
+    xp: Any,
+    batches: Any,
+    importance: Sequence[float] | None = None,
+    **options: Any,
+) -> tuple[Any, ...]:
+    """Scale tables of which cells are given in the order of a layout's places, on any target.
+
+    Arrays are of `xp`, and `batches` is the target's module. ``solve(given, n, layout, rules)`` returns of a flat batch
+    tables, factors and sums of all lines, residuals, errors of cells, passes and statuses.
+    """
+    shape, axes, whole = margins
+    layout, slack = softened(whole, importance)
+    wanted = together(shape, axes, layout.order, targets, xp)
+    cells = values.astype(np.float64, copy=False)
+    batch, (cells, wanted), (cells_step, wanted_step) = batches.broadcast_batches(1, cells, wanted)
+    rules = table_rules(layout, slack, values.shape[-1], **options)
+    found = solve(TableBatch(cells, cells_step, wanted, wanted_step), math.prod(batch), layout, rules)
+    table, factors, achieved, *numbers = (a.reshape((*batch, *a.shape[1:])) for a in found)
+    lines = (part for a in (factors, achieved) for part in apart(a, shape, axes, layout, xp))
+    return table.astype(batches.result_dtype(values, *targets), copy=False), *lines, *numbers

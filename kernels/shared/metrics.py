@@ -182,6 +182,41 @@ class Plan(NamedTuple):
     pooled: bool
 
 
+def as_counts_or_floats(M: Any) -> Any:
+    """Return matrices in a type that kernels are compiled for: int64, int32, float64 or float32.
+
+    What int64 does not hold of uint64 becomes negative, which is refused as well.
+    """
+    kind, size = M.dtype.kind, M.dtype.itemsize
+    if kind == "f":
+        return M if size in (4, 8) else M.astype("f8")
+    if kind == "u" and size == 8:
+        return M.view("i8")
+    wanted = "i8" if size == 8 or (kind == "u" and size == 4) else "i4"
+    return M if M.dtype == wanted else M.astype(wanted)
+
+
+def as_sums(a: Any, *, fractions: bool) -> Any:
+    """Return sums as float64 if any are fractions, else as int64; what int64 does not hold becomes negative."""
+    if a.dtype == "u8" and not fractions:
+        return a.view("i8")
+    return a.astype("f8" if fractions else "i8", copy=False)
+
+
+def areas_of(xp: Any, matrices: Any) -> tuple[Any, Any]:
+    """Return the area under the ROC curve and the average precision from matrices of thresholds, (..., n + 1, 2, 2).
+
+    `xp` is the library of the arrays.
+    """
+    tp, fp = matrices[..., 1, 1].astype("f8"), matrices[..., 0, 1].astype("f8")
+    called = (tp + fp)[..., 1:]
+    precision = xp.where(called > 0.0, tp[..., 1:] / called, 0.0)
+    if matrices.dtype == "f8":  # of weights, whose products need not fit; powers of two change no digit
+        tp, fp = (xp.ldexp(x, -xp.frexp(abs(x).max(-1, keepdims=True))[1]) for x in (tp, fp))
+    area = ((fp[..., 1:] - fp[..., :-1]) * (tp[..., 1:] + tp[..., :-1])).sum(-1) / (2.0 * tp[..., -1] * fp[..., -1])
+    return area, ((tp[..., 1:] - tp[..., :-1]) * precision).sum(-1) / tp[..., -1]
+
+
 def lines_of_slopes(C: int, *, ordered: bool) -> int:
     """Return the lines of slopes of one number of a matrix: diagonal, row, column (band, top) of classes; the total."""
     return (len(ClassSums) if ordered else len(ClassSums) - 2) * C + 1

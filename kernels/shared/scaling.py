@@ -15,13 +15,17 @@ PSEUDO_BAYES = -1.0  # the smoothing that stands for this rule
 MOST_SWEEPS = 10_000
 NEWTON_STEPS = 200
 
+UNIT_ROUNDOFF = 1.1e-16  # by which a number is rounded
+FLOW_SLACK = 1e-12  # of the total: what targets that are no integers may miss each other by, from rounding
+
 TOTALS_RTOL = 1e-9  # what the totals of the targets may differ by
 WIDE = 1e100  # entries outside [1 / WIDE, WIDE] are brought nearer by powers of two
-SPAN = 1e18  # ratio of two cells from which on rows and columns are paired in logarithms, but for a dominant diagonal
+# Ratio of two cells from which on rows and columns are paired in logarithms, but for a dominant diagonal.
+MOST_SCALE_RATIO = 1e18
 VAST = 1e30  # ratio from which on that is so there too
 EQUILIBRATION_ROUNDS = 3
 BALANCE_SWEEPS = 2000
-STILL = 0.01  # change of a factor, in powers of two, that needs no further sweep of these
+LEAST_EQUILIBRATION = 0.01  # change of a factor, in powers of two, that needs no further sweep of these
 
 PLAIN_SWEEPS = 3  # before Newton's method
 PAIRED_SWEEPS = 2
@@ -33,13 +37,14 @@ PATIENT_SWEEPS = 40  # sweeps of a large matrix that may be left before Newton's
 SETTLED_PASSES = 3  # after which the residuals of sweeps show what their momentum does
 GAP_MARGIN = 0.9  # part that is taken of the gap they show: the rate at which residuals shrink still rises
 MOST_TAKEN = 0.9  # part of a factor that a step with momentum may take away
-TRIAL_WIDTH = 200.0  # of its steps, at most
-DENSE = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
+MOST_MOMENTUM_WIDTH = 200.0  # of its steps, at most
+MOST_ELIMINATED_COLUMNS = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
+LEAST_GRADIENT_RESIDUAL = 1e-15  # of conjugate gradients for derivatives, of that they begin with
 RESCUE = 1024  # and up to which it takes over where they are slow
-ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
-NOISE = 4e-15  # residual that rounding leaves
+SWEEP_ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
+RESIDUAL_NOISE = 4e-15  # residual that rounding leaves
 
-FLOOR = 2e-15  # rounding: the smallest residual that can be promised
+LEAST_RESIDUAL = 2e-15  # rounding: the smallest residual that can be promised
 LINE_NOISE = 1e-13  # tolerance of a line below which its rounding counts
 FLOOR_LINES = 32  # of the longer side up to which it is; what sums round grows with their length
 
@@ -49,7 +54,7 @@ LINE_ROUNDING = 2.0**-51  # of a target and of the sum that meets it, relative, 
 # with its factor kept, a row changes by no more than the rest of it does, and a column by no more than rows do. Where
 # the smallest column is grounded it takes the rounding of the total: there it is this part times the total over it.
 DOUBT = 1e5 * LINE_ROUNDING
-MOST_MOVED = 1e-4  # of a cell that is said to be right, relative
+MOST_CELL_ERROR = 1e-4  # of a cell that is said to be right, relative
 FINE_WIDTH = 1e-6  # of the last step where cells are looked at
 LOST_LINE = 0.5  # relative error of a line from which on such factors are of no use to start from
 MOST_STALLS = 8  # steps that do not shrink, after which no more are taken there
@@ -61,7 +66,7 @@ STANDING = 0.5  # of the width of the one before, at least, where it is not: onl
 
 def rounding(R: int, C: int) -> float:
     """Return a residual that nothing can be demanded below, for matrices of R rows and C columns."""
-    return FLOOR * max(1.0, max(R, C) / FLOOR_LINES)
+    return LEAST_RESIDUAL * max(1.0, max(R, C) / FLOOR_LINES)
 
 
 def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
@@ -219,7 +224,7 @@ def rules(
     solver: str = "auto",
 ) -> dict[str, Any]:
     """Return the rules of a :class:`Problem`, from the options of the public functions."""
-    tol, plain = max(float(tol), FLOOR), solver == "sinkhorn"
+    tol, plain = max(float(tol), LEAST_RESIDUAL), solver == "sinkhorn"
     if max_iter is None:
         max_iter = MOST_SWEEPS if plain or is_large(R, C) else NEWTON_STEPS
     return {

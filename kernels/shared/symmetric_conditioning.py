@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-LOOKED_AT = 16  # pixels of a row that may be the sides of its triangle
-ROUNDING = 1.1e-16
-PROBES = 2
+from cmfast.kernels.shared.scaling import UNIT_ROUNDOFF
+
+TRIANGLE_PIXELS = 16  # pixels of a row that may be the sides of its triangle
+EIGENVALUE_PROBES = 2
 
 
 def by_triangles(passes: Any, x: Any, r: Any) -> float:
@@ -45,9 +46,9 @@ def by_probes(passes: Any, solve: Callable[[Any], tuple[Any, float]], x: Any, r:
     size = np.bincount(component, r, passes.n)
     random = np.random.default_rng(0)
     least, moved = math.inf, 0.0
-    for _ in range(PROBES):
+    for _ in range(EIGENVALUE_PROBES):
         g = r * (2.0 * random.integers(0, 2, len(r)) - 1.0)
         g -= r * sign * (np.bincount(component, sign * g, passes.n) / np.where(size > 0.0, size, 1.0))[component]
         d, seen = solve(g)
-        least, moved = min(least, seen), max(moved, 2.0 * ROUNDING * float(np.abs(d).max()))
+        least, moved = min(least, seen), max(moved, 2.0 * UNIT_ROUNDOFF * float(np.abs(d).max()))
     return least, moved

@@ -15,21 +15,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.shared.conjugate_gradients import LEAST_FORCING, ConjugateGradients
-from cmfast.kernels.shared.scaling import FLOOR, FLOOR_LINES, damped_step, has_stalled, last_width
+from cmfast.kernels.shared.scaling import (
+    FLOOR_LINES,
+    LEAST_RESIDUAL,
+    MOST_CELL_ERROR,
+    NEWTON_STEPS,
+    damped_step,
+    has_stalled,
+    last_width,
+)
 from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
-SWEEPS = 3  # before Newton's method
+SYMMETRIC_SWEEPS = 3  # before Newton's method
 SUSPICIOUS = 15  # steps after which zeros are looked at that may forbid an answer
-NEWTON_STEPS = 200
 FINEST_STEPS = 2  # beyond the tolerance, for a bound of how far off cells are in place of an estimate
 SHARPENING = 0.7  # how much better steps are solved as the residual falls
-ENOUGH = 0.3  # of the tolerance, of what a step leaves: more is of no use
+LEAST_STEP_RESIDUAL = 0.3  # of the tolerance, of what a step leaves: more is of no use
 MOST_SYMMETRIC_PRODUCTS = 20_000  # of one step
 PRODUCTS_PER_BIN = 20  # and more: without rounding one would do, and with it few bins may never get there
-MOST_PASSES = 10**9
-ROUNDING = 1e-15  # of a sum, over itself
-MOST_ERROR = 1e-4  # of a cell that is said to be right
+MOST_SYMMETRIC_PASSES = 10**9
+ROW_SUM_ROUNDING = 1e-15  # of a sum, over itself
 
 
 class SymmetricProblem(NamedTuple):
@@ -61,7 +67,7 @@ class _Step(NamedTuple):
 
 def floor(longest: int) -> float:
     """Return a residual that nothing can be demanded below, where so many cells are added up."""
-    return FLOOR * max(1.0, longest / FLOOR_LINES)
+    return LEAST_RESIDUAL * max(1.0, longest / FLOOR_LINES)
 
 
 class _Doubt:
@@ -81,20 +87,20 @@ class _Doubt:
 
     def enough(self, missed: float) -> float:
         """Return what part of what is missed may be left for all cells to be right for certain; 1 if that is no use."""
-        left = 0.5 * MOST_ERROR * self.least_cell - self.rounding
+        left = 0.5 * MOST_CELL_ERROR * self.least_cell - self.rounding
         return left / missed if 0.5 * self.rounding < left < missed else 1.0
 
     def error(self, x: Any, r: Any, g: Any) -> float:
         """Return about how far off a cell may be, of itself."""
         missed, least = float(np.abs(g).sum()) + self.rounding, self.least_cell
         by_cells: float = missed / least if least > 0.0 else math.inf
-        self.certain = by_cells <= MOST_ERROR
+        self.certain = by_cells <= MOST_CELL_ERROR
         if self.certain:
             return by_cells
         size = 2.0 * math.sqrt(float((g * g / r).sum()) / float(self.s.min()))
         if self.eigenvalue is None:
             self.eigenvalue = by_triangles(self.passes, x, r)
-            if not size <= MOST_ERROR * self.eigenvalue:
+            if not size <= MOST_CELL_ERROR * self.eigenvalue:
                 solve = partial(direction, self.passes, x, r, forcing=0.1)
                 self.eigenvalue, self.moved = by_probes(self.passes, solve, x, r)
         return max(size / self.eigenvalue if self.eigenvalue > 0.0 else math.inf, self.moved)
@@ -106,9 +112,9 @@ def solve(task: SymmetricProblem, longest: int, start: Any = None) -> SymmetricS
     total, rounding = float(s.sum()), floor(longest)
     even = math.sqrt(float(s.min()) * len(s) / total)  # steps are judged by all sums, where a small one counts little
     tol = max(task.tol, rounding)
-    most = MOST_PASSES if task.max_iter is None else task.max_iter
+    most = MOST_SYMMETRIC_PASSES if task.max_iter is None else task.max_iter
     x = np.ones(len(s)) if start is None else start.copy()
-    for _ in range(SWEEPS):
+    for _ in range(SYMMETRIC_SWEEPS):
         x = x * np.sqrt(s / passes.sums(x))
     width, before, steps, judged, doubt = np.inf, np.inf, 0, False, _Doubt(passes, s, rounding)
     finest = FINEST_STEPS
@@ -137,16 +143,18 @@ def solve(task: SymmetricProblem, longest: int, start: Any = None) -> SymmetricS
             if task.shift and finest > 0 and not (stalled or ends):
                 finer, finest = doubt.enough(missed), finest - 1
         if fits and finer == 1.0:
-            right = doubt.error(x, r, g) <= MOST_ERROR
+            right = doubt.error(x, r, g) <= MOST_CELL_ERROR
             if right or stalled or ends:
                 return found(OK if right else UNDETERMINED)
         if ends:
             return found(MAX_ITER)
-        enough = ENOUGH * even * tol / max(residual, worst, ROUNDING)
+        enough = LEAST_STEP_RESIDUAL * even * tol / max(residual, worst, ROW_SUM_ROUNDING)
         forcing = min(0.1, max(LEAST_FORCING, enough, residual**SHARPENING))
         if finer < 1.0:
-            forcing = ENOUGH * even * finer
-        d, _ = direction(passes, x, r, g, forcing, (ENOUGH * tol) ** 2 * float(s.min()) if finer == 1.0 else 0.0)
+            forcing = LEAST_STEP_RESIDUAL * even * finer
+        d, _ = direction(
+            passes, x, r, g, forcing, (LEAST_STEP_RESIDUAL * tol) ** 2 * float(s.min()) if finer == 1.0 else 0.0
+        )
         steps += 1
         before, (width, rho) = width, _widths(d, task.shift)
         if (length := damped_step(rho)) < 1.0:
@@ -172,7 +180,7 @@ def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float 
     z = g / r
     iterate = passes.iterate(x, r, g, z)
     gradients = ConjugateGradients(iterate, float((g * z).sum()))
-    nothing = min(ROUNDING * ROUNDING * float(r.sum()), least)
+    nothing = min(ROW_SUM_ROUNDING * ROW_SUM_ROUNDING * float(r.sum()), least)
     goal = max(forcing * forcing * gradients.energy, nothing)
     most = min(MOST_SYMMETRIC_PRODUCTS, PRODUCTS_PER_BIN * len(x))
     while gradients.energy > (goal if gradients.lengths else nothing) and len(gradients.lengths) < most:

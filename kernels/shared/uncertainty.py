@@ -129,8 +129,12 @@ class IntervalResults(NamedTuple):
 
 def new_intervals(xp: Any, estimates: Iterable[Any]) -> list[tuple[Any, IntervalResults]]:
     """Return every estimate as float64, with empty results of its shape; `xp` is the library of its arrays."""
-    each = [xp.ascontiguousarray(estimate, np.float64) for estimate in estimates]
-    return [(e, IntervalResults(*(xp.empty(e.shape) for _ in range(3)), xp.empty(e.shape, np.int64))) for e in each]
+    found = []
+    for estimate in estimates:
+        own = xp.ascontiguousarray(estimate, np.float64)
+        low, high, error = (xp.empty(own.shape) for _ in range(3))
+        found.append((own, IntervalResults(low, high, error, xp.empty(own.shape, np.int64))))
+    return found
 
 
 def flatten_intervals(results: Iterable[tuple[Any, IntervalResults]], batch: tuple[int, ...]) -> list[Any]:

@@ -43,9 +43,9 @@ def positive(n, seed, scale):
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.37])
-@pytest.mark.parametrize("narrow", [8, symmetric_packing.NARROW])
+@pytest.mark.parametrize("narrow", [8, symmetric_packing.LEAST_WIDE_VALUE])
 def test_passes_are_those_of_the_cpu(monkeypatch, narrow, scale):
-    monkeypatch.setattr(symmetric_packing, "NARROW", narrow)
+    monkeypatch.setattr(symmetric_packing, "LEAST_WIDE_VALUE", narrow)
     on_cpu, on_cuda = both(*positive(70, 1, scale))
     assert on_cuda._instance == (
         "int" if narrow == 8 else "unsigned short",
@@ -106,7 +106,7 @@ def test_schedules_and_neighbours_change_no_bit():
 
 
 def test_chunks_are_added_up():
-    n = 2 * launch.CHUNK + 300
+    n = 2 * launch.BINS_PER_BLOCK + 300
     bins = np.arange(n)
     passes = launch.SymmetricProducts(device.xp, bins, bins, np.ones(n), n)
     d, moved = np.random.default_rng(7).random((2, n))

@@ -13,7 +13,7 @@ from cmfast.kernels.cpu.balancing import _maps
 from cmfast.kernels.cpu.solver import symmetric_cells
 from cmfast.kernels.shared import symmetric_packing
 
-FEW = symmetric_cells.FEW
+FEW = symmetric_cells.MOST_NUMPY_CELLS
 TYPES = [
     (np.int64, np.int64),
     (np.int32, np.int32),
@@ -28,7 +28,7 @@ TYPES = [
 @pytest.fixture(params=[0, FEW], ids=["many", "few"], autouse=True)
 def few(monkeypatch, request):
     """Let kernels read cells, and NumPy."""
-    monkeypatch.setattr(symmetric_cells, "FEW", request.param)
+    monkeypatch.setattr(symmetric_cells, "MOST_NUMPY_CELLS", request.param)
     return request.param
 
 
@@ -75,7 +75,7 @@ def given(kind, of_values, rng, n=200):
 @pytest.mark.exhaustive  # each type is compiled by itself
 @pytest.mark.parametrize(("kind", "of_values"), TYPES)
 def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_values, few):
-    monkeypatch.setattr(symmetric_packing, "NARROW", 190)
+    monkeypatch.setattr(symmetric_packing, "LEAST_WIDE_VALUE", 190)
     rng, n = np.random.default_rng(1), 200
     i, j, a, cells = given(kind, of_values, rng, n)
     cuts, nearest = np.array([0, 90, 90, 200]), 2
@@ -88,7 +88,7 @@ def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_val
     found = []
     for threads in (1, 3):
         m = _maps.read(i, j, a, n=n, upper=True, cuts=cuts, nearest=nearest, num_threads=threads)
-        assert few or len(symmetric_cells.pieces(m.cells.first, n, symmetric_cells.BYTES)) > 3
+        assert few or len(symmetric_cells.pieces(m.cells.first, n, symmetric_cells.PACKED_PIXEL_BYTES)) > 3
         number, total, parts = m.per_bin(place), m.per_bin(place, weigh=True), []
         for low, high in ((0, 90), (90, 90), (90, 200)):
             base, there = int(kept[:low].sum()), int(kept[low:high].sum())
@@ -106,10 +106,10 @@ def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_val
     assert_same_bits(*found)
 
 
-@pytest.mark.parametrize("narrow", [9, symmetric_packing.NARROW])
+@pytest.mark.parametrize("narrow", [9, symmetric_packing.LEAST_WIDE_VALUE])
 @pytest.mark.parametrize("large", [0.0, 0.03, 0.5])
 def test_what_is_far_or_large_is_packed_apart_where_it_is_rare(monkeypatch, narrow, large):
-    monkeypatch.setattr(symmetric_packing, "NARROW", narrow)
+    monkeypatch.setattr(symmetric_packing, "LEAST_WIDE_VALUE", narrow)
     rng, n = np.random.default_rng(2), 60
     i, j = np.triu_indices(n)
     near = j - i < (9 if large == 0.03 else n)
@@ -125,7 +125,14 @@ def test_what_is_far_or_large_is_packed_apart_where_it_is_rare(monkeypatch, narr
 
 def positions(number):
     """Return where cells are planted: at the ends of chunks too."""
-    return (0, 1, symmetric_cells.CHUNK - 1, symmetric_cells.CHUNK, symmetric_cells.CHUNK + 1, number - 1)
+    return (
+        0,
+        1,
+        symmetric_cells.CELLS_PER_CHUNK - 1,
+        symmetric_cells.CELLS_PER_CHUNK,
+        symmetric_cells.CELLS_PER_CHUNK + 1,
+        number - 1,
+    )
 
 
 def pixels_read(i, j, a, n, upper=True):
@@ -137,7 +144,7 @@ def pixels_read(i, j, a, n, upper=True):
 def test_what_is_wrong_is_found_wherever_it_is():
     i, j, a = contacts(200, 3, 1.0, 3000.0)
     a = a.astype(float)
-    assert len(a) > 2 * symmetric_cells.CHUNK
+    assert len(a) > 2 * symmetric_cells.CELLS_PER_CHUNK
     assert pixels_read(i, j, a, 200) is not None
     for at in positions(len(a)):
         for name, value in (
@@ -209,7 +216,7 @@ def test_both_sides_must_agree_but_for_zeros():
 def test_maps_are_balanced_in_their_own_types(monkeypatch, few):
     i, j, a = contacts(80, 7)
     base = cmfast.balance((i, j, a, 80), symmetric="upper", min_nnz=3, mad_max=4.0)
-    monkeypatch.setattr(symmetric_cells, "FEW", 0 if few else FEW)
+    monkeypatch.setattr(symmetric_cells, "MOST_NUMPY_CELLS", 0 if few else FEW)
     for kind, of_values in TYPES[:2]:
         cells = i.astype(kind), j.astype(kind), a.astype(of_values)
         found = cmfast.balance((*cells, 80), symmetric="upper", min_nnz=3, mad_max=4.0)
@@ -219,7 +226,7 @@ def test_maps_are_balanced_in_their_own_types(monkeypatch, few):
 
 
 def test_warmup_makes_maps_of_many_cells(monkeypatch):
-    monkeypatch.setattr(symmetric_cells, "FEW", FEW)
+    monkeypatch.setattr(symmetric_cells, "MOST_NUMPY_CELLS", FEW)
     read, typed = [], symmetric_cells.typed
     monkeypatch.setattr(symmetric_cells, "typed", lambda bins, a: read.append(a.dtype) or typed(bins, a))
     _warmup.compile_op("balance")

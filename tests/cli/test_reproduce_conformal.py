@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cmfast import conformal
+from cmfast._pages.parts import Picture, Table
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce.conformal import _centre, _clients, _sections
 from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
@@ -51,7 +52,7 @@ def test_what_one_half_foretells_of_the_other():
 
 def test_every_part_of_a_picture_is_in_numbers():
     one = _centre.trained(0, Settings(epochs=1))
-    picture, table = _sections.of_sets([one]).parts[0].parts
+    picture, table = (_sections.of_sets([one]).find(kind)[0] for kind in (Picture, Table))
     found = picture.numbers
     y, guess = one["picture"][1:]
     assert found["confusion"].sum() == found["rows_by_size"].sum() == len(y) == 600

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cmfast._pages.parts import Table
 from cmfast._reproduce.glossary import _practice, _printed
 
 pytestmark = pytest.mark.papers
@@ -48,8 +49,10 @@ def test_thresholds_by_cost_and_the_hierarchy():
     claims, sections = _practice.thresholds(20_000)
     assert claims[0].verdict.startswith("holds where")
     by_cost = claims[0].figures["by_cost"]
-    assert [f"{one['threshold']:.3f}" for one in by_cost.values()] == [row[2] for row in sections[0].shown[0].rows]
-    for row in sections[0].shown[0].rows:
+    assert [f"{one['threshold']:.3f}" for one in by_cost.values()] == [
+        row[2] for row in sections[0].find(Table)[0].rows
+    ]
+    for row in sections[0].find(Table)[0].rows:
         theory, found, cost, at_half = map(float, row[1:])
         assert found == pytest.approx(theory, abs=0.1)
         assert cost <= at_half

@@ -80,7 +80,7 @@ def in_many_pieces():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "INLINE_SECONDS", 0.0)
         patch.setattr(pool, "PIECE_SECONDS", 1e-12)
-        patch.setattr(_keys_sorted, "FEWEST", 1)
+        patch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 1)
         yield
 
 

@@ -91,7 +91,7 @@ def found(monkeypatch, tmp_path):
     """Return the library, found by sorts of any length, in a process that has not compiled any."""
     library = Library()
     monkeypatch.setattr(sorting, "_algorithms", lambda: library)
-    monkeypatch.setattr(sorting, "LEAST", 1)
+    monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1)
     monkeypatch.setattr(sorting.metadata, "version", lambda name: "1")
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kernels"))
     new_process(monkeypatch)
@@ -150,7 +150,7 @@ def test_cells_and_matrices_are_the_same(monkeypatch, by_bits):
 
     got, sorts = results(), len(by_bits)
     assert sorts > 4
-    monkeypatch.setattr(sorting, "LEAST", 1 << 22)
+    monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1 << 22)
     assert_same_bits(got, results())
     assert len(by_bits) == sorts
 
@@ -173,7 +173,7 @@ def test_thresholds_are_the_same(monkeypatch, by_bits, dtype, shape):
     bits = 64 if dtype[1] == "8" else 32 + (len(s.reshape(-1, shape[-1])) - 1).bit_length()
     rows = [(2, 2 + (shape[0] - 1).bit_length())] if len(shape) == 2 and shape[0] > 1 and bits == 64 else []
     assert by_bits == [(0, bits), (0, bits), *rows]
-    monkeypatch.setattr(sorting, "LEAST", 1 << 22)
+    monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1 << 22)
     assert_same_bits(got, results())
 
 
@@ -234,7 +234,7 @@ def test_what_cannot_be_compiled_says_so(monkeypatch, found):
 
 
 def test_without_the_library_cupy_sorts(monkeypatch):
-    monkeypatch.setattr(sorting, "LEAST", 1)
+    monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1)
     sorting._algorithms.cache_clear()
     if sorting._algorithms() is None:
         assert sorting.sort(cuda_host.asarray(np.array([3, 1, 2])), 4).get().tolist() == [1, 2, 3]

@@ -100,7 +100,7 @@ def test_far_cells_of_a_large_matrix_are_paired_in_steps(monkeypatch):
         out = np.empty(70, np.int64), np.empty(70), np.empty(70)
         asked = []
         with monkeypatch.context() as patch:
-            patch.setattr(_range_pairing, "MOMENT", 1000)
+            patch.setattr(_range_pairing, "PAIRING_CELLS_PER_CHECK", 1000)
             patch.setattr(pool, "checkpoint", lambda asked=asked: asked.append(True))
             assert pair(A, *out)
         found.append(out)

@@ -29,11 +29,11 @@ def test_agrees_with_scikit_learn(rng, kind, weighted):
 @pytest.mark.parametrize("case", CASES["confusion_matrix"], ids=str)
 def test_few_samples_are_counted_as_many_are(case, monkeypatch):
     few = cmfast.confusion_matrix(*case.args, **case.options, on_failure="ignore")
-    monkeypatch.setattr(counting, "FEW", -1)
+    monkeypatch.setattr(counting, "MOST_NUMPY_SAMPLES", -1)
     assert_same_bits(few, cmfast.confusion_matrix(*case.args, **case.options, on_failure="ignore"))
 
 
-@pytest.mark.parametrize("n", [10, counting.FEW + 1])
+@pytest.mark.parametrize("n", [10, counting.MOST_NUMPY_SAMPLES + 1])
 def test_negative_bytes_are_no_class(n):
     t = np.zeros(n, np.int8)
     t[7] = -1  # as an unsigned byte it would be class 255
@@ -43,7 +43,7 @@ def test_negative_bytes_are_no_class(n):
 
 @pytest.mark.parametrize("dtype", ["int64", "int16", "int8", "uint8"])
 def test_many_samples_in_pieces(rng, dtype):
-    n = 5 * counting.SPLIT + 17
+    n = 5 * counting.SAMPLES_PER_PIECE + 17
     t, p = rng.integers(0, 7, n).astype(dtype), rng.integers(0, 7, n).astype(dtype)
     want = np.bincount(t.astype(int) * 7 + p, minlength=49).reshape(7, 7)
     np.testing.assert_array_equal(cmfast.confusion_matrix(t, p, n_classes=7), want)
@@ -55,19 +55,19 @@ def test_many_samples_in_pieces(rng, dtype):
 
 
 def test_weighted_bits_do_not_depend_on_threads_batch_or_layout(rng):
-    n = 3 * counting.SPLIT + 5
+    n = 3 * counting.SAMPLES_PER_PIECE + 5
     t, p, w = rng.integers(0, 3, n), rng.integers(0, 3, n), rng.random(n)
     alone = cmfast.confusion_matrix(t, p, n_classes=3, sample_weight=w, num_threads=1)
     np.testing.assert_allclose(alone.sum(), w.sum(), rtol=1e-13)
     assert_same_bits(alone, cmfast.confusion_matrix(t, p, n_classes=3, sample_weight=w, num_threads=5))
     assert_same_bits(alone, cmfast.confusion_matrix(t.astype(np.int16), p, n_classes=3, sample_weight=w))
-    rows = [np.broadcast_to(x, (counting.ROWS + 1, n)) for x in (t, p, w)]
+    rows = [np.broadcast_to(x, (counting.LEAST_SHARED_ROWS + 1, n)) for x in (t, p, w)]
     beside = cmfast.confusion_matrix(rows[0], rows[1], n_classes=3, sample_weight=rows[2])
-    assert_same_bits(alone, beside[counting.ROWS])
+    assert_same_bits(alone, beside[counting.LEAST_SHARED_ROWS])
 
 
 def test_label_beyond_the_guess_in_a_late_piece(rng):
-    t = np.zeros(2 * counting.SPLIT, np.int64)
+    t = np.zeros(2 * counting.SAMPLES_PER_PIECE, np.int64)
     p = t.copy()
     p[-2] = 5000
     assert cmfast.confusion_matrix(t, p).tolist() == [[t.size - 1, 1], [0, 0]]

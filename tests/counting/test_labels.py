@@ -177,7 +177,7 @@ def test_batches_weights_and_groups_of_text(rng, make, weighted):
 
 
 def test_more_classes_than_one_table_of_labels(rng):
-    names = [f"class {k}" for k in range(counting.MOST_LABELS + 100)]
+    names = [f"class {k}" for k in range(counting.MOST_LABEL_SPAN + 100)]
     t, p = rng.integers(0, len(names), (2, 9000))
     want = np.zeros((len(names), len(names)), np.int64)
     np.add.at(want, (t, p), 1)
@@ -205,7 +205,7 @@ def test_memory_follows_the_total_length_of_labels(make):
     short = [f"class {k % 7}" for k in range(n)]
     y, p = make([*short, "x" * longest]), make(["y" * longest, *short])
     labels = ["class 3", "x" * longest]
-    many = make(["a", "b"] * counting.FEW)
+    many = make(["a", "b"] * counting.MOST_NUMPY_SAMPLES)
     cmfast.confusion_matrix(many, many)  # compiles, imports
     total = 2 * (sum(map(len, short)) + longest)
     assert peak(y, p) < 24 * total
@@ -216,7 +216,9 @@ def test_memory_follows_the_total_length_of_labels(make):
 def test_memory_beside_numpys_own_text():
     """It has the width of its longest label already: no second copy of that."""
     y = np.array([*(f"class {k % 7}" for k in range(10_000)), "x" * 400])
-    cmfast.confusion_matrix(["a"] * 2 * counting.FEW, ["a"] * 2 * counting.FEW)  # compiles, imports
+    cmfast.confusion_matrix(
+        ["a"] * 2 * counting.MOST_NUMPY_SAMPLES, ["a"] * 2 * counting.MOST_NUMPY_SAMPLES
+    )  # compiles, imports
     assert peak(y, y) < y.nbytes / 10
     assert peak(np.array([y, y]).T[:, 0], y) < y.nbytes / 10
 

@@ -14,8 +14,8 @@ N = 4_000
 def small_blocks(request, monkeypatch):
     """Deal blocks of so many points to buckets of so many, as if there were millions."""
     rows, bucket = request.param
-    monkeypatch.setattr(_keys_sorted, "FEWEST", 1)
-    monkeypatch.setattr(_keys_sorted, "ROWS", rows)
+    monkeypatch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 1)
+    monkeypatch.setattr(_keys_sorted, "PARTITION_ROWS", rows)
     monkeypatch.setattr(_keys_sorted, "BUCKET", bucket)
     monkeypatch.setattr(_keys_sorted, "RUN", 4)
 

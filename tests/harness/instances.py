@@ -366,7 +366,7 @@ def _tables(width: str) -> Call:
 def _balanced(gap: str = "unsigned short", value: str = "unsigned short") -> Call:
     i, j = np.triu_indices(30)
     a = _rng(gap, value).integers(1, 7, len(i)) * (0.37 if value == "double" else 1.0)
-    narrow = 8 if gap == "int" else symmetric_packing.NARROW
+    narrow = 8 if gap == "int" else symmetric_packing.LEAST_WIDE_VALUE
     sums = np.where((np.arange(30) == 4) | (np.arange(30) == 5), 1e-6, 1.0)  # so small that triangles are looked at
 
     def call(i: Any, j: Any, a: Any, sums: Any) -> tuple[Any, ...]:

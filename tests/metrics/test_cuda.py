@@ -121,7 +121,7 @@ def test_a_list_of_metrics_goes_to_a_device_once(monkeypatch):
     assert waits[0] > 0
     assert waits[1] == 0
     kept = dict(resident._kept)
-    monkeypatch.setattr(resident, "MOST", len(kept))
+    monkeypatch.setattr(resident, "MOST_RESIDENT_ARRAYS", len(kept))
     want = metrics.compute(there, "kappa", on_failure="ignore")
     assert resident._kept == kept
     assert_same_bits(want, metrics.compute(there, "kappa", on_failure="ignore"))

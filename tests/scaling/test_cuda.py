@@ -11,7 +11,7 @@ from checks import assert_same_bits
 import cmfast
 from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.scaling import group, launch, team
-from cmfast.kernels.shared.scaling import DENSE
+from cmfast.kernels.shared.scaling import MOST_ELIMINATED_COLUMNS
 
 LAST_BITS = 1e-322  # of subnormal numbers, which have few
 
@@ -416,7 +416,7 @@ def test_warps_and_blocks_do_what_the_cpu_does(family, C):
     assert on_cpu.status == (2 if family is triangles else 0)
     assert on_cuda.n_iter.get() - on_cpu.n_iter in (0, 1)  # the CPU may let rows take half of what columns miss
     # Beyond 128 columns steps are by conjugate gradients, whose sums cancel: couplings of 1e-6 have fewer digits.
-    assert_agree(on_cpu, on_cuda, 1e-11 if C <= DENSE else 1e-10)
+    assert_agree(on_cpu, on_cuda, 1e-11 if C <= MOST_ELIMINATED_COLUMNS else 1e-10)
 
 
 @pytest.mark.parametrize("shape", [(31, 40), (33, 32), (64, 90), (200, 129), (129, 200), (600, 4), (3, 6000)])

@@ -173,7 +173,7 @@ def test_elimination_and_conjugate_gradients_agree(M, tol, monkeypatch):
     G, result = problem((150, 150), 5)[1], scaled(M)
     known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
     cells, _, _ = dispatch.call("scaling_gradient", M, G, None, None, *known, tol=tol)
-    monkeypatch.setattr(_gradient_large, "DENSE", 1000)
+    monkeypatch.setattr(_gradient_large, "MOST_ELIMINATED_COLUMNS", 1000)
     factors = np.outer(result.row_scale, result.col_scale)
     np.testing.assert_allclose(cells / factors, gradient(M, G, result)[0] / factors, rtol=0, atol=max(tol, 1e-11))
 
@@ -185,7 +185,7 @@ def test_rows_that_are_nearly_all_one_cell_keep_their_digits(power, monkeypatch)
     M[np.random.default_rng(7).permutation(C), np.arange(C)] *= 10.0**power * np.arange(1.0, C + 1.0)
     result = scaled(M)
     cells, _, _ = gradient(M, G, result)
-    monkeypatch.setattr(_gradient_large, "DENSE", 1000)
+    monkeypatch.setattr(_gradient_large, "MOST_ELIMINATED_COLUMNS", 1000)
     want, _, _ = gradient(M, G, result)
     np.testing.assert_allclose(cells, want, rtol=1e-7)
     np.testing.assert_allclose(np.sort(abs(cells / want - 1.0).ravel())[-C], 0.0, atol=1e-12)

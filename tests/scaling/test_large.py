@@ -92,7 +92,7 @@ def test_many_that_sweeps_solve_have_the_bits_of_each_alone(monkeypatch, options
     scale = cmfast.ras if options.pop("return_matrix", True) is False else cmfast.ipf
     options["on_failure"] = "ignore"
     alone = [scale(m, **options) for m in M]
-    monkeypatch.setattr(_large_many, "ENOUGH", 1)
+    monkeypatch.setattr(_large_many, "LEAST_BATCH_CELLS", 1)
     for threads in (1, 2, 3):
         many = scale(M, num_threads=threads, **options)
         for name in ("matrix", "row_scale", "col_scale", "residual", "n_iter", "status", "smoothing"):
@@ -109,7 +109,7 @@ def test_threads_that_share_the_rows_change_no_bit(monkeypatch, accuracy, solver
     M = confusion(1, 600, accuracy, 1e-3)[0]
     options = {"solver": solver, "max_iter": 50, "on_failure": "ignore"}
     alone = cmfast.ipf(M, num_threads=1, **options)
-    monkeypatch.setattr(_large_rows, "SECONDS_PER_CELL", 1e-7)
+    monkeypatch.setattr(_large_rows, "SECONDS_PER_PASS_CELL", 1e-7)
     monkeypatch.setattr(pool, "cpu_count", lambda: 3)
     for threads in (None, 2, 8):
         for a, b in zip(cmfast.ipf(M, num_threads=threads, **options), alone, strict=True):

@@ -8,7 +8,7 @@ import torture
 
 import cmfast
 from cmfast.kernels.shared import scaling
-from cmfast.kernels.shared.scaling import FLOOR, NEWTON_STEPS, goals, rounding
+from cmfast.kernels.shared.scaling import LEAST_RESIDUAL, NEWTON_STEPS, goals, rounding
 
 on_cuda = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 TOLERANCES = [1e-12, 1e-13, 1e-14, 1e-15, 1e-16]
@@ -82,7 +82,7 @@ def test_both_targets_say_the_same(C, solver):
             result = [part.get() for part in cmfast.ipf(*map(cuda_host.asarray, problem), **options)]
             assert_borne_out(family, result, tol, solver, most, *problem)
             # Where sweeps come to their end just at the tolerance rounding decides.
-            close = abs(on_cpu.residual - max(tol, FLOOR)) <= rounding(*problem[0].shape[1:])
+            close = abs(on_cpu.residual - max(tol, LEAST_RESIDUAL)) <= rounding(*problem[0].shape[1:])
             clear = ~(close & (on_cpu.n_iter == SWEEPS)) if solver == "sinkhorn" else slice(None)
             np.testing.assert_array_equal(result[5][clear], on_cpu.status[clear], family)
 
@@ -117,7 +117,7 @@ def test_sweeps_that_no_longer_move_end_within_rounding():
     assert result.residual <= rounding(300, 300)
 
 
-@pytest.mark.parametrize("tol", [1e-3, 1e-9, 1e-13, 4e-15, FLOOR])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9, 1e-13, 4e-15, LEAST_RESIDUAL])
 @pytest.mark.parametrize("C", [1, 2, 32, 33, 64, 1000, 10_000])
 def test_goals_leave_room_for_rounding(tol, C):
     target, still, bound = goals(tol, C, 3)

@@ -384,4 +384,4 @@ def test_tiles_that_nobody_uses_are_few():
         for C in range(1, 12):
             _tile.give_tile(_tile.take_tile(R, C, flip=False, newton=True), newton=True)
     assert len(_tile._free) <= _tile.MOST_SHAPES + 1
-    assert all(len(free) <= _tile.MOST_FREE for free in _tile._free.values())
+    assert all(len(free) <= _tile.MOST_FREE_TILES for free in _tile._free.values())

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from cmfast._reproduce._frame import Progress, Reproduction, timed
+from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
 from cmfast._reproduce.conformal._network import ALPHAS, OTHER, PAIR, Settings
 
 QUICK = Settings(seeds=6)
@@ -10,13 +10,11 @@ QUICK = Settings(seeds=6)
 
 def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = None) -> Reproduction:
     """Train networks in one place and with clients, and read the correlations of their sets."""
-    from threadpoolctl import threadpool_limits
-
     from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
 
     settings = settings or (QUICK if quick else Settings())
     timings: dict[str, float] = {}
-    with threadpool_limits(1):  # the last bits of products depend on the number of threads
+    with one_thread():
         with timed(timings, "centre"):
             centre = _centre.of_seeds(settings, progress("networks", "seeds"))
         with timed(timings, "clients"):

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from cmfast._pages.parts import Table
-from cmfast._reproduce._frame import Progress, Reproduction, illustrate, timed
+from cmfast._reproduce._frame import Progress, Reproduction, illustrate, one_thread, timed
 from cmfast._reproduce.contingency._training import Settings
 
 QUICK = Settings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)
@@ -11,13 +11,11 @@ QUICK = Settings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)
 
 def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = None) -> Reproduction:
     """Draw every surface, train every network, and hold the paper against both."""
-    from threadpoolctl import threadpool_limits
-
     from cmfast._reproduce.contingency import _costs, _epochs, _paths, _pictures, _roc, _space, _surfaces
 
     settings = settings or (QUICK if quick else Settings())
     timings: dict[str, float] = {}
-    with threadpool_limits(1):  # the last bits of products depend on the number of threads
+    with one_thread():
         with timed(timings, "surfaces"):
             volumes, guesses = _surfaces.sensitivities(settings.n_ratios), _space.levels()
             forecasts = _costs.forecasts(settings.seed)

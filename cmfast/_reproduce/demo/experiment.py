@@ -11,7 +11,7 @@ import cmfast
 from cmfast._core import compiling
 from cmfast._core.annotations import NORMALIZATIONS, Method
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import timed
+from cmfast._reproduce._frame import one_thread, timed
 from cmfast._reproduce.normalization import training
 from cmfast._reproduce.normalization.clouds import MATCHED
 from cmfast._reproduce.normalization.data import Common, Halves, Pool, digits
@@ -90,7 +90,7 @@ def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[
     pool = digits()
     pool = replace(pool, X=pool.X.astype(np.float64))
     repeat, out = training.by_training(pool, halve), []
-    with timed(results.timings, "training"), training.one_thread():
+    with timed(results.timings, "training"), one_thread():
         for r in range(settings.repeats):
             found = repeat(r, options)
             out.append(Twins(found.balanced[training.LATE], found.skewed[0][training.LATE]))

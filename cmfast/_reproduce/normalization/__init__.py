@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cmfast._reproduce._frame import Progress, Reproduction, timed
+from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
 from cmfast._reproduce.normalization import (
     claims,
     clouds,
@@ -118,7 +118,7 @@ def _answers(
     truth, skewed = [], []
     for one in repeat:
         for r in range(settings.repeats):
-            with timed(timings, "training"), training.one_thread():
+            with timed(timings, "training"), one_thread():
                 found = one(r, settings)
             with timed(timings, "geometry"):
                 for answers in found.skewed:

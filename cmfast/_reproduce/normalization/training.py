@@ -1,7 +1,6 @@
 """One repetition of both experiments: halves, imbalance, twins from the same weights, their confusions."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -120,12 +119,3 @@ def _trained(network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, sett
         if len(found) == len(settings.stops):
             break
     return {stop: found[stop] for stop in settings.stops}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let linear algebra run on one thread: such small products are slower on several, and their bits depend on it."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        yield

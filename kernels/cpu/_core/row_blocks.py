@@ -2,7 +2,7 @@
 
 import numpy as np
 
-ROWS = 1 << 14  # 1.3 MB of ten float64 axes: in the second-level cache when it is read again
+BLOCK_ROWS = 1 << 14  # 1.3 MB of ten float64 axes: in the second-level cache when it is read again
 
 
 def contiguous(X, start, stop):
@@ -15,7 +15,7 @@ def contiguous(X, start, stop):
         yield start, X[start:stop]
         return
     dtype = np.float32 if X.dtype == np.float32 else np.float64
-    for first in range(start, stop, ROWS):
-        block = np.ascontiguousarray(X[first : min(first + ROWS, stop)], dtype)
+    for first in range(start, stop, BLOCK_ROWS):
+        block = np.ascontiguousarray(X[first : min(first + BLOCK_ROWS, stop)], dtype)
         block.flags.writeable = False  # one type per kernel, also after a copy
         yield first, block

@@ -241,9 +241,9 @@ class _Code:
     def emit(self, value: _Value) -> None:
         operation, operands = value.operation, value.operands
         if operation == "load":
-            self.done[value] = self.builder.load(self._line(operands[0]), align=vector.ALIGNMENT)
+            self.done[value] = self.builder.load(self._line(operands[0]), align=vector.ELEMENT_ALIGNMENT)
         elif operation == "store":
-            self.builder.store(self._ready(operands[1]), self._line(operands[0]), align=vector.ALIGNMENT)
+            self.builder.store(self._ready(operands[1]), self._line(operands[0]), align=vector.ELEMENT_ALIGNMENT)
         elif operation == "read":
             (kind, a), (_, rows) = (self.arguments[operand] for operand in operands[:2])
             self.done[value] = vector.read_block(self.context, self.builder, kind, a, rows, _place(operands[2]))

@@ -19,7 +19,7 @@ from numba.extending import lower_builtin, models, register_model  # noqa: TID25
 from cmfast.kernels.cpu._core.jit import jit
 
 WIDTH = 8
-ALIGNMENT = 8  # of an element: arrays promise no more
+ELEMENT_ALIGNMENT = 8  # of an element: arrays promise no more
 
 
 def load(lines, k):
@@ -391,12 +391,12 @@ def _address(context, builder, kind, value, k):
 
 @lower_builtin(load, types.Array, types.intp)
 def _load(context, builder, sig, args):
-    return builder.load(_address(context, builder, sig.args[0], args[0], args[1]), align=ALIGNMENT)
+    return builder.load(_address(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
 
 
 @lower_builtin(store, types.Array, types.intp, vector)
 def _store(context, builder, sig, args):
-    builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1]), align=ALIGNMENT)
+    builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
     return context.get_dummy_value()
 
 
@@ -407,7 +407,7 @@ def _load_numbers(context, builder, sig, args):
     narrow = kind.dtype == types.float32
     numbers = ir.VectorType(ir.FloatType(), WIDTH) if narrow else _VECTOR
     place = builder.bitcast(builder.gep(data, [args[1]]), numbers.as_pointer())
-    value = builder.load(place, align=4 if narrow else ALIGNMENT)
+    value = builder.load(place, align=4 if narrow else ELEMENT_ALIGNMENT)
     return builder.fpext(value, _VECTOR) if narrow else value
 
 
@@ -492,7 +492,7 @@ def write_block(context, builder, kind, a, row, column, lines):
     """Write eight lines as ``store_block`` does."""
     for w, cells in enumerate(_transposed(builder, lines)):
         there = builder.add(row, ir.Constant(row.type, w))
-        builder.store(cells, _cell(context, builder, kind, a, there, column), align=ALIGNMENT)
+        builder.store(cells, _cell(context, builder, kind, a, there, column), align=ELEMENT_ALIGNMENT)
 
 
 @jit(inner=True, inline=True)
@@ -518,7 +518,9 @@ def read_narrow(context, builder, kind, a, rows, n):
     for row in cgutils.unpack_tuple(builder, rows, WIDTH):
         place = builder.bitcast(_number_at(context, builder, kind, a, row, 0), cells.as_pointer())
         found.append(
-            builder.shuffle_vector(builder.load(place, align=ALIGNMENT), ir.Constant(cells, ir.Undefined), picks)
+            builder.shuffle_vector(
+                builder.load(place, align=ELEMENT_ALIGNMENT), ir.Constant(cells, ir.Undefined), picks
+            )
         )
     return _transposed(builder, found)[:n]
 
@@ -535,7 +537,7 @@ def write_narrow(context, builder, kind, a, row, lines):
             value = builder.shuffle_vector(value, lines[j], _picks(picks))
             kept = list(range(WIDTH))
         start = _number_at(context, builder, kind, a, row, k * WIDTH)
-        builder.store(value, builder.bitcast(start, _VECTOR.as_pointer()), align=ALIGNMENT)
+        builder.store(value, builder.bitcast(start, _VECTOR.as_pointer()), align=ELEMENT_ALIGNMENT)
 
 
 def _number_at(context, builder, kind, value, row, column):
@@ -549,7 +551,7 @@ def _load_block(context, builder, sig, args):
     lines, k, a, rows, column = args
     for w, line in enumerate(read_block(context, builder, sig.args[2], a, rows, column)):
         place = _address(context, builder, sig.args[0], lines, builder.add(k, ir.Constant(k.type, w)))
-        builder.store(line, place, align=ALIGNMENT)
+        builder.store(line, place, align=ELEMENT_ALIGNMENT)
     return context.get_dummy_value()
 
 
@@ -557,6 +559,8 @@ def _load_block(context, builder, sig, args):
 def _store_block(context, builder, sig, args):
     lines, k, a, row, column = args
     places = [builder.add(k, ir.Constant(k.type, w)) for w in range(WIDTH)]
-    values = [builder.load(_address(context, builder, sig.args[0], lines, place), align=ALIGNMENT) for place in places]
+    values = [
+        builder.load(_address(context, builder, sig.args[0], lines, place), align=ELEMENT_ALIGNMENT) for place in places
+    ]
     write_block(context, builder, sig.args[2], a, row, column, values)
     return context.get_dummy_value()

@@ -23,9 +23,9 @@ class Map:
 
     def per_bin(self, place, weigh=False):
         """Return of each bin that has a place how many cells it has with such bins, or what these add up to."""
-        n, cuts = len(place), symmetric_cells.pieces(self.cells.first, len(place), symmetric_cells.BYTES)
+        n, cuts = len(place), symmetric_cells.pieces(self.cells.first, len(place), symmetric_cells.PACKED_PIXEL_BYTES)
         own, windows = np.empty(n), np.empty((len(cuts) - 1, n))
-        seconds = len(self.rows) * symmetric_cells.SECONDS_PER_CELL
+        seconds = len(self.rows) * symmetric_cells.SECONDS_PER_CHECKED_CELL
         args = self.cells, place, weigh, cuts, windows, own
         pool.run(symmetric_cells.tally, args, len(windows), seconds=seconds, num_threads=self.num_threads)
         for low, window in zip(cuts[:-1], windows, strict=True):
@@ -54,14 +54,17 @@ def _packed(rows, columns, values, n, num_threads):
 
 def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
     """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
-    if len(rows) <= symmetric_cells.FEW:
+    if len(rows) <= symmetric_cells.MOST_NUMPY_CELLS:
         options = {"n": n, "upper": upper, "cuts": cuts, "nearest": nearest}
         return balancing_cells.read(
             rows, columns, values, **options, to_passes=partial(_packed, num_threads=num_threads)
         )
     rows, columns, values = symmetric_cells.typed((rows, columns), values)
-    first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // symmetric_cells.CHUNK), np.int8)
-    args, seconds = (rows, columns, values, n, upper, first, flags), len(rows) * symmetric_cells.SECONDS_PER_CELL
+    first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // symmetric_cells.CELLS_PER_CHUNK), np.int8)
+    args, seconds = (
+        ((rows, columns, values), n, upper, first, flags),
+        len(rows) * symmetric_cells.SECONDS_PER_CHECKED_CELL,
+    )
     pool.run(symmetric_cells.check, args, len(flags), seconds=seconds, num_threads=num_threads)
     if (flags & symmetric_cells.WRONG).any():
         return None
@@ -74,7 +77,7 @@ def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
     found = Map(rows, columns, values, first, stop, nearest, num_threads)
     if upper:
         return found
-    cursor, step = np.zeros(n, np.int64), max(n * symmetric_cells.STEP // max(len(rows), 1), 1)
+    cursor, step = np.zeros(n, np.int64), max(n * symmetric_cells.SORTED_PER_CHECK // max(len(rows), 1), 1)
     return found if _in_order(symmetric_cells.match, (found.cells, cursor), n, step) else None
 
 
@@ -96,7 +99,7 @@ def _sorted(rows, columns, values, n):
             symmetric_cells.put_in_order,
             (keys, order, symmetric_cells.starts(keys, n), out),
             len(rows),
-            symmetric_cells.STEP,
+            symmetric_cells.SORTED_PER_CHECK,
         )
         order = out
     rows, columns, values = rows[order], columns[order], values[order]

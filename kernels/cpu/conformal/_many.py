@@ -13,9 +13,9 @@ from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, where
 from cmfast.kernels.cpu.conformal import _network, _one, _order, _tile
-from cmfast.kernels.cpu.conformal._rows import places
+from cmfast.kernels.cpu.conformal._rows import ProbabilityRows, places
 from cmfast.kernels.cpu.conformal._units import SCORE_UNIT, WHOLE_UNITS, share
-from cmfast.kernels.shared.conformal import UNITS
+from cmfast.kernels.shared.conformal import UNITS, ScoreRule
 from cmfast.kernels.status import OK
 
 HALF_WORD_BITS = 32  # bits of a word that are added as floats
@@ -230,6 +230,7 @@ def _write(row, halves, w, cut, size, words):
 @jit()
 def sets_of_many(rows, q, rule, top1, out, start, stop):
     """Fill the sets of rows of many classes; `q` has the shape (batch, alpha, group, 1)."""
+    rows, rule, out = ProbabilityRows(*rows), ScoreRule(*rule), _one.SetResults(*out)
     eight = _eight(rows.P.shape[1], out.words.shape[2], q.shape[1])
     for first in range(start, stop, WIDTH):
         _fill(rows, q, rule, top1, eight, out, first, min(WIDTH, stop - first))

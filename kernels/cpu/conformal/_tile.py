@@ -46,7 +46,7 @@ class ScoreTile(NamedTuple):
     rows: Any
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True)
 def new_tile(C):
     """Return a tile for rows of `C` classes."""
     return ScoreTile(

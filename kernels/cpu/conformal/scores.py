@@ -11,7 +11,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
 from cmfast.kernels.cpu.conformal import _label, _order, _tile
 from cmfast.kernels.cpu.conformal._rows import adopt_rows, place, places
 from cmfast.kernels.cpu.conformal._units import ALL, before, draw, is_row, is_share, score, share, units
-from cmfast.kernels.shared.conformal import draw_keys, score_rule
+from cmfast.kernels.shared.conformal import ScoreRule, draw_keys, score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_ADDED_LABEL = 1e-9  # of a row of which one is asked for
@@ -36,6 +36,7 @@ def _of_labels(rows, out, out_status, start, stop):
 def _of_many_labels(rows, rule, out, out_status, start, stop):
     """Score one label of every row of many classes by what is ranked before it."""
     P, labels, draws, _, n, step = rows
+    rule = ScoreRule(*rule)
     for r in range(start, stop):
         at = place(r, n, step)
         row, label, part = P[at], labels[at], draws[at] if len(draws) else 1.0
@@ -53,6 +54,7 @@ def _of_many_labels(rows, rule, out, out_status, start, stop):
 def _of_few_labels(rows, rule, out, out_status, start, stop):
     """Score one label of every row of few classes, eight rows side by side."""
     P, y, draws, _, n, step = rows
+    rule = ScoreRule(*rule)
     C = P.shape[1]
     tile, labels, own = _tile.new_tile(C), new_lines(1), new_lines(1)
     at, flags = tile.rows, tile.flags
@@ -105,6 +107,7 @@ def _of_all(rows, rule, out, out_status, start, stop):
 def _of_few(rows, rule, out, out_status, start, stop):
     """Score all labels of every row of few classes, eight rows side by side."""
     P, _, draws, _, n, step = rows
+    rule = ScoreRule(*rule)
     C = P.shape[1]
     tile = _tile.new_tile(C)
     flags, found = tile.flags, tile.scores
@@ -127,10 +130,10 @@ def _draws(P, n, step, keys, out, start, stop):
 
 def row_draws(P, *, seed, num_threads=None):
     """Return the number of every row, from 0 to 1, that it and the seed make: nothing else."""
-    rows, shape = adopt_rows(P), P.shape[:-1]
+    (flat, *_, per, step), shape = adopt_rows(P), P.shape[:-1]
     n, C = math.prod(shape), P.shape[-1]
     out = np.empty(n)
-    args = (rows.P, rows.n, rows.step, draw_keys(seed, C), out)
+    args = (flat, per, step, draw_keys(seed, C), out)
     pool.run(_draws, args, n, seconds=n * C * SECONDS_PER_ADDED_LABEL, num_threads=num_threads)
     return out.reshape(shape)
 
@@ -142,9 +145,9 @@ def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
     status, few = np.empty(n, np.int8), 0 < C <= _tile.MOST_TILE_CLASSES and not rule.lac
     out = np.empty(n if y is not None else (n, C))
     kernel: Any
-    args: tuple[Any, ...] = (rows, rule)
+    args: tuple[Any, ...] = (rows, tuple(rule))
     if y is not None and rule.lac:
-        kernel, args = _of_labels, (rows,)
+        kernel, args = _of_labels, args[:1]
     elif y is not None:
         kernel = _of_few_labels if few else _of_many_labels
     else:

@@ -11,8 +11,8 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store
 from cmfast.kernels.cpu.conformal import _bits, _one, _order, _tile
 from cmfast.kernels.cpu.conformal._many import sets_of_many
 from cmfast.kernels.cpu.conformal._one import SetResults, fill_sets
-from cmfast.kernels.cpu.conformal._rows import adopt_rows, places
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, score_rule
+from cmfast.kernels.cpu.conformal._rows import ProbabilityRows, adopt_rows, places
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, ScoreRule, score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
@@ -23,6 +23,7 @@ SECONDS_PER_SET = 2e-8
 @jit()
 def _sets(rows, q, rule, top1, out, start, stop):
     """Fill the sets of rows one after the other; `q` has the shape (batch, alpha, group, 1 or label)."""
+    rows, rule, out = ProbabilityRows(*rows), ScoreRule(*rule), SetResults(*out)
     ranking = _order.new_ranking(rows.P.shape[1])
     for r in range(start, stop):
         fill_sets(rows, r, q, rule, top1, ranking, out)
@@ -58,6 +59,7 @@ def _inside(found, limits, words, sizes):
 @jit()
 def _sets_of_few(rows, q, rule, top1, out, start, stop):
     """Fill the sets of rows of few classes, which fit into a word, from the scores of all labels."""
+    rows, rule = ProbabilityRows(*rows), ScoreRule(*rule)
     P, _, draws, groups, n, step = rows
     out_words, out_sizes, out_status = out
     C, A, every = P.shape[1], q.shape[1], (1 << P.shape[1]) - 1
@@ -109,7 +111,7 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
         size * n * (C * (C * SECONDS_PER_COMPARISON / 4 if few else SECONDS_PER_SORTED_LABEL) + A * SECONDS_PER_SET)
     )
     kernel, tile = (_sets_of_few, WIDTH) if few else (sets_of_many, WIDTH) if many else (_sets, 1)
-    args = (rows, limits, rule, empty == "top1", SetResults(*sets))
+    args = (rows, limits, tuple(rule), empty == "top1", sets)
     pool.run(kernel, args, size * n, seconds=seconds, tile=tile, num_threads=num_threads)
     out, sizes, status = sets
     return out.reshape(*batch, A, n, words), sizes.reshape(*batch, A, n), status.reshape(*batch, n)

@@ -13,6 +13,7 @@ from cmfast.kernels.cpu.geometry import _keys_sorted, _ranges, _runs
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
     MOST_INDEX,
+    NAMED_POSITIONS,
     Layout,
     bits_of,
     fits,
@@ -22,7 +23,6 @@ from cmfast.kernels.shared.geometry_keys import (
     volume,
 )
 
-FIRST = 3  # positions that a message names
 MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
 
 
@@ -117,8 +117,8 @@ def filler(points, layout, every):
             _pack_any(block, tagged, bits, start_of, steps, low, extent, out)
 
     def fill(start, stop, out):
-        for begin in range(start, stop, row_blocks.ROWS):
-            for first, block in row_blocks.contiguous(X, begin, min(begin + row_blocks.ROWS, stop)):
+        for begin in range(start, stop, row_blocks.BLOCK_ROWS):
+            for first, block in row_blocks.contiguous(X, begin, min(begin + row_blocks.BLOCK_ROWS, stop)):
                 last = first + len(block)
                 keys_of(block, tags(first, last), out[first - start : last - start])
 
@@ -163,11 +163,11 @@ def _table(points, rows, layout, num_threads):
     out = np.empty((len(rows), X.shape[1]), table_type(layout))
 
     def work(_, start, stop):
-        for first in range(start, stop, row_blocks.ROWS):
-            some = slice(first, min(first + row_blocks.ROWS, stop))
+        for first in range(start, stop, row_blocks.BLOCK_ROWS):
+            some = slice(first, min(first + row_blocks.BLOCK_ROWS, stop))
             out[some] = np.floor((X[rows[some]].astype(np.float64) - origin) * inverse)
 
-    seconds = out.size * 4 * _ranges.SECONDS_PER_COORDINATE
+    seconds = out.size * 4 * _ranges.SECONDS_PER_RANGE_COORDINATE
     pool.run_pieces(work, pool.pieces(len(rows), seconds), seconds=seconds, num_threads=num_threads)
     return out
 
@@ -273,12 +273,12 @@ class Keyed:
         X, origin, inverse = self.points[:3]
         found = []
         for first, block in row_blocks.contiguous(X, 0, len(X)):
-            for begin in range(0, len(block), row_blocks.ROWS):
+            for begin in range(0, len(block), row_blocks.BLOCK_ROWS):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    there = np.abs((block[begin : begin + row_blocks.ROWS] - origin) * inverse) < MOST_INDEX
-                found += (np.flatnonzero(~there.all(axis=1))[:FIRST] + (first + begin)).tolist()
-                if len(found) >= FIRST:
-                    return tuple(found[:FIRST])
+                    there = np.abs((block[begin : begin + row_blocks.BLOCK_ROWS] - origin) * inverse) < MOST_INDEX
+                found += (np.flatnonzero(~there.all(axis=1))[:NAMED_POSITIONS] + (first + begin)).tolist()
+                if len(found) >= NAMED_POSITIONS:
+                    return tuple(found[:NAMED_POSITIONS])
         return tuple(found)
 
 

@@ -14,13 +14,13 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _runs
 
-ROWS = 1 << 16  # of a block that is dealt at a time: its keys stay in the second-level cache
+PARTITION_ROWS = 1 << 16  # of a block that is dealt at a time: its keys stay in the second-level cache
 BUCKET = 1 << 15  # points of a bucket, about: it is sorted in cache
 MOST_BUCKETS = 1 << 10
 RUN = 1 << 6  # neighbouring points that are sampled together to choose the buckets: cheap to read
 RUNS_PER_BUCKET = 2
 ENTRIES = 16  # bits of the table that tells the bucket of a key
-FEWEST = 1 << 17  # points below which one sort of everything is faster
+LEAST_PARTITIONED_POINTS = 1 << 17  # points below which one sort of everything is faster
 SECONDS_PER_POINT = 2e-8
 
 
@@ -87,7 +87,7 @@ def sorted_runs(fill, n, limit, num_threads=None, progress=None):
 
     Keys that are no key (``geometry_keys.DROPPED``) may be above the limit.
     """
-    if n < FEWEST:
+    if n < LEAST_PARTITIONED_POINTS:
         found = keys(fill, n, num_threads, progress)
         found.sort()
         return _runs.encode(found, num_threads)
@@ -104,7 +104,7 @@ def sorted_keys(fill, n, limit, below, num_threads=None, progress=None):
         np.bitwise_and(found, (1 << below) - 1, out=rest)
         np.right_shift(found, below, out=found)
 
-    if n < FEWEST:
+    if n < LEAST_PARTITIONED_POINTS:
         found = keys(fill, n, num_threads, progress)
         split(found, rest)
         return found, rest
@@ -112,7 +112,7 @@ def sorted_keys(fill, n, limit, below, num_threads=None, progress=None):
     found = np.empty(n, np.int64)
 
     def work(bucket, start, stop):
-        _collect(dealt, ends, bucket, ROWS, found[start:stop])
+        _collect(dealt, ends, bucket, PARTITION_ROWS, found[start:stop])
         split(found[start:stop], rest[start:stop])
 
     pool.run_pieces(work, _bucket_bounds(ends), seconds=n * SECONDS_PER_POINT, num_threads=num_threads)
@@ -128,7 +128,7 @@ def _bucket_bounds(ends):
 def _dealt(fill, n, limit, num_threads, progress):
     """Return the keys of all points, ordered by bucket within each block, and where each bucket ends in each."""
     table, shift = _buckets(fill, n, limit)
-    bounds = [(start, min(start + ROWS, n)) for start in range(0, n, ROWS)]
+    bounds = [(start, min(start + PARTITION_ROWS, n)) for start in range(0, n, PARTITION_ROWS)]
     dealt = np.empty(n, np.int64)
     ends = np.empty((len(bounds), int(table[-1]) + 1), np.int64)
 
@@ -150,7 +150,7 @@ def _sorted(points, num_threads):
 
     def work(bucket, start, stop):
         found = np.empty(stop - start, np.int64)
-        _collect(dealt, ends, bucket, ROWS, found)
+        _collect(dealt, ends, bucket, PARTITION_ROWS, found)
         found.sort()
         counts = np.empty(stop - start, np.int64)
         number = _runs.encode_into(found, found, counts)

@@ -4,14 +4,14 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, load_row, splat, store, total
+from cmfast.kernels.shared.geometry_columns import OVERFLOW_SCALE
 
-ROWS = 4  # at a time: with two axes eight sums, as many as there are products under way
-AWAY = 2.0**64  # room for any sum of coordinates
+PROJECTED_ROWS = 4  # at a time: with two axes eight sums, as many as there are products under way
 
 
 def room_for(n):
     """Return room for as many rows of `n` numbers as the kernel takes at a time."""
-    return np.zeros((ROWS * -(-n // WIDTH), WIDTH))
+    return np.zeros((PROJECTED_ROWS * -(-n // WIDTH), WIDTH))
 
 
 def lines_of(rows):
@@ -41,24 +41,24 @@ def _differences(X, row, mean, room, k):
 
 
 @jit(inner=True, borrows=True)
-def _write(out, row, column, X, mean, axes, room, k, value):
-    """Write one coordinate; in steps where what is between is too large although the row is finite."""
+def _keep_finite(value, row, column, X, mean, axes, room, k):
+    """Return a coordinate, computed anew in steps where it overflows on the way although the row is finite."""
     if not np.isfinite(value) and not np.isnan(room[k, 0]):
         value = 0.0
         for j in range(X.shape[1]):
             b, e = j // WIDTH, j % WIDTH
-            difference = np.float64(X[row, j]) / AWAY - mean[b, e] / AWAY
+            difference = np.float64(X[row, j]) / OVERFLOW_SCALE - mean[b, e] / OVERFLOW_SCALE
             value += difference * axes[column * mean.shape[0] + b, e]
-        value *= AWAY
-    out[row, column] = value
+        value *= OVERFLOW_SCALE
+    return value
 
 
 @jit()
 def project(X, mean, axes, room, out, start, stop):
-    """Write X - mean on the axes, two at a time; `mean` and `axes` are lines, and so is `room`, for ROWS rows."""
+    """Write X - mean on the axes, two at a time; `mean`, `axes` and `room` for PROJECTED_ROWS rows are lines."""
     size, m = mean.shape[0], out.shape[1]
-    for begin in range(start, stop, ROWS):
-        for w in range(ROWS):  # the last row again where there are no four
+    for begin in range(start, stop, PROJECTED_ROWS):
+        for w in range(PROJECTED_ROWS):  # the last row again where there are no four
             _differences(X, min(begin + w, stop - 1), mean, room, w * size)
         for d in range(0, m, 2):
             next_d = min(d + 1, m - 1)
@@ -72,7 +72,7 @@ def project(X, mean, axes, room, out, start, stop):
                 c, r = fma(u, x, c), fma(u, y, r)
                 e, s = fma(v, x, e), fma(v, y, s)
             found = (total(a), total(p)), (total(b), total(q)), (total(c), total(r)), (total(e), total(s))
-            for w in range(ROWS):
+            for w in range(PROJECTED_ROWS):
                 row = min(begin + w, stop - 1)
-                _write(out, row, d, X, mean, axes, room, w * size, found[w][0])
-                _write(out, row, next_d, X, mean, axes, room, w * size, found[w][1])
+                out[row, d] = _keep_finite(found[w][0], row, d, X, mean, axes, room, w * size)
+                out[row, next_d] = _keep_finite(found[w][1], row, next_d, X, mean, axes, room, w * size)

@@ -6,7 +6,7 @@ from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX
 
-SECONDS_PER_COORDINATE = 8e-10
+SECONDS_PER_RANGE_COORDINATE = 8e-10
 SIDE_BY_SIDE = 16  # rows that the search for the range reads as one vector
 
 
@@ -64,7 +64,7 @@ def _range_of_indices(X, origin, inverse, low, high):
 def column_ranges(X, num_threads=None):
     """Smallest and largest value per column over the rows that are finite throughout, and the number of such rows."""
     n, m = X.shape
-    bounds = pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
+    bounds = pool.pieces(n, n * m * SECONDS_PER_RANGE_COORDINATE)
     low, high = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
     kept = np.zeros(len(bounds), np.int64)
 
@@ -79,7 +79,7 @@ def column_ranges(X, num_threads=None):
                 np.maximum(high[i], lanes[1].reshape(SIDE_BY_SIDE, m).max(axis=0), out=high[i])
                 kept[i] += len(block)
 
-    pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
+    pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_RANGE_COORDINATE, num_threads=num_threads)
     return low.min(axis=0), high.max(axis=0), int(kept.sum())
 
 
@@ -97,14 +97,14 @@ def index_ranges(points, num_threads=None):
     if every:
         low, high = np.floor(first), np.floor(last)
     else:
-        bounds = pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
+        bounds = pool.pieces(n, n * m * SECONDS_PER_RANGE_COORDINATE)
         lows, highs = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
 
         def work(i, start, stop):
             for _, block in row_blocks.contiguous(X, start, stop):
                 _range_of_indices(block, origin, inverse, lows[i], highs[i])
 
-        pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
+        pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_RANGE_COORDINATE, num_threads=num_threads)
         low, high = lows.min(axis=0), highs.max(axis=0)
     if not (low <= high).all():
         return (0,) * m, (0,) * m, every

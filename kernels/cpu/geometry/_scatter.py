@@ -7,9 +7,9 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 
-BLOCK = 1 << 20  # numbers of a block, about: fewer would let the threads of BLAS wait for each other
+SCATTER_BLOCK_NUMBERS = 1 << 20  # numbers of a block, about: fewer would let the threads of BLAS wait for each other
 FEWEST_ROWS = 1 << 8
-SECONDS_PER_COORDINATE = 1e-9
+SECONDS_PER_SCATTER_COORDINATE = 1e-9
 # Powers of two from one beyond which squares might leave the type of the products.
 FAR = {np.dtype(np.float64): 400, np.dtype(np.float32): 30}
 
@@ -46,7 +46,7 @@ class Centre(NamedTuple):
 
 def _bounds(n, m):
     """Return the blocks of `n` rows of `m` columns: their bounds depend on these numbers alone."""
-    rows = min(max(BLOCK // max(m, 1), FEWEST_ROWS), row_blocks.ROWS)
+    rows = min(max(SCATTER_BLOCK_NUMBERS // max(m, 1), FEWEST_ROWS), row_blocks.BLOCK_ROWS)
     return [(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
@@ -80,7 +80,7 @@ def centre(X, dtype):
     def sum_again(i, start, stop):
         totals[i] = _times(_kept(rows_at(start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
 
-    seconds = X.size * SECONDS_PER_COORDINATE
+    seconds = X.size * SECONDS_PER_SCATTER_COORDINATE
     pool.run_pieces(sum_block, bounds, seconds=seconds)
     power = _power(largest.max(initial=0.0), FAR[dtype])
     if power:

@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 
 PARTS = 4  # of a weight, 31 bits each: 124 bits below the largest one, and room for 2**32 of them in int64
 PART_BITS = 31
-SECONDS_PER_WEIGHT = 5e-9
+SECONDS_PER_SUMMED_WEIGHT = 5e-9
 
 
 def sums(weights, order, starts, num_threads=None):
@@ -42,7 +42,7 @@ def _float_sums(weights, order, starts, num_threads):
     """
     values = np.empty(len(starts))
     w = np.empty(len(order))
-    seconds = len(w) * SECONDS_PER_WEIGHT
+    seconds = len(w) * SECONDS_PER_SUMMED_WEIGHT
 
     def gather(_, start, stop):
         w[start:stop] = weights[order[start:stop]]

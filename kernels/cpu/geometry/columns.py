@@ -9,12 +9,16 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _keys, _products, _ranges, _scatter
+from cmfast.kernels.cpu.geometry import _products, _ranges, _scatter
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS, DIGIT_ROWS, carry, digits_of, steps_of
+from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
-PIECE_ROWS = 1 << 21  # sums of this many of them stay below 2**63
-NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
+MOST_SUMMED_ROWS = 1 << 21  # sums of this many of them stay below 2**63
+LEAST_PLAIN_RANGE, RANGE_SCALE = (
+    2.0**-960,
+    2.0**900,
+)  # ranges below which columns are multiplied, exactly, by a power of two
 SECONDS_PER_PRODUCT = 4e-11
 MANY_PRODUCTS = 2.0**33  # of coordinates, which take a tenth of a second and more in float64
 # Share of the variance from which on an axis is sure in products of float32: these are off by 1e-7 of all variance at
@@ -54,13 +58,15 @@ def column_moments(X, *, low, high, num_threads=None):
     """
     n, m = X.shape
     low, high = np.array(low), np.array(high)
-    if ((high > low) & (high - low < NARROW)).any():  # the steps to a unit would be beyond float64; rare, so copied
-        power = np.where(high - low < NARROW, POWER, 1.0)
+    if (
+        (high > low) & (high - low < LEAST_PLAIN_RANGE)
+    ).any():  # the steps to a unit would be beyond float64; rare, so copied
+        power = np.where(high - low < LEAST_PLAIN_RANGE, RANGE_SCALE, 1.0)
         X, low, high = X * power, low * power, high * power
     with np.errstate(divide="ignore"):
         scale = np.where(high > low, COLUMN_STEPS / (high - low), 0.0)
-    bounds = [(i, min(i + PIECE_ROWS, n)) for i in range(0, n, PIECE_ROWS)]
-    seconds = n * m * 2 * _ranges.SECONDS_PER_COORDINATE
+    bounds = [(i, min(i + MOST_SUMMED_ROWS, n)) for i in range(0, n, MOST_SUMMED_ROWS)]
+    seconds = n * m * 2 * _ranges.SECONDS_PER_RANGE_COORDINATE
     bounds = max(bounds, pool.pieces(n, seconds), key=len) if n else []
     sums = np.zeros((len(bounds), 2, m), np.int64)
 
@@ -132,7 +138,7 @@ def pca(X, *, n_components, precision="float64"):
     dtype = np.dtype(np.float32 if precision == "float32" or pays else np.float64)
     found = _scatter.centre(X, dtype)
     left_out = found.dropped
-    dropped = len(left_out), tuple(left_out[: _keys.FIRST])
+    dropped = len(left_out), tuple(left_out[:NAMED_POSITIONS])
     if not found.number:
         return found.mean, np.full((n_components, n), np.nan), np.full(n_components, np.nan), *dropped
     components, ratio = _axes(_scatter.scatter(X, found, dtype), n_components)

@@ -4,11 +4,11 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _cells, _keys, _runs, _sums
-from cmfast.kernels.cpu.geometry._keys import FIRST, Keyed, Points
-from cmfast.kernels.shared.geometry_keys import DROPPED, Binned, Counted, Layout, Outside, bits_of
+from cmfast.kernels.cpu.geometry._keys import Keyed, Points
+from cmfast.kernels.shared.geometry_keys import DROPPED, NAMED_POSITIONS, Binned, Counted, Layout, Outside, bits_of
 from cmfast.kernels.status import INVALID, OK, RANGE
 
-SECONDS_PER_LABEL = 1e-9
+SECONDS_PER_CHECKED_LABEL = 1e-9
 
 
 def _classes(limit, num_threads, **labels):
@@ -23,7 +23,7 @@ def _span(y, num_threads):
     """Smallest and largest label, (0, -1) without any."""
     if not y.size:
         return 0, -1
-    seconds = y.size * SECONDS_PER_LABEL
+    seconds = y.size * SECONDS_PER_CHECKED_LABEL
     bounds = pool.pieces(y.size, seconds)
     low, high = [0] * len(bounds), [0] * len(bounds)
 
@@ -41,7 +41,7 @@ def _outside(limit, **labels):
             bad |= y >= limit
         where = np.flatnonzero(bad)
         if where.size:
-            return Outside(name, limit, int(where.size), [(int(i), int(y[i])) for i in where[:FIRST]])
+            return Outside(name, limit, int(where.size), [(int(i), int(y[i])) for i in where[:NAMED_POSITIONS]])
     raise AssertionError
 
 

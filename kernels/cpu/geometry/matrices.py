@@ -10,7 +10,7 @@ from cmfast.kernels.shared import geometry_weights
 from cmfast.kernels.shared.geometry_keys import bits_of
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_WEIGHT = 2e-8
+SECONDS_PER_MATRIX_WEIGHT = 2e-8
 MUCH_MEMORY = 1 << 26  # bytes: four tables for 1000 classes
 
 
@@ -30,7 +30,7 @@ def gcm(keys, counts, M, *tables, bounded=True, step=None, num_threads=None):
     half = bits_of(n_classes)
     own = _cells.pair_counts(keys, counts, half, n_classes, num_threads) if step == "add" else M
     each = [(w, w + 1) for w in range(n_weights)]
-    options = {"seconds": n_weights * n_classes**2 * SECONDS_PER_WEIGHT, "num_threads": num_threads}
+    options = {"seconds": n_weights * n_classes**2 * SECONDS_PER_MATRIX_WEIGHT, "num_threads": num_threads}
     fixed: list[Any] = [None] * n_weights
     # One pass for all, unless their matrices would need much memory, and more than the points have.
     together = 16 * n_classes**2 * n_weights <= max(16 * int(counts.sum()), MUCH_MEMORY)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.margins import EVEN, ROUNDS
+from cmfast.kernels.shared.margins import MOST_ROUNDED_GAP, RECONCILE_ROUNDS
 from cmfast.kernels.shared.scaling import TOTALS_RTOL
 from cmfast.kernels.status import OK, TOTALS
 
@@ -11,7 +11,7 @@ from cmfast.kernels.status import OK, TOTALS
 @jit()
 def reconcile(layout, targets):
     """Multiply margins so that they agree with those before them on what they share; TOTALS if they are too far off."""
-    for number in range(ROUNDS):
+    for number in range(RECONCILE_ROUNDS):
         changed = False
         for p in range(len(layout.pairs)):
             a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
@@ -21,7 +21,7 @@ def reconcile(layout, targets):
                 gap, least = abs(one[k] - other[k]), max(one[k], other[k])
                 if gap > TOTALS_RTOL * least and number == 0:
                     return TOTALS
-                other[k] = one[k] / other[k] if gap > EVEN * least else 1.0
+                other[k] = one[k] / other[k] if gap > MOST_ROUNDED_GAP * least else 1.0
                 changed |= other[k] != 1.0
             start, to = layout.offsets[b], layout.pairs[p, 4]
             for k in range(layout.offsets[b + 1] - start):

@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins.tables.conjugate_gradients import is_large, steps_by_products
-from cmfast.kernels.cpu.margins.tables.dense_sweeps import DENSE, swept
+from cmfast.kernels.cpu.margins.tables.dense_sweeps import LEAST_SWEPT_CELLS, swept
 from cmfast.kernels.cpu.margins.tables.dense_traversal import planned
 from cmfast.kernels.cpu.margins.tables.lanes import LEFT, scale_lanes
 from cmfast.kernels.cpu.margins.tables.lanes_plan import plan
@@ -28,25 +28,15 @@ from cmfast.kernels.cpu.margins.tables.workspace import (
     UNKNOWNS,
     new_table,
 )
-from cmfast.kernels.cpu.solver.cholesky import SMALL, factorize_upper, substitute_upper
+from cmfast.kernels.cpu.solver.cholesky import MOST_SMALL_UNKNOWNS, factorize_upper, substitute_upper
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import MOST_ERROR, MOST_PASSES, PROBES
-from cmfast.kernels.shared.scaling import last_width
+from cmfast.kernels.shared.margins import CELL_PROBES
+from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
 USUAL_STEPS = 6
-
-
-class Rules(NamedTuple):
-    """How tables of a batch are scaled."""
-
-    smoothing: float
-    slack: np.ndarray  # (margins,) one over the importance of each; 0 of those that must be met
-    tol: float
-    last_width: float
-    max_iter: int
-    first: int  # of the margins that must be met: its factors take what all others leave; -1 without any
 
 
 class _Out(NamedTuple):
@@ -62,60 +52,29 @@ class _Out(NamedTuple):
 def ipf_nd(M, *targets, axes, ndim, **options):
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
-    sweeps = math.prod(shape) >= DENSE and options.get("importance") is None
+    sweeps = math.prod(shape) >= LEAST_SWEPT_CELLS and options.get("importance") is None
     layout = (_layout.lines_of if sweeps else _layout.dense)(shape, axes)
     run = _solved
     if options.get("importance") is None:
         run = partial(_swept, shape=shape, axes=axes) if sweeps else partial(_solved, lanes=plan(shape, axes))
     given = M.reshape(*batch, math.prod(shape))
-    cells, *others = _of_cells(given, targets, shape, axes, layout, run=run, **options)
+    cells, *others = _of_cells(given, targets, TableMargins(shape, axes, layout), run=run, **options)
     return cells.reshape(*cells.shape[:-1], *shape), *others
 
 
 def ipf_cells(values, coords, *targets, axes, shape, **options):
     """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
-    return _of_cells(values, targets, shape, axes, _layout.layout(shape, axes, list(coords)), **options)
+    margins = TableMargins(shape, axes, _layout.layout(shape, axes, list(coords)))
+    return _of_cells(values, targets, margins, run=_solved, **options)
 
 
-def _of_cells(
-    values,
-    targets,
-    shape,
-    axes,
-    layout,
-    *,
-    run=None,
-    importance=None,
-    smoothing=None,
-    tol,
-    max_iter=None,
-    num_threads=None,
-    progress=None,
-):
+def _of_cells(values, targets, margins, *, run, num_threads=None, progress=None, **options):
     """Scale tables of which cells are given in the order of a layout's places."""
-    layout, slack = _layout.softened(layout, importance)
-    wanted = _layout.together(shape, axes, layout.order, targets)
-    cells = batches.as_floating(values).astype(np.float64, copy=False)
-    batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
-    hard = np.flatnonzero(slack[np.argsort(layout.order)] == 0.0)
-    rules = Rules(
-        float(smoothing or 0.0),
-        slack,
-        _layout.least_residual(layout, tol, values.shape[-1]),
-        last_width(tol),
-        MOST_PASSES if max_iter is None else max_iter,
-        int(np.flatnonzero(layout.order == hard[0])[0]) if len(hard) else -1,
+    solve = partial(run, num_threads=num_threads, progress=progress)
+    *arrays, residual, error, n_iter, status = _layout.scale_tables(
+        values, targets, margins, solve, xp=np, batches=batches, **options
     )
-    given = cells, steps[0], wanted, steps[1]
-    out = (run or _solved)(given, math.prod(batch), layout, rules, num_threads, progress)
-    numbers = (a.reshape(batch)[()] for a in (out.residual, out.error, out.n_iter, out.status))
-    lines = (
-        part
-        for a in (out.factors, out.achieved)
-        for part in _layout.apart(a.reshape(*batch, a.shape[-1]), shape, axes, layout)
-    )
-    kind = batches.result_dtype(values, *targets)
-    return out.table.reshape(*batch, out.table.shape[-1]).astype(kind, copy=False), *lines, *numbers
+    return *arrays, residual[()], error[()], n_iter[()], status[()]
 
 
 def _room(n, n_cells, n_lines):
@@ -124,7 +83,7 @@ def _room(n, n_cells, n_lines):
     return _Out(np.empty((n, n_cells)), np.empty((n, n_lines)), np.empty((n, n_lines)), *numbers)
 
 
-def _swept(given, n, layout, rules, num_threads, progress, *, shape, axes):
+def _swept(given, n, layout, rules, *, num_threads, progress, shape, axes):
     """Scale a flat batch of large tables by sweeps; only those of which more is to be done have their cells listed."""
     cells, cells_step, wanted, wanted_step = given
     rows, out = planned(shape, axes), _room(n, cells.shape[-1], int(layout.offsets[-1]))
@@ -136,7 +95,8 @@ def _swept(given, n, layout, rules, num_threads, progress, *, shape, axes):
             if swept(one, goals, layout, rows, rules, out, k):
                 continue
             passes, listed = out.n_iter[k], _layout.dense(shape, axes)
-            found = _solved((one[None], 0, goals[None], 0), 1, listed, rules, num_threads, None)
+            alone = TableBatch(one[None], 0, goals[None], 0)
+            found = _solved(alone, 1, listed, rules, num_threads=num_threads, progress=None)
             for array, own in zip(out, found, strict=True):
                 array[k] = own[0]
             out.n_iter[k] += passes
@@ -145,18 +105,17 @@ def _swept(given, n, layout, rules, num_threads, progress, *, shape, axes):
     return out
 
 
-def _solved(given, n, layout, rules, num_threads, progress, *, lanes=None):
+def _solved(given, n, layout, rules, *, num_threads, progress, lanes=None):
     """Scale a flat batch, side by side what can be where there is a plan of it: that depends on each table alone."""
-    cells, cells_step, wanted, wanted_step = given
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     others = n_lines - int(layout.offsets[1])
-    out = _room(n, cells.shape[-1], n_lines)
-    problem = cells, cells_step, wanted, wanted_step, layout, rules, out
-    if lanes is not None and n <= WIDTH and not _any_usual(cells, wanted, rules.smoothing):
+    out = _room(n, given.cells.shape[-1], n_lines)
+    problem = given, layout, rules, out
+    if lanes is not None and n <= WIDTH and not _any_usual(given, rules.smoothing):
         lanes = None  # which would take seconds to compile, for nothing
 
     def scale(which):
-        if others <= SMALL:
+        if others <= MOST_SMALL_UNKNOWNS:
             _scale_small(*problem, which)
             return
         for k in which:
@@ -167,13 +126,13 @@ def _solved(given, n, layout, rules, num_threads, progress, *, lanes=None):
         if lanes is None:
             scale(np.arange(start, stop))
             return
-        scale_lanes(cells, cells_step, wanted, wanted_step, rules, out, lanes, start, stop)
+        scale_lanes(given, rules, out, lanes, start, stop)
         left = start + np.flatnonzero(out.status[start:stop] == LEFT)
         if len(left):
             scale(left)
 
     options = {"num_threads": num_threads, "progress": progress}
-    if lanes is None and others > SMALL:
+    if lanes is None and others > MOST_SMALL_UNKNOWNS:
         pool.run_pieces(lambda _, *part: scale_range(*part), [(k, k + 1) for k in range(n)], seconds=1.0, **options)
         return out
     unknowns = others if lanes is None else len(lanes.kept) / 2
@@ -182,20 +141,19 @@ def _solved(given, n, layout, rules, num_threads, progress, *, lanes=None):
     return out
 
 
-def _any_usual(cells, wanted, smoothing):
+def _any_usual(given, smoothing):
     """Return whether any table may be one for lanes."""
-    return (cells + smoothing > 0.0).all(-1).any() and (wanted > 0.0).all(-1).any()
+    return (given.cells + smoothing > 0.0).all(-1).any() and (given.wanted > 0.0).all(-1).any()
 
 
 @jit()
-def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, which):
+def _scale_small(given, layout, rules, out, which):
     n_lines, n_closed = layout.offsets[-1], layout.offsets[1]
     t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
     targets = np.empty(n_lines)
     for k in which:
-        targets[:] = wanted[k * wanted_step]
-        given = cells[k * cells_step]
-        status = opened(t, given, layout, targets, rules)
+        targets[:] = given.wanted[k * given.wanted_step]
+        status = opened(t, given.cells[k * given.cells_step], layout, targets, rules)
         n = t.counts[UNKNOWNS]
         while status == SOLVE:
             form(t)
@@ -205,7 +163,7 @@ def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, whi
         if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
             form(t)
             factorize_upper(t.curvature, n)
-            for number in range(PROBES):
+            for number in range(CELL_PROBES):
                 disturb(t, number)
                 substitute_upper(t.curvature, n, t.step)
                 disturbed(t)
@@ -223,7 +181,7 @@ def end(t, layout, targets, rules, status, out, k):
     if status == OK:
         if residual > rules.tol:
             status = MAX_ITER
-        elif not t.state[PROBED] <= MOST_ERROR:
+        elif not t.state[PROBED] <= MOST_CELL_ERROR:
             status = UNDETERMINED
         elif t.counts[REMOVED] > 0:
             status = LIMIT_ONLY
@@ -265,10 +223,10 @@ def _find_root(t, equations):
         t.state[LEVENBERG] *= 10.0
 
 
-def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
-    t = large_table(layout)
-    targets = wanted[k * wanted_step].copy()
-    status, equations = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
+def _scale_large(given, layout, rules, out, k):
+    t, cells = large_table(layout), given.cells[k * given.cells_step]
+    targets = given.wanted[k * given.wanted_step].copy()
+    status, equations = iterated(t, opened(t, cells, layout, targets, rules), rules)
     by_products = equations is None and is_large(t)
     if by_products and status == MAX_ITER:
         t.state[PROBED] = np.inf
@@ -276,7 +234,7 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
         if status == MAX_ITER:
             equations = laid_out(t)
             _find_root(t, equations)
-        for number in range(PROBES):
+        for number in range(CELL_PROBES):
             disturb(t, number)
             solved(t, equations)
             disturbed(t)

@@ -16,7 +16,7 @@ from cmfast.kernels.cpu.margins.records.newton_system import is_large
 from cmfast.kernels.cpu.margins.records.passes import DesignProducts
 from cmfast.kernels.cpu.margins.records.search import RakingProblem, missed_part
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import FLOOR, METHODS, MOST_PASSES, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LEAST_MARGIN_RESIDUAL, METHODS, MOST_MARGIN_PASSES, RAKING, TRUNCATED
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, UNDETERMINED
 
@@ -91,9 +91,9 @@ def _problem(records, K, method, importance, tol, max_iter, num_threads):
         high,
         designs.importances(importance, records.layout, K),
         rule,
-        max(tol, FLOOR * max(1.0, n / FLOOR_LINES)),
+        max(tol, LEAST_MARGIN_RESIDUAL * max(1.0, n / FLOOR_LINES)),
         last_width(tol),
-        MOST_PASSES if max_iter is None else max_iter,
+        MOST_MARGIN_PASSES if max_iter is None else max_iter,
         records.layout,
         records.lines,
         is_large(records.rows, K),

@@ -6,11 +6,11 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE
 
-EXACT = 2.0**53  # integers up to here are float64 numbers
-WHOLE = 1e-9  # of a sum, within which it counts as an integer; at least 1e-6
-STILL = 1e-9  # of a fraction, below which it is none that rounding has left
+MOST_WHOLE_SUM_ERROR = 1e-9  # of a sum, within which it counts as an integer; at least 1e-6
+LEAST_FRACTION = 1e-9  # of a fraction, below which it is none that rounding has left
 WORK = 2_000_000  # cells that are looked at between two steps of Python
 SECONDS_PER_LOOK = 2e-9
 
@@ -50,7 +50,7 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
 def _status(cells):
     if not (np.isfinite(cells) & (cells >= 0.0)).all():
         return INVALID
-    return OK if (cells < EXACT).all() and cells.sum() < EXACT else RANGE
+    return OK if (cells < MOST_EXACT_INTEGER).all() and cells.sum() < MOST_EXACT_INTEGER else RANGE
 
 
 def _lines(shape, axes):
@@ -78,7 +78,7 @@ def _wanted(cells, low, lines):
 def _between(sums, base):
     """Return the integers next to sums, less `base`; sums that are whole, but for rounding, have one."""
     near = np.rint(sums)
-    whole = np.abs(sums - near) <= np.clip(WHOLE * sums, 1e-6, 0.25)
+    whole = np.abs(sums - near) <= np.clip(MOST_WHOLE_SUM_ERROR * sums, 1e-6, 0.25)
     return np.where(whole, near, np.floor(sums)) - base, np.where(whole, near, np.ceil(sums)) - base
 
 
@@ -224,7 +224,7 @@ def _wander(F, draws, state, work):
         for s in range(begin, t):
             i, j = _cell(nodes[s], nodes[s + 1], R)
             moved = F[i, j] + (step if (s - begin) % 2 == 0 else -step)
-            F[i, j] = np.rint(moved) if abs(moved - np.rint(moved)) <= STILL else moved
+            F[i, j] = np.rint(moved) if abs(moved - np.rint(moved)) <= LEAST_FRACTION else moved
     return False
 
 

@@ -11,19 +11,19 @@ import scipy.optimize
 import scipy.sparse
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
+from cmfast.kernels.cpu.margins.launch import iterated, large_table
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, PROBED, REMOVED
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import CERTAIN, MOST_ERROR, MOST_PASSES
-from cmfast.kernels.shared.scaling import last_width
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, MOST_MARGIN_PASSES
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, last_width
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, ZERO_LINE
 
-TOL = 1e-9
-MOST_CELLS = 100_000  # of a linear program
-FAINT = 1e-6  # part of its smallest line that a cell may be without a linear program being asked
-MOST_PARTS = 60  # of the smallest number of a proof, in which the others are to be counted
-WHOLE = 1e-6  # by which a number may miss an integer that it is rounded to
+SUPPORT_TOL = 1e-9
+MOST_PROGRAM_CELLS = 100_000  # of a linear program
+LEAST_CELL_SHARE = 1e-6  # part of its smallest line that a cell may be without a linear program being asked
+MOST_PROOF_MULTIPLE = 60  # of the smallest number of a proof, in which the others are to be counted
+MOST_INTEGER_ERROR = 1e-6  # by which a number may miss an integer that it is rounded to
 
 
 def support_nd(M, *targets, axes, ndim, num_threads=None):
@@ -35,8 +35,8 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
     cells[(cells > 0.0) & (cells < np.inf)] = 1.0
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
     n = math.prod(batch)
-    least = _layout.least_residual(layout, TOL, len(layout.places))
-    rules = Rules(0.0, np.zeros(len(axes)), least, last_width(TOL), MOST_PASSES, -1)
+    least = _layout.least_residual(layout, SUPPORT_TOL, len(layout.places))
+    rules = _layout.TableRules(0.0, np.zeros(len(axes)), least, last_width(SUPPORT_TOL), MOST_MARGIN_PASSES, -1)
     status, dead = np.empty(n, np.int8), np.zeros((n, math.prod(shape)), np.bool_)
     proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
 
@@ -70,12 +70,12 @@ def _classified(cells, wanted, layout, rules, dead):
         return status, problem.empty()
     begun = status == SOLVE
     status, equations = iterated(t, status, rules)
-    if status == OK and equations is None and begun and not t.state[PROBED] <= MOST_ERROR:
+    if status == OK and equations is None and begun and not t.state[PROBED] <= MOST_CELL_ERROR:
         status = MAX_ITER
     if status == OK and t.counts[REMOVED]:
         status = LIMIT_ONLY
         dead[np.setdiff1d(alive, t.places[: t.counts[CELLS]])] = True
-    if len(alive) <= MOST_CELLS and begun:
+    if len(alive) <= MOST_PROGRAM_CELLS and begun:
         if status in (MAX_ITER, RANGE):
             status, gone = problem.verdict(status)
             dead[alive[gone]] = True
@@ -90,7 +90,7 @@ def _classified(cells, wanted, layout, rules, dead):
                 return other, numbers
     if status not in (INFEASIBLE, LIMIT_ONLY):
         return status, None
-    numbers = problem.numbers(dead[alive]) if len(alive) <= MOST_CELLS else None
+    numbers = problem.numbers(dead[alive]) if len(alive) <= MOST_PROGRAM_CELLS else None
     if numbers is None and status == INFEASIBLE and t.counts[CELLS] == len(alive):
         numbers = problem.of_multipliers(t.proof, t.numbers)
     return status, numbers
@@ -128,7 +128,7 @@ class _Lines:
         x = found[self.alive]
         targets = self.wanted[self.lines]
         least = np.where(targets > 0.0, targets, np.inf).min(1)
-        return bool(((x > 0.0) & (least < np.inf) & (x < FAINT * least)).any())
+        return bool(((x > 0.0) & (least < np.inf) & (x < LEAST_CELL_SHARE * least)).any())
 
     def verdict(self, undecided):
         """Return the status, and which cells must be zero: as many cells as possible are positive."""
@@ -157,11 +157,11 @@ class _Lines:
         if given.status:
             return None
         y = given.x[:K] - given.x[K:]
-        y[np.abs(y) < WHOLE * np.abs(y).max(initial=0.0)] = 0.0
+        y[np.abs(y) < MOST_INTEGER_ERROR * np.abs(y).max(initial=0.0)] = 0.0
         y /= np.abs(y[y != 0.0]).min(initial=np.inf)
-        for parts in range(1, MOST_PARTS + 1):
+        for parts in range(1, MOST_PROOF_MULTIPLE + 1):
             whole = np.rint(parts * y)
-            if (np.abs(parts * y - whole) <= WHOLE * parts).all():
+            if (np.abs(parts * y - whole) <= MOST_INTEGER_ERROR * parts).all():
                 return self._checked(whole, dead)
         return None
 
@@ -169,7 +169,7 @@ class _Lines:
         """Return integers for all lines if they are a proof."""
         z = self.A @ whole
         gap = math.fsum(self.wanted[self.asked] * whole)
-        size = CERTAIN * math.fsum(np.abs(self.wanted[self.asked] * whole))
+        size = LEAST_PROOF_GAP * math.fsum(np.abs(self.wanted[self.asked] * whole))
         right = abs(gap) <= size if dead.any() else gap > size
         if not right or (z > 0.0).any() or (z[dead] >= 0.0).any():
             return None
@@ -187,5 +187,5 @@ class _Lines:
         if top > 0.0 and known:
             y[offsets[known[0]] : offsets[known[0] + 1]] -= top
         terms = np.nan_to_num(self.wanted) * y
-        proved = math.fsum(terms) > CERTAIN * np.abs(terms).sum() and (top <= 0.0 or known)
+        proved = math.fsum(terms) > LEAST_PROOF_GAP * np.abs(terms).sum() and (top <= 0.0 or known)
         return y if proved else None

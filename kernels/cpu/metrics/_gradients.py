@@ -53,7 +53,7 @@ class Reduction(NamedTuple):
 # --- reductions over the classes --------------------------------------------------------------------------------------
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _enters(plan, sums, cell, C, k, x):
     """Return where class `k`, of the value `x`, enters an average: 1, else 0."""
     inside = (load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0)
@@ -65,7 +65,7 @@ def _enters(plan, sums, cell, C, k, x):
     return where(inside, own, splat(0.0))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _reduce_all(code, sums, at, C, V, slopes):
     """Fill the slopes of a reduction in which every class has a value of its own: the bits of `_reduce`, sooner."""
     total, square, number = splat(0.0), splat(0.0), splat(float(C))
@@ -99,7 +99,7 @@ def _reduce_all(code, sums, at, C, V, slopes):
     return result
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _reduce(plan, reduction, sums, at, C, V, slopes):
     """Fill the slopes of a reduction of the values in `V`; return what it is."""
     code, pick, parameter, value, fill = reduction
@@ -193,7 +193,7 @@ def _reduce(plan, reduction, sums, at, C, V, slopes):
     return result
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _pool(plan, code, square, sums, at, C, slopes):
     """Fill the slopes of the value of the sum of the 2x2 tables of the classes; return that value."""
     d, t, p, number = splat(0.0), splat(0.0), splat(0.0), 0.0
@@ -211,7 +211,7 @@ def _pool(plan, code, square, sums, at, C, slopes):
     return x[0]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _clear(kind, code, C, slopes):
     """Zero the lines that a step leaves alone."""
     some = (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY)
@@ -222,7 +222,7 @@ def _clear(kind, code, C, slopes):
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def differentiate(plan, sums, at, C, size, S, G, T):
     """Fill the slopes of every register of a plan, and of its values of one class.
 

@@ -25,34 +25,34 @@ MARKEDNESS = int(Value.MARKEDNESS)
 # --- numbers that carry their slopes ----------------------------------------------------------------------------------
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _plus(x, y):
     return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4]
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _minus(x, y):
     return x[0] - y[0], x[1] - y[1], x[2] - y[2], x[3] - y[3], x[4] - y[4]
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _scaled(x, a):
     return x[0] * a, x[1] * a, x[2] * a, x[3] * a, x[4] * a
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _times(x, y):
     a, b = x[0], y[0]
     return a * b, x[1] * b + a * y[1], x[2] * b + a * y[2], x[3] * b + a * y[3], x[4] * b + a * y[4]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _over(x, y):
     q, one = x[0] / y[0], 1.0 / y[0]
     return q, (x[1] - q * y[1]) * one, (x[2] - q * y[2]) * one, (x[3] - q * y[3]) * one, (x[4] - q * y[4]) * one
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _root(x):
     root = sqrt(x[0])
     half = 0.5 / root
@@ -62,7 +62,7 @@ def _root(x):
 # --- values of one class ----------------------------------------------------------------------------------------------
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _table(d, t, p, n):
     """Return the numbers of a 2x2 table: d, t, p, t-d, p-d, n-t, n-p, n-t-p+d."""
     one, none = splat(1.0), splat(0.0)
@@ -79,7 +79,7 @@ def _table(d, t, p, n):
     return D, T, P, _minus(T, D), false, not_true, _minus(N, P), rejected
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _rate(code, square, d, t, p, n):
     """Return a rate of one 2x2 table with its slopes; `square` is that of beta."""
     D, T, P, missed, false, not_true, not_predicted, rejected = _table(d, t, p, n)
@@ -115,7 +115,7 @@ def _rate(code, square, d, t, p, n):
     return _over(above, below)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _of_both_rates(code, d, t, p, n):
     """Return a value that is made of the recall and the specificity of a class."""
     D, T, _, missed, false, not_true, _, rejected = _table(d, t, p, n)
@@ -128,7 +128,7 @@ def _of_both_rates(code, d, t, p, n):
     return 1.0 - away[0], -away[1], -away[2], -away[3], -away[4]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _corrected_for_chance(code, d, t, p, n):
     D, T, P, missed, false, not_true, not_predicted, rejected = _table(d, t, p, n)
     covariance = _minus(_times(D, rejected), _times(missed, false))
@@ -153,7 +153,7 @@ def _corrected_for_chance(code, d, t, p, n):
     return where((truth == 0.0) | (prediction == 0.0), limit, x[0]), x[1], x[2], x[3], x[4]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def value_of_class(code, square, d, t, p, n):
     """Return a value of one class and its slopes, NaN where it is 0/0 or a correlation of one class alone."""
     if code >= TSS:

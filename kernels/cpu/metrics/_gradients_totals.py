@@ -15,7 +15,7 @@ LINES_OF_PRODUCTS = 5  # lines of sums that several numbers are made of
 SCOTT_PI, GWET_AC1 = int(Total.SCOTT_PI), int(Total.GWET_AC1)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def add_up(sums, at, C, S, line):
     """Fill five lines of `S`: the hits, n a - e, and the sums of products of margins, which any number is made of."""
     n = load(sums, at + TOTAL_LINE)
@@ -35,7 +35,7 @@ def add_up(sums, at, C, S, line):
     store(S, line + 4, chance)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def whole(code, sums, at, C, S, line, slopes):
     """Fill the slopes of a number that is a function of the total and of the sums of :func:`add_up` in `S`."""
     n, hits, both = load(sums, at + TOTAL_LINE), load(S, line), load(S, line + 1)
@@ -91,7 +91,7 @@ def whole(code, sums, at, C, S, line, slopes):
     store(slopes, len(slopes) - 1, of_total)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def weighted_kappa(code, sums, at, C, slopes):
     """Fill the slopes of the linear or the quadratic kappa."""
     n = load(sums, at + TOTAL_LINE)
@@ -127,7 +127,7 @@ def weighted_kappa(code, sums, at, C, slopes):
         store(slopes, 3 * C + k, -away * n / chance)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def gerrity(sums, at, C, slopes):
     """Fill the slopes of Gerrity's score: see `_gerrity` in ``_passes`` for what it is made of."""
     n, x = load(sums, at + TOTAL_LINE), load(sums, at + ORDERED_LINE + GERRITY - LINEAR)

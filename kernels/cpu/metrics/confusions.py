@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.counting import SPLIT, VIEWS, block
+from cmfast.kernels.cpu.counting import SAMPLES_PER_PIECE, VIEWS, block
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.metrics.values import margins
 from cmfast.kernels.shared import halves
@@ -137,9 +137,9 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     def count(b, sums, start, stop):
         """Count a part of a row, block by block where they have to be converted."""
         number = 0
-        for first in range(start, stop, SPLIT):
+        for first in range(start, stop, SAMPLES_PER_PIECE):
             pool.checkpoint()
-            last = min(first + SPLIT, stop)
+            last = min(first + SAMPLES_PER_PIECE, stop)
             given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
             truth, guess, own, group = (None if a is None else a[0] for a in given)
             number += _label_margins(truth, guess, own, group, ignored, n_classes, sums)

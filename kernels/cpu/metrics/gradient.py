@@ -19,7 +19,7 @@ from cmfast.kernels.status import OK
 SECONDS_PER_GRADIENT_CELL = 1e-9
 
 
-@jit()
+@jit(borrows=True)
 def _pull(sums, size, plan, S, incoming, out, start, stop):
     """Fill the gradients of the matrices from `start` to before `stop`, of `size` slopes a number.
 
@@ -60,7 +60,7 @@ def _pull(sums, size, plan, S, incoming, out, start, stop):
                     out[first + w, i * C + j] = mixed[given, w]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add(mixed, G, row, size, given):
     """Add the slopes of a number of the matrix times `given`; where that is zero, whatever they are."""
     for line in range(size):
@@ -68,7 +68,7 @@ def _add(mixed, G, row, size, given):
         store(mixed, line, load(mixed, line) + more)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_class(mixed, T, row, C, k, end, given):
     """Do so for a number of one class, of which slopes that are NaN are those of a constant: it was filled in."""
     for part in range(4):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cmfast.kernels.shared.metrics import areas_of
 from cmfast.kernels.status import Status
 
 
@@ -41,16 +42,8 @@ def threshold_matrices(scores, y, weight):
 def score_areas(scores, y, weight):
     """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
     _, matrices, status = threshold_matrices(scores, y, weight)
-    tp, fp = matrices[..., 1, 1].astype(np.float64), matrices[..., 0, 1].astype(np.float64)
-    called = (tp + fp)[..., 1:]
     with np.errstate(invalid="ignore", divide="ignore"):
-        precision = np.where(called > 0.0, tp[..., 1:] / called, 0.0)
-        if matrices.dtype == np.float64:  # of weights, whose products need not fit; powers of two change no digit
-            tp, fp = (np.ldexp(x, -np.frexp(np.abs(x).max(-1, keepdims=True))[1]) for x in (tp, fp))
-        both = tp[..., -1] * fp[..., -1]
-        area = (np.diff(fp) * (tp[..., 1:] + tp[..., :-1])).sum(-1) / (2.0 * both)
-        average = (np.diff(tp) * precision).sum(-1) / tp[..., -1]
-    return area, average, status
+        return *areas_of(np, matrices), status
 
 
 def _total_cost(matrices, price):

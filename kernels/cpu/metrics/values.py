@@ -11,7 +11,7 @@ from cmfast.kernels.cpu._core.streams import settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
 from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins, _passes
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.shared.metrics import Plan, shape_results
+from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SUMMED_CELL = 3e-10
@@ -38,12 +38,7 @@ def cells_of(M):
         if flags.c_contiguous and not flags.writeable:
             return M.reshape(1, M.size)  # the short way
     if char not in "lifd":
-        if M.dtype.kind == "f":
-            M = M.astype(np.float64)
-        elif M.dtype == np.uint64:
-            M = M.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
-        elif M.dtype != np.int64:
-            M = M.astype(np.int64 if M.dtype == np.uint32 else np.int32)
+        M = as_counts_or_floats(M)
     n, cells = math.prod(M.shape[:-2]), M.shape[-1] ** 2
     if M.flags.c_contiguous and not M.flags.writeable:
         return M.reshape(n, cells)
@@ -271,7 +266,9 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     exact, usual = not _fractions(given), _usual(C, plan, *given)
     dtype = np.int64 if exact else np.float64
     absent = np.empty((0, C), dtype)
-    flat = tuple(batches.flat_batch(absent if a is None else _sums(a, dtype), 1) for a in (d, t, p, bands, tops))
+    flat = tuple(
+        batches.flat_batch(absent if a is None else as_sums(a, fractions=not exact), 1) for a in (d, t, p, bands, tops)
+    )
 
     def fill(sums, _, start, stop):
         return _margins.load_sums(flat, exact, usual, sums, start, stop)
@@ -288,10 +285,6 @@ def _fractions(arrays):
         if a.dtype.kind == "f":
             return True
     return False
-
-
-def _sums(a, dtype):
-    return a.view(np.int64) if a.dtype == np.uint64 and dtype == np.int64 else a.astype(dtype, copy=False)
 
 
 def run(fill, given, usual, C, batch, cells, plan, num_threads):

@@ -4,6 +4,7 @@ Where these are slow, or would cost digits, the graph on the columns is eliminat
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
 from cmfast.kernels.cpu.scaling import _gradient_parts, _gradient_passes
 from cmfast.kernels.cpu.scaling._large_elimination import (
+    CACHED_ROWS,
     PANEL,
-    ROWS,
     Graph,
     _panel,
     _substitute,
@@ -22,21 +23,30 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
 )
 from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
-from cmfast.kernels.shared.scaling import DENSE
+from cmfast.kernels.shared.scaling import LEAST_GRADIENT_RESIDUAL, MOST_ELIMINATED_COLUMNS
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
 BALANCED = 0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
 PROBE = 1e-5  # residual that is small enough to have met every eigenvalue
-WELL_POSED = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+LEAST_EIGENVALUE = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+
+
+class ScaledCells(NamedTuple):
+    """The cells of a matrix, gradients in the scaled ones, and the factors of rows and columns."""
+
+    M: Any
+    G: Any
+    x: Any
+    y: Any
 
 
 @jit()
-def _load(M, x, y, G, cells, of_cells, root):
+def _load(scaled, cells, of_cells, root):
     """Fill lines with the cells over the root of their row's sum, and lines with these times their gradients.
 
     These gradients are less that of the row's largest cell: only differences within a row matter.
     """
+    M, G, x, y = scaled
     R, C = M.shape
     width = len(cells) // R * WIDTH
     flat, weighted = cells.reshape(-1), of_cells.reshape(-1)
@@ -64,8 +74,8 @@ def _couple(graph, of_cells, R, C):
     _weights(graph, R, C)
     S, flat, per, F = graph.S, graph.flat, graph.per, graph.F
     width, weighted = per * WIDTH, of_cells.reshape(-1)
-    for i0 in range(0, R, ROWS):
-        i1 = min(i0 + ROWS, R)
+    for i0 in range(0, R, CACHED_ROWS):
+        i1 = min(i0 + CACHED_ROWS, R)
         for j in range(0, (C + 3) // 4 * 4, 4):
             for k in range((j + 3) // WIDTH + 1):
                 a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -96,8 +106,9 @@ def _eliminate(graph, k0, k1, q, d, r):
 
 
 @jit()
-def _finish(M, x, y, G, Q, root, s, d, out, a):
+def _finish(scaled, Q, root, s, d, out, a):
     """Make the rows' part, and the gradient in the cells."""
+    M, G, x, y = scaled
     R, C = M.shape
     for i in range(R):
         cells = Q[i]
@@ -132,45 +143,51 @@ def differentiate(part, R, C, results, tol, num_threads=None):
         cells, into = M[b * m_step].reshape(R, C), out[b].reshape(R, C)
         if amount[b]:
             cells, gradient = cells.astype(np.float64) + amount[b], gradient.astype(np.float64)
-        given = (cells, gradient, x, y, s, t)
+        given, sent = ScaledCells(cells, gradient, x, y), (s, t)
         if flip:
-            given = (np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x, t, s)
-        found = into if cells.dtype == out.dtype and not flip else np.empty(given[0].shape, cells.dtype)
-        rows, cols = _of_one(*given, flip, found, tol, num_threads)
+            given = ScaledCells(np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x)
+            sent = (t, s)
+        found = into if cells.dtype == out.dtype and not flip else np.empty(given.M.shape, cells.dtype)
+        rows, cols = _differentiate_one(given, sent, flip, found, tol, num_threads)
         if found is not into:
             into[:] = found.T if flip else found
         if len(out_row):
             out_row[b], out_col[b] = (cols, rows) if flip else (rows, cols)
 
 
-def _of_one(M, G, x, y, s, t, flip, out, tol, num_threads):
-    """Write the gradient in the cells; return those in the row sums and in the column sums."""
-    found = _approach(M, G, x, y, s, t, out, tol, num_threads) if M.shape[1] > DENSE else None
+def _differentiate_one(scaled, sent, flip, out, tol, num_threads):
+    """Write the gradient in the cells; return those in the row sums and in the column sums.
+
+    `sent` are the sources in rows and columns.
+    """
+    found = _iterate(scaled, sent, out, tol, num_threads) if scaled.M.shape[1] > MOST_ELIMINATED_COLUMNS else None
     if found is None:
-        M, G = (np.ascontiguousarray(a, np.float64) for a in (M, G))
-        found = _eliminate_all(M, G, x, y, s, t, out)
+        M, G = (np.ascontiguousarray(a, np.float64) for a in scaled[:2])
+        scaled = ScaledCells(M, G, *scaled[2:])
+        found = _eliminate_all(scaled, sent, out)
     a, d, u, v = found
     total = u.sum()
     mean = 0.0 if total == 0.0 else -(u @ a) / total if flip else (v @ d) / total
     a, d = a + mean, d - mean
     if not (u.all() and v.all()):
-        _of_zero_targets(M, G, x, y, u, v, a, d)
+        _fill_zero_targets(scaled, u, v, a, d)
     return a, d
 
 
-def _eliminate_all(M, G, x, y, s, t, out):
+def _eliminate_all(scaled, sent, out):
     """Do all by elimination; return both parts and the sums."""
-    R, C = M.shape
-    M, G = read_only(M), read_only(G)
+    M, G, x, y = scaled
+    (R, C), (s, t) = M.shape, sent
+    scaled = ScaledCells(read_only(M), read_only(G), x, y)
     per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
     cells, of_cells, root, a = new_lines(per * R), new_lines(per * R), np.empty(R), np.empty(R)
-    _load(M, x, y, G, cells, of_cells, root)
+    _load(scaled, cells, of_cells, root)
     Q = cells[: R * per].reshape(R, per * WIDTH)[:, :C]
     one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
     d = _solve(cells, of_cells, t - (s * one) @ Q, R, C)
     into = out if out.dtype == np.float64 else np.empty((R, C))
-    _finish(M, x, y, G, Q, root, s, d, into, a)
-    _separate(M, into)
+    _finish(scaled, Q, root, s, d, into, a)
+    _separate(scaled.M, into)
     if into is not out:
         out[:] = into
     return a, d, root * root, root @ Q
@@ -198,14 +215,15 @@ def _solve(cells, of_cells, q, R, C):
     return d
 
 
-def _approach(M, G, x, y, s, t, out, tol, num_threads):
+def _iterate(scaled, sent, out, tol, num_threads):
     """Do all by conjugate gradients, and return both parts and the sums; None where they are slow, or cost digits."""
-    R, C = M.shape
+    M, G, x, y = scaled
+    (R, C), (s, t) = M.shape, sent
     u, tops, a = np.empty(R), np.empty(R, np.int64), np.empty(R)
     G = read_only(G)
     rows = Rows(M, np.ones(R), np.ones(C), num_threads)
     more = np.empty((3, *rows.sums.cols.shape))
-    v = rows.column_sums(_gradient_passes.sources, x, y, G, (u, tops), rows.sums, tuple(more), passes=4)
+    v = rows.column_sums(_gradient_passes.sources, (x, y), G, (u, tops), rows.sums, tuple(more), passes=4)
     lacks, squares = more[:2].sum(1)
     least = more[2].min(0)
     if not ((u > 0.0).all() and (v > 0.0).all() and (squares < v).all()):
@@ -214,14 +232,14 @@ def _approach(M, G, x, y, s, t, out, tol, num_threads):
     if s.any():
         r -= rows.times(s / u * x) * y
     given, certain = (rows, x, y, (u, tops), v, v - squares), least.sum()
-    if certain < WELL_POSED:  # what is sent may say little of a slow part, of anything at random it is some
+    if certain < LEAST_EIGENVALUE:  # what is sent may say little of a slow part, of anything at random it is some
         probe = _columns(*given, np.random.default_rng(0).normal(size=C) * (v - squares), PROBE)
         if probe is None:
             return None
     d = _columns(*given, r, tol * certain)
     if d is None:
         return None
-    rows.run(_gradient_passes.finish, x, y, G, (u, tops), s, d, out, a, rows.sums.rows, passes=4)
+    rows.run(_gradient_passes.finish, (x, y), (G, s, d), (u, tops), (out, a), rows.sums.rows, passes=4)
     if not least.all():
         found = out.astype(np.float64)
         _separate(M.astype(np.float64), found)
@@ -238,7 +256,7 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
     C, (u, _) = len(y), lines
     quick, factors = (scale > BALANCED * v).all(), x * x / u
     r = r - r.mean()
-    goal = max(SMALLEST, smallest) * abs(r).sum()
+    goal = max(LEAST_GRADIENT_RESIDUAL, smallest) * abs(r).sum()
 
     def multiply(p):
         if quick:
@@ -251,14 +269,15 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
     gradients = ConjugateGradients(iterate, iterate.energy)
     for _ in range(C // 3):
         if abs(iterate.residual).sum() <= goal:  # sums that cancel cost digits where the least eigenvalue is small
-            return iterate.solution if gradients.least_eigenvalue() > WELL_POSED else None
+            return iterate.solution if gradients.least_eigenvalue() > LEAST_EIGENVALUE else None
         if not gradients.advance():
             return None
     return None
 
 
-def _of_zero_targets(M, G, x, y, u, v, a, d):
+def _fill_zero_targets(scaled, u, v, a, d):
     """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
+    M, G, x, y = scaled
     for i in np.flatnonzero(u == 0.0):
         weights = M[i] * y
         a[i] = weights @ (G[i] - d) / weights.sum() if weights.any() else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, splat, store_row, total, where
 
-ROWS = 4  # that are multiplied together
+MULTIPLIED_ROWS = 4  # that are multiplied together
 HALF = 0.5  # of a row, from which on its largest cell is what the others are compared with
 
 
@@ -44,13 +44,13 @@ def _lean(M, G, y, own, i, middle):
 
 
 @jit()
-def sources(matrix, x, y, G, lines, sums, more, start, stop):
+def sources(matrix, factors, G, lines, sums, more, start, stop):
     """Make the sums of the rows and find their largest cells; by blocks sums of the columns, and what is least in them.
 
     The sums are of the cells, of what their gradients lack, less the mean of the row, which is what the rows send to
     the columns, and of the squares of the cells over their row's sum. What is least is a part of its row.
     """
-    M, _, _ = matrix
+    (M, _, _), (x, y) = matrix, factors
     (u, tops), (lacks, squares, least) = lines, more
     cols, _, rows, _ = sums
     R, C = M.shape
@@ -92,7 +92,7 @@ def sources(matrix, x, y, G, lines, sums, more, start, stop):
 @jit(inner=True, borrows=True, inline=True)
 def _places(i, end):
     """Return four rows from `i` on, the last one again where there are fewer, and how many there are."""
-    return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(ROWS, end - i)
+    return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(MULTIPLIED_ROWS, end - i)
 
 
 @jit()
@@ -106,7 +106,7 @@ def share_out(matrix, w, factors, sums, start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         end = min(R, (block + 1) * rows)
-        for i in range(block * rows, end, ROWS):
+        for i in range(block * rows, end, MULTIPLIED_ROWS):
             (i0, i1, i2, i3), n = _places(i, end)
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             for j in range(0, C, WIDTH):
@@ -137,7 +137,7 @@ def spread(matrix, x, y, z, lines, sums, start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         end = min(R, (block + 1) * rows)
-        for i in range(block * rows, end, ROWS):
+        for i in range(block * rows, end, MULTIPLIED_ROWS):
             (i0, i1, i2, i3), n = _places(i, end)
             p, q, r, s = splat(z[tops[i0]]), splat(z[tops[i1]]), splat(z[tops[i2]]), splat(z[tops[i3]])
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -165,10 +165,13 @@ def spread(matrix, x, y, z, lines, sums, start, stop):
 
 
 @jit()
-def finish(matrix, x, y, G, lines, s, d, out, a, rows, start, stop):
-    """Make the rows' part, and the gradient in the cells, of blocks of rows."""
-    M, _, _ = matrix
-    u, tops = lines
+def finish(matrix, factors, gradients, lines, results, rows, start, stop):
+    """Make the rows' part, and the gradient in the cells, of blocks of rows.
+
+    `gradients` are those in the scaled cells, what is sent to the rows, and the columns' part.
+    """
+    (M, _, _), (x, y), (G, s, d) = matrix, factors, gradients
+    (u, tops), (out, a) = lines, results
     R, C = M.shape
     own = _own_lanes(C)
     for i in range(start * rows, min(R, stop * rows)):

@@ -18,15 +18,15 @@ from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, G
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import (
-    DENSE,
-    NOISE,
+    MOST_ELIMINATED_COLUMNS,
+    MOST_MOMENTUM_WIDTH,
+    MOST_SCALE_RATIO,
     PAIRED_SWEEPS,
     PATIENT_SWEEPS,
     RESCUE,
-    ROUNDING,
+    RESIDUAL_NOISE,
     SAFE_WIDTH,
-    SPAN,
-    TRIAL_WIDTH,
+    SWEEP_ROUNDING,
     VAST,
     WIDE,
     damped_step,
@@ -151,7 +151,7 @@ def _bring_near(M, low, high, plain):
     """Take powers of two out of cells that span too much; return the rest, these powers and a pairing, if any."""
     R, C = M.shape
     far = low < 1.0 / WIDE or high > WIDE or high > VAST * low
-    if R == C and not plain and (far or (high > SPAN * low and not _large_passes.dominates(M))):
+    if R == C and not plain and (far or (high > MOST_SCALE_RATIO * low and not _large_passes.dominates(M))):
         order, row, col = np.empty(C, np.int64), np.empty(C), np.empty(C)
         if pair_and_balance_slowly(np.log2(M), order, row, col):
             row, col = row.astype(np.int64), col.astype(np.int64)
@@ -211,7 +211,7 @@ def _sweep(p, problem, start):
     pace = problem.quick_sweeps(x, y, step, START, goal)
     if pace.state == CLOSE:
         hidden = problem.hidden(x, y, p.last_width)
-        if hidden < ROUNDING:
+        if hidden < SWEEP_ROUNDING:
             return x, y, pace.k, None
         if pace.residual > hidden:
             pace = problem.quick_sweeps(x, y, step, pace, goal._replace(target=min(target, hidden)))
@@ -233,7 +233,7 @@ def _newton(p, problem, x, y, n_iter, order, warm):
     (target, still, _), (_, u, v) = p.goals, problem.matrix
     R, C = len(u), len(v)
     x, off = np.empty(R), np.zeros(R)
-    rho, rho_before, dense, trial = np.inf, np.inf, C <= DENSE, None
+    rho, rho_before, dense, trial = np.inf, np.inf, C <= MOST_ELIMINATED_COLUMNS, None
     hidden, status = None, MAX_ITER
     while True:
         sums = problem.column_sums(_large_passes.row_pass, x, y, off, problem.sums, paired)
@@ -256,8 +256,8 @@ def _newton(p, problem, x, y, n_iter, order, warm):
         if has_ended(residual, worst, rho, stalled, target, still, p.last_width):
             if hidden is None:
                 hidden = problem.hidden(x, y, p.last_width)
-            worn = stalled or residual <= NOISE  # conjugate gradients can do no more
-            if dense or residual <= hidden >= ROUNDING or (worn and C > RESCUE):
+            worn = stalled or residual <= RESIDUAL_NOISE  # conjugate gradients can do no more
+            if dense or residual <= hidden >= SWEEP_ROUNDING or (worn and C > RESCUE):
                 status = OK if rho <= p.last_width or p.bi else UNDETERMINED
                 break
             dense = worn
@@ -269,7 +269,7 @@ def _newton(p, problem, x, y, n_iter, order, warm):
         if not rho < np.inf:
             raise _Lost
         d = d - 0.5 * (d.max() + d.min())  # keep the factors centred
-        width = 1.0 if rho <= SAFE_WIDTH else min(1.0, TRIAL_WIDTH / rho)
+        width = 1.0 if rho <= SAFE_WIDTH else min(1.0, MOST_MOMENTUM_WIDTH / rho)
         if rho > SAFE_WIDTH:
             trial = y, d, width, abs(g @ d)
         y = y * np.exp(width * d)

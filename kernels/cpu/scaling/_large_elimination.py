@@ -14,7 +14,7 @@ from cmfast.kernels.shared.scaling import NORMAL
 
 SUM = frozenset({"reassoc", "contract"})  # sums along a row in several parts, which vectors need
 PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
-ROWS = 128  # rows of Q that stay in the cache
+CACHED_ROWS = 128  # rows of Q that stay in the cache
 
 
 class Graph(NamedTuple):
@@ -76,8 +76,8 @@ def _weights(graph, R, C):
     S, flat, per, W = graph.S, graph.flat, graph.per, graph.W
     width = per * WIDTH
     top = (C + 3) // 4 * 4
-    for i0 in range(0, R, ROWS):
-        i1 = min(i0 + ROWS, R)
+    for i0 in range(0, R, CACHED_ROWS):
+        i1 = min(i0 + CACHED_ROWS, R)
         for j in range(0, top, 4):
             for k in range(0, (j + 3) // WIDTH + 1, 2):
                 a0, a1, b0, b1 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)

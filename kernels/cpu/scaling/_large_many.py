@@ -7,19 +7,26 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._large_passes import Matrix, gauge, hidden, measure, missed, survey
-from cmfast.kernels.cpu.scaling._large_rows import MOMENT, Rows, read_only
+from cmfast.kernels.cpu.scaling._large_rows import PASS_CELLS_PER_CHECK, Rows, read_only
 from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, START, Goal, quick_sweeps
-from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, RESULTS_OF_PROBLEM, ROUNDING, SPAN, WIDE, line_bound
+from cmfast.kernels.shared.scaling import (
+    MOST_SCALE_RATIO,
+    PATIENT_SWEEPS,
+    RESULTS_OF_PROBLEM,
+    SWEEP_ROUNDING,
+    WIDE,
+    line_bound,
+)
 from cmfast.kernels.status import MAX_ITER, OK
 
-ENOUGH = 1 << 20  # cells, from which on it pays to compile this
-MOST = 64  # sweeps of a matrix that cannot be interrupted
+LEAST_BATCH_CELLS = 1 << 20  # cells, from which on it pays to compile this
+MOST_UNINTERRUPTED_SWEEPS = 64  # sweeps of a matrix that cannot be interrupted
 
 
 def may_be_quick(p):
     """Whether there are many matrices that sweeps may solve soon."""
     cells = p.R * p.C
-    many = p.n > 1 and p.n * cells >= ENOUGH and cells * MOST <= MOMENT
+    many = p.n > 1 and p.n * cells >= LEAST_BATCH_CELLS and cells * MOST_UNINTERRUPTED_SWEEPS <= PASS_CELLS_PER_CHECK
     return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
 
 
@@ -50,7 +57,7 @@ def _scale_many(cells, ones, sums, goal, start, rest, results, end):
                 for j in range(C):
                     smoothed[i, j] = M[i, j] + amount
             M = frozen
-        if bad or zero or low < 1.0 / WIDE or high > min(WIDE, SPAN * low):
+        if bad or zero or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
             return b
         matrix = Matrix(M, ones, ones)
         for j in range(C):
@@ -73,13 +80,13 @@ def _scale_many(cells, ones, sums, goal, start, rest, results, end):
 @jit(inner=True)
 def _sweep(matrix, x, y, step, sums, goal, start, last_width):
     """Sweep as far as the small cells need; return how many passes it was, 0 where others must go on."""
-    pace = quick_sweeps(matrix, x, y, step, sums, start, goal, MOST)
+    pace = quick_sweeps(matrix, x, y, step, sums, start, goal, MOST_UNINTERRUPTED_SWEEPS)
     if pace.state != CLOSE:
         return 0
     least = hidden(matrix.cells, x, y, last_width, goal.total)
-    if least < ROUNDING:
+    if least < SWEEP_ROUNDING:
         return 0
     if pace.residual > least:
         closer = Goal(goal.total, min(goal.target, least), goal.still, goal.max_iter, goal.patience)
-        pace = quick_sweeps(matrix, x, y, step, sums, pace, closer, MOST)
+        pace = quick_sweeps(matrix, x, y, step, sums, pace, closer, MOST_UNINTERRUPTED_SWEEPS)
     return pace.k if pace.state == CLOSE else 0

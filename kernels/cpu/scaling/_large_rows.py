@@ -7,12 +7,12 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sweeps
 from cmfast.kernels.cpu.scaling._large_passes import Matrix, Sums
-from cmfast.kernels.cpu.scaling._large_sweeps import GOING_ON, ROWS
+from cmfast.kernels.cpu.scaling._large_sweeps import GOING_ON, SWEPT_ROWS
 
 BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
 MAX_BLOCKS = 64
-SECONDS_PER_CELL = 2.5e-10  # of a pass
-MOMENT = 1 << 27  # cells that a kernel goes through before it asks whether to go on: some tens of ms
+SECONDS_PER_PASS_CELL = 2.5e-10  # of a pass
+PASS_CELLS_PER_CHECK = 1 << 27  # cells that a kernel goes through before it asks whether to go on: some tens of ms
 
 
 class Rows:
@@ -21,10 +21,10 @@ class Rows:
     def __init__(self, M, u, v, num_threads):
         R, C = M.shape
         self.matrix, self.total = Matrix(read_only(M), u, v), u.sum()
-        rows = -(-max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1) // ROWS) * ROWS
+        rows = -(-max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1) // SWEPT_ROWS) * SWEPT_ROWS
         self.blocks = -(-R // rows)
         self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows, np.empty(self.blocks))
-        self.seconds = M.size * SECONDS_PER_CELL
+        self.seconds = M.size * SECONDS_PER_PASS_CELL
         self.num_threads = num_threads
 
     def run(self, kernel, *args, passes=1):
@@ -51,7 +51,7 @@ class Rows:
     def _together(self):
         """How many sweeps one call of a kernel may do, 0 where threads share the rows of each."""
         shared = self.blocks > 1 and self.seconds >= pool.INLINE_SECONDS and self.num_threads != 1
-        return 0 if shared and pool.cpu_count() > 1 else max(1, MOMENT // self.matrix.cells.size)
+        return 0 if shared and pool.cpu_count() > 1 else max(1, PASS_CELLS_PER_CHECK // self.matrix.cells.size)
 
     def plain_sweeps(self, last, x, y, goal):
         """Sweep until the goal is met; return how often it was and the residual, that of `last` and `y`."""

@@ -15,7 +15,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, 
 from cmfast.kernels.cpu.scaling._large_passes import add_blocks
 from cmfast.kernels.shared.scaling import GAP_MARGIN, MOST_TAKEN, SETTLED_PASSES
 
-ROWS = 4  # that are swept together
+SWEPT_ROWS = 4  # that are swept together
 
 
 class Goal(NamedTuple):
@@ -38,9 +38,9 @@ def sweep(matrix, x, y, sums, start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         first, last = block * rows, min(R, (block + 1) * rows)
-        whole = first + (last - first) // ROWS * ROWS
+        whole = first + (last - first) // SWEPT_ROWS * SWEPT_ROWS
         missed = 0.0
-        for i in range(first, whole, ROWS):
+        for i in range(first, whole, SWEPT_ROWS):
             missed += _sweep_rows(matrix, x, y, cols, block, i)
         for i in range(whole, last):
             s = 0.0

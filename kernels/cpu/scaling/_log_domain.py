@@ -8,10 +8,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.scaling._refine import bound_errors, factorize, solve
+from cmfast.kernels.cpu.scaling._refine import Laplacian, bound_errors, factorize, solve
 from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
-    MOST_MOVED,
+    MOST_CELL_ERROR,
     MOST_STALLS,
     MOST_SWEEPS,
     REFINED,
@@ -49,7 +49,7 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
         status = RANGE
     elif status == OK and not (residual <= limits[2] and worst <= line_bound(limits[2])):
         status = MAX_ITER
-    elif status == OK and newton and not moved <= MOST_MOVED:
+    elif status == OK and newton and not moved <= MOST_CELL_ERROR:
         status = UNDETERMINED
     if flip:
         first, second, x, y, P = second, first, y, x, P.T
@@ -61,7 +61,8 @@ def _iterate(A, s, t, limits, most, newton):
     """Return logarithms of factors, scaled cells, passes, a status, and how far off a cell may be."""
     target, still, _ = limits
     k = A.shape[1]
-    W, F, r, d = np.zeros((k, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k)
+    graph = Laplacian(np.zeros((k, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k), np.zeros(k))
+    d = graph.solution
     y, before, width, stalls, passes = np.zeros(k), np.inf, np.inf, 0, 0
     while True:
         pool.checkpoint()
@@ -71,12 +72,12 @@ def _iterate(A, s, t, limits, most, newton):
         missed, worst = abs(gap).sum() / s.sum(), (abs(gap) / t).max()
         fits = missed <= target and worst <= target
         if newton:
-            connected = _newton_step(P, s, gap, W, F, r, d)
+            connected = _newton_step(P, s, gap, graph)
             low, high = min(d.min(), 0.0), max(d.max(), 0.0)
             before, width = width, high - low if connected else np.inf
             stalls += bool(has_stalled(width, before))
             if (fits and width <= FINE_WIDTH) or stalls > MOST_STALLS:
-                return x, y, P, passes, OK, max(width, _bound(P, s, t, W, F, r, d))
+                return x, y, P, passes, OK, max(width, _bound(P, s, t, graph))
         elif fits or max(missed, worst) <= still:
             return x, y, P, passes, OK, 0.0
         if passes >= most or not missed < np.inf:
@@ -112,19 +113,20 @@ def _log_sums(A, axis):
 
 
 @jit()
-def _newton_step(P, s, gap, W, F, r, d):
-    """Solve for the step in place of `d`; return whether cells connect all columns."""
+def _newton_step(P, s, gap, graph):
+    """Solve the Newton system for the step, the solution in `graph`; return whether cells connect all columns."""
     n, k = P.shape
-    factorize(P, s, n, k, False, W, F, r)
-    q, connected = gap.copy(), True
-    solve(W, F, r, k, False, q, d)
+    factorize(P, s, n, k, False, graph)
+    graph.right[:] = gap
+    solve(graph, k, False)
+    connected = True
     for j in range(1, k):
-        connected = connected and r[j] > 0.0 and -np.inf < d[j] < np.inf
+        connected = connected and graph.reciprocals[j] > 0.0 and -np.inf < graph.solution[j] < np.inf
     return connected
 
 
 @jit()
-def _bound(P, s, t, W, F, r, d):
+def _bound(P, s, t, graph):
     """Return how far rounding the targets may move a cell."""
     n, k = P.shape
-    return bound_errors(P, s, t, n, k, False, W, F, r, np.empty(k), d, np.empty((n, k)))
+    return bound_errors(P, s, t, n, k, False, graph, np.empty((n, k)))

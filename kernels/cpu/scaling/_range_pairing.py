@@ -11,9 +11,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.scaling import BALANCE_SWEEPS, STILL
+from cmfast.kernels.shared.scaling import BALANCE_SWEEPS, LEAST_EQUILIBRATION
 
-MOMENT = 1 << 26  # cells that a kernel goes through before it asks whether to go on: some tens of ms
+PAIRING_CELLS_PER_CHECK = 1 << 26  # cells that a kernel goes through before it asks whether to go on: some tens of ms
 EXP2 = 16  # what a cell costs to raise to a power, twice, in cells that are only read
 
 
@@ -53,7 +53,7 @@ def pair_and_balance_slowly(A, order, row_power, col_power):
         change = 0.0
         for first in _steps(n, EXP2 * n):
             change = max(change, balance_lines(B, t, first, min(first + _step(EXP2 * n), n)))
-        if change < STILL:
+        if change < LEAST_EQUILIBRATION:
             break
     row_power[:] = np.floor(0.5 * own - t + 0.5)
     col_power[order] = np.floor(0.5 * own + t + 0.5)
@@ -61,7 +61,7 @@ def pair_and_balance_slowly(A, order, row_power, col_power):
 
 
 def _step(cost):
-    return max(1, MOMENT // cost)
+    return max(1, PAIRING_CELLS_PER_CHECK // cost)
 
 
 def _steps(n, cost):
@@ -127,7 +127,7 @@ def _balance(B):
     """Return t such that with B_ij + t_i - t_j each row sums to what its column sums to, without the diagonal."""
     t = np.zeros(B.shape[0])
     for _ in range(BALANCE_SWEEPS):
-        if _balance_lines(B, t, 0, B.shape[0]) < STILL:
+        if _balance_lines(B, t, 0, B.shape[0]) < LEAST_EQUILIBRATION:
             break
     return t
 

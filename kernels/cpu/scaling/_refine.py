@@ -8,6 +8,7 @@ their sums, can move a cell.
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
     LINE_ROUNDING,
     LOST_LINE,
-    MOST_MOVED,
+    MOST_CELL_ERROR,
     MOST_STALLS,
     NEWTON_STEPS,
     NORMAL,
@@ -29,9 +30,28 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 MANY_ROWS = 16  # to a column: from here on an upper bound of errors, of which the exact ones take seconds
-MOMENT = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
+OPERATIONS_PER_CHECK = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
 
 line_bound = jit(inner=True, inline=True)(rules.line_bound)
+
+
+class Marginal(NamedTuple):
+    """Rows or columns with positive targets; a scaling factor is ``factors * 2**powers``."""
+
+    index: Any  # of each in the matrix
+    targets: Any
+    factors: Any
+    powers: Any
+
+
+class Laplacian(NamedTuple):
+    """The graph Laplacian of the columns and its elimination, with a right-hand side and the solution."""
+
+    weights: Any
+    flows: Any
+    reciprocals: Any  # of the pivots
+    right: Any
+    solution: Any
 
 
 def refine(p):
@@ -59,7 +79,7 @@ def refine(p):
     factors = p.out_row, p.out_col
     numbers = p.residual, p.n_iter, p.status, p.line_error
     limits = target, bound, p.max_iter
-    step = max(1, MOMENT // (p.R * p.C * min(p.R, p.C)))
+    step = max(1, OPERATIONS_PER_CHECK // (p.R * p.C * min(p.R, p.C)))
     for first in range(0, len(places), step):
         pool.checkpoint()
         some = places[first : first + step]
@@ -80,12 +100,12 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
     target, bound, max_iter = limits
     R, C = out_row.shape[1], out_col.shape[1]
     n, k = max(R, C), min(R, C)
-    row_of, row_power = np.empty(n, np.int64), np.empty(n, np.int64)
-    col_of, col_power = np.empty(n, np.int64), np.empty(n, np.int64)
-    M, P, spare = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
-    W, F = np.empty((k, k)), np.empty((k, k))
     u, v, x, y = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    gap, q, d, r = np.empty(n), np.empty(k), np.empty(k), np.empty(k)
+    used_rows = Marginal(np.empty(n, np.int64), u, x, np.empty(n, np.int64))
+    used_cols = Marginal(np.empty(n, np.int64), v, y, np.empty(n, np.int64))
+    M, P, spare, gap = np.empty((n, k)), np.empty((n, k)), np.empty((n, k)), np.empty(n)
+    q, d = np.empty(k), np.empty(k)
+    graph = Laplacian(np.empty((k, k)), np.empty((k, k)), np.empty(k), q, d)
     for at in range(len(places)):
         b = places[at]
         rows, cols = row_sums[b * row_step], col_sums[b * col_step]
@@ -95,26 +115,26 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             continue
         ratio = U / V if U != V else 1.0
         if flip:
-            Rs = _take_lines(cols, out_col[b], ratio, row_of, u, x, row_power)
-            Cs = _take_lines(rows, out_row[b], 1.0, col_of, v, y, col_power)
+            Rs = _take_lines(cols, out_col[b], ratio, used_rows)
+            Cs = _take_lines(rows, out_row[b], 1.0, used_cols)
         else:
-            Rs = _take_lines(rows, out_row[b], 1.0, row_of, u, x, row_power)
-            Cs = _take_lines(cols, out_col[b], ratio, col_of, v, y, col_power)
-        _sort_columns(v, y, col_of, col_power, Cs)
+            Rs = _take_lines(rows, out_row[b], 1.0, used_rows)
+            Cs = _take_lines(cols, out_col[b], ratio, used_cols)
+        _sort_columns(used_cols, Cs)
         if status[b] == RANGE or not line_error[b] <= LOST_LINE:
-            _begin_anew(cells[at], C, flip, Rs, Cs, row_of, row_power, x, col_of, col_power, y)
-        _take_cells(cells[at], C, flip, Rs, Cs, row_of, row_power, col_of, col_power, M)
-        paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, u, x, y, row_of, row_power, Rs, spare, gap)
+            _begin_anew(cells[at], C, flip, Rs, Cs, used_rows, used_cols)
+        _take_cells(cells[at], C, flip, Rs, Cs, used_rows, used_cols, M)
+        paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, used_rows, y, Rs, spare, gap)
         fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
         width, before, steps, stalls = np.inf, np.inf, 0, 0
         fits = fits and status[b] == UNDETERMINED
         most = NEWTON_STEPS if max_iter >= NEWTON_STEPS else max_iter - n_iter[b]
         while True:
-            worst = _scale_rows(M, u, v, x, y, Rs, Cs, P, gap, paired)
+            worst = _scale_rows(M, used_rows, used_cols, Rs, Cs, P, gap, paired)
             for j in range(Cs):
                 q[j] = v[j] - u[j] if paired else gap[j]
-            factorize(P, u, Rs, Cs, paired, W, F, r)
-            solve(W, F, r, Cs, paired, q, d)
+            factorize(P, u, Rs, Cs, paired, graph)
+            solve(graph, Cs, paired)
             low, high = 0.0, 0.0
             for j in range(Cs):
                 low, high = min(low, d[j]), max(high, d[j])
@@ -123,7 +143,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             stalls += has_stalled(width, before)
             if not width < np.inf or there or stalls > MOST_STALLS or steps >= most:
                 break
-            if steps == 0 and fits and width <= 0.1 * MOST_MOVED:
+            if steps == 0 and fits and width <= 0.1 * MOST_CELL_ERROR:
                 break  # it is right as it is
             length = damped_step(width)
             for j in range(Cs):
@@ -135,21 +155,20 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             missed, line_error[b] = _measure(P, u, v, Rs, Cs)
             residual[b] = missed / U
             fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
-            mean = _mean_power(y, col_power, Cs) if flip else _mean_power(x, row_power, Rs)
+            mean = _mean_power(used_cols, Cs) if flip else _mean_power(used_rows, Rs)
             out_row[b], out_col[b] = 0.0, 0.0
             if flip:
-                good = _write_factors(x, row_of, row_power, Rs, mean, out_col[b])
-                good = _write_factors(y, col_of, col_power, Cs, -mean, out_row[b]) and good
+                good = _write_factors(used_rows, Rs, mean, out_col[b])
+                good = _write_factors(used_cols, Cs, -mean, out_row[b]) and good
             else:
-                good = _write_factors(x, row_of, row_power, Rs, -mean, out_row[b])
-                good = _write_factors(y, col_of, col_power, Cs, mean, out_col[b]) and good
+                good = _write_factors(used_rows, Rs, -mean, out_row[b])
+                good = _write_factors(used_cols, Cs, mean, out_col[b]) and good
             if out.shape[0] > 0:
                 for place in range(R * C):
                     out[b, place] = 0.0
                 for i in range(Rs):
                     for j in range(Cs):
-                        place = col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]
-                        out[b, place] = P[i, j]
+                        out[b, _position(used_rows.index[i], used_cols.index[j], C, flip)] = P[i, j]
         if not good:
             status[b] = RANGE
             residual[b], line_error[b] = np.nan, np.nan
@@ -158,12 +177,12 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
                 out[b] = np.nan
         elif fits:
             moved = width
-            if not width > MOST_MOVED:
+            if not width > MOST_CELL_ERROR:
                 if not paired and Rs >= MANY_ROWS * Cs:
-                    moved = bound_errors_of_many_rows(P, u, Rs, Cs, v, W, F, r, q, d, spare)
+                    moved = bound_errors_of_many_rows(P, u, v, Rs, Cs, graph, spare)
                 else:
-                    moved = bound_errors(P, u, v, Rs, Cs, paired, W, F, r, q, d, spare)
-            status[b] = OK if moved <= MOST_MOVED else UNDETERMINED
+                    moved = bound_errors(P, u, v, Rs, Cs, paired, graph, spare)
+            status[b] = OK if moved <= MOST_CELL_ERROR else UNDETERMINED
         else:
             status[b] = MAX_ITER
 
@@ -198,61 +217,69 @@ def _are_equal(rows, cols):
 
 
 @jit(inner=True, borrows=True)
-def _take_lines(targets, factors, ratio, at, s, f, power):
+def _take_lines(targets, factors, ratio, used):
     """Copy the targets above zero times `ratio`, and factors as fractions and powers of two; return their number."""
     n = 0
     for i in range(targets.shape[0]):
         if targets[i] > 0.0:
-            at[n], s[n] = i, targets[i] * ratio
-            f[n], power[n] = math.frexp(factors[i])
+            used.index[n], used.targets[n] = i, targets[i] * ratio
+            used.factors[n], used.powers[n] = math.frexp(factors[i])
             n += 1
     return n
 
 
 @jit(inner=True, borrows=True)
-def _sort_columns(v, y, col_of, col_power, n):
+def _sort_columns(cols, n):
     """Sort columns by their targets, the largest first: that of every block of the matrix is grounded then."""
+    index, v, y, powers = cols
     for j in range(1, n):
         for i in range(j, 0, -1):
             if not v[i] > v[i - 1]:
                 break
             v[i], v[i - 1] = v[i - 1], v[i]
             y[i], y[i - 1] = y[i - 1], y[i]
-            col_of[i], col_of[i - 1] = col_of[i - 1], col_of[i]
-            col_power[i], col_power[i - 1] = col_power[i - 1], col_power[i]
+            index[i], index[i - 1] = index[i - 1], index[i]
+            powers[i], powers[i - 1] = powers[i - 1], powers[i]
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _position(row, col, C, flip):
+    """Return the position of a cell in a matrix of C columns, rows and columns swapped with `flip`."""
+    return col * C + row if flip else row * C + col
 
 
 @jit(inner=True, borrows=True)
-def _begin_anew(cells, C, flip, n, k, row_of, row_power, x, col_of, col_power, y):
+def _begin_anew(cells, C, flip, n, k, rows, cols):
     """Begin with factors that make the largest cell of every row and of every column about one."""
     for j in range(k):
         most = -100000
         for i in range(n):
-            cell = cells[col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]]
+            cell = cells[_position(rows.index[i], cols.index[j], C, flip)]
             if cell > 0.0:
                 most = max(most, math.frexp(cell)[1])
-        col_power[j], y[j] = -most, 1.0
+        cols.powers[j], cols.factors[j] = -most, 1.0
     for i in range(n):
         most = -100000
         for j in range(k):
-            cell = cells[col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]]
+            cell = cells[_position(rows.index[i], cols.index[j], C, flip)]
             if cell > 0.0:
-                most = max(most, math.frexp(cell)[1] + col_power[j])
-        row_power[i], x[i] = -most, 1.0
+                most = max(most, math.frexp(cell)[1] + cols.powers[j])
+        rows.powers[i], rows.factors[i] = -most, 1.0
 
 
 @jit(inner=True, borrows=True)
-def _take_cells(cells, C, flip, n, k, row_of, row_power, col_of, col_power, M):
+def _take_cells(cells, C, flip, n, k, rows, cols, M):
     """Copy the cells of lines with a target, times the powers of two of their factors."""
     for i in range(n):
         for j in range(k):
-            place = col_of[j] * C + row_of[i] if flip else row_of[i] * C + col_of[j]
-            M[i, j] = math.ldexp(cells[place], int(row_power[i] + col_power[j]))
+            place = _position(rows.index[i], cols.index[j], C, flip)
+            M[i, j] = math.ldexp(cells[place], int(rows.powers[i] + cols.powers[j]))
 
 
 @jit(inner=True, borrows=True)
-def _pair_rows(M, u, x, y, row_of, row_power, n, spare, new):
+def _pair_rows(M, rows, y, n, spare, new):
     """Bring each row to the place of the column of its largest scaled cell; return False where two share one."""
+    row_of, u, x, row_power = rows
     for j in range(n):
         new[j] = -1.0
     for i in range(n):
@@ -291,8 +318,9 @@ def _pair_rows(M, u, x, y, row_of, row_power, n, spare, new):
 
 
 @jit(inner=True, borrows=True)
-def _scale_rows(M, u, v, x, y, n, k, P, gap, paired):
+def _scale_rows(M, rows, cols, n, k, P, gap, paired):
     """Make the rows exact; leave scaled cells and what columns lack; return the largest relative error of a column."""
+    u, x, v, y = rows.targets, rows.factors, cols.targets, cols.factors
     for j in range(k):
         gap[j] = v[j] - u[j] if paired else v[j]
     for i in range(n):
@@ -321,11 +349,12 @@ def _scale_rows(M, u, v, x, y, n, k, P, gap, paired):
 
 
 @jit(inner=True, borrows=True)
-def factorize(P, u, n, k, paired, W, F, r):
+def factorize(P, u, n, k, paired, graph):
     """Eliminate the Laplacian of the columns from the last one up (Grassmann, Taksar and Heyman), with its flows.
 
     Leaves weights below the diagonal, the shares of the pivots above it, and flows as they are at their elimination.
     """
+    W, F, r = graph.weights, graph.flows, graph.reciprocals
     for j in range(k):
         for i in range(j):
             W[j, i] = 0.0
@@ -351,8 +380,9 @@ def factorize(P, u, n, k, paired, W, F, r):
 
 
 @jit(inner=True, borrows=True)
-def solve(W, F, r, k, flows, q, d):
-    """Solve L d = q, or q and the flows, with the first column of every block grounded; changes `q`."""
+def solve(graph, k, flows):
+    """Solve L d = q, or q and the flows, with the first column of every block grounded; changes the right-hand side."""
+    W, F, r, q, d = graph
     d[0] = 0.0
     for p in range(k - 1, 0, -1):
         d[p] = q[p]
@@ -387,11 +417,12 @@ def _measure(P, u, v, n, k):
 
 
 @jit(inner=True, borrows=True)
-def bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
+def bound_errors(P, u, v, n, k, paired, graph, error):
     """Return how far, relative, rounding targets and their sums may move a cell: the sum over all of them.
 
     Between paired lines only the differences of their targets are rounded.
     """
+    q, d = graph.right, graph.solution
     for i in range(n):
         for j in range(k):
             error[i, j] = 0.0
@@ -401,7 +432,7 @@ def bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
             q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
         if row < 0:
             q[source] = LINE_ROUNDING * (abs(v[source] - u[source]) if paired else v[source])
-        solve(W, F, r, k, False, q, d)
+        solve(graph, k, False)
         for i in range(n):
             mean = 0.0
             for j in range(k):
@@ -418,12 +449,13 @@ def bound_errors(P, u, v, n, k, paired, W, F, r, q, d, error):
 
 
 @jit(inner=True, borrows=True)
-def bound_errors_of_many_rows(P, u, n, k, v, W, F, r, q, d, apart):
+def bound_errors_of_many_rows(P, u, v, n, k, graph, apart):
     """Return an upper bound of what `bound_errors` returns, in n k^2 operations where that takes n^2 k.
 
     A cell moves by the mean of what its column moves more than the others do, weighted by the shares of its row: so it
     is enough to add up over all targets by how much every two columns move apart.
     """
+    q, d = graph.right, graph.solution
     for j in range(k):
         for m in range(k):
             apart[j, m] = 0.0
@@ -433,7 +465,7 @@ def bound_errors_of_many_rows(P, u, n, k, v, W, F, r, q, d, apart):
             q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
         if row < 0:
             q[source] = LINE_ROUNDING * v[source]
-        solve(W, F, r, k, False, q, d)
+        solve(graph, k, False)
         for j in range(k):
             for m in range(k):
                 apart[j, m] += abs(d[j] - d[m])
@@ -450,21 +482,21 @@ def bound_errors_of_many_rows(P, u, n, k, v, W, F, r, q, d, apart):
 
 
 @jit(inner=True, borrows=True)
-def _mean_power(factors, powers, n):
+def _mean_power(used, n):
     """Return the logarithm to base two of the geometric mean of factors."""
     total = 0.0
     for i in range(n):
-        total += np.log2(factors[i]) + powers[i]
+        total += np.log2(used.factors[i]) + used.powers[i]
     return total / n
 
 
 @jit(inner=True, borrows=True)
-def _write_factors(factors, at, powers, n, change, out):
+def _write_factors(used, n, change, out):
     """Write factors times two to the power `change`; return whether all stay in range."""
     whole = np.floor(change)
     part, good = 2.0 ** (change - whole), True
     for i in range(n):
-        found = math.ldexp(factors[i] * part, int(powers[i] + whole))
+        found = math.ldexp(used.factors[i] * part, int(used.powers[i] + whole))
         good = good and 0.0 < found < np.inf
-        out[at[i]] = found
+        out[used.index[i]] = found
     return good

@@ -22,8 +22,8 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store
 from cmfast.kernels.cpu.scaling import _line as line
 
 LANES = WIDTH
-MOST_KEPT = 256  # cells of a matrix whose tile is kept for the next call: some 70 kB
-MOST_FREE = 4  # of these for a shape
+MOST_KEPT_CELLS = 256  # cells of a matrix whose tile is kept for the next call: some 70 kB
+MOST_FREE_TILES = 4  # of these for a shape
 MOST_SHAPES = 32  # for which there are any: some 10 MB
 
 # What only some tiles need: to decide what has no answer, to bring cells near one another, pseudo-Bayes, given factors,
@@ -89,11 +89,11 @@ def take_tile(R, C, *, flip, newton):
 def give_tile(tile, *, newton):
     """Let the next call have a tile that is small: making one takes as long as scaling a matrix or two."""
     _, R, C, flip, *_ = tile
-    if R * C <= MOST_KEPT:
+    if R * C <= MOST_KEPT_CELLS:
         if len(_free) > MOST_SHAPES:
             _free.clear()
         free = _free.setdefault((R, C, flip, newton), [])
-        if len(free) < MOST_FREE:
+        if len(free) < MOST_FREE_TILES:
             free.append(tile)
 
 

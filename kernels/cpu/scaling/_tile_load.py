@@ -6,7 +6,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, load, load_block, load_narrow, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, written_out
-from cmfast.kernels.shared.scaling import NORMAL, SPAN, TOTALS_RTOL, WIDE
+from cmfast.kernels.shared.scaling import MOST_SCALE_RATIO, NORMAL, TOTALS_RTOL, WIDE
 from cmfast.kernels.status import OK
 
 
@@ -93,7 +93,7 @@ def begin(t):
 def _narrow(t):
     """Return the lanes whose cells need not be brought nearer, if their diagonal dominates or not."""
     low, high = load(t.S, line.LOW), load(t.S, line.HIGH)
-    return (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
+    return (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= MOST_SCALE_RATIO * low)
 
 
 @jit(inner=True, borrows=True)

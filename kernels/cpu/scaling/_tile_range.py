@@ -8,7 +8,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance
 from cmfast.kernels.cpu.scaling._tile import NEAR, PARTS, example
-from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, SPAN, VAST, WIDE
+from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, MOST_SCALE_RATIO, VAST, WIDE
 from cmfast.kernels.status import RANGE
 
 
@@ -37,7 +37,7 @@ def spans_much(t, w):
     low, high = t.S[line.LOW, w], t.S[line.HIGH, w]
     if low < 1.0 / WIDE or high > WIDE or high > VAST * low:
         return True
-    return high > SPAN * low and not (t.R == t.C and dominates(t, w))
+    return high > MOST_SCALE_RATIO * low and not (t.R == t.C and dominates(t, w))
 
 
 @PARTS.part(NEAR, lambda: (example(), 0, False), returns=None)

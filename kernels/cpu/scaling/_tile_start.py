@@ -9,7 +9,8 @@ from cmfast.kernels.cpu.scaling._tile import LANES, PAIR, PARTS, example, fill, 
 from cmfast.kernels.cpu.scaling._tile_range import permute
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
 
-TOGETHER = 16  # columns up to which those of all lanes are moved together, by looking at every one for every place
+# Columns up to which those of all lanes are moved together, by looking at every one for every place.
+MOST_LANE_COLUMNS = 16
 
 
 @written_out(line.PAIRED)
@@ -64,7 +65,7 @@ def _pair_together(t):
     dropped = splat(0.0) != 0.0
     for i in range(C):
         dropped = dropped | (load(S, t.u + i) == 0.0)
-    if C > TOGETHER or some(dropped):
+    if C > MOST_LANE_COLUMNS or some(dropped):
         return False
     wanted = (load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)
     distinct, positive = wanted, wanted
@@ -118,7 +119,7 @@ def _permute_lines(t, k):
 def _move_back(t):
     """Bring every column back to its place."""
     S, C = t.S, t.C
-    if C <= TOGETHER:
+    if C <= MOST_LANE_COLUMNS:
         moved = load(S, line.MOVED) != 0.0
         for j in range(C):
             found = splat(float(j))

@@ -26,7 +26,8 @@ from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
-TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two
+# Products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two.
+LEAST_PLAIN_PRODUCT = 1e-290
 
 
 @written_out(line.MEAN, line.SIMPLE)
@@ -43,7 +44,7 @@ def take_mean(t):
         count = count + where(there, 1.0, splat(0.0))
         product = product * where(there, load(S, first + i), 1.0)
         least = where(product < least, product, least)
-    simple = (least > TINY) & (product < 1.0 / TINY) & (load(S, line.FAR) == 0.0)
+    simple = (least > LEAST_PLAIN_PRODUCT) & (product < 1.0 / LEAST_PLAIN_PRODUCT) & (load(S, line.FAR) == 0.0)
     store(S, line.SIMPLE, where(simple, 1.0, splat(0.0)))
     store(S, line.MEAN, where(simple & (count > 0.0), exp(log(product) / count), 1.0))
 

@@ -41,7 +41,7 @@ from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
 from cmfast.kernels.status import MAX_ITER, OK
 
-EVEN = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
+EVENED_PART = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
 
 # A problem in three, so that each stage is handed only what it needs: the compiler writes out every field at each call.
 GIVEN, RULES, OUT = (Problem._fields.index(name) for name in ("cells", "amount", "out"))
@@ -74,7 +74,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
+    limits = (target, still, rules.last_width, rules.max_iter, EVENED_PART if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
@@ -88,7 +88,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
+        needs = _leave(t, out, first, end, (bound, rules.last_width, not rules.bi), size, None, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -106,7 +106,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
     out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
     target, still, bound = rules.goals
-    limits = (target, still, rules.last_width, rules.max_iter, EVEN if rules.bi else 1.0)
+    limits = (target, still, rules.last_width, rules.max_iter, EVENED_PART if rules.bi else 1.0)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))
@@ -120,7 +120,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, (bound, rules.last_width), size, None, parts, not rules.bi)
+        needs = _leave(t, out, first, end, (bound, rules.last_width, not rules.bi), size, None, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -150,7 +150,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, (bound, rules.last_width), size, rules.tol, parts, False)
+        needs = _leave(t, out, first, end, (bound, rules.last_width, False), size, rules.tol, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -208,10 +208,11 @@ def _start(t, given, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _leave(t, out, first, end, goals, size, tol, parts, closer):
+def _leave(t, out, first, end, goals, size, tol, parts):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
-    `tol` is None, but for plain sweeps, of which only the sums count. With `closer` what is in doubt is marked.
+    `goals` are the residual that is CONVERGED, the width of the last step, and whether what is in doubt is marked.
+    `tol` is None, but for plain sweeps, of which only the sums count.
     """
     S = t.S
     unusual = S[line.SPELT, 0] != 0.0
@@ -232,7 +233,7 @@ def _leave(t, out, first, end, goals, size, tol, parts, closer):
     if tol is not None:
         scale_cells(t)
     measure(t, size)
-    bound, last_width = goals
+    bound, last_width, closer = goals
     if not closer and tol is None and some((load(S, line.LINE_ERROR) > bound) & (load(S, line.STATUS) == float(OK))):
         spell_out(t, size is not None)
         even_out(t, bound)

@@ -8,7 +8,7 @@ from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
-QUICK = 62  # classes whose set fits into one word
+MOST_WORD_CLASSES = 62  # classes whose set fits into one word
 
 
 @jit(borrows=True)
@@ -22,7 +22,7 @@ def has_zero(cells):
 
 @jit()
 def _prune_equal(cells, drop, out, codes):
-    """Decide square matrices whose rows and columns are to sum to one, of at most QUICK classes.
+    """Decide square matrices whose rows and columns are to sum to one, of at most MOST_WORD_CLASSES classes.
 
     So only who has others waits for the rest to be compiled. Return whether any class is dropped.
     """
@@ -61,7 +61,7 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
             v[j] = col_sums[b * min(len(col_sums) - 1, 1), j]
         if not _plausible(M, positive, u, v, rows, cols, drop and bi):
             continue
-        codes[b] = classify(parts, positive, u, v, dead, row_block, col_block, rows, cols)
+        codes[b] = classify(parts, positive, u, v, dead, (row_block, col_block), (rows, cols))
         if codes[b] < 0:
             return -codes[b]
         if codes[b] == INFEASIBLE:
@@ -245,7 +245,7 @@ def prune(p):
     Also whether any class is dropped, where that is known.
     """
     out, codes, dropped = np.empty((p.n, p.R * p.C)), np.empty(p.n, np.int8), False
-    if p.bi and p.R == p.C <= QUICK:
+    if p.bi and p.R == p.C <= MOST_WORD_CLASSES:
         dropped = _prune_equal(p.cells, p.drop, out, codes)
     else:
         args = (p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes, PARTS.addresses)

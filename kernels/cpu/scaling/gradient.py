@@ -10,6 +10,7 @@ adds. So nearly decomposable matrices keep their digits.
 
 import math
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +35,18 @@ from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_parts
 from cmfast.kernels.shared.scaling import NORMAL, is_large
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-SECONDS_PER_CELL = 5e-9
-CHUNK = 1 << 15  # cells of some matrices, which stay in the cache
+SECONDS_PER_SCALING_GRADIENT_CELL = 5e-9
+GRADIENT_CHUNK_CELLS = 1 << 15  # cells of some matrices, which stay in the cache
+
+
+class GradientTile(NamedTuple):
+    """SIMD lines of eight matrices of R rows and C columns, and the steps to the cells below and to the right."""
+
+    S: Any
+    R: int
+    C: int
+    by_row: int
+    by_col: int
 
 
 @jit(inner=True, borrows=True)
@@ -66,8 +77,9 @@ def _scatter(S, k, a, first, last):
 
 
 @jit(inner=True, borrows=True)
-def _scale(S, R, C, by_row, by_col, M, P, x, y, root):
+def _scale(tile, M, P, x, y, root):
     """Make the scaled cells over the root of their row's sum, and these roots."""
+    S, R, C, by_row, by_col = tile
     for i in range(R):
         total = splat(0.0)
         for j in range(C):
@@ -84,8 +96,9 @@ def _scale(S, R, C, by_row, by_col, M, P, x, y, root):
 
 
 @jit(inner=True, borrows=True)
-def _send(S, R, C, by_row, by_col, P, root, s, t):
+def _send(tile, P, root, s, t):
     """Subtract from the sources `t` of the columns what the sources `s` of the rows send there."""
+    S, R, C, by_row, by_col = tile
     for j in range(C):
         found = load(S, t + j)
         for i in range(R):
@@ -96,8 +109,9 @@ def _send(S, R, C, by_row, by_col, P, root, s, t):
 
 
 @jit(inner=True)
-def _couple(S, R, C, by_row, by_col, G, P, W, F):
+def _couple(tile, G, P, W, F):
     """Make the weights between columns k < j, and the flows from k to j."""
+    S, R, C, by_row, by_col = tile
     for j in range(1, C):
         for k in range(j):
             weight, flow = splat(0.0), splat(0.0)
@@ -138,11 +152,12 @@ def _eliminate(S, C, W, F, share, q, d):
 
 
 @jit(inner=True, borrows=True)
-def _rows_of(S, R, C, by_row, by_col, G, P, root, s, d, a):
+def _solve_rows(tile, G, P, root, s, d, a):
     """Make the rows' part `a`; leave ``G - a - b`` in place of the cells.
 
     What a row's largest cell has is a sum over the others, which are small where it is nearly all of the row.
     """
+    S, R, C, by_row, by_col = tile
     for i in range(R):
         u = load(S, root + i)
         one = where(u > 0.0, 1.0 / u, splat(0.0))
@@ -164,8 +179,12 @@ def _rows_of(S, R, C, by_row, by_col, G, P, root, s, d, a):
 
 
 @jit(inner=True, borrows=True)
-def _of_zero_targets(S, R, C, by_row, by_col, M, G, x, y, root, col, a, d):
-    """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
+def _fill_zero_targets(tile, M, G, rows, cols):
+    """Make the parts of rows and columns whose targets are zero: what their first unit would bring.
+
+    `rows` and `cols` are where their factors, sums (of rows these are roots) and parts begin.
+    """
+    (S, R, C, by_row, by_col), (x, root, a), (y, col, d) = tile, rows, cols
     for i in range(R):
         weights, found = splat(0.0), splat(0.0)
         for j in range(C):
@@ -185,8 +204,9 @@ def _of_zero_targets(S, R, C, by_row, by_col, M, G, x, y, root, col, a, d):
 
 
 @jit(inner=True, borrows=True)
-def _add_up(S, R, C, by_row, by_col, P, root, col):
+def _add_up(tile, P, root, col):
     """Make the sums of the columns."""
+    S, R, C, by_row, by_col = tile
     for j in range(C):
         found = splat(0.0)
         for i in range(R):
@@ -195,8 +215,9 @@ def _add_up(S, R, C, by_row, by_col, P, root, col):
 
 
 @jit(inner=True, borrows=True)
-def _gauge(S, R, C, flip, root, col, a, d):
+def _gauge(tile, flip, root, col, a, d):
     """Shift both parts so that the columns' mean over the mass is zero: their targets take the total of the rows'."""
+    S, R, C, _, _ = tile
     mean, total = splat(0.0), splat(0.0)
     for k in range(R if flip else C):
         weight = load(S, root + k) * load(S, root + k) if flip else load(S, col + k)
@@ -215,13 +236,15 @@ def _lines(R, C):
 
 
 @jit()
-def _differentiate(given, R, C, flip, S, out, out_row, out_col, start, stop):
+def _differentiate(given, R, C, flip, S, results, start, stop):
     """Fill the gradients of the matrices from `start` to before `stop`.
 
     With `flip` cells stand in memory by columns: what is eliminated belongs on the shorter side.
     """
     M, m_step, row, col, amount, status, G, of_row, of_col = given
+    out, out_row, out_col = results
     by_row, by_col = (1, R) if flip else (C, 1)
+    tile = GradientTile(S, R, C, by_row, by_col)
     cells = R * C
     m, g, p = 0, cells, 2 * cells
     W, x = 3 * cells, 3 * cells + 2 * C * C
@@ -247,7 +270,7 @@ def _differentiate(given, R, C, flip, S, out, out_row, out_col, start, stop):
         else:
             for k in range(g, g + cells):
                 store(S, k, splat(0.0))
-        _scale(S, R, C, by_row, by_col, m, p, x, y, root)
+        _scale(tile, m, p, x, y, root)
         for k in range(s, s + R):
             store(S, k, splat(0.0))
         for k in range(t, t + C):
@@ -255,22 +278,22 @@ def _differentiate(given, R, C, flip, S, out, out_row, out_col, start, stop):
         if len(of_row) > 0:
             _gather(S, s, of_row, rows)
             _gather(S, t, of_col, rows)
-            _send(S, R, C, by_row, by_col, p, root, s, t)
-        _couple(S, R, C, by_row, by_col, g, p, W, F)
+            _send(tile, p, root, s, t)
+        _couple(tile, g, p, W, F)
         _eliminate(S, C, W, F, share, t, d)
         wanted = len(out_row) > 0
         if wanted:
-            _add_up(S, R, C, by_row, by_col, p, root, total)
-        _rows_of(S, R, C, by_row, by_col, g, p, root, s, d, a)
+            _add_up(tile, p, root, total)
+        _solve_rows(tile, g, p, root, s, d, a)
         if wanted:
-            _gauge(S, R, C, flip, root, total, a, d)
+            _gauge(tile, flip, root, total, a, d)
             empty = splat(0.0) != 0.0
             for i in range(R):
                 empty = empty | (load(S, root + i) == 0.0)
             for j in range(C):
                 empty = empty | (load(S, total + j) == 0.0)
             if some(empty):
-                _of_zero_targets(S, R, C, by_row, by_col, m, g, x, y, root, total, a, d)
+                _fill_zero_targets(tile, m, g, (x, root, a), (y, total, d))
             _scatter(S, a, out_row, first, last)
             _scatter(S, d, out_col, first, last)
         for i in range(R):
@@ -316,8 +339,8 @@ def scaling_gradient(
     solve = partial(_gradient_large.differentiate, tol=tol, num_threads=num_threads) if large else _by_tiles
     narrow = large and kind is np.float32  # converting a matrix would take as long as some passes over it
 
-    each = R * C * SECONDS_PER_CELL * (1 + min(R, C) / 8)
-    at_once = WIDTH * max(1, CHUNK // max(1, R * C * WIDTH))
+    each = R * C * SECONDS_PER_SCALING_GRADIENT_CELL * (1 + min(R, C) / 8)
+    at_once = WIDTH * max(1, GRADIENT_CHUNK_CELLS // max(1, R * C * WIDTH))
 
     def work(_, start, stop):
         for first in range(start, stop, at_once):
@@ -343,8 +366,8 @@ def _by_tiles(part, R, C, results):
     flip = R < C
     if flip:
         part = (M, m_step, col, row, amount, status, G, of_col, of_row)
-        R, C, out_row, out_col = C, R, out_col, out_row
-    _differentiate(part, R, C, flip, new_lines(_lines(R, C)), out, out_row, out_col, 0, len(out))
+        R, C, results = C, R, (out, out_col, out_row)
+    _differentiate(part, R, C, flip, new_lines(_lines(R, C)), results, 0, len(out))
 
 
 def _flat_cells(M, batch, cells):

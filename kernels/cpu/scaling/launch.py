@@ -12,16 +12,17 @@ from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._large_many import may_be_quick
 from cmfast.kernels.cpu.scaling._large_rows import read_only
 from cmfast.kernels.cpu.scaling._refine import refine
-from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT, PARTS, give_tile, take_tile
+from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT_CELLS, PARTS, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import in_tuples, scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
-CHUNK = 1 << 16  # cells converted to float64 at a time
-MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
+CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
+# Vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms.
+TILE_VECTORS_PER_CHECK = 1 << 25
 STRAIGHT = range(1, 17)  # numbers of classes for which straight-line code pays
-SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
+SECONDS_PER_SCALED_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
@@ -30,12 +31,12 @@ def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
         found = _scale_one(M, **options)
         if found is not None:
             return found
-    return _launch(M, row_sums, col_sums, start_row, start_col, write=True, **options)
+    return _launch(M, (row_sums, col_sums, start_row, start_col), write=True, **options)
 
 
 def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
     """Return what ``ipf`` does but the matrices."""
-    return _launch(M, row_sums, col_sums, start_row, start_col, write=False, **options)[1:]
+    return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
 class _Room(NamedTuple):
@@ -96,20 +97,20 @@ def _scale_one(
     given[:] = M
     found = None
     if not (zeros_matter and has_zero(cells)):
-        place, needs = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
+        place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
             found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
-    if R * C <= MOST_KEPT and not free:
+    if R * C <= MOST_KEPT_CELLS and not free:
         free.append(room)
     return found
 
 
-def _launch(
-    M, row_sums, col_sums, start_row, start_col, *, write, solver="auto", num_threads=None, progress=None, **options
-):
+def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, **options):
+    """Scale to `lines`, the targets of rows and columns, from factors of rows and columns."""
     R, C = M.shape[-2:]
-    vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
+    row_sums, col_sums, start_row, start_col = lines
+    vectors = [a for a in lines if a is not None]
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
@@ -136,7 +137,7 @@ def _launch(
     )
     problem = Problem._make(fields)  # by place: names take a matrix's time
     large = problem.is_large
-    seconds = n * R * C * SECONDS_PER_CELL[solver]
+    seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
     pool.run_pieces(
         _one_by_one(problem, num_threads) if large else _by_tiles(problem),
         pool.pieces(n, seconds, tile=1 if large else LANES),
@@ -162,7 +163,7 @@ def _results(problem, batch):
 
 def _one_by_one(problem, num_threads):
     """Return what scales a range of large matrices."""
-    quick, at_once = may_be_quick(problem), max(1, CHUNK // (problem.R * problem.C))
+    quick, at_once = may_be_quick(problem), max(1, CONVERTED_CELLS // (problem.R * problem.C))
 
     def work(_, start, stop):
         for first in range(start, stop, at_once):
@@ -180,7 +181,7 @@ def _by_tiles(problem):
     size = (0,) * C if newton and problem.bi and R == C in STRAIGHT and not problem.is_warm else None
     kernel = scale_plainly if problem.plain else scale_square if R == C else scale_oblong
     direct = problem.cells.dtype == problem.out.dtype == np.float64
-    at_once = LANES * max(1, CHUNK // max(1, R * C * LANES))
+    at_once = LANES * max(1, CONVERTED_CELLS // max(1, R * C * LANES))
     whole = in_tuples(_flipped(problem) if flip else problem)
     judged = newton and not problem.bi  # else nothing is marked as doubtful
 
@@ -245,7 +246,7 @@ def _run_part(kernel, problem, tile, place, end, size):
     """Do so as far as the kernel can; between its calls it can be interrupted. Return where it ends."""
     while place != end:
         pool.checkpoint()
-        place, needs = kernel(problem, tile, place, end, MOMENT, size, PARTS.addresses)
+        place, needs = kernel(problem, tile, place, end, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
         if needs == LOOPS:
             break
         if needs:

@@ -18,17 +18,17 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, load_row, new_lines, st
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling._log_domain import scale_in_logs
 from cmfast.kernels.cpu.scaling.launch import ipf
-from cmfast.kernels.shared.scaling import FLOOR
+from cmfast.kernels.shared.scaling import LEAST_RESIDUAL
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
-SPREAD = 300.0  # between logarithms of cells that one problem takes
-LEAST = 1.000001 * math.exp(-SPREAD)  # cells up to it were not in range
-FAINT = 0.5 * SPREAD  # below zero: lines whose largest logarithm is lower are raised
+MOST_LOGIT_SPREAD = 300.0  # between logarithms of cells that one problem takes
+LEAST = 1.000001 * math.exp(-MOST_LOGIT_SPREAD)  # cells up to it were not in range
+LEAST_RAISED_DEPTH = 0.5 * MOST_LOGIT_SPREAD  # below zero: lines whose largest logarithm is lower are raised
 NEGLIGIBLE = 0.01  # of the tolerance: part of a line that cells out of range may have together
 MOST_REPEATS = 30  # of a step
 PLAIN = 2.0**10  # of what is added to lines: rounding of sums moves no cell by more than 1e-12 of itself
-LARGEST = 2.0**1020  # logarithm whose sums with others float64 holds
-SECONDS_PER_CELL = 4e-9
+MOST_LOGIT = 2.0**1020  # logarithm whose sums with others float64 holds
+SECONDS_PER_LOGIT = 4e-9
 
 
 @jit()
@@ -59,7 +59,7 @@ def _begin(cells, R, halvings, a, b, start, stop):
                 if p[i * C + j] > -np.inf:
                     least = min(least, 0.25 * p[i * C + j] - row[i] - col[j])
         number, unit = 0, -4.0
-        while least * -unit < -SPREAD and not bad:
+        while least * -unit < -MOST_LOGIT_SPREAD and not bad:
             number, unit = number + 1, 0.5 * unit
         halvings[k] = number
         for i in range(R):
@@ -93,12 +93,12 @@ def _shift(cells, R, part, a, b, start, stop):
             for i in range(R):
                 for j in range(C):
                     x = _add_three(p[i * C + j] * part, row[i], col[j])
-                    p[i * C + j] = -SPREAD if x < -SPREAD and p[i * C + j] > -np.inf else x
+                    p[i * C + j] = -MOST_LOGIT_SPREAD if x < -MOST_LOGIT_SPREAD and p[i * C + j] > -np.inf else x
         else:
             for i in range(R):
                 for j in range(C):
                     x = p[i * C + j] * part + row[i] + col[j]
-                    p[i * C + j] = x if not -np.inf < x < -SPREAD else -SPREAD
+                    p[i * C + j] = x if not -np.inf < x < -MOST_LOGIT_SPREAD else -MOST_LOGIT_SPREAD
 
 
 @jit()
@@ -111,13 +111,13 @@ def _raise_lines(cells, R, part, a, b, start, stop):
             top = -np.inf
             for j in range(C):
                 top = max(top, _add_three(p[i * C + j] * part, row[i], col[j]))
-            if -np.inf < top < -FAINT:
+            if -np.inf < top < -LEAST_RAISED_DEPTH:
                 row[i] -= top
         for j in range(C):
             top = -np.inf
             for i in range(R):
                 top = max(top, _add_three(p[i * C + j] * part, row[i], col[j]))
-            if -np.inf < top < -FAINT:
+            if -np.inf < top < -LEAST_RAISED_DEPTH:
                 col[j] -= top
 
 
@@ -288,7 +288,7 @@ def _repeat(found, part, cells, now, some, targets, share, **options):
 def _are_carried(found, part, targets, tol):
     """Return whether cells that are not in range have more than a negligible part of a line, for each problem."""
     matrix, status = found[0], found[5]
-    least = NEGLIGIBLE * max(tol, FLOOR)
+    least = NEGLIGIBLE * max(tol, LEAST_RESIDUAL)
     faint = np.where(part.reshape(matrix.shape) <= LEAST, matrix, 0.0)
     u, v = (1.0 if a is None else a for a in targets)
     large = (faint.sum(2) > least * u).any(1) | (faint.sum(1) > least * v).any(1)
@@ -306,7 +306,7 @@ def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
             np.ones(size) if a is None else np.broadcast_to(a, (*status.shape, size))[index].copy()
             for a, size in zip(targets, (R, C), strict=True)
         )
-        if not max(u.sum(), v.sum()) < np.inf or np.abs(logs[there > 0.0]).max(initial=0.0) > LARGEST:
+        if not max(u.sum(), v.sum()) < np.inf or np.abs(logs[there > 0.0]).max(initial=0.0) > MOST_LOGIT:
             continue
         limit = OK
         if not there.all():  # which of them no cell outlives, their sizes do not say
@@ -370,13 +370,13 @@ def _exponentials(cells, R, part, sums, num_threads):
 
 
 def _over_lines(kernel, cells, *arguments, num_threads):
-    seconds = cells.size * SECONDS_PER_CELL
+    seconds = cells.size * SECONDS_PER_LOGIT
     pool.run(kernel, (cells, *arguments), len(cells), seconds=seconds, num_threads=num_threads)
 
 
 def _run(kernel, numbers, num_threads):
     flat = numbers.reshape(1, -1)
-    pool.run(kernel, (flat,), flat.size, seconds=flat.size * SECONDS_PER_CELL, tile=WIDTH, num_threads=num_threads)
+    pool.run(kernel, (flat,), flat.size, seconds=flat.size * SECONDS_PER_LOGIT, tile=WIDTH, num_threads=num_threads)
 
 
 def _add(factors, sums):

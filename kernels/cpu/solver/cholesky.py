@@ -7,7 +7,7 @@ import scipy.linalg
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.scaling import LEAST_PIVOT
 
-SMALL = 64  # unknowns up to which calling LAPACK would take longer
+MOST_SMALL_UNKNOWNS = 64  # unknowns up to which calling LAPACK would take longer
 
 
 @jit(inner=True, borrows=True)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.symmetric_conditioning import LOOKED_AT
+from cmfast.kernels.shared.symmetric_conditioning import TRIANGLE_PIXELS
 
-FIRST = 2  # pixels of a row
+FIRST_PIXELS = 2  # pixels of a row
 
 
 @jit()
@@ -14,7 +14,7 @@ def find_triangles(p, x, weights, second, third, start, stop):
     for t in range(start, stop):
         for i in range(p.cuts[t], p.cuts[t + 1]):
             weights[i], second[i], third[i] = 0.0, 0, 0
-            for k in range(p.first[i], min(p.first[i + 1], p.first[i] + LOOKED_AT) - 1):
+            for k in range(p.first[i], min(p.first[i + 1], p.first[i] + TRIANGLE_PIXELS) - 1):
                 a, b = i + np.int64(p.gap[k]), i + np.int64(p.gap[k + 1])
                 least = min(x[i] * x[a] * np.float64(p.value[k]), x[i] * x[b] * np.float64(p.value[k + 1]))
                 if not least > weights[i]:
@@ -72,7 +72,7 @@ def _find_components(p, parent, other, mixed):
         parts -= _join(parent, other, mixed, p.rest_row[k], p.rest_column[k])
     for turn in range(2):
         for i in range(len(p.first) - 1):
-            middle = min(p.first[i] + FIRST, p.first[i + 1])
+            middle = min(p.first[i] + FIRST_PIXELS, p.first[i + 1])
             begin, end = (p.first[i], middle) if turn == 0 else (middle, p.first[i + 1])
             if parts == 1 and mixed[_root(parent, other, i)[0]]:
                 end = begin

@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store, total
 
 COLUMNS = 2 * WIDTH  # of a panel
-ROWS = 4  # of a panel that are updated together, in registers
+PANEL_ROWS = 4  # of a panel that are updated together, in registers
 DEPTH = 16 * COLUMNS  # rows of a block of the factor, so that those of a panel stay in the first-level cache
 
 
@@ -40,14 +40,14 @@ def factorize_panels(S, n):
         stop = min(first + DEPTH, n)
         for column in range(first, n, COLUMNS):
             own = locate_line(n, 0, column)
-            for row in range(first, min(column, stop), ROWS):
+            for row in range(first, min(column, stop), PANEL_ROWS):
                 _subtract_products(S, n, own, row, first, row)
                 _substitute_rows(S, n, own, row)
-            for row in range(column, min(column + COLUMNS, stop), ROWS):
+            for row in range(column, min(column + COLUMNS, stop), PANEL_ROWS):
                 _subtract_products(S, n, own, row, first, row)
                 if not _factorize_rows(S, own, column, row):
                     return False
-            for row in range(stop, column + COLUMNS, ROWS):
+            for row in range(stop, column + COLUMNS, PANEL_ROWS):
                 _subtract_products(S, n, own, row, first, stop)
     return True
 
@@ -83,7 +83,7 @@ def _subtract_products(S, n, own, row, start, stop):
 def _substitute_rows(S, n, own, row):
     """Solve for four rows of a panel by the factor of their diagonal block."""
     other, first = locate_line(n, row, row), row % WIDTH
-    for r in range(ROWS):
+    for r in range(PANEL_ROWS):
         at = own + 2 * (row + r)
         x, y = load(S, at), load(S, at + 1)
         for k in range(r):
@@ -98,7 +98,7 @@ def _substitute_rows(S, n, own, row):
 def _factorize_rows(S, own, column, row):
     """Factorize four rows that contain their diagonal block; return False if a pivot is not positive."""
     half, first = (row - column) // WIDTH, row % WIDTH
-    for r in range(ROWS):
+    for r in range(PANEL_ROWS):
         at = own + 2 * (row + r)
         x, y = load(S, at), load(S, at + 1)
         for k in range(r):

@@ -6,9 +6,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.scaling import FLOW_SLACK
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, OK
-
-SLACK = 1e-12  # part of the total that is nothing
 
 
 class SparseSupport(NamedTuple):
@@ -20,9 +19,29 @@ class SparseSupport(NamedTuple):
     columns: Any
 
 
+class BipartiteGraph(NamedTuple):
+    """Rows and columns of a sparse matrix, joined by its cells."""
+
+    first: Any  # where the cells of each row begin
+    column: Any  # of each cell
+    row: Any  # of each cell
+    back_first: Any  # where those of each column begin in `back`
+    back: Any  # cells by columns
+
+
+class Flow(NamedTuple):
+    """A flow from rows to columns."""
+
+    cells: Any  # what each carries
+    unmet: Any  # what each row has left
+    room: Any  # what each column can take
+    slack: float  # what is nothing
+
+
 @jit()
-def _begin(first, column, flow, unmet, room):
+def _begin(graph, flows):
     """Send from each row what its columns take."""
+    first, column, flow, unmet, room = graph.first, graph.column, flows.cells, flows.unmet, flows.room
     for i in range(len(unmet)):
         for k in range(first[i], first[i + 1]):
             amount = min(unmet[i], room[column[k]])
@@ -32,8 +51,9 @@ def _begin(first, column, flow, unmet, room):
 
 
 @jit()
-def _level(first, column, row, back_first, back, flow, unmet, room, slack, level, queue):
+def _level(graph, flows, level, queue):
     """Note how far rows and columns are from rows that have something left; return whether a free column is reached."""
+    (first, column, row, back_first, back), (flow, unmet, room, slack) = graph, flows
     R, tail = len(unmet), 0
     for node in range(len(level)):
         level[node] = -1
@@ -65,8 +85,9 @@ def _level(first, column, row, back_first, back, flow, unmet, room, slack, level
 
 
 @jit()
-def _augment(first, column, row, back_first, back, flow, unmet, room, slack, level, arc, path):
+def _augment(graph, flows, level, arc, path):
     """Send more along shortest ways, as much as they take."""
+    (first, column, row, back_first, back), (flow, unmet, room, slack) = graph, flows
     R = len(unmet)
     for i in range(R):
         arc[i] = first[i]
@@ -114,10 +135,10 @@ def classify_sparse_cells(first, column, u, v):
     row = np.repeat(np.arange(R), np.diff(first))
     back = np.argsort(column, kind="stable")
     back_first = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=C))]).astype(np.int64)
-    flow, unmet, room, slack = np.zeros(number), u.copy(), v.copy(), SLACK * float(u.sum())
+    flow, unmet, room, slack = np.zeros(number), u.copy(), v.copy(), FLOW_SLACK * float(u.sum())
     level, queue, arc, path = (np.empty(R + C + 1, np.int64) for _ in range(4))
-    _begin(first, column, flow, unmet, room)
-    given = first, column, row, back_first, back, flow, unmet, room, slack
+    given = BipartiteGraph(first, column, row, back_first, back), Flow(flow, unmet, room, slack)
+    _begin(*given)
     while _level(*given, level[: R + C], queue):
         pool.checkpoint()
         _augment(*given, level, arc, path)

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.symmetric_packing import ALIKE
+from cmfast.kernels.shared.symmetric_packing import MOST_ASYMMETRY
 
-CHUNK = 8192  # cells of a piece
-FEW = 1 << 18  # cells that NumPy reads and packs in less time than kernels take to compile
-STEP = 1 << 22  # cells that are sorted until it is asked again whether to go on
-MOST_BLOCKS = 64
+CELLS_PER_CHUNK = 8192  # cells of a piece
+MOST_NUMPY_CELLS = 1 << 18  # cells that NumPy reads and packs in less time than kernels take to compile
+SORTED_PER_CHECK = 1 << 22  # cells that are sorted until it is asked again whether to go on
+MOST_ROW_BLOCKS = 64
 WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
-BYTES = 4  # of a packed pixel, about
-SECONDS_PER_CELL = 2e-9
+PACKED_PIXEL_BYTES = 4  # of a packed pixel, about
+SECONDS_PER_CHECKED_CELL = 2e-9
 WRONG, LOOSE = 1, 2
 
 
@@ -31,14 +31,15 @@ class Cells(NamedTuple):
 
 
 @jit()
-def check(rows, columns, values, n, upper, first, flags, start, stop):
-    """Note of each chunk whether something is wrong or not in order; if not, where its rows begin.
+def check(cells, n, upper, first, flags, start, stop):
+    """Note of each chunk of cells (rows, columns, values) whether something is wrong or not in order.
 
-    Signs are collected, not conditions: so several cells are looked at together.
+    If not, note where its rows begin. Signs are collected, not conditions: so several cells are looked at together.
     """
+    rows, columns, values = cells
     above = np.int64(-1 if upper else 0)
     for chunk in range(start, stop):
-        begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(rows))
+        begin, end = chunk * CELLS_PER_CHUNK, min((chunk + 1) * CELLS_PER_CHUNK, len(rows))
         wrong, signs = 0, np.int64(0)
         for k in range(begin, end):
             i, j, v = np.int64(rows[k]), np.int64(columns[k]), np.float64(values[k])
@@ -76,7 +77,11 @@ def match(c, cursor, start, stop):
             at = cursor[j]
             while at < c.first[j + 1] and c.values[at] == 0:
                 at += 1
-            if at == c.first[j + 1] or c.columns[at] != i or not abs(np.float64(c.values[at]) - v) <= ALIKE * v:
+            if (
+                at == c.first[j + 1]
+                or c.columns[at] != i
+                or not abs(np.float64(c.values[at]) - v) <= MOST_ASYMMETRY * v
+            ):
                 return False
             cursor[j] = at + 1
         cursor[i] = k
@@ -121,7 +126,7 @@ def pieces(first, n, size):
     """Cut rows into blocks with about as many cells each, whose windows of `n` take no more than their share."""
     rows = len(first) - 1
     blocks = first[-1] * size // (8 * WINDOW_SHARE * max(n, 1))
-    blocks = min(max(int(blocks), 1), MOST_BLOCKS, max(rows, 1))
+    blocks = min(max(int(blocks), 1), MOST_ROW_BLOCKS, max(rows, 1))
     cuts = np.searchsorted(first, np.linspace(0, first[-1], blocks + 1)).astype(np.int64)
     cuts[0], cuts[-1] = 0, rows
     return cuts

@@ -128,9 +128,9 @@ def _laid_out(counts, n, shift):
 
 def pack_part(cells, place, low, high, base, n, shift, num_threads):
     """Pack the cells of the rows from `low` to `high` in bins that have a place; `n` bins have, rows and columns."""
-    part = _Part(place, low, base, shift, packing.NARROW)
+    part = _Part(place, low, base, shift, packing.LEAST_WIDE_VALUE)
     counts = np.zeros((5, shift or n), np.int64)
-    given = high - low, int(cells.first[high] - cells.first[low]) * symmetric_cells.SECONDS_PER_CELL
+    given = high - low, int(cells.first[high] - cells.first[low]) * symmetric_cells.SECONDS_PER_CHECKED_CELL
     _run(count, (cells, part, counts), *given, num_threads)
     far_apart, large_apart, rest_first, out = _laid_out(counts, n, shift)
     _run(fill, (cells, part, far_apart, large_apart, out, rest_first), *given, num_threads)
@@ -144,14 +144,14 @@ def _run(kernel, args, n, seconds, num_threads):
 def pack(rows, columns, values, n, shift, num_threads=None):
     """Pack cells, which are sorted by row and column, positive and all different; the diagonal is held apart."""
     number = shift or n
-    if len(rows) > symmetric_cells.FEW:
+    if len(rows) > symmetric_cells.MOST_NUMPY_CELLS:
         first = symmetric_cells.starts(rows, number)
         columns, values = symmetric_cells.typed((columns,), values)
         cells = symmetric_cells.Cells(first, columns, values, np.full(number, n), 0)
         return pack_part(cells, np.arange(n, dtype=np.int32), 0, number, 0, n, shift, num_threads)
     off = rows != columns
     i, j, a = rows[off], columns[off], values[off]
-    gap, narrow = j - np.maximum(i, shift), packing.NARROW
+    gap, narrow = j - np.maximum(i, shift), packing.LEAST_WIDE_VALUE
     is_far, is_large = gap >= narrow, ~((a < narrow) & (a == np.floor(a)))
     counts = np.zeros((5, number), np.int64)
     for one, on in ((NUMBER, slice(None)), (FAR, is_far), (LARGE, is_large), (BOTH, is_far & is_large)):

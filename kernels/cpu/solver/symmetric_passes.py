@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.solver.graph_structure import colours, find_triangles
 
-CHUNK = 4096  # bins of a piece of a vector
+BINS_PER_CHUNK = 4096  # bins of a piece of a vector
 CONVERTED = 64  # values at a time, a multiple of four
 SECONDS_PER_PIXEL = 2e-9
 SECONDS_PER_BIN = 1e-8
@@ -62,11 +62,15 @@ def spread(p, w, own, windows, start, stop):
 
 
 @jit()
-def collect(p, own, windows, w, x, r, d, out, dots, start, stop):
-    """Add up what blocks have left: ``out = r * d + x * (A @ w)``, and of each chunk the product of that and `d`."""
-    acc = np.empty(CHUNK)
+def collect(p, parts, vectors, out, dots, start, stop):
+    """Add up what blocks have left: ``out = r * d + x * (A @ w)``, and of each chunk the product of that and `d`.
+
+    `vectors` are w, x, r and d, `parts` what rows have of themselves, and the windows of the blocks.
+    """
+    (own, windows), (w, x, r, d) = parts, vectors
+    acc = np.empty(BINS_PER_CHUNK)
     for chunk in range(start, stop):
-        begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(out))
+        begin, end = chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(out))
         for i in range(begin, end):
             acc[i - begin] = p.diagonal[i] * w[i]
         for i in range(begin, min(end, len(own))):
@@ -82,11 +86,15 @@ def collect(p, own, windows, w, x, r, d, out, dots, start, stop):
 
 
 @jit()
-def advance(alpha, d, moved, r, step, left, z, dots, start, stop):
-    """Go `alpha` along a direction of conjugate gradients; note what is left, and how large it is."""
+def advance(alpha, direction, diagonal, step, residual, dots, start, stop):
+    """Advance the solution by `alpha` along the search direction; update the residual, and note its energy.
+
+    `direction` is the search direction with its product, `residual` the residual before and after preconditioning.
+    """
+    (d, moved), r, (left, z) = direction, diagonal, residual
     for chunk in range(start, stop):
         dot = 0.0
-        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
+        for i in range(chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(d))):
             step[i] += alpha * d[i]
             left[i] -= alpha * moved[i]
             z[i] = left[i] / r[i]
@@ -98,7 +106,7 @@ def advance(alpha, d, moved, r, step, left, z, dots, start, stop):
 def turn(beta, z, x, d, w, start, stop):
     """Take the next direction, and weigh it."""
     for chunk in range(start, stop):
-        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
+        for i in range(chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(d))):
             d[i] = z[i] + beta * d[i]
             w[i] = x[i] * d[i]
 
@@ -122,7 +130,7 @@ class SymmetricProducts:
 
     def __init__(self, packed, num_threads):
         self.packed, self.n, self.num_threads = packed, len(packed.diagonal), num_threads
-        blocks, self.chunks = len(packed.low), -(-self.n // CHUNK)
+        blocks, self.chunks = len(packed.low), -(-self.n // BINS_PER_CHUNK)
         self._own = np.zeros(len(packed.first) - 1)
         self._windows = np.empty((blocks, int((packed.high - packed.low).max(initial=0))))
         self._dots, self._zeros = np.empty(self.chunks), np.zeros(self.n)
@@ -147,7 +155,7 @@ class SymmetricProducts:
         self.count += 1
         p = self.packed
         self._run(spread, (p, w, self._own, self._windows), len(p.low), self._seconds)
-        return self.dot(collect, p, self._own, self._windows, w, x, r, d, out)
+        return self.dot(collect, p, (self._own, self._windows), (w, x, r, d), out)
 
     def sums(self, x):
         """Return the sums of the rows of the scaled matrix."""
@@ -198,7 +206,8 @@ class SymmetricIterate:
 
     def move(self, length):
         """Move the solution along the search direction, update the residuals; return the energy."""
-        return self._passes.dot(advance, length, self._d, self._moved, self._r, self.solution, self._left, self._z)
+        direction, residual = (self._d, self._moved), (self._left, self._z)
+        return self._passes.dot(advance, length, direction, self._r, self.solution, residual)
 
     def turn(self, ratio):
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""

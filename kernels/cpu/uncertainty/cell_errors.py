@@ -181,7 +181,8 @@ def _errors(M, scaled, design, out, bends, status, start, stop):
 
     INVALID are those that are no counts, unless the design says how many; others that were not normalised are NaN.
     """
-    C, n = M.shape[1], design.n
+    design, C = CellDesign(*design), M.shape[1]
+    n = design.n
     m, L, square = np.empty((C, C)), np.empty((C, C)), np.empty((3, 2 * C, 2 * C))
     K, N, T = square[0], square[1], square[2]
     t, p = np.empty(C), np.empty(C)
@@ -225,7 +226,7 @@ def cell_errors(M, P, *, of, rows, n, bent=False, num_threads=None):
     cells, scaled = (np.ascontiguousarray(a, np.float64).reshape(size, C, C) for a in (M, P))
     cells.flags.writeable = scaled.flags.writeable = False  # one type of each, whoever made it
     out, bends, status = np.empty((size, C, C)), np.zeros((size, C, C)), np.empty(size, np.int8)
-    design = CellDesign(CODES_OF_NORMALIZATIONS[of], rows, bent, -1.0 if n is None else float(n))
+    design = CODES_OF_NORMALIZATIONS[of], rows, bent, -1.0 if n is None else float(n)  # a :class:`CellDesign`
     seconds = size * C * C * max(C, 1) * (C if bent else 1) * SECONDS_PER_CELL_ERROR / 10
     given = (cells, scaled, design, out, bends, status)
     pool.run(_errors, given, size, seconds=seconds, num_threads=num_threads)

@@ -115,8 +115,8 @@ def _spread(units, matrix, clustered, n, error, bend):
     The inverse of the matrix is made here.
     """
     _, weights, starts, _, bounds, cells, counts = units
-    P, K = matrix.P, matrix.K
-    C = len(P)
+    matrix = Normalized(*matrix)
+    P, K, C = matrix.P, matrix.K, len(matrix.P)
     L, own = np.empty((C, C)), np.empty(4 * C)
     X, mean, squares, whole = np.empty((C, C)), np.empty((C, C)), np.empty((C, C)), np.zeros((C, C))
     if matrix.of == OF_BI:
@@ -174,6 +174,6 @@ def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
         pool.checkpoint()
         units = share_units(make_units(counts[b], strata, n, clustered=clustered))
         sizes = total[b].sum() * np.ones(1) if code == OF_ALL else total[b].sum(1 if code == OF_ROW else 0)
-        matrix = Normalized(code, total[b], scaled[b].copy(), sizes, np.empty((2 * C, 2 * C)))
+        matrix = code, total[b], scaled[b].copy(), sizes, np.empty((2 * C, 2 * C))  # a :class:`Normalized`
         _spread(units, matrix, bool(clustered), -1.0 if n is None else float(n), errors[b], bends[b])
     return errors.reshape(P.shape), bends.reshape(P.shape), status.reshape(batch)

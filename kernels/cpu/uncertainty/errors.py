@@ -6,7 +6,6 @@ is made of stands in ``kernels/cpu/metrics/_gradients.py``.
 """
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,45 +21,6 @@ SECONDS_PER_SLOPE = 4e-10  # of one register in one cell
 SLOPE_BYTES = 2**19  # of the slopes of some tiles: half of a second cache, which holds their matrices besides
 
 
-class Slopes(NamedTuple):
-    """Slopes of numbers of matrices, in lines of eight.
-
-    Attributes
-    ----------
-    G : array of float64, shape (tiles * registers * size, 8)
-        Those of numbers of the whole matrix.
-    T : array of float64, shape (tiles * tables * C * 4, 8)
-        Those of numbers of one class.
-    size : int
-        Lines of a register.
-    ordered : array of bool, shape (scalars,)
-        Whether those of a register depend on the order of the classes.
-    """
-
-    G: Any
-    T: Any
-    size: Any
-    ordered: Any
-
-
-class SamplingDesign(NamedTuple):
-    """How the samples of matrices were drawn.
-
-    Attributes
-    ----------
-    rows : bool
-        Whether the sums of the rows were fixed.
-    n : float
-        Samples that every matrix is brought to; below zero, cells must be counts and stay so.
-    whole : bool
-        Whether the cells are integers by their type.
-    """
-
-    rows: Any
-    n: Any
-    whole: Any
-
-
 @jit()
 def _round_huge(sums, C):
     """Bring sums that are beyond what float64 holds exactly to the nearest that it holds."""
@@ -74,7 +34,7 @@ def _round_huge(sums, C):
                     sums[k, w] = whole[k, w]
 
 
-@jit()
+@jit(borrows=True)
 def _differentiate(sums, C, size, plan, shaped, S, G, T):
     """Fill the slopes of every tile, `size` of them for a register."""
     plan = Plan(*plan)
@@ -144,7 +104,10 @@ def _variance_of_any_row(cells, line, kept, slopes, i, ordered, rows, t):
 def _spread(M, sums, slopes, design, work, out, start, stop):
     """Make standard errors of scalars and of numbers of classes from their slopes, and the status of every matrix.
 
-    The workspace has the lines of some rows of cells, then those of sums.
+    Slopes are the lines of numbers of the whole matrix, those of numbers of one class, how many lines a number of the
+    first kind has, and which of these depend on the order of the classes. The design says whether rows were fixed, how
+    many samples every matrix is brought to (below zero, cells must be counts and stay so), and whether cells are
+    integers by their type. The workspace has the lines of some rows of cells, then those of sums.
     """
     G, T, size, shaped = slopes
     rows, n, whole = design
@@ -238,7 +201,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     own, counts = lines_of_slopes(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
-    shaped, design = _shaped(plan), SamplingDesign(rows, -1.0 if n is None else float(n), counts)
+    shaped, design = _shaped(plan), (rows, -1.0 if n is None else float(n), counts)
     rooms = _gradients.working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
     ends = [sum(rooms[:k]) for k in range(1, 4)]
 
@@ -251,7 +214,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
             _differentiate(part, C, own, steps, shaped, S[: ends[0]], G, T)
             work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _spread(given, part, Slopes(G, T, own, shaped), design, work, out, first, last)
+            _spread(given, part, (G, T, own, shaped), design, work, out, first, last)
 
     fill = values.filler(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE

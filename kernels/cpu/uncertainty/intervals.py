@@ -10,7 +10,6 @@ from cmfast.kernels.cpu.uncertainty import _replicates
 from cmfast.kernels.cpu.uncertainty._summaries import METHODS, accelerate, summarize
 from cmfast.kernels.cpu.uncertainty.resample import SCHEMES, SECONDS_PER_DRAW, shares_of
 from cmfast.kernels.shared.uncertainty import (
-    IntervalResults,
     Resampling,
     flatten_intervals,
     gather_draws,
@@ -72,9 +71,9 @@ def _accelerations(cells, first, count, rows, plan, num_threads):
 
 
 def summarize_rows(rows, estimate, acceleration, method, level, out, num_threads):
-    """Fill the :class:`IntervalResults` of a number for each row of replicates; only BCa needs an acceleration."""
+    """Fill the ``IntervalResults`` of a number for each row of replicates; only BCa needs an acceleration."""
     bends = np.zeros(0) if acceleration is None else acceleration
-    results = IntervalResults(*(part.reshape(-1) for part in out))
+    results = tuple(part.reshape(-1) for part in out)
     given = (rows, estimate.reshape(-1), bends, METHODS[method], float(level), results)
     pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_QUANTILE, num_threads=num_threads)
 

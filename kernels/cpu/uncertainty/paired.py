@@ -6,8 +6,6 @@ which both answers may be swapped are a stratum of two kinds, as they came and s
 Every group, replicate and kind of unit has a stream of its own.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
@@ -24,18 +22,12 @@ from cmfast.kernels.status import OK
 NO_COUNTS = np.empty(0, np.int64)
 
 
-class Streams(NamedTuple):
-    """Random streams of the replicates of groups: the seed, and the number of the first group's."""
-
-    seed: Any
-    first: Any
-
-
 @jit()
 def _draw(units, ordered, n_replicates, streams, sums, tally, start, stop):
     """Fill the lanes of `sums` from 0 on with the replicates `start` to `stop`, counted over all groups, two for each.
 
-    `tally` has a line of REPLICATES numbers for each of 10 C sums, for the total, and for `draw_together`.
+    Streams are the seed and the number of the first group's. `tally` has a line of REPLICATES numbers for each of 10 C
+    sums, for the total, and for `draw_together`.
     """
     shares, groups, starts, totals, bounds, cells, counts = units
     seed, first = streams
@@ -90,7 +82,7 @@ def paired_replicates(
     C, G = n_classes, len(groups) - 1
     per_replicate = len(shares) / max(G, 1) * SECONDS_PER_DRAW
     together = max(WIDTH // 2, int(pool.MOMENT_SECONDS / max(per_replicate, 1e-9)) // WIDTH * WIDTH)
-    lines, streams = _margins.lines_of(C), Streams(np.uint64(seed), before)
+    lines, streams = _margins.lines_of(C), (np.uint64(seed), before)
 
     def fill(sums, _, start, stop):
         """Fill the sums of the matrices from `start` to `stop`, two a replicate."""
@@ -100,7 +92,7 @@ def paired_replicates(
                 pool.checkpoint()
             part = sums[(2 * first - start) // WIDTH * lines :]
             last = min(first + together, stop // 2)
-            _draw(units, plan.ordered, n_replicates, streams, part, tally, first, last)
+            _draw(tuple(units), plan.ordered, n_replicates, streams, part, tally, first, last)
         repeat_lanes(sums, lines, stop - start)
         return False
 

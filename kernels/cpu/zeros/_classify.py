@@ -15,14 +15,14 @@ from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, OK
 
 
 @jit(inner=True)
-def classify(parts, positive, u, v, dead, row_block, col_block, rows, cols):
+def classify(parts, positive, u, v, dead, blocks, violator):
     """Classify a zero pattern under nonnegative row targets `u` and column targets `v` with one total.
 
     Returns CONVERGED (total support: factors exist), LIMIT_ONLY or INFEASIBLE. Lines with target zero take no part.
-    Fills `dead`, the blocks of rows and columns, and, if infeasible, `rows` that want too much and the `cols` that
-    they reach. Below zero is what of `parts` is needed for that and not compiled yet.
+    Fills `dead`, the `blocks` of rows and of columns, and, if infeasible, the `violator`: rows that want too much and
+    the columns that they reach. Below zero is what of `parts` is needed for that and not compiled yet.
     """
-    R, C = positive.shape
+    (R, C), (row_block, col_block), (rows, cols) = positive.shape, blocks, violator
     dead[:] = False
     row_block[:] = -1
     col_block[:] = -1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros._sets import CUT, PARTS, TABLE, WORD, first_new, has, lowest, mark
+from cmfast.kernels.cpu.zeros._sets import CUT, PARTS, SET_WORD_BITS, TABLE, first_new, has, lowest, mark
 
 
 @PARTS.part(CUT, lambda: (TABLE[0], 0, TABLE, TABLE, *2 * (np.zeros(1, np.bool_),)), returns=None)
@@ -37,7 +37,7 @@ def _visit(found, seen, stack, depth):
         new = found[w] & ~seen[w]
         seen[w] |= new
         while new:
-            stack[depth] = w * WORD + lowest(new)
+            stack[depth] = w * SET_WORD_BITS + lowest(new)
             depth += 1
             new &= new - 1
     return depth
@@ -121,7 +121,7 @@ def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
         for w in range(feeds.shape[1]):
             left = feeds[i, w]
             while left:
-                j = w * WORD + lowest(left)
+                j = w * SET_WORD_BITS + lowest(left)
                 left &= left - 1
                 if col_block[j] < 0:
                     col_block[j] = block

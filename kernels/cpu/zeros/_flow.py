@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros._sets import AUGMENT, PARTS, TABLE, WORD, drop, first_common, has, lowest
+from cmfast.kernels.cpu.zeros._sets import AUGMENT, PARTS, SET_WORD_BITS, TABLE, drop, first_common, has, lowest
+from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
+from cmfast.kernels.shared.scaling import FLOW_SLACK
 
-SLACK = 1e-12  # of the total: what targets that are no integers may miss each other by, from rounding
-EXACT_TOTAL = 2.0**53  # integers up to here are float64 numbers, and so are their sums
 GRID_BITS = 61  # other targets become integers of at most so many bits
 
 
@@ -43,7 +43,7 @@ def capacities(u, v):
             equal = equal and v[j] == one
             lines -= 1
     equal = equal and lines == 0
-    whole = whole and U == V and U <= EXACT_TOTAL
+    whole = whole and U == V and U <= MOST_EXACT_INTEGER
     shift = GRID_BITS - math.frexp(max(U, V))[1]
     row_caps, col_caps = np.empty(len(u), np.int64), np.empty(len(v), np.int64)
     for i in range(len(u)):
@@ -59,7 +59,7 @@ def capacities(u, v):
         gap -= col_caps[j]
         largest = j if col_caps[j] > col_caps[largest] else largest
     col_caps[largest] += gap  # what rounding and the totals differ by, far below the largest target
-    return row_caps, col_caps, np.int64(SLACK * math.ldexp(max(U, V), shift)), False
+    return row_caps, col_caps, np.int64(FLOW_SLACK * math.ldexp(max(U, V), shift)), False
 
 
 @jit(inner=True, borrows=True)
@@ -73,8 +73,8 @@ def _capacity(target, equal, whole, shift):
 def pack(positive, row_caps, col_caps):
     """Return the columns that each row reaches and the rows that reach each column, lines without target left out."""
     R, C = positive.shape
-    reach = np.zeros((R, (C + WORD - 1) // WORD), np.int64)
-    users = np.zeros((C, (R + WORD - 1) // WORD), np.int64)
+    reach = np.zeros((R, (C + SET_WORD_BITS - 1) // SET_WORD_BITS), np.int64)
+    users = np.zeros((C, (R + SET_WORD_BITS - 1) // SET_WORD_BITS), np.int64)
     for i in range(R):
         if row_caps[i] > 0:
             row_word, row_bit = i >> 5, 1 << (i & 31)
@@ -170,7 +170,7 @@ def _spread(level, seen, sets, following, following_seen):
         left = level[w]
         seen[w] |= left
         while left:
-            member = w * WORD + lowest(left)
+            member = w * SET_WORD_BITS + lowest(left)
             left &= left - 1
             for q in range(len(following)):
                 following[q] |= sets[member, q]
@@ -238,7 +238,7 @@ def weigh(row_caps, col_caps, slack, flow, fed, words):
         for w in range(fed.shape[1]):
             left = fed[j, w]
             while left:
-                i = w * WORD + lowest(left)
+                i = w * SET_WORD_BITS + lowest(left)
                 left &= left - 1
                 if slack == 0 or flow[j, i] > min(slack, min(row_caps[i], col_caps[j]) // lines):
                     feeds[i, j >> 5] |= 1 << (j & 31)

@@ -8,10 +8,10 @@ from cmfast.kernels.cpu._core.late import Parts
 AUGMENT, CUT = 1, 2  # only where rows cannot be served directly, or not at all
 PARTS = Parts(2)
 TABLE = np.zeros((1, 1), np.int64)  # as parts are handed them
-WORD = 32
+SET_WORD_BITS = 32
 _DE_BRUIJN = 0x077CB531  # its 5-bit windows are all different, so that a shift of it names its shift
-_PLACE = np.zeros(WORD, np.int64)
-for _bit in range(WORD):
+_PLACE = np.zeros(SET_WORD_BITS, np.int64)
+for _bit in range(SET_WORD_BITS):
     _PLACE[((_DE_BRUIJN << _bit) & 0xFFFFFFFF) >> 27] = _bit
 
 
@@ -42,7 +42,7 @@ def first_common(a, b):
     for w in range(len(a)):
         both = a[w] & b[w]
         if both:
-            return w * WORD + lowest(both)
+            return w * SET_WORD_BITS + lowest(both)
     return -1
 
 
@@ -52,5 +52,5 @@ def first_new(a, seen):
     for w in range(len(a)):
         new = a[w] & ~seen[w]
         if new:
-            return w * WORD + lowest(new)
+            return w * SET_WORD_BITS + lowest(new)
     return -1

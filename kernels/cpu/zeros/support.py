@@ -12,7 +12,7 @@ from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INVALID, OK, TOTALS, ZERO_LINE
 
-SECONDS_PER_CELL = 5e-9
+SECONDS_PER_SUPPORT_CELL = 5e-9
 SECONDS_PER_MATRIX = 3e-7
 
 
@@ -121,7 +121,7 @@ def _support_one(M, u, v, positive, parts, out, b):
     elif status == OK and _mark_empty_lines(positive, u, v, rows, cols):
         status = ZERO_LINE
     elif status == OK:
-        status = classify(parts, positive, u, v, dead, row_block, col_block, rows, cols)
+        status = classify(parts, positive, u, v, dead, (row_block, col_block), (rows, cols))
     sums[:] = 0.0
     for i in range(len(u)):
         sums[0] += u[i] if rows[i] else 0.0
@@ -164,7 +164,7 @@ def support(M, row_sums, col_sums, *, num_threads=None):
         np.empty(n, np.int8), np.empty((n, R, C), np.bool_), np.empty((n, R), np.int64), np.empty((n, C), np.int64),
         np.empty((n, R), np.bool_), np.empty((n, C), np.bool_), np.empty((n, 2)),
     )  # fmt: skip
-    seconds, needs = n * (R * C * SECONDS_PER_CELL + SECONDS_PER_MATRIX), np.ones(1, np.int64)
+    seconds, needs = n * (R * C * SECONDS_PER_SUPPORT_CELL + SECONDS_PER_MATRIX), np.ones(1, np.int64)
     args = (M3, u3.reshape(len(u3), R), v3.reshape(len(v3), C), found, PARTS.addresses, needs)
     while needs[0]:
         needs[0] = 0

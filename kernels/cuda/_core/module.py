@@ -23,6 +23,7 @@ from cmfast.kernels.status import Status
 
 _PACKAGE = "cmfast.kernels.cuda"
 
+WARP = 32  # threads of a warp
 THREADS = 256  # of every block
 TABLE_ROWS = 4 * THREADS  # that a block looks at together
 BLOCKS = 1 << 16  # at most; every kernel strides over what is left

@@ -11,7 +11,8 @@ import numpy as np
 from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.module import library
 
-MOST = 1024  # arrays; what is beyond is copied in every call, for one that is let go might still be read
+# Arrays; what is beyond is copied in every call, for one that is let go might still be read.
+MOST_RESIDENT_ARRAYS = 1024
 
 _kept: dict[tuple[ModuleType, int, str, tuple[int, ...], bytes], Any] = {}
 
@@ -29,7 +30,7 @@ def resident(beside: Any, array: np.ndarray) -> Any:
             msg = "what stays on the device must be there before a workspace is used: ask how large that must be first"
             raise RuntimeError(msg)
         found = xp.asarray(array)
-        if len(_kept) < MOST:
+        if len(_kept) < MOST_RESIDENT_ARRAYS:
             xp.cuda.get_current_stream().synchronize()
             _kept[key] = found
     return found

@@ -19,7 +19,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core.module import library
 
-LEAST = 1 << 22  # keys from which on another sort than CuPy's is worth being loaded
+LEAST_SORTED_KEYS = 1 << 22  # keys from which on another sort than CuPy's is worth being loaded
 
 
 class _Current:
@@ -113,7 +113,7 @@ def settle() -> bool:
 
 def is_there(keys: Any) -> bool:
     """Return whether there is a sort besides CuPy's for so many keys."""
-    return len(keys) >= LEAST and _algorithms() is not None
+    return len(keys) >= LEAST_SORTED_KEYS and _algorithms() is not None
 
 
 def by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core.module import library
 
-ALIGNMENT = 256  # bytes
+WORKSPACE_ALIGNMENT = 256  # bytes
 
 
 class _Used(threading.local):
@@ -30,7 +30,7 @@ def in_use() -> bool:
 
 
 def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
 
 
 def needed(xp: ModuleType, call: Callable[[], Any]) -> int:

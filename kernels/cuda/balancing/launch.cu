@@ -69,7 +69,7 @@ __global__ void cmfast_balance_triangles(const i64* __restrict__ first, const G*
   for (i64 i = i64(blockIdx.x) * CM_THREADS + threadIdx.x; i < n; i += i64(gridDim.x) * CM_THREADS) {
     double best = 0.0;
     i64 of_best = 0, and_of_best = 0;
-    const i64 stop = min(first[i + 1], first[i] + CM_LOOKED_AT);
+    const i64 stop = min(first[i + 1], first[i] + CM_TRIANGLE_PIXELS);
     for (i64 k = first[i]; k + 1 < stop; ++k) {
       const i64 a = i + i64(gap[k]), b = i + i64(gap[k + 1]), end = first[a + 1];
       i64 low = first[a], high = end;
@@ -98,12 +98,12 @@ __global__ void cmfast_balance_triangles(const i64* __restrict__ first, const G*
 // Calls `term` for every bin of a chunk, and notes of each chunk what that adds up to.
 template <typename Term>
 __device__ __forceinline__ void over_chunks(i64 n, double* dots, Term term) {
-  for (i64 begin = i64(blockIdx.x) * CM_CHUNK; begin < n; begin += i64(gridDim.x) * CM_CHUNK) {
-    const i64 end = min(n, begin + CM_CHUNK);
+  for (i64 begin = i64(blockIdx.x) * CM_BINS_PER_BLOCK; begin < n; begin += i64(gridDim.x) * CM_BINS_PER_BLOCK) {
+    const i64 end = min(n, begin + CM_BINS_PER_BLOCK);
     double dot = 0.0;
     for (i64 i = begin + threadIdx.x; i < end; i += CM_THREADS) dot += term(i);
     dot = team_sum<CM_THREADS>(dot);
-    if (threadIdx.x == 0) dots[begin / CM_CHUNK] = dot;
+    if (threadIdx.x == 0) dots[begin / CM_BINS_PER_BLOCK] = dot;
   }
 }
 

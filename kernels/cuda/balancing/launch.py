@@ -13,12 +13,12 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.shared import balancing_cells, balancing_maps
-from cmfast.kernels.shared.symmetric_conditioning import LOOKED_AT
+from cmfast.kernels.shared.symmetric_conditioning import TRIANGLE_PIXELS
 from cmfast.kernels.shared.symmetric_packing import narrowed
 
-CHUNK = 1024  # bins of a piece of a vector, that a block adds up
+BINS_PER_BLOCK = 1024  # bins of a piece of a vector, that a block adds up
 WARP, BLOCK = "32", str(THREADS)
-DEFINES = {"CHUNK": CHUNK, "LOOKED_AT": LOOKED_AT}
+DEFINES = {"BINS_PER_BLOCK": BINS_PER_BLOCK, "TRIANGLE_PIXELS": TRIANGLE_PIXELS}
 _PACKED = tuple(product(("unsigned short", "int"), ("unsigned short", "double")))  # distances and counts
 _PRODUCT = Kernel("balancing/launch", "cmfast_balance_product", _PACKED)
 _LEAST = Kernel("balancing/launch", "cmfast_balance_least", _PACKED)
@@ -90,7 +90,7 @@ class SymmetricProducts:
 
     def dot(self, kernel: Kernel, **arguments: Any) -> float:
         """Run a kernel over chunks of bins; return the sum of what it notes of each."""
-        chunks = -(-self.n // CHUNK)
+        chunks = -(-self.n // BINS_PER_BLOCK)
         dots = self.xp.empty(chunks)
         kernel.launch((), chunks, shared=batches.team_scratch(BLOCK), n=self.n, dots=dots, **arguments)
         return float(dots.get().sum())

@@ -14,7 +14,7 @@ from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, THREADS, Kernel,
 from cmfast.kernels.cuda.geometry import _runs
 from cmfast.kernels.shared.geometry_keys import DROPPED, Layout, joined, require, table_type
 
-MOST_BLOCKS = 1 << 10  # that look at columns: one row of results each
+MOST_RANGE_BLOCKS = 1 << 10  # that look at columns: one row of results each
 
 _REAL = (("float",), ("double",))
 _RANGES = Kernel("geometry/counts", "cmfast_cell_counts_ranges", _REAL)
@@ -30,7 +30,7 @@ KERNELS = (_RANGES, _KEYS, _LABELS, _INDICES, _ROWS, _NUMBERS)
 
 def blocks_of_rows(n: int) -> int:
     """Return how many blocks look at the columns of n rows."""
-    return min(-(-n // TABLE_ROWS), MOST_BLOCKS)
+    return min(-(-n // TABLE_ROWS), MOST_RANGE_BLOCKS)
 
 
 class Points(NamedTuple):

@@ -12,13 +12,20 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, Kernel, library
 from cmfast.kernels.cuda.geometry._keys import blocks_of_rows
-from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS, DIGIT_ROWS, Steps, carry, digits_of, steps_of
+from cmfast.kernels.shared.geometry_columns import (
+    COLUMN_STEPS,
+    DIGIT_ROWS,
+    OVERFLOW_SCALE,
+    Steps,
+    carry,
+    digits_of,
+    steps_of,
+)
+from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
 PORTION_CELLS = 1 << 25  # of some rows, for linear algebra
 NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
-FAR = 400  # powers of two from one beyond which squares might leave float64
-AWAY = 2.0**64  # room for any sum of coordinates
-FIRST = 3  # positions that a message names
+MOST_SAFE_EXPONENT = 400  # powers of two from one beyond which squares might leave float64
 
 _REAL = (("float",), ("double",))
 _RANGES = Kernel("geometry/columns", "cmfast_column_ranges_blocks", _REAL)
@@ -130,7 +137,7 @@ def _portions(X: Any) -> Any:
 def _factors(largest: float) -> list[float]:
     """Return powers of two that together bring numbers of this magnitude near one; none where squares are harmless."""
     exponent = math.frexp(largest)[1]
-    if not largest > 0.0 or abs(exponent) <= FAR:
+    if not largest > 0.0 or abs(exponent) <= MOST_SAFE_EXPONENT:
         return []
     return [2.0 ** (-exponent // 2), 2.0 ** (-exponent - -exponent // 2)]
 
@@ -161,7 +168,7 @@ def pca(X: Any, *, n_components: int, precision: str = "float64") -> tuple[Any, 
             total = total + xp.where(finite[:, None], _times(block, factors), 0.0).sum(axis=0)
     bad = xp.flatnonzero(xp.concatenate(found) == 0) if found else xp.zeros(0, np.int64)
     count = len(X) - len(bad)
-    dropped = len(bad), tuple(bad[:FIRST].tolist())
+    dropped = len(bad), tuple(bad[:NAMED_POSITIONS].tolist())
     mean = total / count if count else total + np.nan
     scatter = xp.zeros((n, n), np.float64)
     for _, block, finite in _portions(X):
@@ -188,6 +195,6 @@ def project(X: Any, mean: Any, components: Any, *, num_threads: int | None = Non
     for part, block, finite in _portions(X):
         near = (block - mean) @ components.T
         # What is between may be too large where the result is not.
-        far = (block / AWAY - mean / AWAY) @ components.T * AWAY
+        far = (block / OVERFLOW_SCALE - mean / OVERFLOW_SCALE) @ components.T * OVERFLOW_SCALE
         out[part] = xp.where(finite[:, None], xp.where(xp.isfinite(near).all(axis=1)[:, None], near, far), np.nan)
     return out

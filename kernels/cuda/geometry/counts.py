@@ -13,9 +13,8 @@ from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
 from cmfast.kernels.cuda.geometry._entries import sides
-from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of, fits, joined
+from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS, Layout, Ranges, bits_of, fits, joined
 
-FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
 
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
@@ -54,7 +53,7 @@ def _sorted_keys(
     else:
         keys, found = _keys.ranked_keys(points, labels, half, found)
     n_dropped = len(keys) - kept
-    first = library(keys).flatnonzero(keys == np.iinfo(keys.dtype).max)[:FIRST].tolist() if n_dropped else ()
+    first = library(keys).flatnonzero(keys == np.iinfo(keys.dtype).max)[:NAMED_POSITIONS].tolist() if n_dropped else ()
     return keys, found, n_dropped, tuple(first)
 
 

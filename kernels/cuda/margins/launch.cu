@@ -39,7 +39,7 @@ __device__ __forceinline__ double shared_sum(const Table<W>& t, const int* share
 template <int W>
 __device__ __forceinline__ bool reconcile(Table<W>& t, const Overlaps& overlaps) {
 #pragma unroll 1
-  for (int round = 0; round < CM_ROUNDS; ++round) {
+  for (int round = 0; round < CM_RECONCILE_ROUNDS; ++round) {
     bool changed = false, off = false;
 #pragma unroll 1
     for (int p = 0; p < overlaps.number; ++p) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ bool reconcile(Table<W>& t, const Overlaps& overlaps)
         const double wanted = shared_sum(t, one, pair[0], k), found = shared_sum(t, other, pair[1], k);
         const double gap = fabs(wanted - found), most = fmax(wanted, found);
         off |= gap > CM_TOTALS_RTOL * most;
-        t.sums()[k] = gap > CM_EVEN * most ? wanted / found : 1.0;
+        t.sums()[k] = gap > CM_MOST_ROUNDED_GAP * most ? wanted / found : 1.0;
         changed |= t.sums()[k] != 1.0;
       }
       t.meet();
@@ -175,7 +175,7 @@ template <int W>
 __device__ __forceinline__ bool sweep_on(Table<W>& t) {
   int number = 0;
   double left = 0.0, widest = CM_INF, louder = CM_INF;
-  const double enough = fmin(CM_CELLS_TOL * t.tol, CM_MOST_ERROR);
+  const double enough = fmin(CM_CELLS_TOL * t.tol, CM_MOST_CELL_ERROR);
   // First until the margins are met, then until what the last sweep changed says that the cells are right as well.
 #pragma unroll 1
   for (bool met = false;;) {
@@ -196,7 +196,7 @@ __device__ __forceinline__ bool sweep_on(Table<W>& t) {
   close(t);
   add_up(t);
   if (!(louder * widest <= enough) || !(t.residual <= t.tol)) return false;
-  t.probed = louder * larger(widest, CM_UNIT);
+  t.probed = louder * larger(widest, CM_UNIT_ROUNDOFF);
   t.width = widest;
   return true;
 }
@@ -248,7 +248,7 @@ __device__ __forceinline__ int stepped(Table<W>& t) {
 // Note how far the cells move where targets are rounded at random, in a way that depends on nothing but `number`.
 template <int W>
 __device__ __forceinline__ void disturb(Table<W>& t, int number) {
-  const double unit = CM_UNIT / (1.0 + t.slack);
+  const double unit = CM_UNIT_ROUNDOFF / (1.0 + t.slack);
   draw_changes(t, number + 1);
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b)
@@ -256,7 +256,7 @@ __device__ __forceinline__ void disturb(Table<W>& t, int number) {
   t.meet();
 #pragma unroll 1
   for (int k = t.rank; k < t.others(); k += W)
-    t.step()[k] = t.scale()[k] * (t.step()[k] * CM_UNIT * t.sums()[k] - t.z()[k]);
+    t.step()[k] = t.scale()[k] * (t.step()[k] * CM_UNIT_ROUNDOFF * t.sums()[k] - t.z()[k]);
   t.meet();
 }
 
@@ -284,7 +284,7 @@ __device__ __forceinline__ int scale(Table<W>& t, bool pairs) {
 #pragma unroll 1
   for (;;) {
     const bool steps = status == SOLVE;
-    if (!steps && (status > CM_MAX_ITER || !probed || probes == CM_PROBES)) return status;
+    if (!steps && (status > CM_MAX_ITER || !probed || probes == CM_CELL_PROBES)) return status;
     if (probes == 0) {
       curve(t, pairs);
       root(t);
@@ -355,7 +355,7 @@ __device__ __forceinline__ void shorten(Table<W>& t) {
   for (int k = t.rank; k < n; k += W) p[k] = r[k];
   t.meet();
   double left = square_of(t, r);
-  const double goal = CM_EXACT * CM_EXACT * left;
+  const double goal = CM_MOST_LOGARITHM_RESIDUAL * CM_MOST_LOGARITHM_RESIDUAL * left;
 #pragma unroll 1
   for (int round = 0; left > goal && round < CM_MOST_ROUNDS; ++round) {
     const double square = twice(t, p, product);
@@ -489,7 +489,7 @@ __global__ void __launch_bounds__(CM_THREADS, 2)
     if (status == CM_CONVERGED) {
       if (residual > tol)
         status = CM_MAX_ITER;
-      else if (!(error <= CM_MOST_ERROR))
+      else if (!(error <= CM_MOST_CELL_ERROR))
         status = CM_UNDETERMINED;
       else if (t.removed > 0)
         status = CM_LIMIT_ONLY;

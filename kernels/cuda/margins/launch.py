@@ -8,20 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, Kernel, library, most_shared, processors
+from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, WARP, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda._core.resident import resident
-from cmfast.kernels.shared import margins, margins_layout
-from cmfast.kernels.shared.scaling import last_width
+from cmfast.kernels.shared import margins as table_rules
+from cmfast.kernels.shared import margins_layout
+from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins, TableRules
 
-WARP = 32
-NARROW = 2048  # numbers of a table that a warp keeps; a block of several warps has room for three such tables
+# Numbers of a table that a warp keeps; a block of several warps has room for three such tables.
+MOST_WARP_NUMBERS = 2048
 PER_PROCESSOR = 4  # blocks that share one, where their tables lie in other memory
 PROGRESS_TABLES = 10_000  # between two calls of `progress`
 _OF_TABLES = (
-    "ROUNDS", "EVEN", "NUDGE", "PROOFS_FROM", "CERTAIN", "BELOW", "MOST_ECHOES", "FADED", "PROBES",
-    "CELLS_TOL", "UNIT", "MOST_ERROR", "MOST_ROUNDS", "EXACT",
+    "RECONCILE_ROUNDS", "MOST_ROUNDED_GAP", "NUDGE", "PROOFS_FROM", "LEAST_PROOF_GAP", "BELOW", "MOST_ECHOES", "FADED",
+    "CELL_PROBES", "CELLS_TOL", "MOST_ROUNDS", "MOST_LOGARITHM_RESIDUAL",
 )  # fmt: skip
-DEFINES = {name: getattr(margins, name) for name in _OF_TABLES}
+DEFINES = {name: getattr(table_rules, name) for name in _OF_TABLES}
 _TABLES = Kernel("margins/launch", "cmfast_ipf_nd_tables", (("32",), ("256",)), 128)
 KERNELS = (_TABLES,)
 _RESULTS = ("out", "factors", "achieved", "out_residual", "out_error", "out_iter", "out_status")
@@ -100,8 +101,9 @@ def ipf_nd(M: Any, *targets: Any, axes: margins_layout.Axes, ndim: int, **option
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
     cut = M.ndim - ndim
     shape = M.shape[cut:]
-    known = _dense(library(M), M.device.id, shape, axes)
-    cells, *others = _scaled(M.reshape((*M.shape[:cut], math.prod(shape))), targets, shape, axes, known, **options)
+    layout, there = _dense(library(M), M.device.id, shape, axes)
+    given, margins = M.reshape((*M.shape[:cut], math.prod(shape))), TableMargins(shape, axes, layout)
+    cells, *others = _scale(given, targets, margins, there, **options)
     return cells.reshape((*cells.shape[:-1], *shape)), *others
 
 
@@ -110,36 +112,26 @@ def ipf_cells(
 ) -> tuple[Any, ...]:
     """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
     layout = margins_layout.layout(shape, axes, list(coords.get()))  # synchronises
-    return _scaled(values, targets, shape, axes, (layout, pattern(library(values), layout)), **options)
+    there = pattern(library(values), layout)
+    return _scale(values, targets, TableMargins(shape, axes, layout), there, **options)
 
 
-def _scaled(
-    values: Any, targets: tuple[Any, ...], shape: tuple[int, ...], axes: margins_layout.Axes,
-    known: tuple[margins_layout.Layout, Pattern], *, importance: list[float] | None = None,
-    smoothing: float | None = None, tol: float, max_iter: int | None = None, num_threads: int | None = None,
-    progress: Any = None,
+def _scale(
+    values: Any, targets: tuple[Any, ...], margins: TableMargins, there: Pattern, *,
+    num_threads: int | None = None, progress: Any = None, **options: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Scale tables of which cells are given in the order of the places of a layout."""
     del num_threads
-    xp, (whole, there) = library(values), known
-    layout, slack = margins_layout.softened(whole, importance)
-    wanted = margins_layout.together(shape, axes, layout.order, targets, xp)
-    batch, arrays, steps = batches.broadcast_batches(1, values.astype(np.float64, copy=False), wanted)
-    hard = [int(place) for place in np.argsort(layout.order) if slack[place] == 0.0]
-    rules = {
-        "slack": resident(values, slack), "smoothing": float(smoothing or 0.0),
-        "tol": margins_layout.least_residual(layout, tol, len(layout.places)), "last_width": last_width(tol),
-        "max_iter": margins.MOST_PASSES if max_iter is None else max_iter, "first": hard[0] if hard else -1,
-    }  # fmt: skip
-    if layout is not whole:  # fewer margins have to agree
-        pairs, within = (resident(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
-        there = there._replace(pairs=pairs, within=within)
-    flat = dict(zip(("cells", "wanted", "cells_step", "wanted_step"), (*arrays, *steps), strict=True))
-    found = _solve(math.prod(batch), flat, layout, there, rules, progress)
-    table, factors, achieved, *numbers = (a.reshape((*batch, *a.shape[1:])) for a in found)
-    lines = (margins_layout.apart(a, shape, axes, layout, xp) for a in (factors, achieved))
-    table = table.astype(batches.result_dtype(values, *targets), copy=False)
-    return table, *(part for parts in lines for part in parts), *numbers
+
+    def solve(given: TableBatch, n: int, layout: margins_layout.Layout, rules: TableRules) -> tuple[Any, ...]:
+        own = there
+        if layout is not margins.layout:  # fewer margins have to agree
+            pairs, within = (resident(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
+            own = there._replace(pairs=pairs, within=within)
+        held = rules._replace(slack=resident(values, rules.slack))
+        return _solve(n, given._asdict(), layout, own, held._asdict(), progress)
+
+    return margins_layout.scale_tables(values, targets, margins, solve, xp=library(values), batches=batches, **options)
 
 
 def _solve(
@@ -152,7 +144,7 @@ def _solve(
     named = dict(zip(_RESULTS, out, strict=True))
     numbers = there._asdict()
     size = numbers["size"]
-    width = WARP if size <= NARROW else THREADS
+    width = WARP if size <= MOST_WARP_NUMBERS else THREADS
     teams = min(THREADS // WARP, SHARED // (8 * size)) if width == WARP else 1
     own = batches.team_scratch(str(width))
     is_near = own + 8 * teams * size <= (SHARED if width == WARP else most_shared(cells.device))

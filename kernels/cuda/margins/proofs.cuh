@@ -41,7 +41,7 @@ __device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, co
 template <int W>
 __device__ __forceinline__ bool refutes(const Table<W>& t, const double* lift, const double* y) {
   const Reach found = reach(t, lift, y);
-  return found.product - found.most > CM_CERTAIN * found.size;
+  return found.product - found.most > CM_LEAST_PROOF_GAP * found.size;
 }
 
 // The smallest target, of those that must be met, of the lines of a cell.
@@ -83,14 +83,14 @@ template <int W>
 __device__ __forceinline__ int remove(Table<W>& t) {
   const Reach found = reach(t, t.step_lift(), t.step());
   // What rounding the targets may do is no proof.
-  const double left = larger(found.most - found.product, 0.0) + CM_EVEN * found.size;
+  const double left = larger(found.most - found.product, 0.0) + CM_MOST_ROUNDED_GAP * found.size;
   if (!(left < CM_INF)) return 0;
   int number = 0;
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
     const double below = found.top - raised(t, t.step_lift(), t.step(), c);
     const double least = smallest_line(t, c);
-    if (t.q()[c] > 0.0 && below > CM_BELOW && least < CM_INF && left <= CM_CERTAIN * least * below) {
+    if (t.q()[c] > 0.0 && below > CM_BELOW && least < CM_INF && left <= CM_LEAST_PROOF_GAP * least * below) {
       t.x()[c] = -below;
       ++number;
     }

@@ -12,6 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.shared.metrics import areas_of
 from cmfast.kernels.status import INVALID
 
 _SCORES = ("float", "double")
@@ -118,15 +119,8 @@ def _weighted(weight: Any, order: Any, hits: Any, counts: Any) -> Any:
 
 def score_areas(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
-    xp = library(scores)
     _, matrices, status = threshold_matrices(scores, y, weight)
-    tp, fp = matrices[..., 1, 1].astype(np.float64), matrices[..., 0, 1].astype(np.float64)
-    called = (tp + fp)[..., 1:]
-    precision = xp.where(called > 0.0, tp[..., 1:] / called, 0.0)
-    if matrices.dtype == np.float64:  # of weights, whose products need not fit; powers of two change no digit
-        tp, fp = (xp.ldexp(x, -xp.frexp(abs(x).max(-1, keepdims=True))[1]) for x in (tp, fp))
-    area = ((fp[..., 1:] - fp[..., :-1]) * (tp[..., 1:] + tp[..., :-1])).sum(-1) / (2.0 * tp[..., -1] * fp[..., -1])
-    return area, ((tp[..., 1:] - tp[..., :-1]) * precision).sum(-1) / tp[..., -1], status
+    return *areas_of(library(scores), matrices), status
 
 
 def _total_cost(matrices: Any, cost: np.ndarray) -> Any:

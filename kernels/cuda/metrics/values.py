@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library, processors
 from cmfast.kernels.cuda._core.resident import resident
-from cmfast.kernels.shared.metrics import Plan
+from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums
 
 _TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "double"))
 _MARGINS = Kernel("metrics/values", "cmfast_margins_sums", tuple((*t, w) for t, w in product(_TYPES, batches.WIDTHS)))
@@ -54,17 +54,6 @@ _WARP = 32
 _BUSY_WARPS = 8  # of a processor: before there are as many a warp takes fewer matrices
 
 
-def _cells(M: Any) -> Any:
-    """Return `M` in a type that the kernels are compiled for: int64, int32, float64 or float32."""
-    if M.dtype in (np.int64, np.int32, np.float64, np.float32):
-        return M
-    if M.dtype.kind == "f":
-        return M.astype(np.float64)
-    if M.dtype == np.uint64:
-        return M.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
-    return M.astype(np.int64 if M.dtype == np.uint32 else np.int32)
-
-
 def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
     """Diagonal, row sums, column sums, sums by distance from the diagonal and by larger class; total; status."""
     del num_threads
@@ -74,7 +63,7 @@ def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
 def sums_of(M: Any, *, ordered: bool) -> tuple[Any, ...]:
     """Return the same, None for the sums that depend on the order of the classes unless they are wanted."""
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
-    cells = batches.flat_batch(_cells(M), 2)
+    cells = batches.flat_batch(as_counts_or_floats(M), 2)
     n, parts = math.prod(batch), 5 if ordered else 3
     dtype = np.dtype(np.float64 if M.dtype.kind == "f" else np.int64)
     out, total, status = xp.empty((parts, n, C), dtype), xp.empty(n, dtype), xp.empty(n, np.int8)
@@ -102,7 +91,7 @@ def metrics_of_matrices(
         return _run(sums, total, status, kind, plan, out)
     results = _Results(M, M.shape[:-2], C, kind, plan, out)
     if results.n:
-        cells = batches.flat_batch(_cells(M), 2)
+        cells = batches.flat_batch(as_counts_or_floats(M), 2)
         sharing = next(each for each in _SHARING if each.most >= C)
         lanes, threads, row, parts = sharing.lanes, sharing.threads, C | 1, 5 if plan.ordered else 3
         together = _WARP // lanes
@@ -127,14 +116,8 @@ def metrics_of_sums(
     del num_threads
     given = [a for a in (d, t, p, bands, tops) if a is not None]
     fractions = any(a.dtype.kind == "f" for a in given)
-    sums = [None if a is None else _sums(a, fractions=fractions) for a in (d, t, p, bands, tops)]
+    sums = [None if a is None else as_sums(a, fractions=fractions) for a in (d, t, p, bands, tops)]
     return _run(sums, None, None, batches.result_dtype(*given), plan, None)
-
-
-def _sums(a: Any, *, fractions: bool) -> Any:
-    if a.dtype == np.uint64 and not fractions:
-        return a.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
-    return a.astype(np.float64 if fractions else np.int64, copy=False)
 
 
 def arguments_of(plan: Plan, like: Any) -> dict[str, Any]:
@@ -193,7 +176,7 @@ def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = Non
     n, dtype = math.prod(batch), batches.result_dtype(M)
     out, out_status = xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:
-        cells = batches.flat_batch(_cells(M), 2)
+        cells = batches.flat_batch(as_counts_or_floats(M), 2)
         width = batches.width(C * C)
         instance = (NAMES[cells.dtype], NAMES[t.dtype], NAMES[dtype], width)
         _KAPPA.launch(

@@ -176,7 +176,7 @@ __device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
   });
   left = team_sum<W>(left);
   rz = team_sum<W>(rz);
-  const double goal = CM_SMALLEST * left;
+  const double goal = CM_LEAST_GRADIENT_RESIDUAL * left;
   double turn = 0.0, length = 1.0, pivot = 1.0;
   for (int k = 0; k < t.C / 3; ++k) {
     if (left <= goal) return true;
@@ -186,7 +186,7 @@ __device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
     const double alpha = rz / team_sum<W>(curvature);
     if (!(alpha > 0.0 && alpha < CM_INF)) return false;
     // Pivots of the matrix of Lanczos less a number: one below zero is an eigenvalue below that number.
-    pivot = 1.0 / alpha + turn / length - CM_WELL_POSED - turn / (length * length) / pivot;
+    pivot = 1.0 / alpha + turn / length - CM_LEAST_CREW_EIGENVALUE - turn / (length * length) / pivot;
     if (!(pivot > 0.0)) return false;
     left = 0.0;
     each<W>(t.C, [&](int j) {

@@ -9,11 +9,11 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.scaling import gradient_single, team
 from cmfast.kernels.cuda.scaling.arguments import by_type, flat
-from cmfast.kernels.shared.scaling import DENSE
+from cmfast.kernels.shared.scaling import MOST_ELIMINATED_COLUMNS
 
-SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
-WELL_POSED = 1e-3  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
-DEFINES = team.DEFINES | {"SMALLEST": SMALLEST, "WELL_POSED": WELL_POSED}
+# Eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps.
+LEAST_CREW_EIGENVALUE = 1e-3
+DEFINES = team.DEFINES | {"LEAST_CREW_EIGENVALUE": LEAST_CREW_EIGENVALUE}
 _INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # width, and whether conjugate gradients come first
 _TEAM = Kernel("scaling/gradient", "cmfast_scaling_gradient_team", _INSTANCES, (168, 192, 255))
 KERNELS = (_TEAM,)
@@ -43,7 +43,7 @@ def scaling_gradient(
             "status": batches.flat_batch(status, 0), "smoothing": batches.flat_batch(smoothing, 0, np.float64),
             **by_type("out_", out), **dict(zip(("out_row", "out_col"), of_targets or (None, None), strict=True)),
         }  # fmt: skip
-        if max(R, C) <= gradient_single.MOST:
+        if max(R, C) <= gradient_single.MOST_SINGLE_LINES:
             gradient_single.launch(R, C, n, arguments)
         else:
             _launch(R, C, n, arguments, cells)
@@ -52,11 +52,10 @@ def scaling_gradient(
 
 def _launch(R: int, C: int, n: int, arguments: dict[str, Any], cells: Any) -> None:
     rows, cols = max(R, C), min(R, C)
-    is_large = cols > DENSE
+    is_large = cols > MOST_ELIMINATED_COLUMNS
     crew, size = team.crew_of(cells, R, C, n) if is_large else 1, rows * (cols | 1)
     sizes = {"graph_at": cols * (cols | 1), "scaled_at": size, "cells_at": size}
-    first = team.CREW_NUMBERS if is_large else 0
-    lie = team.layout(cells.device, rows, cols, n, sizes, first=first, is_crew=crew > 1, is_large=is_large)
+    lie = team.layout(cells.device, rows, cols, n, sizes, is_crew=crew > 1, is_large=is_large)
     xp, slots = library(cells), lie.blocks * lie.teams
     _TEAM.launch(
         (str(lie.width), "true" if is_large else "false"), lie.blocks * crew, shared=lie.bytes,

@@ -3,15 +3,15 @@
 from typing import Any
 
 from cmfast.kernels.cuda._core.module import Kernel
-from cmfast.kernels.cuda.scaling.single import DEFINES, MOST, THREADS
+from cmfast.kernels.cuda.scaling.single import DEFINES, MOST_SINGLE_LINES, SINGLE_THREADS
 
 _SINGLE = Kernel("scaling/gradient_single", "cmfast_scaling_gradient_single", (("2",), ("3",), ("4",)), (128, 224, 255))
 KERNELS = (_SINGLE,)
-__all__ = ["DEFINES", "MOST"]
+__all__ = ["DEFINES", "MOST_SINGLE_LINES"]
 
 
 def launch(R: int, C: int, n: int, arguments: dict[str, Any]) -> None:
     """Write the gradients of all matrices."""
-    shared = 2 * 8 * THREADS * (R * C | 1)
+    shared = 2 * 8 * SINGLE_THREADS * (R * C | 1)
     instance = (str(max(2, R, C)),)
-    _SINGLE.launch(instance, -(-n // THREADS), shared=shared, threads=THREADS, R=R, C=C, n=n, **arguments)
+    _SINGLE.launch(instance, -(-n // SINGLE_THREADS), shared=shared, threads=SINGLE_THREADS, R=R, C=C, n=n, **arguments)

@@ -2,15 +2,17 @@
 
 from typing import Any, NamedTuple
 
-from cmfast.kernels.cuda._core.module import Kernel
+from cmfast.kernels.cuda._core.module import SHARED, Kernel
 from cmfast.kernels.cuda.scaling import arguments, single
 from cmfast.kernels.shared.scaling import Problem
 
-MOST = 32  # lines on the longer side: no more lanes share a matrix
-EXACT = 16  # lines up to which there is a kernel for each number, beyond it for even ones
-WIDTHS = (*range(single.MOST + 1, EXACT + 1), *range(EXACT + 2, MOST + 1, 2))
-SHARED = 48 << 10  # bytes of shared memory that a block may take without asking
-THREADS = 128  # of a block, or fewer where shared memory is short
+MOST_GROUP_LINES = 32  # lines on the longer side: no more lanes share a matrix
+MOST_EVERY_WIDTH = 16  # lines up to which there is a kernel for each number, beyond it for even ones
+WIDTHS = (
+    *range(single.MOST_SINGLE_LINES + 1, MOST_EVERY_WIDTH + 1),
+    *range(MOST_EVERY_WIDTH + 2, MOST_GROUP_LINES + 1, 2),
+)
+GROUP_THREADS = 128  # of a block, or fewer where shared memory is short
 
 
 class _Sizes(NamedTuple):
@@ -40,10 +42,10 @@ class _Sizes(NamedTuple):
         return cls(even, pitch, used, used + (even - used) % 16)
 
 
-_SIZES = [_Sizes.of(width) for width in range(MOST + 1)]
+_SIZES = [_Sizes.of(width) for width in range(MOST_GROUP_LINES + 1)]
 DEFINES = {
     "LANE_SIZES": ", ".join(f"{{{', '.join(map(str, sizes))}}}" for sizes in _SIZES),
-    "GROUP_THREADS": THREADS,
+    "GROUP_THREADS": GROUP_THREADS,
 }
 
 # Weights and flows take four registers for each line.
@@ -55,7 +57,7 @@ KERNELS = (_GROUP,)
 def takes(problem: Problem) -> bool:
     """Return whether matrices of this shape, under these rules, are scaled here."""
     p = problem
-    return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST and not p.plain and p.amount >= 0.0
+    return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST_GROUP_LINES and not p.plain and p.amount >= 0.0
 
 
 def solve(problem: Problem) -> tuple[Any, Any]:
@@ -69,7 +71,7 @@ def solve(problem: Problem) -> tuple[Any, Any]:
         How many they are.
     """
     p, queue = problem, arguments.of_queue(problem)
-    if max(p.R, p.C) <= single.MOST:
+    if max(p.R, p.C) <= single.MOST_SINGLE_LINES:
         single.launch(p, queue)
     else:
         width = next(w for w in WIDTHS if w >= max(p.R, p.C))
@@ -82,5 +84,5 @@ def solve(problem: Problem) -> tuple[Any, Any]:
 def _block(width: int) -> tuple[int, int]:
     """Return the threads of a block and its bytes of shared memory."""
     warp = 32 // width * _SIZES[width].step * 8
-    threads = THREADS if THREADS // 32 * warp <= SHARED else THREADS // 2
+    threads = GROUP_THREADS if GROUP_THREADS // 32 * warp <= SHARED else GROUP_THREADS // 2
     return threads, threads // 32 * warp

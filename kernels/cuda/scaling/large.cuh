@@ -245,7 +245,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     *done += 2;
   }
   double width = CM_INF, before = CM_INF, length = 1.0, steepness = 0.0, hidden = -1.0;
-  bool dense = t.C <= rescue && live(t, false) <= CM_DENSE, trial = false;
+  bool dense = t.C <= rescue && live(t, false) <= CM_MOST_ELIMINATED_COLUMNS, trial = false;
   while (true) {
     const double residual = row_pass(t, paired);
     if (!(residual < CM_INF)) return CM_RANGE;
@@ -258,8 +258,8 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     const bool stalled = has_stalled(width, before);
     if (goals.met(residual, columns_fit(t, goals), width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
-      const bool worn = stalled || residual <= CM_NOISE;  // conjugate gradients can do no more
-      if (dense || (residual <= hidden && hidden >= CM_ROUNDING) || (worn && t.C > rescue))
+      const bool worn = stalled || residual <= CM_RESIDUAL_NOISE;  // conjugate gradients can do no more
+      if (dense || (residual <= hidden && hidden >= CM_SWEEP_ROUNDING) || (worn && t.C > rescue))
         return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
       dense = worn;
     }
@@ -273,7 +273,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     if (!(width < CM_INF)) return CM_RANGE;
     // Along a wide step the slope at its end, which the next pass over the rows knows, says whether it went too far.
     trial = width > CM_SAFE_WIDTH;
-    length = trial ? fmin(1.0, CM_TRIAL_WIDTH / width) : 1.0;
+    length = trial ? fmin(1.0, CM_MOST_MOMENTUM_WIDTH / width) : 1.0;
     if (trial) steepness = fabs(slope(t));
     each<W>(t.C, [&](int j) {
       t.origin(j) = t.y(j);
@@ -301,7 +301,7 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
     newton = quick_sweeps(t, pace, goal, max_iter);
     if (turn == 1 || newton || !(pace.residual <= target)) break;
     const double hidden = hidden_residual(t, last_width);
-    newton = hidden < CM_ROUNDING;
+    newton = hidden < CM_SWEEP_ROUNDING;
     if (newton || !(pace.residual > hidden)) break;
     goal = fmin(target, hidden);
   }

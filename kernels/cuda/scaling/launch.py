@@ -16,20 +16,17 @@ PROGRESS_MATRICES = 100_000  # between two calls of `progress`
 
 def ipf(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
     """Scale every matrix to the margins given, ones where None."""
-    return _launch(M, row_sums, col_sums, start_row, start_col, write=True, **options)
+    return _launch(M, (row_sums, col_sums, start_row, start_col), write=True, **options)
 
 
 def ras(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
     """Return what ``ipf`` does but the matrices."""
-    return _launch(M, row_sums, col_sums, start_row, start_col, write=False, **options)[1:]
+    return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
 def _launch(
     M: Any,
-    row_sums: Any,
-    col_sums: Any,
-    start_row: Any,
-    start_col: Any,
+    vectors: tuple[Any, Any, Any, Any],
     *,
     write: bool,
     num_threads: int | None = None,
@@ -37,10 +34,11 @@ def _launch(
     out: tuple[Any, ...] | None = None,
     **options: Any,
 ) -> tuple[Any, ...]:
+    """Scale to the targets of rows and columns, from factors of rows and columns: these are the `vectors`."""
     del num_threads
     xp, (R, C) = library(M), M.shape[-2:]
-    vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
-    batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors))
+    row_sums, col_sums, _, _ = vectors
+    batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors if a is not None))
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = arguments.flat(batches.as_floating(M), batch, 2)
@@ -49,7 +47,7 @@ def _launch(
     wanted = (*(shapes if write else shapes[1:]), *((batch, each) for each in types))
     results = workspace.results(xp, out, *wanted)
     matrix, row, col, residual, n_iter, status, smoothing, line_error = results if write else (None, *results)
-    lines = [_lines(a, batch) for a in (row_sums, col_sums, start_row, start_col)]
+    lines = [_lines(a, batch) for a in vectors]
     problem = Problem(
         R=R,
         C=C,

@@ -111,7 +111,7 @@ __device__ __forceinline__ void balance(const Tile<W>& t) {
       if (t.rank() == 0) t.x(i) = fresh;
       t.meet();
     }
-    if (change < CM_STILL) break;
+    if (change < CM_LEAST_EQUILIBRATION) break;
   }
 }
 
@@ -144,7 +144,7 @@ __device__ __forceinline__ bool is_outside(double low, double high) { return low
 // Whether the cells, from `low` to `high`, can stay as they are.
 template <int W>
 __device__ __forceinline__ bool is_near(const Tile<W>& t, double low, double high) {
-  return !is_outside(low, high) && !(high > CM_VAST * low) && (!(high > CM_SPAN * low) || (t.R == t.C && dominates(t)));
+  return !is_outside(low, high) && !(high > CM_VAST * low) && (!(high > CM_MOST_SCALE_RATIO * low) || (t.R == t.C && dominates(t)));
 }
 
 // Take powers of two out of the cells, which is exact; with a pairing where one is wanted and exists.

@@ -484,7 +484,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
     }
     t.prepare(drop && bi);
     const bool dominant = t.dominates();
-    t.easy &= low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_SPAN) * low;
+    t.easy &= low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
     double residual = CM_INF, worst = CM_INF;
     t.done = 0;
     if (t.easy) {

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared, processors
+from cmfast.kernels.cuda._core.module import SHARED, THREADS, WARP, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.cuda.zeros import support
 from cmfast.kernels.shared.scaling import RESCUE, Problem
 
-WARP = 32
 MOST_WARPS = 6  # of a block, where each is a team: the source promises it to the compiler
 LARGE_SCRATCH_BYTES = 1 << 30  # as batches.MOST_SCRATCH_BYTES, for large matrices
 TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
@@ -103,7 +102,7 @@ def _launch(problem: Problem, queue: Any, length: Any, left: dict[str, Any]) -> 
     }
     lie = layout(
         p.cells.device, rows, cols, p.n, sizes,
-        first=CREW_NUMBERS if p.is_large else 0, network=network, is_crew=crew > 1, is_large=p.is_large,
+        network=network, is_crew=crew > 1, is_large=p.is_large,
     )  # fmt: skip
     blocks, slots = lie.blocks, lie.blocks * lie.teams  # where cells lie
     _TEAM.launch(
@@ -166,16 +165,17 @@ class Layout(NamedTuple):
 
 def layout(
     device: Any, rows: int, cols: int, n: int, sizes: dict[str, int], *,
-    first: int = 0, network: int = 0, is_crew: bool = False, is_large: bool = False,
+    network: int = 0, is_crew: bool = False, is_large: bool = False,
 ) -> Layout:  # fmt: skip
     """Return where the lines of a tile lie, and its parts of these `sizes`: what is read most often comes first.
 
     Parts are in shared memory as long as there is room, but for those that several blocks share; before them stand
-    `first` numbers, and some for sums. A team has `network` numbers of other memory besides.
+    what blocks know of each other if the matrices are large, and some numbers for sums. A team has `network` numbers of
+    other memory besides.
     """
     width = WARP if max(rows, cols) <= WARP else THREADS
     room = SHARED // 8 if width == WARP else (most_shared(device) - batches.team_scratch(str(width))) // 8
-    first += width
+    first = width + (CREW_NUMBERS if is_large else 0)
     sums = 0 if width == WARP else max(rows, cols)  # which lines end with room for
     lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols + sums
     near, scratch = first + (lines if lines <= room - first else 0), 0

@@ -10,7 +10,6 @@ namespace zeros {
 // Loops over lines and words are many and mostly short: unrolled they would take twice the registers.
 #define ROLLED _Pragma("unroll 1")
 
-constexpr double SLACK = 1e-12;   // of the total: what fractional targets may miss each other by, from rounding
 constexpr double EXACT = 0x1p53;  // integers up to here are float64 numbers, and so are their sums
 constexpr int GRID = 61;          // other targets become integers of at most so many bits
 
@@ -200,7 +199,7 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
     z.spare[largest] += missing;
   }
   meet<W>();
-  return i64(SLACK * ldexp(most, shift));
+  return i64(CM_FLOW_SLACK * ldexp(most, shift));
 }
 
 // Note which rows and columns share a positive cell, those without target left out.

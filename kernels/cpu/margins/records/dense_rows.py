@@ -18,7 +18,7 @@ from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
 
 MOST_COLUMNS = 64
 LEAST_USED = 0.2  # part of the numbers that are not zero
-TOGETHER = 4  # rows whose products are added up at once
+SUMMED_ROWS = 4  # rows whose products are added up at once
 
 
 def is_full(shape: tuple[int, ...], used: int) -> bool:
@@ -92,7 +92,7 @@ def form_hessian(A, h, S, start, stop):
             p, q, r, s = q, r, s, c
             one, two, three, four = two, three, four, h[c]
             found += 1
-        if found < TOGETHER and (c + 1 < stop or found == 0):
+        if found < SUMMED_ROWS and (c + 1 < stop or found == 0):
             continue
         for i in range(len(S)):
             a, b, d, e = one * A[p, i], two * A[q, i], three * A[r, i], four * A[s, i]

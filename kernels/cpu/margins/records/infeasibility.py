@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from cmfast.kernels.cpu.margins.records.search import EXACT
-from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum, fix_zero_weights, multiply
-from cmfast.kernels.shared.margins import CERTAIN, LINEAR
+from cmfast.kernels.cpu.margins.records.linear_programs import SUMMATION_ROUNDING
+from cmfast.kernels.cpu.margins.records.search import SUM_ROUNDING
+from cmfast.kernels.cpu.margins.records.sparse_rows import DualCertificate, bound_sum, fix_zero_weights, multiply
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LINEAR
 from cmfast.kernels.status import INFEASIBLE, OK
 
-ROUNDING = 1e-13  # of the magnitudes that are added up, which a gap must exceed
-LARGE = 1e3  # times the weights, of those that count as none
+ABSENT_WEIGHT_RATIO = 1e3  # times the weights, of those that count as none
 
 
 def refuted(s, d, z):
@@ -26,7 +26,7 @@ def refuted(s, d, z):
         for kept in (hard,) if (signed == hard).all() else (hard, signed):
             y, along_y = _kept(s, one, along_one, kept)
             gap, size, *_ = _gap(s, y, along_y)
-            if gap > CERTAIN * size and gap > ROUNDING * _magnitude(s, y):
+            if gap > LEAST_PROOF_GAP * size and gap > SUMMATION_ROUNDING * _magnitude(s, y):
                 s.proof[:] = y
                 return True
     return False
@@ -68,12 +68,12 @@ def _contradicts(s, y):
     sizes = np.empty(len(s.q))
     multiply(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
     products = np.where(s.asked & s.hard, s.targets, 0.0) * y
-    if not abs(products.sum()) > LARGE * float(np.maximum(s.q, np.abs(s.x)) @ np.abs(s.scratch)):
+    if not abs(products.sum()) > ABSENT_WEIGHT_RATIO * float(np.maximum(s.q, np.abs(s.x)) @ np.abs(s.scratch)):
         return False  # weights not much larger than these have what is left of such a sum
     alive = s.q > 0.0
-    if np.abs(s.scratch[alive]).max(initial=0.0) > CERTAIN * sizes[alive].max(initial=0.0):
+    if np.abs(s.scratch[alive]).max(initial=0.0) > LEAST_PROOF_GAP * sizes[alive].max(initial=0.0):
         return False
-    if not abs(products.sum()) > CERTAIN * np.abs(products).sum():
+    if not abs(products.sum()) > LEAST_PROOF_GAP * np.abs(products).sum():
         return False
     s.proof[:] = y
     return True
@@ -89,11 +89,9 @@ def remove(s, d, z):
     before, asked = s.q.copy(), s.asked.copy()
     y, z = _kept(s, d, z, s.asked & s.hard)
     _, size, by_bounds, by_total, top = _gap(s, y, z)
-    lost = EXACT * size
-    found = fix_zero_weights(
-        s.p.rows, z, s.q, s.p.low, s.targets, s.of_one_sign, CERTAIN, max(by_bounds, 0.0) + lost,
-        max(by_total, 0.0) + lost, top,
-    )  # fmt: skip
+    lost = SUM_ROUNDING * size
+    certificate = DualCertificate(z, top, max(by_bounds, 0.0) + lost, max(by_total, 0.0) + lost)
+    found = fix_zero_weights(s.p.rows, s.q, s.p.low, s.targets, s.of_one_sign, LEAST_PROOF_GAP, certificate)
     s.removed += found
     if found == 0 or s.open() == OK:
         return OK

@@ -9,12 +9,12 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from cmfast.kernels.cpu.margins.records.search import EXACT
+from cmfast.kernels.cpu.margins.records.search import SUM_ROUNDING
 from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum
-from cmfast.kernels.shared.margins import CERTAIN, LOGIT
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LOGIT
 from cmfast.kernels.status import INFEASIBLE, OK
 
-ROUNDING = 1e-13  # of the magnitudes that are added up, which counts as zero
+SUMMATION_ROUNDING = 1e-13  # of the magnitudes that are added up, which counts as zero
 SOLVER = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -79,7 +79,7 @@ class _Program:
         y = found.eqlin.marginals / self.size
         room, size, _ = self._room(y)
         reached = self.q * np.where(self.high < np.inf, self.high, np.maximum(self.low, 1.0))
-        if not -room > max(CERTAIN * size, ROUNDING * float(reached @ (abs(self.A) @ np.abs(y)))):
+        if not -room > max(LEAST_PROOF_GAP * size, SUMMATION_ROUNDING * float(reached @ (abs(self.A) @ np.abs(y)))):
             return False
         self.s.proof[:] = 0.0
         self.s.proof[self.asked] = y
@@ -91,7 +91,7 @@ class _Program:
         Of a soft target, which has the sign of its number, what it adds is left out.
         """
         z = self.A @ y
-        z[np.abs(z) <= ROUNDING * (abs(self.A) @ np.abs(y))] = 0.0
+        z[np.abs(z) <= SUMMATION_ROUNDING * (abs(self.A) @ np.abs(y))] = 0.0
         products = self.m * y
         return bound_sum(z, self.q, self.low, self.high)[0] - float(products.sum()), float(np.abs(products).sum()), z
 
@@ -142,17 +142,17 @@ class _Program:
         if found.status or not (found.x[n : n + b + a] < 0.5).any():
             return None
         room, size, z = self._room(found.eqlin.marginals / self.size)
-        return z, max(room, 0.0) + EXACT * size
+        return z, max(room, 0.0) + SUM_ROUNDING * size
 
     def _small(self, is_logit):
         """Return how far from its limit a record may be that counts as there."""
         if is_logit:
-            return CERTAIN * self.q * (self.high - self.low)
+            return LEAST_PROOF_GAP * self.q * (self.high - self.low)
         s, A = self.s, abs(self.A).tocoo()
         small = np.full(len(self.q), np.inf)
         of_one = s.of_one_sign[self.asked][A.col]
         np.minimum.at(small, A.row[of_one], np.abs(self.m)[A.col[of_one]] / A.data[of_one])
-        return CERTAIN * np.where(small < np.inf, small, self.q)
+        return LEAST_PROOF_GAP * np.where(small < np.inf, small, self.q)
 
 
 def _none(n, k):

@@ -12,8 +12,8 @@ from cmfast.kernels.cpu.margins.records.search import Search
 from cmfast.kernels.cpu.margins.records.sparse_rows import Rows, compute_weights, multiply
 from cmfast.kernels.cpu.margins.records.sweeps import swept
 from cmfast.kernels.shared.conjugate_gradients import FINER_FORCING, FINER_STEPS, MOST_FORMED_UNKNOWNS
-from cmfast.kernels.shared.margins import LINEAR, LOGIT, MOST_ERROR, PROBES, PROOFS_FROM, UNIT
-from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, has_stalled
+from cmfast.kernels.shared.margins import CELL_PROBES, LINEAR, LOGIT, PROOFS_FROM
+from cmfast.kernels.shared.scaling import CLOSE, MOST_CELL_ERROR, NEWTON_STEPS, UNIT_ROUNDOFF, has_stalled
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 FALLS = 0.5  # of the residual before, at most, where a step does as it should
@@ -21,9 +21,9 @@ DIRECT_STEPS = 40  # where targets need not be met, until their importance is ra
 STAGE_STEPS = 40
 STAGE_TOL = 1e-4
 FIRST_IMPORTANCE, RAISED = 10.0, 4.0
-MOST_NUMBERS = 1 << 18  # of a design, for linear programs
-NEAR = 1e-6  # part of the distance of its bounds within which a weight may be at one
-NOISE = 1e-15  # of the largest product of an entry and its multiplier
+MOST_PROGRAM_ENTRIES = 1 << 18  # of a design, for linear programs
+MOST_BOUND_DISTANCE = 1e-6  # part of the distance of its bounds within which a weight may be at one
+RATIO_NOISE = 1e-15  # of the largest product of an entry and its multiplier
 
 
 class RakedWeights(NamedTuple):
@@ -61,9 +61,9 @@ def search(p, q, targets):
         return RakedWeights(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
     goals = np.where(s.asked | s.settled, s.goals(), np.nan)
     ratio = np.empty(len(q))
-    compute_weights(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
+    compute_weights(p.rule, (s.q > 0.0).astype(np.float64), (p.low, p.high), s.z, ratio, s.h, 0, len(q))
     if p.rule == LINEAR:
-        ratio[np.abs(ratio) <= NOISE] = 0.0
+        ratio[np.abs(ratio) <= RATIO_NOISE] = 0.0
     if s.held is not None:
         ratio[s.held] = s.held_at / before[s.held]
     return RakedWeights(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals, s.least_sums)
@@ -72,13 +72,13 @@ def search(p, q, targets):
 def _is_doubtful(s, status):
     """Return whether linear programs can say more: no answer was found, or one at bounds that no weight reaches."""
     p = s.p
-    if p.rule == LINEAR or len(p.rows.columns) > MOST_NUMBERS or not (s.asked & s.hard).any():
+    if p.rule == LINEAR or len(p.rows.columns) > MOST_PROGRAM_ENTRIES or not (s.asked & s.hard).any():
         return False
     if status == RANGE or (status in (MAX_ITER, UNDETERMINED) and s.passes.count < p.max_iter):
         return True
     if p.rule != LOGIT or status not in (OK, LIMIT_ONLY):
         return False
-    near = NEAR * s.q * (p.high - p.low)
+    near = MOST_BOUND_DISTANCE * s.q * (p.high - p.low)
     return bool(((s.q > 0.0) & ((s.x - s.q * p.low < near) | (s.q * p.high - s.x < near))).any())
 
 
@@ -100,13 +100,13 @@ def _judged(s):
     if not s.asked.any():
         return (LIMIT_ONLY if s.removed else OK), 0.0
     error = _error(s)
-    if s.width == 0.0 and not error <= MOST_ERROR:  # sweeps are not enough
+    if s.width == 0.0 and not error <= MOST_CELL_ERROR:  # sweeps are not enough
         s.width = np.inf
         status = _newton(s, s.set(s.multipliers), NEWTON_STEPS, s.p.tol)
         if status != OK:
             return status, s.width
         error = _error(s)
-    return (UNDETERMINED if not error <= MOST_ERROR else LIMIT_ONLY if s.removed else OK), error
+    return (UNDETERMINED if not error <= MOST_CELL_ERROR else LIMIT_ONLY if s.removed else OK), error
 
 
 def _solved(s):
@@ -150,7 +150,7 @@ def _newton(s, missed, most_steps, tol):
         stalled = has_stalled(s.width, s.before)
         if residual <= tol and (s.width <= p.last or stalled):
             return OK
-        if stalled and residual <= min(_noise(s), MOST_ERROR):
+        if stalled and residual <= min(_noise(s), MOST_CELL_ERROR):
             return UNDETERMINED
         if s.passes.count >= p.max_iter or s.steps >= most_steps:
             return MAX_ITER
@@ -181,7 +181,7 @@ def _noise(s):
     sizes = np.empty(len(s.q))
     magnitudes = Rows(rows.first, rows.columns, np.abs(rows.values))
     multiply(magnitudes, np.where(s.asked, np.abs(s.multipliers), 0.0), sizes, 0, len(sizes))
-    return NOISE * float(sizes.max(initial=0.0))
+    return RATIO_NOISE * float(sizes.max(initial=0.0))
 
 
 def _error(s):
@@ -192,16 +192,16 @@ def _error(s):
     missed = s.set(s.multipliers)
     if s.by_gradients:
         bound = _bound(s, missed)
-        if bound <= MOST_ERROR or len(missed) > MOST_FORMED_UNKNOWNS:
+        if bound <= MOST_CELL_ERROR or len(missed) > MOST_FORMED_UNKNOWNS:
             return bound
         s.by_gradients, missed = False, s.compute_weights()
     before, multipliers = s.residual(), s.multipliers.copy()
     d, z, worst, solve = s.step(missed, 0.0)
     rng, rounded = np.random.default_rng(0), 0.0
-    for _ in range(PROBES):
+    for _ in range(CELL_PROBES):
         change = rng.uniform(-1.0, 1.0, len(missed))
         change += np.copysign(0.5, change)  # of no two the sum is nothing, as that of signs may be
-        rounded = max(rounded, s.width_of(*solve(np.where(s.asked, change * UNIT * s.sizes, 0.0))))
+        rounded = max(rounded, s.width_of(*solve(np.where(s.asked, change * UNIT_ROUNDOFF * s.sizes, 0.0))))
     left = s.move(d, z)
     if s.residual() <= before:
         worst = s.width_of(*solve(left))
@@ -214,7 +214,7 @@ def _bound(s, missed):
     """Return how far off a weight may be at most, after finer steps if it is too far."""
     for _ in range(FINER_STEPS):
         products = equations.Gradients(s, missed)
-        if products.bound(missed) <= MOST_ERROR:
+        if products.bound(missed) <= MOST_CELL_ERROR:
             break
         d, z = products(missed, FINER_FORCING)
         missed = s.move(d, z)

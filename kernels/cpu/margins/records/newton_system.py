@@ -17,26 +17,27 @@ from cmfast.kernels.shared.conjugate_gradients import (
     ArrayIterate,
     ConjugateGradients,
 )
-from cmfast.kernels.shared.margins import LOGIT, MOST_ERROR, NUDGE, RAKING, TRUNCATED, UNIT
+from cmfast.kernels.shared.margins import LOGIT, NUDGE, RAKING, TRUNCATED
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, UNIT_ROUNDOFF
 
 DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
-FEW = 100  # and up to which always
+MOST_FORMED_COLUMNS = 100  # and up to which always
 PER_ENTRY = 2.5  # time that an entry of the matrix takes for each record, over that of a number in a product
 PER_ROOT = 0.05  # and of the root, for K**3
-PRODUCTS = 12.0  # that a step takes, about
+PRODUCTS_PER_STEP = 12.0  # that a step takes, about
 FEWEST_PRODUCTS = 50  # that a step may take
 SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
-FAINT = 1e-10  # part of all records that one must be, for what depends on it alone to be seen
+LEAST_RECORD_SHARE = 1e-10  # part of all records that one must be, for what depends on it alone to be seen
 NEARLY = 0.3  # of how far off weights may be
 
 
 def is_large(rows, K):
     """Return whether products are what is quicker than the matrix."""
-    if K <= FEW:
+    if K <= MOST_FORMED_COLUMNS:
         return False
     width = np.diff(rows.first)
     matrix = PER_ENTRY * 0.5 * float(width @ width) + PER_ROOT * float(K) ** 3
-    return K > MOST_FORMED_UNKNOWNS or matrix > PRODUCTS * 2.0 * len(rows.columns)
+    return K > MOST_FORMED_UNKNOWNS or matrix > PRODUCTS_PER_STEP * 2.0 * len(rows.columns)
 
 
 def _damping(s, missed, diagonal, soft):
@@ -88,7 +89,7 @@ class Cholesky:
 def _factorize(S, nudge):
     """Return a function that solves for a right-hand side in place, given the lower triangle of the matrix."""
     diagonal = np.einsum("kk->k", S)
-    if len(S) <= cholesky.SMALL:
+    if len(S) <= cholesky.MOST_SMALL_UNKNOWNS:
         diagonal += nudge
         upper = np.ascontiguousarray(S.T)
         cholesky.factorize(upper)
@@ -125,15 +126,15 @@ class Gradients:
         Where a record is so faint that an eigenvalue which it alone makes would not be seen there is no bound.
         """
         s = self.s
-        rounded = UNIT * s.sizes
+        rounded = UNIT_ROUNDOFF * s.sizes
         energy = np.where(self.usable, (missed * missed + rounded * rounded) / self.diagonal, 0.0).sum()
         steepest, faintest, total = sparse_rows.measure_sensitivity(s.h, s.x)
-        seen = 0.0 < s.least < np.inf and faintest >= FAINT * total
+        seen = 0.0 < s.least < np.inf and faintest >= LEAST_RECORD_SHARE * total
         return math.sqrt(energy / (EIGENVALUE_MARGIN * s.least)) * steepest if seen else np.inf
 
     def left(self, missed, left):
         """Return what part a step may leave: less than it might, where that makes it the last one."""
-        enough = NEARLY * MOST_ERROR / max(self.bound(missed), MOST_ERROR)
+        enough = NEARLY * MOST_CELL_ERROR / max(self.bound(missed), MOST_CELL_ERROR)
         return enough if 0.1 * left < enough < left else left
 
     def __call__(self, missed, left=0.0):

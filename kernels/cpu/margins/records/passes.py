@@ -12,9 +12,9 @@ from cmfast.kernels.cpu.margins.records.category_rows import columns_of
 from cmfast.kernels.cpu.margins.records.dense_rows import matrix_of
 from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
 
-PART = 1 << 16  # numbers of records that make a part
-MOST_PARTS = 16
-SMALL = 64  # columns up to which each part has products of its own
+NUMBERS_PER_PART = 1 << 16  # numbers of records that make a part
+MOST_RECORD_PARTS = 16
+MOST_PART_COLUMNS = 64  # columns up to which each part has products of its own
 SECONDS = 1e-9  # of a pass, for each number
 
 
@@ -25,7 +25,7 @@ class DesignProducts:
         self.rows, self.K, self.num_threads = rows, K, num_threads
         n, self.matrix = len(rows.first) - 1, matrix_of(rows, K)
         size = len(rows.columns) if self.matrix is None else len(rows.columns) // WIDTH
-        parts = max(1, min(MOST_PARTS, size // PART))
+        parts = max(1, min(MOST_RECORD_PARTS, size // NUMBERS_PER_PART))
         self.bounds = list(pairwise(n * k // parts for k in range(parts + 1)))
         self.seconds = SECONDS * size
         self.codes = columns_of(rows)
@@ -56,9 +56,9 @@ class DesignProducts:
             return
         self._run(lambda _, start, stop: sparse_rows.multiply(self.rows, y, z, start, stop))
 
-    def compute_weights(self, rule, q, low, high, z, x, h):
+    def compute_weights(self, rule, q, bounds, z, x, h):
         """Weigh records by their multipliers; `h` is how fast the weights change with these."""
-        self._run(lambda _, start, stop: sparse_rows.compute_weights(rule, q, low, high, z, x, h, start, stop))
+        self._run(lambda _, start, stop: sparse_rows.compute_weights(rule, q, bounds, z, x, h, start, stop))
         self.count += 1
 
     def multiply_transposed(
@@ -121,7 +121,7 @@ class DesignProducts:
         self.count += 1
         parts, width = self.sums.shape
         if self.products is None:
-            self.products = np.empty((parts if self.K <= SMALL else 1, self.K, width))
+            self.products = np.empty((parts if self.K <= MOST_PART_COLUMNS else 1, self.K, width))
         S, A = self.products, self.matrix
         if A is not None:
             self._run(lambda k, start, stop: dense_rows.form_hessian(A, h, S[k], start, stop))

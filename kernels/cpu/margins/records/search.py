@@ -13,13 +13,13 @@ from cmfast.kernels.shared.margins_layout import Layout
 from cmfast.kernels.shared.scaling import damped_step
 from cmfast.kernels.status import OK, ZERO_LINE
 
-TRIAL_WIDTH = 50.0  # of a step whose length is looked for
+MOST_SEARCH_WIDTH = 50.0  # of a step whose length is looked for
 TRIALS = 40
 STUCK, FREED = 1e-6, 1e-8  # part of a step where steps send each other back over a bend, and what damps the next one
 LONG = 100.0  # width from which on the length is looked for where targets need not be met
 CANCELS = 1e-3  # part of what a column adds up to, signs aside, that its target counts for at least
 FAINT_PART = 1e-6  # part of what a column added up to, below which linear weights round its sum
-EXACT = 1e-15  # of a sum, which rounding leaves
+SUM_ROUNDING = 1e-15  # of a sum, which rounding leaves
 
 
 class RakingProblem(NamedTuple):
@@ -146,7 +146,7 @@ class Search:
 
     def _compute_weights(self, z):
         p = self.p
-        self.passes.compute_weights(p.rule, self.q, p.low, p.high, z, self.x, self.h)
+        self.passes.compute_weights(p.rule, self.q, (p.low, p.high), z, self.x, self.h)
         if self.held is not None:
             self.x[self.held], self.h[self.held] = self.held_at, 0.0
 
@@ -219,8 +219,8 @@ class Search:
     def _by_slope(self, d, z, missed):
         """Return how far to go where the slope tells: until it is half of what it is here, or less."""
         slope = float(missed @ d)
-        least = EXACT * float(np.abs(np.where(self.asked, self.targets, 0.0) * d).sum())
-        t, low, high = min(1.0, TRIAL_WIDTH / max(np.abs(z).max(initial=0.0), TRIAL_WIDTH)), 0.0, np.inf
+        least = SUM_ROUNDING * float(np.abs(np.where(self.asked, self.targets, 0.0) * d).sum())
+        t, low, high = min(1.0, MOST_SEARCH_WIDTH / max(np.abs(z).max(initial=0.0), MOST_SEARCH_WIDTH)), 0.0, np.inf
         for _ in range(TRIALS):
             now = self._slope(d, z, t)
             if abs(now) <= 0.5 * slope or (t == 1.0 and 0.0 < now <= slope) or slope <= least:

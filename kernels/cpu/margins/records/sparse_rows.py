@@ -11,7 +11,7 @@ from cmfast.kernels.cpu._core.vector_functions import exp
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 
 MOST_EXPONENT = 700.0  # beyond it float64 overflows
-FAR = 0.1  # from the z of the records that stay, for one that is to go
+LEAST_DUAL_GAP = 0.1  # from the z of the records that stay, for one that is to go
 
 
 class Rows(NamedTuple):
@@ -20,6 +20,15 @@ class Rows(NamedTuple):
     first: np.ndarray  # (records + 1,) int64: where each begins
     columns: np.ndarray  # uint16, or uint32 where there are more, ascending within a record
     values: np.ndarray  # float64; a single one where all are the same
+
+
+class DualCertificate(NamedTuple):
+    """Dual values of records; weights times these fall short of their bound by `by_bounds`, and by `by_total`."""
+
+    z: np.ndarray
+    top: float  # the largest of them
+    by_bounds: float  # of the most that they can be with bounds
+    by_total: float  # with their total
 
 
 @jit()
@@ -140,8 +149,12 @@ def exponentials(z, out, start, stop):
 
 
 @jit()
-def compute_weights(rule, q, low, high, z, x, h, start, stop):
-    """Compute the weights x and their derivatives h in z, the dual function of the rule."""
+def compute_weights(rule, q, bounds, z, x, h, start, stop):
+    """Compute the weights x and their derivatives h in z, the dual function of the rule.
+
+    `bounds` are the least and the largest ratio of a weight to its design weight.
+    """
+    low, high = bounds
     each = min(len(low) - 1, 1)
     if rule in (RAKING, TRUNCATED):
         exponentials(z, h, start, stop)
@@ -204,16 +217,17 @@ def bound_sum(z, q, low, high):
 
 
 @jit()
-def fix_zero_weights(rows, z, q, low, targets, of_one_sign, certain, by_bounds, by_total, top):
-    """Set to zero the weights that the certificate `z` proves to be zero; return their number.
+def fix_zero_weights(rows, q, low, targets, of_one_sign, certain, certificate):
+    """Set to zero the weights that the certificate proves to be zero; return their number.
 
-    The weights times z fall short by `by_bounds` of the most that they can be with bounds, by `by_total` with their
-    total. What a record lacks of that is its own: its weight is at most that over how far its z is from theirs.
+    What a record lacks of what the weights fall short by is its own: its weight is at most that over how far its z is
+    from theirs.
     """
+    z, top, by_bounds, by_total = certificate
     each, every, found = min(len(low) - 1, 1), min(len(rows.values) - 1, 1), 0
     for c in range(len(q)):
         with_total, with_bounds = top - z[c], -z[c]
-        if not q[c] > 0.0 or low[c * each] > 0.0 or (with_total <= FAR and with_bounds <= FAR):
+        if not q[c] > 0.0 or low[c * each] > 0.0 or (with_total <= LEAST_DUAL_GAP and with_bounds <= LEAST_DUAL_GAP):
             continue
         small = np.inf
         for j in range(rows.first[c], rows.first[c + 1]):
@@ -223,8 +237,8 @@ def fix_zero_weights(rows, z, q, low, targets, of_one_sign, certain, by_bounds, 
                 if by_total > small * with_total and by_bounds > small * with_bounds:
                     break
         small = certain * q[c] if small == np.inf else small
-        if (with_total > FAR and by_total <= small * with_total) or (
-            with_bounds > FAR and by_bounds <= small * with_bounds
+        if (with_total > LEAST_DUAL_GAP and by_total <= small * with_total) or (
+            with_bounds > LEAST_DUAL_GAP and by_bounds <= small * with_bounds
         ):
             q[c] = 0.0
             found += 1

@@ -1,6 +1,7 @@
 """Raking sweeps (iterative proportional fitting) over the margins of records by categories."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +9,15 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.margins import RAKING
 from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
 
-MOST_NUMBERS = 1 << 20  # of records, which caches hold
+MOST_CACHED_ENTRIES = 1 << 20  # of records, which caches hold
+
+
+class SweepLimits(NamedTuple):
+    """When sweeps end: at a residual of `tol`, after `most`, or where more than `patience` are left."""
+
+    tol: float
+    patience: int
+    most: int
 
 
 def swept(s):
@@ -20,11 +29,10 @@ def swept(s):
     margins = len(p.lines)
     if p.rule != RAKING or layout is None or not s.all_hard or not s.asked.any() or p.max_iter < margins:
         return False
-    patience = PATIENT_SWEEPS if p.lines.size <= MOST_NUMBERS else 0
+    patience = PATIENT_SWEEPS if p.lines.size <= MOST_CACHED_ENTRIES else 0
     most, multipliers = p.max_iter // margins, np.where(s.asked, s.multipliers, 0.0)
-    number, residual = sweep(
-        p.lines, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, p.tol, patience, most
-    )
+    limits = SweepLimits(p.tol, patience, most)
+    number, residual = sweep(p.lines, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, limits)
     s.passes.count += number * margins
     if not np.isfinite(multipliers).all():
         return False
@@ -33,8 +41,9 @@ def swept(s):
 
 
 @jit()
-def sweep(lines, offsets, x, asked, targets, multipliers, tol, patience, most):
+def sweep(lines, offsets, x, asked, targets, multipliers, limits):
     """Fit the margins of `x` in turn; return how many times, and what was missed the last time."""
+    tol, patience, most = limits
     margins = len(offsets) - 1
     factors, sums = np.ones(offsets[margins]), np.zeros(offsets[margins])
     number, residual, left = 0, np.inf, 0.0

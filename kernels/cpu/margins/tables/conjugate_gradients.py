@@ -37,15 +37,15 @@ from cmfast.kernels.shared.conjugate_gradients import (
     MOST_PRODUCTS,
     least_eigenvalue,
 )
-from cmfast.kernels.shared.margins import EVEN, MOST_ERROR, UNIT
-from cmfast.kernels.shared.scaling import STANDING
+from cmfast.kernels.shared.margins import MOST_ROUNDED_GAP
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, STANDING, UNIT_ROUNDOFF
 from cmfast.kernels.status import OK
 
 MOST_FACTORIZED_UNKNOWNS = 20_000  # unknowns up to which equations are formed where products do not do: 3.2 GB
-MOST_STEPS = 60  # until they are, whatever the steps took
+MOST_GRADIENT_STEPS = 60  # until they are, whatever the steps took
 MOST_SEEN = 5000  # products that may show the least eigenvalue
-SHOWN = 1e-8  # part of what is asked at random that is left when they have
-ROUNDED = 2.0 * UNIT  # what rounding may do to a target
+MOST_PROBE_RESIDUAL = 1e-8  # part of what is asked at random that is left when they have
+TARGET_ROUNDING = 2.0 * UNIT_ROUNDOFF  # what rounding may do to a target
 AT_ONCE = 8  # products
 
 
@@ -78,13 +78,15 @@ def steps_by_products(t, rules):
     room, may_form, status = allocate_workspace(t), t.counts[UNKNOWNS] <= MOST_FACTORIZED_UNKNOWNS, SOLVE
     while status == SOLVE:
         rescale(t)
-        met = _solve(t, room, min(MOST_FORCING, max(math.sqrt(t.state[RESIDUAL]), LEAST_FORCING)), EVEN, rules)
-        if may_form and not (met and t.counts[STEPS] < MOST_STEPS):
+        met = _solve(
+            t, room, min(MOST_FORCING, max(math.sqrt(t.state[RESIDUAL]), LEAST_FORCING)), MOST_ROUNDED_GAP, rules
+        )
+        if may_form and not (met and t.counts[STEPS] < MOST_GRADIENT_STEPS):
             return _anew(t)
         status = stepped(t, rules)
     if status == OK:
         t.state[PROBED] = _error(t, room, rules)
-        if may_form and not t.state[PROBED] <= MOST_ERROR:
+        if may_form and not t.state[PROBED] <= MOST_CELL_ERROR:
             return _anew(t)
     return status
 
@@ -124,10 +126,10 @@ def _error(t, room, rules):
     least = least_shown(t, room)
     bound = _bound(t, least)
     for number in range(FINER_STEPS):
-        if bound == np.inf or (number > 0 and bound <= MOST_ERROR):
+        if bound == np.inf or (number > 0 and bound <= MOST_CELL_ERROR):
             break
         rescale(t)
-        _solve(t, room, FINER_FORCING, ROUNDED, rules)
+        _solve(t, room, FINER_FORCING, TARGET_ROUNDING, rules)
         if stepped(t, rules) != OK:
             return np.inf
         before, bound = bound, _bound(t, least)
@@ -140,7 +142,7 @@ def _bound(t, least):
     """Return how far off a cell may be at most."""
     rescale(t)
     right = t.step[: t.counts[UNKNOWNS]]
-    energy, cell = (float((right * right).sum()) + noise(t, ROUNDED)) / EIGENVALUE_MARGIN, smallest(t)
+    energy, cell = (float((right * right).sum()) + noise(t, TARGET_ROUNDING)) / EIGENVALUE_MARGIN, smallest(t)
     return math.sqrt(energy / least / cell) if least > 0.0 and cell > 0.0 else np.inf
 
 
@@ -165,11 +167,11 @@ def least_shown(t, room):
     )
     at_random(even, room, t.scale)
     even.step[:] = room.product
-    met, _ = approached(even, room, SHOWN, MOST_SEEN, 0.0)
+    met, _ = approached(even, room, MOST_PROBE_RESIDUAL, MOST_SEEN, 0.0)
     if not met:
         return 0.0
     t.step[:n] = room.found[:n] * t.scale[:n]
-    met, products = approached(t, room, SHOWN, MOST_SEEN, 0.0)
+    met, products = approached(t, room, MOST_PROBE_RESIDUAL, MOST_SEEN, 0.0)
     t.counts[PASSES] += products
     if not met or products == 0:
         return np.inf if met else 0.0

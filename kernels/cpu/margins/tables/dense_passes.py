@@ -6,6 +6,7 @@ is read. Changes are kept in the same way, a logarithm for each line. Rows, and 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,36 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.margins._consistency import shared_sums
+from cmfast.kernels.cpu.margins.tables.dense_traversal import Plan
 from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, next_word, random_change
+
+
+class DenseTable(NamedTuple):
+    """The cells of a table, how they are traversed, and the margins that are swept, in the order in which they are."""
+
+    plan: Plan
+    cells: np.ndarray
+    last: np.ndarray  # the last rows again, with a vector behind them
+    smoothing: float
+    used: np.ndarray
+
+
+class _Buffers(NamedTuple):
+    """What a pass over the cells writes and reads."""
+
+    sums: np.ndarray  # for each place along a row, and a vector behind them
+    split: np.ndarray  # margins that differ along a row, then the others
+    at: np.ndarray  # of every margin: where the lines of the row begin
+    row: np.ndarray
+
+
+class _Factors(NamedTuple):
+    """Factors of all lines, and where those of a row are."""
+
+    values: np.ndarray
+    split: np.ndarray
+    number: int  # of margins that differ along a row
+    at: np.ndarray
 
 
 @jit(inner=True, borrows=True)
@@ -74,21 +104,21 @@ def _shared(factors, split, number, at):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _eight(cells, start, k, more, factors, first, second, split, number, at):
-    """Return eight cells of a row times the factors that differ along it."""
-    x = load_numbers(cells, start + k) + more
-    x = x * load_numbers(factors, first + k) * load_numbers(factors, second + k)
-    for i in range(2, number):
-        x = x * load_numbers(factors, at[split[i]] + k)
+def _eight(cells, start, k, smoothing, factors, first, second):
+    """Return eight cells of a row times the factors that differ along it, which begin with `first` and `second`."""
+    x = load_numbers(cells, start + k) + smoothing
+    x = x * load_numbers(factors.values, first + k) * load_numbers(factors.values, second + k)
+    for i in range(2, factors.number):
+        x = x * load_numbers(factors.values, factors.at[factors.split[i]] + k)
     return x
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _one(cells, start, k, smoothing, factors, first, second, split, number, at):
-    """Return one of them."""
-    x = (cells[start + k] + smoothing) * factors[first + k] * factors[second + k]
-    for i in range(2, number):
-        x *= factors[at[split[i]] + k]
+def _one(cells, start, k, smoothing, factors, first, second):
+    """Return one cell of a row times the factors that differ along it, which begin with `first` and `second`."""
+    x = (cells[start + k] + smoothing) * factors.values[first + k] * factors.values[second + k]
+    for i in range(2, factors.number):
+        x *= factors.values[factors.at[factors.split[i]] + k]
     return x
 
 
@@ -132,22 +162,25 @@ def _scale(found, target, noted):
 
 
 @jit(inner=True, borrows=True)
-def _add_up(plan, cells, last, smoothing, used, factors, t, closed, targets, noted, sums, split, at, row):
-    """Add the scaled cells up for a margin; `last` are the last rows, with a vector behind them.
+def _add_up(table, factors, t, closed, targets, noted, buffers):
+    """Add the scaled cells up for a margin.
 
     Before its cells are added every row is scaled to the target that it has as a line of a margin `closed`, if not -1.
     """
+    plan, cells, last, smoothing, used = table
+    sums, split, at, row = buffers
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
     along, more, zero, tail = plan.along[t], splat(smoothing), splat(0.0), len(cells) + WIDTH - len(last)
     number, left, kept = _split(plan, used, split), 0, _kept(plan, row)
+    of_lines = _Factors(factors, split, number, at)
     for start in range(0, len(cells), plan.length):
         left = _stand(plan, start, left, at)
         first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
         common, into, line = _shared(factors, split, number, at), at[t], zero
         own, place = (cells, start) if start < tail else (last, start - tail)
         for k in range(0, plan.length, WIDTH):
-            x = _eight(own, place, k, more, factors, first, second, split, number, at)
+            x = _eight(own, place, k, more, of_lines, first, second)
             if k + WIDTH > plan.length:
                 x = where(kept > zero, x, zero)
             if closed >= 0:
@@ -175,19 +208,21 @@ def _worse(worst, noted, of):
 
 
 @jit()
-def sweep(plan, cells, last, smoothing, used, targets, totals, factors, sums, found):
+def sweep(table, targets, totals, factors, sums, found):
     """Scale margins to their targets, one after the other.
 
     Return how far off the worst of them was when its turn came, and the most that a line was scaled by, as a logarithm;
     both infinite where a line has nothing to scale.
     """
+    plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     worst, noted, row = 0.0, np.ones(3), np.empty(plan.length + WIDTH)
     noted[0] = 0.0
-    closed = used[0] if _are_lines(plan, used, len(cells)) else -1
+    buffers = _Buffers(sums, split, at, row)
+    closed = used[0] if _are_lines(plan, used, len(table.cells)) else -1
     for i in range(1 if closed >= 0 else 0, len(used)):
         t, before = used[i], closed if i == 1 else -1
-        _add_up(plan, cells, last, smoothing, used, factors, t, before, targets, noted, sums, split, at, row)
+        _add_up(table, factors, t, before, targets, noted, buffers)
         if before >= 0:
             worst = _worse(worst, noted, totals[before])
         _fold(plan, t, sums, found)
@@ -221,24 +256,25 @@ def _add_row(plan, row, start, at, sums):
 
 
 @jit()
-def write(plan, cells, smoothing, used, factors, out, sums):
+def write(table, factors, out, sums):
     """Write the table and the sums of all margins; return how many cells are positive numbers."""
+    plan, cells, _, smoothing, used = table
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
     more, zero, one, infinite = splat(smoothing), splat(0.0), splat(1.0), splat(np.inf)
-    counted, positive = zero, 0
+    counted, positive, of_lines = zero, 0, _Factors(factors, split, number, at)
     sums[:] = 0.0
     for start in range(0, len(cells), plan.length):
         left = _stand(plan, start, left, at)
         first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
         common = _shared(factors, split, number, at)
         for k in range(0, whole, WIDTH):
-            x = _eight(cells, start, k, more, factors, first, second, split, number, at)
+            x = _eight(cells, start, k, more, of_lines, first, second)
             x = x * splat(common)
             counted = counted + where(x > zero, where(x < infinite, one, zero), zero)
             store_numbers(out, start + k, x)
         for k in range(whole, plan.length):
-            x = _one(cells, start, k, smoothing, factors, first, second, split, number, at)
+            x = _one(cells, start, k, smoothing, of_lines, first, second)
             out[start + k] = x * common
             positive += 0.0 < out[start + k] < np.inf
         _add_row(plan, out, start, at, sums)
@@ -246,11 +282,13 @@ def write(plan, cells, smoothing, used, factors, out, sums):
 
 
 @jit(inner=True, borrows=True)
-def _add_changes(plan, x, last, used, changes, t, weighted, sums, split, at, mask):
+def _add_changes(table, changes, t, weighted, buffers):
     """Add up for a margin what changes of the lines are to its positive cells, each as often as it is large if so.
 
     Return the largest of them.
     """
+    plan, x, last, _, used = table
+    sums, split, at, mask = buffers
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
     along, most, zero, tail = plan.along[t], splat(0.0), splat(0.0), len(x) + WIDTH - len(last)
@@ -294,12 +332,13 @@ def changes_at_random(n):
 
 
 @jit()
-def fade(plan, x, last, used, targets, changes, enough, sums, found):
+def fade(table, targets, changes, enough, sums, found):
     """Sweep a change of the cells once, to first order, if it is not small enough; return how large it was before."""
-    at, split, before = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64), -1.0
-    mask = np.empty(WIDTH)
+    plan, used, before = table.plan, table.used, -1.0
+    at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
+    buffers = _Buffers(sums, split, at, np.empty(WIDTH))
     for t in used:
-        size = _add_changes(plan, x, last, used, changes, t, True, sums, split, at, mask)
+        size = _add_changes(table, changes, t, True, buffers)
         before = size if before < 0.0 else before
         if before <= enough:
             break
@@ -312,13 +351,14 @@ def fade(plan, x, last, used, targets, changes, enough, sums, found):
 
 
 @jit()
-def add_changes(plan, x, last, used, changes, sums, found):
+def add_changes(table, changes, sums, found):
     """Add up, for every line, what changes of the lines are to its positive cells."""
+    plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
-    mask = np.empty(WIDTH)
+    buffers = _Buffers(sums, split, at, np.empty(WIDTH))
     found[:] = 0.0
     for t in used:
-        _add_changes(plan, x, last, used, changes, t, False, sums, split, at, mask)
+        _add_changes(table, changes, t, False, buffers)
         _fold(plan, t, sums, found)
 
 

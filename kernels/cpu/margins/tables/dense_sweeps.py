@@ -11,20 +11,18 @@ from cmfast.kernels.cpu.margins.tables import dense_passes as passes
 from cmfast.kernels.cpu.margins.tables.results import gauge
 from cmfast.kernels.shared.margins import (
     CELLS_TOL,
-    EXACT,
     FADED,
     MOST_ECHOES,
-    MOST_ERROR,
+    MOST_LOGARITHM_RESIDUAL,
+    MOST_PRODUCT,
     MOST_ROUNDS,
-    SPAN,
-    UNIT,
 )
-from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, PATIENT_SWEEPS, PLAIN_SWEEPS, UNIT_ROUNDOFF
 from cmfast.kernels.status import INVALID, OK, RANGE, UNDETERMINED
 
-DENSE = 4096  # cells from which on sweeps of a table are worth their calls
+LEAST_SWEPT_CELLS = 4096  # cells from which on sweeps of a table are worth their calls
 FILLED = 0.5  # part of the cells that is positive in a dense table
-ROUNDS = 3  # of sweeps, each until it is measured what is left
+SWEEP_ROUNDS = 3  # of sweeps, each until it is measured what is left
 
 
 class Sweeps:
@@ -44,34 +42,24 @@ class Sweeps:
         self.is_whole = bool((smoothing or cells.all()) and (targets != 0.0).all())
         self.factors = self._of_numbers(targets != 0.0, 1.0)
         self.sums, self.found = np.empty(len(plan.lines) + WIDTH), np.empty(len(targets))
-        self.last = self._last(cells)
+        self._given = self._table(cells)
         self.number, self.passes, self.residual, self.change = 0, 0, np.inf, np.inf
 
     def _of_numbers(self, of_lines, none):
         """Return what passes read: a number for each place along a row, and then those of no margin."""
         return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
 
-    def _last(self, cells):
-        """Return the last rows of cells, with room behind them: passes read whole vectors."""
-        found = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
-        found.setflags(write=cells.flags.writeable)  # of one type with them
-        return found
+    def _table(self, cells):
+        """Return cells as passes take them: they read whole vectors, so the last rows are kept with room behind."""
+        last = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
+        last.setflags(write=cells.flags.writeable)  # of one type with them
+        return passes.DenseTable(self.plan, cells, last, self.smoothing, self.used)
 
     def sweep(self):
         """Scale every margin once."""
         pool.checkpoint()
-        self.residual, self.change = passes.sweep(
-            self.plan,
-            self.cells,
-            self.last,
-            self.smoothing,
-            self.used,
-            self.targets,
-            self.totals,
-            self.factors,
-            self.sums,
-            self.found,
-        )
+        of_lines = self.targets, self.totals, self.factors, self.sums, self.found
+        self.residual, self.change = passes.sweep(self._given, *of_lines)
         self.number, self.passes = self.number + 1, self.passes + len(self.used)
 
     def sweep_on(self, tol, most_change):
@@ -105,7 +93,7 @@ class Sweeps:
 
     def _written(self, factors, table):
         self.passes += 1
-        return passes.write(self.plan, self.cells, self.smoothing, self.used, factors, table, self.sums)
+        return passes.write(self._given, factors, table, self.sums)
 
     def missed(self, achieved):
         """Return how far the worst margin is off."""
@@ -116,12 +104,10 @@ class Sweeps:
     def echo(self, table):
         """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
         changes = self._of_numbers(self.asked * passes.changes_at_random(len(self.asked)), 0.0)
-        total, before, last = 0.0, 0.0, self._last(table)
+        total, before, scaled = 0.0, 0.0, self._table(table)
         for _ in range(MOST_ECHOES + 1):
             pool.checkpoint()
-            size = passes.fade(
-                self.plan, table, last, self.used, self.targets, changes, FADED * before, self.sums, self.found
-            )
+            size = passes.fade(scaled, self.targets, changes, FADED * before, self.sums, self.found)
             self.passes += len(self.used) if size > FADED * before else 1
             before = before or size
             if before == 0.0:  # nothing is known
@@ -138,11 +124,9 @@ class Sweeps:
         Of what is left when changes have died out, to positive ones it is nothing. Is it so to all, then lines that
         these cells leave free are those that are free without any zero: the same factors have the least squares.
         """
-        ones = np.ones(len(self.cells))
         self.passes += 1
-        return passes.fade(
-            self.plan, ones, self._last(ones), self.used, self.targets, changes, np.inf, self.sums, self.found
-        )
+        ones = self._table(np.ones(len(self.cells)))
+        return passes.fade(ones, self.targets, changes, np.inf, self.sums, self.found)
 
     def logarithms(self, table):
         """Return those of the factors of all lines, the shortest that scale the cells in the same way."""
@@ -151,7 +135,7 @@ class Sweeps:
         logs[self.plan.lines] = np.log(np.where(factors > 0.0, factors, 1.0))
         found, r = np.zeros(len(logs)), self._twice(logs, table)
         p, left = r, (r * r).sum()  # not BLAS, whose sums depend on its threads
-        goal = EXACT * EXACT * left
+        goal = MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left
         for _ in range(MOST_ROUNDS):
             if left <= goal:
                 break
@@ -172,9 +156,7 @@ class Sweeps:
             passes.add_changes_of_all(self.layout, len(table), y, self.found)
         else:
             pool.checkpoint()
-            passes.add_changes(
-                self.plan, table, self._last(table), self.used, self._of_numbers(y, 0.0), self.sums, self.found
-            )
+            passes.add_changes(self._table(table), self._of_numbers(y, 0.0), self.sums, self.found)
         return np.where(self.asked, self.found, 0.0)
 
     def are_plain(self):
@@ -187,7 +169,7 @@ class Sweeps:
             own = self.factors[self.plan.starts[b] : self.plan.starts[b + 1]]
             low *= min(1.0, np.min(own, where=own > 0.0, initial=1.0))
             high *= max(1.0, own.max())
-        return low > 1.0 / SPAN and high < SPAN
+        return low > 1.0 / MOST_PRODUCT and high < MOST_PRODUCT
 
 
 def _left(now, here, before, goal):
@@ -229,12 +211,12 @@ def _settled(table, rules, out, k):
     margins = len(table.used)
     if margins == 0 or not table.totals.all():
         return False
-    enough = min(CELLS_TOL * rules.tol, MOST_ERROR)
+    enough = min(CELLS_TOL * rules.tol, MOST_CELL_ERROR)
     left, most_change = None, enough
     if margins == 1:
         table.sweep()
         left, most_change = 0.0, np.inf
-    for _ in range(ROUNDS):
+    for _ in range(SWEEP_ROUNDS):
         if margins > 1 and not table.sweep_on(rules.tol, most_change):
             return False
         achieved, is_whole = table.write(out.table[k])
@@ -253,7 +235,7 @@ def _settled(table, rules, out, k):
     factors = np.where(table.targets != 0.0, np.exp(logs), 0.0)
     if not table.are_plain() or not (np.isfinite(factors) & ((factors > 0.0) | (table.targets == 0.0))).all():
         return False
-    error = left * max(table.change, UNIT)
+    error = left * max(table.change, UNIT_ROUNDOFF)
     out.factors[k], out.achieved[k], out.residual[k], out.error[k] = factors, achieved, residual, error
-    out.status[k] = OK if error <= MOST_ERROR else UNDETERMINED
+    out.status[k] = OK if error <= MOST_CELL_ERROR else UNDETERMINED
     return True

@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.shared.margins_layout import Axes, lines_of
 
-NARROW = 16  # cells of a row below which it takes in the axis before
+LEAST_ROW_CELLS = 16  # cells of a row below which it takes in the axis before
 BROAD = 512  # cells that such a row may have
 
 
@@ -37,7 +37,7 @@ def planned(shape: tuple[int, ...], axes: Axes) -> Plan:
     groups = _merged(shape, ordered)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
     cut = len(groups) - 1
-    while cut > 0 and math.prod(sizes[cut:]) < NARROW and math.prod(sizes[cut - 1 :]) <= BROAD:
+    while cut > 0 and math.prod(sizes[cut:]) < LEAST_ROW_CELLS and math.prod(sizes[cut - 1 :]) <= BROAD:
         cut -= 1
     within = [axis for group in groups[cut:] for axis in group]
     length = math.prod(sizes[cut:])

@@ -11,7 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
-from cmfast.kernels.shared.margins import BELOW, CERTAIN, EVEN
+from cmfast.kernels.shared.margins import BELOW, LEAST_PROOF_GAP, MOST_ROUNDED_GAP
 
 
 @jit(inner=True, borrows=True)
@@ -43,7 +43,7 @@ def refutes(t, lift, y):
     """Return whether numbers prove that there is no table; keep them if so."""
     _keep(t, lift, y)
     _, most, product, size = _reach(t, t.proof)
-    return product - most > CERTAIN * size
+    return product - most > LEAST_PROOF_GAP * size
 
 
 @jit(inner=True, borrows=True)
@@ -63,14 +63,14 @@ def remove(t):
     """
     _keep(t, t.step_lift, t.step)
     top, most, product, size = _reach(t, t.proof)
-    left = max(most - product, 0.0) + EVEN * size  # what rounding the targets may do
+    left = max(most - product, 0.0) + MOST_ROUNDED_GAP * size  # what rounding the targets may do
     if not left < np.inf:
         return False
     found = 0
     for c in range(t.counts[CELLS]):
         below = top - _z(t, t.proof, c)
         least = _smallest_line(t, c)
-        if below > BELOW and least < np.inf and left <= CERTAIN * least * below:
+        if below > BELOW and least < np.inf and left <= LEAST_PROOF_GAP * least * below:
             t.x[c] = -below
             found += 1
     t.counts[REMOVED] += found

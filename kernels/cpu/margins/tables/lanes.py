@@ -25,7 +25,7 @@ from cmfast.kernels.cpu._core.vector_functions import exp, log, offset_lanes
 from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
 from cmfast.kernels.cpu.margins.tables.lanes_newton import newton, probe
 from cmfast.kernels.cpu.margins.tables.lanes_setup import close, exchange, sweep, take
-from cmfast.kernels.shared.margins import SPAN
+from cmfast.kernels.shared.margins import MOST_PRODUCT
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK
 
@@ -35,20 +35,13 @@ CERTAIN_ENOUGH = 1e-8  # error of a cell from which on a table is scaled with al
 
 
 @jit()
-def scale_lanes(cells, cells_step, wanted, wanted_step, rules, out, p, start, stop):
+def scale_lanes(given, rules, out, p, start, stop):
     """Scale the usual ones of the tables from `start` to before `stop`; the status of all others is LEFT."""
     S = new_lines(p.size)
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        take(
-            p,
-            S,
-            cells,
-            offset_lanes(first, last, cells_step),
-            wanted,
-            offset_lanes(first, last, wanted_step),
-            rules.smoothing,
-        )
+        cells, wanted = offset_lanes(first, last, given.cells_step), offset_lanes(first, last, given.wanted_step)
+        take(p, S, given.cells, cells, given.wanted, wanted, rules.smoothing)
         for k in range(p.factors, p.factors + p.n_lines):
             store(S, k, splat(1.0))
         if some(load(S, plan.GOOD) != 0.0):
@@ -132,7 +125,7 @@ def _are_plain(p, S):
             factor = load(S, k)
             least, most = where(factor < least, factor, least), where(factor > most, factor, most)
         low, high = low * least, high * most
-    return (low > 1.0 / SPAN) & (high < SPAN)
+    return (low > 1.0 / MOST_PRODUCT) & (high < MOST_PRODUCT)
 
 
 @jit(inner=True, borrows=True)

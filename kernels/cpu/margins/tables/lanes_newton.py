@@ -8,10 +8,10 @@ from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
 from cmfast.kernels.cpu.margins.tables.lanes_setup import close
 from cmfast.kernels.cpu.solver.newton import has_stalled
-from cmfast.kernels.shared.margins import NUDGE, PROBES, UNIT
-from cmfast.kernels.shared.scaling import CLOSE, LEAST_PIVOT, SAFE_WIDTH
+from cmfast.kernels.shared.margins import CELL_PROBES, NUDGE
+from cmfast.kernels.shared.scaling import CLOSE, LEAST_PIVOT, SAFE_WIDTH, UNIT_ROUNDOFF
 
-MOST_STEPS = 12  # of a table that is usual: one whose cells have to vanish does not look solved after so few
+MOST_LANE_STEPS = 12  # of a table that is usual: one whose cells have to vanish does not look solved after so few
 
 
 @jit(inner=True, borrows=True)
@@ -28,8 +28,8 @@ def newton(p, S, tol, last_width, passes, most):
     store(S, plan.N_ITER, splat(0.0))
     for k in range(p.step, p.step + p.n_lines):
         store(S, k, splat(0.0))
-    for number in range(MOST_STEPS + 1):
-        _judge(p, S, tol, last_width, float(passes + number), number == MOST_STEPS or passes + number >= most)
+    for number in range(MOST_LANE_STEPS + 1):
+        _judge(p, S, tol, last_width, float(passes + number), number == MOST_LANE_STEPS or passes + number >= most)
         if not some(load(S, plan.ACTIVE) != 0.0):
             break
         _form(p, S)
@@ -55,7 +55,7 @@ def probe(p, S):
     store(S, plan.ERROR, where(width * width <= error, error, width * width))
     store(S, plan.N_ITER, load(S, plan.N_ITER) + 1.0)
     store(S, plan.GOOD, where(good & (width <= CLOSE), 1.0, splat(0.0)))
-    for number in range(PROBES):
+    for number in range(CELL_PROBES):
         _disturb(p, S, number)
         _solve(p, S)
         _measure_step(p, S)
@@ -259,9 +259,9 @@ def _disturb(p, S, number):
     n = len(p.kept)
     for i in range(n):
         k = p.kept[i]
-        store(S, p.found + i, (p.rounded[number, k] * UNIT) * load(S, p.sums + k))
+        store(S, p.found + i, (p.rounded[number, k] * UNIT_ROUNDOFF) * load(S, p.sums + k))
     for line in range(p.n_closed):
-        by = -p.rounded[number, line] * UNIT
+        by = -p.rounded[number, line] * UNIT_ROUNDOFF
         for c in range(line * p.length, (line + 1) * p.length):
             x = by * load(S, p.x + p.places[c])
             for b in range(p.codes.shape[1]):

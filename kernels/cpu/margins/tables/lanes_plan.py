@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import PROBES
+from cmfast.kernels.shared.margins import CELL_PROBES
 
-MOST_CELLS = 4096  # beyond which eight tables leave the caches
-MOST_LINES = 512
+MOST_LANE_CELLS = 4096  # beyond which eight tables leave the caches
+MOST_LANE_LINES = 512
 MOST_UNKNOWNS = 112
 
 # Lines of eight numbers: what is one number a table.
@@ -74,7 +74,7 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> Plan | None:
     """Return it for tables of a shape; None where these are better scaled one at a time."""
     layout = _layout.dense(shape, axes)
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
-    if not 0 < n_cells <= MOST_CELLS or n_lines > MOST_LINES:
+    if not 0 < n_cells <= MOST_LANE_CELLS or n_lines > MOST_LANE_LINES:
         return None
     of = [axes[b] for b in layout.order]
     swept = [b for b in range(1, len(of)) if layout.within[b] < 0]
@@ -178,7 +178,7 @@ def _exchanged(shape, of, offsets):
 
 def _rounded(n_lines):
     """Return numbers at random, the same for every table; of no two the sum is nothing, as that of signs may be."""
-    found = np.random.Generator(np.random.PCG64(1)).uniform(-1.0, 1.0, (PROBES, n_lines))
+    found = np.random.Generator(np.random.PCG64(1)).uniform(-1.0, 1.0, (CELL_PROBES, n_lines))
     return found + np.copysign(0.5, found)
 
 

@@ -15,7 +15,7 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
-from cmfast.kernels.shared.margins import EVEN, ROUNDS
+from cmfast.kernels.shared.margins import MOST_ROUNDED_GAP, RECONCILE_ROUNDS
 from cmfast.kernels.shared.scaling import TOTALS_RTOL
 
 
@@ -106,7 +106,7 @@ def _replace(p, S, good):
 def _reconcile(p, S):
     """Do what `_consistency.reconcile` does; return which tables are usual and have margins that agree."""
     good = load(S, plan.GOOD) != 0.0
-    for number in range(ROUNDS):
+    for number in range(RECONCILE_ROUNDS):
         changed = splat(0.0)
         for i in range(len(p.pairs)):
             a, b, n = p.pairs[i, 0], p.pairs[i, 1], p.pairs[i, 2]
@@ -117,7 +117,7 @@ def _reconcile(p, S):
                 gap, least = absolute(one - other), where(one > other, one, other)
                 if number == 0:
                     good = good & ~(gap > TOTALS_RTOL * least)
-                ratio = where(gap > EVEN * least, one / other, 1.0)
+                ratio = where(gap > MOST_ROUNDED_GAP * least, one / other, 1.0)
                 changed = changed + where(ratio != 1.0, 1.0, splat(0.0))
                 store(S, p.other + k, ratio)
             to = p.pairs[i, 4]

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cpu.margins.tables.newton_system import factored, solved
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, SHORTENED, UNKNOWNS
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
-from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
+from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
 
 ADDED = 1e-3  # to the number of cells of each line
 
@@ -39,7 +39,10 @@ def shorten(t, equations):
         return _added(codes, moved, kept), moved @ moved
 
     iterate = ArrayIterate(right, lambda left: _nearly_solved(even, equations, codes, left, kept), multiply)
-    gradients, goal = ConjugateGradients(iterate, iterate.energy), EXACT * EXACT * float(right @ right)
+    gradients, goal = (
+        ConjugateGradients(iterate, iterate.energy),
+        MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * float(right @ right),
+    )
     for _ in range(MOST_ROUNDS):
         if float(iterate.residual @ iterate.residual) <= goal:
             t.lift[:], t.multipliers[:n] = iterate.solution[:closed], iterate.solution[closed:-1]

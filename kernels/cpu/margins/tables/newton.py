@@ -38,15 +38,17 @@ from cmfast.kernels.cpu.margins.tables.workspace import (
     WIDTH,
     WIDTH_BEFORE,
 )
-from cmfast.kernels.cpu.solver.cholesky import SMALL
+from cmfast.kernels.cpu.solver.cholesky import MOST_SMALL_UNKNOWNS
 from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
-from cmfast.kernels.shared.margins import CELLS_TOL, MOST_ERROR, NUDGE, PROOFS_FROM, UNIT
+from cmfast.kernels.shared.margins import CELLS_TOL, NUDGE, PROOFS_FROM
 from cmfast.kernels.shared.scaling import (
     CLOSE,
+    MOST_CELL_ERROR,
     NEWTON_STEPS,
     PATIENT_SWEEPS,
     PLAIN_SWEEPS,
     STANDING,
+    UNIT_ROUNDOFF,
 )
 from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
 
@@ -78,7 +80,7 @@ def _sweep_on(t, tol):
     are to be right: no equations have to be solved, and not the rounding of the targets but the change is the error.
     """
     number, left, widest, m = 0, 0.0, np.inf, t.codes.shape[1]
-    enough = min(CELLS_TOL * tol, MOST_ERROR)
+    enough = min(CELLS_TOL * tol, MOST_CELL_ERROR)
     while number < PLAIN_SWEEPS or (t.state[RESIDUAL] > tol and left <= PATIENT_SWEEPS):
         before = t.state[RESIDUAL]
         widest = sweep(t)
@@ -98,7 +100,7 @@ def _sweep_on(t, tol):
     add_up(t)
     if not louder * widest <= enough or not t.state[RESIDUAL] <= tol:
         return False
-    t.state[PROBED], t.state[WIDTH] = louder * max(widest, UNIT), widest
+    t.state[PROBED], t.state[WIDTH] = louder * max(widest, UNIT_ROUNDOFF), widest
     t.counts[SETTLED] = 1
     return True
 
@@ -126,7 +128,7 @@ def stepped(t, rules):
     length = damped_step(highest)
     t.state[WIDTH_BEFORE], t.state[WIDTH] = t.state[WIDTH], widest
     _move(t, length)
-    if n > SMALL:
+    if n > MOST_SMALL_UNKNOWNS:
         _lengthen(t, rules, length, highest)
     return _judged(t, rules)
 
@@ -187,10 +189,10 @@ def disturb(t, number):
     n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
     for k in range(n):
         word = next_word(word)
-        t.step[k] = random_change(word) * UNIT * t.sums[k]
+        t.step[k] = random_change(word) * UNIT_ROUNDOFF * t.sums[k]
     for line in range(len(t.closed)):
         word = next_word(word)
-        by = random_change(word) * UNIT / (1.0 + t.state[SLACK])
+        by = random_change(word) * UNIT_ROUNDOFF / (1.0 + t.state[SLACK])
         for c in range(t.first[line], t.first[line + 1] if t.closed[line] > 0.0 else t.first[line]):
             for b in range(1, t.codes.shape[1]):
                 k = t.codes[c, b]

@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
-from cmfast.kernels.shared.margins import FADED, MOST_ECHOES, SPAN
+from cmfast.kernels.shared.margins import FADED, MOST_ECHOES, MOST_PRODUCT
 
 FIRST_WORD = np.uint64(1)
 
@@ -48,7 +48,7 @@ def close(t):
             total += t.x[c]
         factor = t.closed[line] / total if stop > start else 0.0
         t.lift[line] = math.log(factor) - top if stop > start else 0.0
-        if slack == 0.0 and factor > 0.0 and not 1.0 / SPAN < factor < SPAN:  # it may have lost digits
+        if slack == 0.0 and factor > 0.0 and not 1.0 / MOST_PRODUCT < factor < MOST_PRODUCT:  # it may have lost digits
             t.lift[line], factor = math.log(t.closed[line]) - math.log(total) - top, t.closed[line]
             for c in range(start, stop):
                 t.x[c] /= total

@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, SHORTENED, SOFT, UNKNOWNS
-from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
+from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
 
 PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands
 
@@ -71,7 +71,7 @@ def _shorten(t):
     _twice(t, p, r)
     p[:] = r
     left = (r * r).sum()
-    goal, most, rounds = EXACT * EXACT * left, max(MOST_ROUNDS, n // PER_ROUND), 0
+    goal, most, rounds = MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left, max(MOST_ROUNDS, n // PER_ROUND), 0
     while left > goal and rounds < most:
         square = _twice(t, p, product)
         if not square > 0.0:
