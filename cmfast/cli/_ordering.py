@@ -100,7 +100,7 @@ class Names:
         for value in values:
             if isinstance(value, str):
                 self._strings = True
-                self.numbers = self.numbers and texts.is_integer(value) and len(value) <= texts.DIGITS
+                self.numbers = self.numbers and texts.is_integer(value) and len(value) <= texts.MOST_INTEGER_DIGITS
                 if not self.numbers:
                     continue
                 self.plain = self.plain and str(int(value)) == value

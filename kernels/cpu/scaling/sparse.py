@@ -13,7 +13,7 @@ from cmfast.kernels.cpu.solver.symmetric_packing import pack
 from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
 from cmfast.kernels.cpu.zeros.support import support
 from cmfast.kernels.shared import symmetric_newton
-from cmfast.kernels.shared.scaling import MOST_SWEEPS, SMALL_CELLS, goals, line_bound
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, MOST_SWEEPS, SMALL_CELLS, goals, line_bound
 from cmfast.kernels.status import INFEASIBLE, INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
 LEAST_TARGET_SHARE = 1e-6  # of the total, of the smallest target: below it zeros are judged by component
@@ -277,7 +277,7 @@ def _doubtful_components(p, cells, status, x, y):
     total = np.bincount(row, p.u, count) + np.bincount(col, p.v, count)
     least = np.full(count, np.inf)
     np.minimum.at(least, of, scaled)
-    sure = missed + symmetric_newton.floor(longest) * total <= symmetric_newton.MOST_CELL_ERROR * least
+    sure = missed + symmetric_newton.floor(longest) * total <= MOST_CELL_ERROR * least
     return [one for one, is_sure in zip(_components(count, labels), sure, strict=True) if not is_sure]
 
 
