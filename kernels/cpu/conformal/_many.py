@@ -64,7 +64,7 @@ class Eight(NamedTuple):
     ranking: Any
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True)
 def _eight(C, words, A):
     depth = -(-C // WIDTH) * WIDTH
     return Eight(
