@@ -13,7 +13,7 @@ from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, overflow_of
 from cmfast.geometry._points import AdoptedPoints, adopt_labelled
-from cmfast.kernels.shared.geometry_keys import Binned, Counted, Outside, Ranges
+from cmfast.kernels.shared.geometry_keys import Binned, CountedCells, Outside, Ranges
 from cmfast.kernels.status import Status
 
 WITHOUT_CELL = "a coordinate is not finite or too far from the grid"
@@ -63,7 +63,7 @@ def count_points(
         "progress": reporter(progress, "points"),
     }
     with overflow_of(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
-        counted = Counted(*dispatch.call("cell_counts", points.X, points.y_true, points.y_pred, **options))
+        counted = CountedCells(*dispatch.call("cell_counts", points.X, points.y_true, points.y_pred, **options))
     if counted.outside is not None:
         outside = Outside(*counted.outside)
         refuse_outside(outside._replace(first=[(first + index, value) for index, value in outside.first]))
@@ -147,7 +147,7 @@ def classes_of(points: AdoptedPoints, *, n_classes: int | None, num_threads: int
     anywhere = Grid([0.0] * points.m, [1.0] * points.m)
     options: dict[str, Any] = {"origin": anywhere.origin, "inverse": anywhere.inverse, "num_threads": num_threads}
     labels = points.y_true, points.y_pred
-    counted = Counted(*dispatch.call("cell_counts", points.X[:0, :], *labels, n_classes=n_classes, **options))
+    counted = CountedCells(*dispatch.call("cell_counts", points.X[:0, :], *labels, n_classes=n_classes, **options))
     if counted.outside is not None:
         refuse_outside(Outside(*counted.outside))
     return checked_classes(Binned(*counted.binned).n_classes)

@@ -19,7 +19,7 @@ from cmfast.geometry import _dealing
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
 from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
-from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of
+from cmfast.kernels.shared.geometry_keys import KeyLayout, Ranges, bits_of
 
 CountsT = TypeVar("CountsT", bound="CellCounts")
 
@@ -169,7 +169,7 @@ class CellCounts(State, Generic[ArrayT]):
     @property
     def key_bits(self) -> int:
         """Bits that a cell with label and prediction takes in a key."""
-        return Layout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
+        return KeyLayout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
 
     @property
     def bins(self) -> tuple[int, ...]:
@@ -431,7 +431,7 @@ class CellCounts(State, Generic[ArrayT]):
 
 
 class KeyedSums(NamedTuple):
-    """Sorted keys, each once, and columns of integers that are added up by key; table and ranges as in ``Layout``."""
+    """Sorted unique keys, and columns of integers that are added up by key; table and ranges as in ``KeyLayout``."""
 
     keys: Any
     columns: tuple[Any, ...]

@@ -20,7 +20,7 @@ from cmfast.geometry._embedding import reported
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
 from cmfast.geometry._weights import Weighting, is_list, tables
-from cmfast.kernels.shared.geometry_keys import Layout, bits_of, fits, union
+from cmfast.kernels.shared.geometry_keys import KeyLayout, bits_of, fits, union
 
 PROBED_TRIPLES = 64  # triples of a part that show whether its cells were dealt
 
@@ -154,7 +154,7 @@ def _as_one(parts: list[tuple[Shapes, Any]]) -> tuple[Shapes, Any]:
         n_dropped=sum(each.n_dropped for each in shapes),
         n_triples=sum(each.n_triples for each in shapes),
         bins=both[1],
-        key_bits=Layout.of(both, table).key_bits(bits),
+        key_bits=KeyLayout.of(both, table).key_bits(bits),
         sizes=sizes,
         number=number,
         totals=totals,

@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared import halves
-from cmfast.kernels.shared.counting import MOST_LABEL_SPAN
+from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SAMPLE = 1.2e-9
@@ -60,7 +60,7 @@ def _tally(y_true, y_pred, weight, groups, classes, ignored, out, outside):
         outside[row] = number
 
 
-class _Samples:
+class _LabelSamples:
     """The label arrays as rows of samples, with what each row counts into."""
 
     def __init__(self, y_true, y_pred, weight, groups, ignored, num_threads):
@@ -198,7 +198,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         found = _of_few(y_true, y_pred, n_classes) if few else None
         if found is not None:
             return found, FINE, None
-    samples = _Samples(y_true, y_pred, weight, groups, ignored, num_threads)
+    samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
     if weight is not None and weight.dtype.kind != "f" and not samples.fit():
         options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
         low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split(weight))
@@ -213,17 +213,17 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         lowest, highest = samples.span(samples.groups)
         n_tables = highest + 1 if n_groups is None else n_groups
         if lowest < 0 or highest >= n_tables:
-            return None, None, _outside(n_groups, groups=groups)
+            return None, None, find_outside(np, n_groups, groups=groups)
     weighted = weight is not None
     if n_classes is not None:
         table, outside = samples.tables(0, n_classes, n_tables, weighted=weighted)
         if outside:
-            return None, None, _outside(n_classes, ignored, y_true=y_true, y_pred=y_pred)
+            return None, None, find_outside(np, n_classes, ignored, y_true=y_true, y_pred=y_pred)
     else:
         table = _selected(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
             y_true, y_pred, n_classes = _numbered(y_true, y_pred, labels, ignored)
-            samples = _Samples(y_true, y_pred, weight, groups, None, num_threads)
+            samples = _LabelSamples(y_true, y_pred, weight, groups, None, num_threads)
             table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
     return (*_finish(table, samples.batch, groups is not None, weight), None)
 
@@ -317,22 +317,6 @@ def _numbered(y_true, y_pred, labels, ignored):
     if ignored is not None:
         codes[0][(y_true == ignored).reshape(-1)] = -1
     return codes[0].reshape(y_true.shape), codes[1].reshape(y_pred.shape), len(names)
-
-
-def _outside(limit, ignored=None, **arrays):
-    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
-
-    Where the first array is `ignored` nothing is.
-    """
-    if ignored is not None:
-        arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
-    for name, array in arrays.items():
-        beyond = array < 0 if limit is None else (array < 0) | (array >= limit)
-        bad = np.flatnonzero(beyond if ignored is None else beyond & (next(iter(arrays.values())) != ignored))
-        if bad.size:
-            where = [tuple(map(int, np.unravel_index(k, array.shape))) for k in bad[:3]]
-            return name, limit, bad.size, [(index, int(array[index])) for index in where]
-    raise AssertionError
 
 
 def _finish(table, batch, grouped, weight):

@@ -10,7 +10,7 @@ from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
 from cmfast.kernels.shared import halves
-from cmfast.kernels.shared.counting import MOST_LABEL_SPAN
+from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
 from cmfast.kernels.status import INVALID, RANGE
 
 BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
@@ -37,7 +37,7 @@ def parts_of(rows: int, n: int) -> int:
     return -(-n // least)
 
 
-class _Samples:
+class _LabelSamples:
     """The label arrays as rows of samples, and how blocks share them."""
 
     def __init__(self, y_true: Any, y_pred: Any, weight: Any, groups: Any, ignored: int | None = None) -> None:
@@ -156,7 +156,7 @@ class _Samples:
 
 def count_pairs(y_true: Any, y_pred: Any, n_classes: int, *, out: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
     """Return the tables of counts ``(..., C, C)``, and how many pairs lie outside, as an array of one number."""
-    samples = _Samples(y_true, y_pred, None, None)
+    samples = _LabelSamples(y_true, y_pred, None, None)
     shape, given = (samples.rows, 1, n_classes, n_classes), None
     if out is not None:
         workspace.results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
@@ -191,16 +191,16 @@ def confusion_matrix(
         lowest, highest = (int(groups.min()), int(groups.max())) if groups.size else (0, -1)  # synchronises
         n_tables = highest + 1 if n_groups is None else n_groups
         if lowest < 0 or highest >= n_tables:
-            return None, None, find_outside(n_groups, groups=groups)
+            return None, None, find_outside(library(groups), n_groups, groups=groups)
     if n_classes is None:
         codes_true, codes_pred, size = _numbered(y_true, y_pred, labels, ignored)
-        samples = _Samples(codes_true, codes_pred, weight, groups)
+        samples = _LabelSamples(codes_true, codes_pred, weight, groups)
         table, status, _ = samples.tables(size, n_tables)  # pairs without a number are to be left out
     else:
-        samples = _Samples(y_true, y_pred, weight, groups, ignored)
+        samples = _LabelSamples(y_true, y_pred, weight, groups, ignored)
         table, status, outside = samples.tables(n_classes, n_tables)
         if outside:
-            return None, None, find_outside(n_classes, ignored, y_true=y_true, y_pred=y_pred)
+            return None, None, find_outside(samples.xp, n_classes, ignored, y_true=y_true, y_pred=y_pred)
     shape = (*samples.batch, *(table.shape[1:2] if groups is not None else ()))
     return table.reshape(*shape, *table.shape[2:]), status.reshape(shape), None
 
@@ -269,29 +269,6 @@ def _distinct(y: Any) -> tuple[list[int], Any]:
     seen[offset] = True
     occur = seen.get()  # synchronises
     return (np.flatnonzero(occur).astype(object) + low).tolist(), xp.asarray(np.cumsum(occur) - 1)[offset]
-
-
-def find_outside(
-    limit: int | None, ignored: int | None = None, **arrays: Any
-) -> tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]:
-    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
-
-    Where the first array is `ignored` nothing is.
-    """
-    if ignored is not None:
-        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
-        arrays = {name: library(array).broadcast_to(array, shape) for name, array in arrays.items()}
-    for name, array in arrays.items():
-        flat = (array if array.dtype == np.uint64 else array.astype(np.int64)).ravel()
-        bad = flat < 0 if limit is None else (flat < 0) | (flat >= limit)
-        if ignored is not None:
-            bad = bad & (next(iter(arrays.values())).ravel() != ignored)
-        where = library(array).flatnonzero(bad)  # synchronises
-        if where.size:
-            places, values = where[:3].get(), flat[where[:3]].get()  # synchronises
-            indices = [tuple(map(int, np.unravel_index(k, array.shape))) for k in places]
-            return name, limit, where.size, list(zip(indices, values.tolist(), strict=True))
-    raise AssertionError
 
 
 def sums_of_groups(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:

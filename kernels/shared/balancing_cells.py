@@ -11,7 +11,7 @@ import numpy as np
 from cmfast.kernels.shared.symmetric_packing import MOST_ASYMMETRY
 
 
-class Map(NamedTuple):
+class SortedContactMap(NamedTuple):
     """Positive cells on and above the diagonal, sorted by row and column; ``to_passes(i, j, a, n)`` packs them."""
 
     rows: Any
@@ -19,11 +19,11 @@ class Map(NamedTuple):
     values: Any
     to_passes: Callable[[Any, Any, Any, int], Any]
 
-    def where(self, keep: Any) -> "Map":
+    def where(self, keep: Any) -> "SortedContactMap":
         """Return those to keep."""
         if keep.all():
             return self
-        return Map(self.rows[keep], self.columns[keep], self.values[keep], self.to_passes)
+        return SortedContactMap(self.rows[keep], self.columns[keep], self.values[keep], self.to_passes)
 
     def per_bin(self, place: Any, weigh: bool = False) -> Any:
         """Return of each bin that has a place how many cells it has with such bins, or what these add up to."""
@@ -49,12 +49,12 @@ class Map(NamedTuple):
 
 def read(
     rows: Any, columns: Any, values: Any, *, n: int, upper: bool, cuts: Any, nearest: int, to_passes: Any
-) -> Map | None:
+) -> SortedContactMap | None:
     """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
     found = _sorted(rows, columns, values, n, upper)
     if found is None:
         return None
-    pixels, block = Map(*found, to_passes), np.searchsorted(cuts, np.arange(n), side="right")
+    pixels, block = SortedContactMap(*found, to_passes), np.searchsorted(cuts, np.arange(n), side="right")
     if len(cuts) > 2:
         pixels = pixels.where(block[pixels.rows] == block[pixels.columns])
     return pixels.where(pixels.columns - pixels.rows >= nearest)

@@ -1,3 +1,32 @@
 """Counting of pairs of labels, the same for every target."""
 
+from typing import Any
+
+import numpy as np
+
 MOST_LABEL_SPAN = 1024  # labels between the smallest and the largest up to which a table holds all of them
+NAMED_LABELS = 3  # that a message names
+
+Outside = tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]
+
+
+def find_outside(xp: Any, limit: int | None, ignored: int | None = None, **arrays: Any) -> Outside:
+    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
+
+    That is its name, the limit, how many there are, and the first of them as (index, value). Arrays are of `xp`. Where
+    the first array is `ignored` nothing is. Synchronises.
+    """
+    if ignored is not None:
+        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        arrays = {name: xp.broadcast_to(array, shape) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        flat = (array if array.dtype == np.uint64 else array.astype(np.int64)).ravel()
+        bad = flat < 0 if limit is None else (flat < 0) | (flat >= limit)
+        if ignored is not None:
+            bad = bad & (next(iter(arrays.values())).ravel() != ignored)
+        where = xp.flatnonzero(bad)
+        if where.size:
+            some = where[:NAMED_LABELS]
+            indices = [tuple(map(int, np.unravel_index(k, array.shape))) for k in some.tolist()]
+            return name, limit, int(where.size), list(zip(indices, flat[some].tolist(), strict=True))
+    raise AssertionError

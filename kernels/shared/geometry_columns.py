@@ -9,6 +9,26 @@ COORDINATE_DIGIT_BITS = 22  # of a digit; a coordinate has two, and a sign
 DIGIT_ROWS = 1 << 11  # products of digits are at most 2**42: of so many rows float64 adds them exactly, in any order
 OVERFLOW_SCALE = 2.0**64  # room for any sum of coordinates
 ROUNDING_SHIFT = 1.5 * 2.0**52  # added to a number below 2**51 and taken away again it leaves the next integer
+LEAST_PLAIN_RANGE = 2.0**-960  # below it the steps to a unit would be beyond float64
+RANGE_SCALE = 2.0**900  # by which such columns are multiplied, exactly
+
+
+class MomentSteps(NamedTuple):
+    """How values become integers for their moments: ``rint((x * power - low) * scale)``; `power` None stands for 1."""
+
+    power: Any
+    low: Any
+    scale: Any
+
+
+def moment_steps(low: Any, high: Any) -> MomentSteps:
+    """Return how columns between `low` and `high`, NumPy's arrays, become integers for their moments."""
+    power = None
+    if ((high > low) & (high - low < LEAST_PLAIN_RANGE)).any():
+        power = np.where(high - low < LEAST_PLAIN_RANGE, RANGE_SCALE, 1.0)
+        low, high = low * power, high * power
+    with np.errstate(divide="ignore"):
+        return MomentSteps(power, low, np.where(high > low, COLUMN_STEPS / (high - low), 0.0))
 
 
 class Steps(NamedTuple):

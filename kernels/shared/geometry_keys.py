@@ -6,10 +6,13 @@ its rank among the occupied cells, and a table of their index rows is kept besid
 the exact range of the indices, so it does not depend on chunks, threads or hints.
 """
 
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from cmfast.kernels.shared import counting
 
 Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -18,7 +21,7 @@ NAMED_POSITIONS = 3  # that a message names
 DROPPED = np.iinfo(np.int64).max  # the key of a point without a cell: sorts behind every other
 
 
-class Layout(NamedTuple):
+class KeyLayout(NamedTuple):
     """How the key of a cell encodes its index row.
 
     `low` and `extent` are the smallest index and the number of indices per axis, over all points that have a cell
@@ -31,7 +34,7 @@ class Layout(NamedTuple):
     table: Any
 
     @classmethod
-    def of(cls, ranges: Ranges, table: Any) -> "Layout":
+    def of(cls, ranges: Ranges, table: Any) -> "KeyLayout":
         """Return the layout of ``(low, extent)`` and a table."""
         return cls(*ranges, table)
 
@@ -81,7 +84,7 @@ class Binned(NamedTuple):
     Attributes
     ----------
     low, extent : tuple of int
-        As in :class:`Layout`.
+        As in :class:`KeyLayout`.
     n_classes : int
         Number of classes; in a histogram, of groups.
     n_dropped : int
@@ -97,7 +100,7 @@ class Binned(NamedTuple):
     first_dropped: tuple[int, ...]
 
 
-class Counted(NamedTuple):
+class CountedCells(NamedTuple):
     """Points counted per cell, label and prediction; where some labels are `outside`, there is nothing else.
 
     Attributes
@@ -105,7 +108,7 @@ class Counted(NamedTuple):
     keys, counts : array of int64
         Sorted keys, each once, and how many points have it.
     table : array or None
-        As in :class:`Layout`.
+        As in :class:`KeyLayout`.
     binned : Binned
         What else is known of the points.
     outside : Outside or None
@@ -117,6 +120,12 @@ class Counted(NamedTuple):
     table: Any
     binned: Any
     outside: Any
+
+
+def find_outside(xp: Any, limit: int | None, **labels: Any) -> Outside:
+    """Return the labels that are no class, in the first of these arrays of `xp` that has some. Synchronises."""
+    name, _, number, first = counting.find_outside(xp, limit, **labels)
+    return Outside(name, limit, number, [(index[0], value) for index, value in first])
 
 
 def bits_of(n: int) -> int:
@@ -141,7 +150,7 @@ def require(n_cells: int, bits: int) -> None:
         raise OverflowError(msg)
 
 
-def table_type(layout: Layout) -> Any:
+def table_type(layout: KeyLayout) -> Any:
     """Return the narrowest type of integers that holds the indices; it follows from the ranges alone."""
     low, high = min(layout.low), max(a + n for a, n in zip(layout.low, layout.extent, strict=True))
     return next(
@@ -160,11 +169,38 @@ def union(one: Ranges, other: Ranges) -> Ranges:
     return low, tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
 
 
-def joined(one: Layout, other: Layout, bits: int) -> Layout:
+def joined(one: KeyLayout, other: KeyLayout, bits: int) -> KeyLayout:
     """Return the layout of two sets of cells together, its `table` empty if cells must be ranked."""
     if not any(one.extent):
         return other
     if not any(other.extent):
         return one
     low, extent = union(one.ranges, other.ranges)
-    return Layout(low, extent, None if fits(extent, bits) else np.empty((0, len(low)), np.int64))
+    return KeyLayout(low, extent, None if fits(extent, bits) else np.empty((0, len(low)), np.int64))
+
+
+def widen(layout: KeyLayout, ranges: Ranges | None, bits: int) -> KeyLayout:
+    """Return a layout in mixed radix with room for the cells of `ranges` too, where such keys fit."""
+    wider = layout if ranges is None else joined(layout, KeyLayout.of(ranges, None), bits)
+    return wider if wider.table is None else layout
+
+
+def rank_rows(columns: Iterable[Any], extents: Iterable[int], rank: Callable[[Any], tuple[Any, Any]]) -> Any:
+    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
+
+    ``rank(values)`` does so for single integers. Axes (or groups of them) are folded into one number while it fits;
+    when the next would not, it is replaced by ranks, and if that is not enough the number as well. Ranks keep order and
+    identity, so this is exact.
+    """
+    key, size = None, 1
+    for column, extent in zip(columns, extents, strict=True):
+        index, n = column, extent
+        if size * n >= 2**63:
+            index, some = rank(column)
+            n = len(some)
+        if key is not None and size * n >= 2**63:
+            key, some = rank(key)
+            size = len(some)
+        key = index if key is None else key * n + index
+        size *= n
+    return rank(key)

@@ -18,7 +18,7 @@ MOST_WEIGHT = 2.0**1020
 WEIGHT_BLOCK_ENTRIES = 1 << 15
 
 
-class Summary(NamedTuple):
+class WeightSummary(NamedTuple):
     """What a table of weights says over the pairs that occur in counts.
 
     Attributes
@@ -72,7 +72,7 @@ class Fixed(NamedTuple):
     error: float
 
 
-def fixed_point(found: Summary) -> FixedPoint | None:
+def fixed_point(found: WeightSummary) -> FixedPoint | None:
     """Return how the table is held, or None: a weight in use is no weight, or sums leave float64."""
     if not (found.good and math.isfinite(found.top)):
         return None
@@ -117,15 +117,15 @@ def quantise(W: np.ndarray, M: np.ndarray, out: np.ndarray | None = None) -> Any
     return Fixed(q, found.shift, found.scale, found.width, found.error)
 
 
-def _summary(W: np.ndarray, M: np.ndarray) -> Summary:
-    """Say of the weights at counts above zero what :class:`Summary` tells; only how large `top` is, is sure."""
+def _summary(W: np.ndarray, M: np.ndarray) -> WeightSummary:
+    """Say of the weights at counts above zero what :class:`WeightSummary` tells; only how large `top` is, is sure."""
     first, equal, smallest = None, True, np.inf
     rows_sums, columns = np.empty(len(M)), np.zeros(M.shape[1])
     for rows in row_blocks(M):
         used = M[rows] > 0
         w = np.where(used, W[rows], 0.0)
         if not (np.isfinite(w) & (w >= 0)).all():
-            return Summary(False, True, 0.0, 0.0, 0.0, 0)
+            return WeightSummary(False, True, 0.0, 0.0, 0.0, 0)
         if first is None and used.any():
             first = w[used][0]
         equal = equal and bool(((w == first) | ~used).all())
@@ -135,11 +135,11 @@ def _summary(W: np.ndarray, M: np.ndarray) -> Summary:
             rows_sums[rows] = mass.sum(axis=1)
             columns += mass.sum(axis=0)
     if first is None:
-        return Summary(True, True, 0.0, 0.0, 0.0, 0)
+        return WeightSummary(True, True, 0.0, 0.0, 0.0, 0)
     top = max(rows_sums.max(), columns.max())
     if math.frexp(top * (1 - SURE))[1] != math.frexp(top * (1 + SURE))[1] or top > MOST_WEIGHT:
         top = _top(W, M)
-    return Summary(True, equal, float(first), float(smallest), float(top), int(M.sum()))
+    return WeightSummary(True, equal, float(first), float(smallest), float(top), int(M.sum()))
 
 
 def _top(W: np.ndarray, M: np.ndarray) -> float:

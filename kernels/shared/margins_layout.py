@@ -14,7 +14,7 @@ from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 Axes = tuple[tuple[int, ...], ...]
 
 
-class Layout(NamedTuple):
+class MarginLayout(NamedTuple):
     """Cells sorted by the lines of the largest margin, which is the first here and is closed exactly.
 
     Lines are numbered through all margins, in the order of `order`.
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
 
 
 @lru_cache(64)
-def lines_of(shape: tuple[int, ...], axes: Axes) -> Layout:
+def lines_of(shape: tuple[int, ...], axes: Axes) -> MarginLayout:
     """Return the layout of tables of a shape without any cells."""
     sizes = [math.prod(shape[axis] for axis in of) for of in axes]
     order = np.array(sorted(range(len(axes)), key=lambda b: -sizes[b]), np.int64)
@@ -38,11 +38,11 @@ def lines_of(shape: tuple[int, ...], axes: Axes) -> Layout:
     pairs, shared = _overlaps(shape, [axes[b] for b in order])
     within = [next((a for a in range(b) if set(axes[order[b]]) <= set(axes[order[a]])), -1) for b in range(len(axes))]
     none = np.empty(0, np.int64), np.empty((0, len(axes)), np.int32)
-    return Layout(order, offsets, *none, pairs, shared, np.array(within, np.int64))
+    return MarginLayout(order, offsets, *none, pairs, shared, np.array(within, np.int64))
 
 
 @lru_cache(64)
-def dense(shape: tuple[int, ...], axes: Axes) -> Layout:
+def dense(shape: tuple[int, ...], axes: Axes) -> MarginLayout:
     """Return the layout of all cells of tables of a shape."""
     of_lines = lines_of(shape, axes)
     closed = axes[of_lines.order[0]]
@@ -59,7 +59,7 @@ def dense(shape: tuple[int, ...], axes: Axes) -> Layout:
     return of_lines._replace(places=places, lines=lines.reshape(-1, len(axes)))
 
 
-def layout(shape: tuple[int, ...], axes: Axes, coordinates: Sequence[np.ndarray]) -> Layout:
+def layout(shape: tuple[int, ...], axes: Axes, coordinates: Sequence[np.ndarray]) -> MarginLayout:
     """Return the layout of the cells that stand at `coordinates`, an array for each axis."""
     of_lines, n = lines_of(shape, axes), len(coordinates[0]) if shape else 1
     ordered = [axes[b] for b in of_lines.order]
@@ -101,7 +101,7 @@ def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.n
     return np.array(pairs, np.int64).reshape(-1, 5), np.concatenate(shared)
 
 
-def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout, np.ndarray]:
+def softened(layout: MarginLayout, importance: Sequence[float] | None) -> tuple[MarginLayout, np.ndarray]:
     """Return a layout in whose order only margins that must be met agree, and the slack of all."""
     if importance is None:
         return layout, np.zeros(len(layout.order))
@@ -112,7 +112,7 @@ def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout
     return layout._replace(pairs=pairs, within=within), slack
 
 
-def least_residual(layout: Layout, tol: float, n_cells: int) -> float:
+def least_residual(layout: MarginLayout, tol: float, n_cells: int) -> float:
     """Return what residual is small enough: that of rounding, where less is asked for."""
     longest = n_cells / max(1, min(np.diff(layout.offsets), default=1))
     return max(tol, LEAST_MARGIN_RESIDUAL * max(1.0, longest / FLOOR_LINES))
@@ -129,7 +129,7 @@ def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Seq
     return xp.concatenate([xp.broadcast_to(flat[b], (*common, flat[b].shape[-1])) for b in order], -1)
 
 
-def apart(lines: Any, shape: tuple[int, ...], axes: Axes, layout: Layout, xp: Any = np) -> list[Any]:
+def apart(lines: Any, shape: tuple[int, ...], axes: Axes, layout: MarginLayout, xp: Any = np) -> list[Any]:
     """Return such a line, of a layout, as an array for each margin, in the order of the caller."""
     found: list[Any] = [None] * len(axes)
     for place, b in enumerate(layout.order):
@@ -143,7 +143,7 @@ class TableMargins(NamedTuple):
 
     shape: tuple[int, ...]
     axes: Axes
-    layout: Layout
+    layout: MarginLayout
 
 
 class TableBatch(NamedTuple):
@@ -167,7 +167,7 @@ class TableRules(NamedTuple):
 
 
 def table_rules(
-    layout: Layout,
+    layout: MarginLayout,
     slack: np.ndarray,
     n_cells: int,
     *,

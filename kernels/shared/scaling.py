@@ -152,7 +152,7 @@ class Lines(NamedTuple):
     step: int
 
 
-class Problem(NamedTuple):
+class ScalingProblem(NamedTuple):
     """A flat batch of `n` matrices of R rows and C columns to scale, the rules, and the arrays for what comes out."""
 
     R: int
@@ -192,7 +192,7 @@ class Problem(NamedTuple):
         rows, cols = self.start_row.values, self.start_col.values
         return (rows is not None and rows.shape[-1] > 0) or (cols is not None and cols.shape[-1] > 0)
 
-    def part(self, first: int, last: int) -> "Problem":
+    def part(self, first: int, last: int) -> "ScalingProblem":
         """Return the problem of the matrices from `first` to before `last`, in the same arrays."""
         if (first, last) == (0, self.n):
             return self
@@ -223,7 +223,7 @@ def rules(
     max_iter: int | None = None,
     solver: str = "auto",
 ) -> dict[str, Any]:
-    """Return the rules of a :class:`Problem`, from the options of the public functions."""
+    """Return the rules of a :class:`ScalingProblem`, from the options of the public functions."""
     tol, plain = max(float(tol), LEAST_RESIDUAL), solver == "sinkhorn"
     if max_iter is None:
         max_iter = MOST_SWEEPS if plain or is_large(R, C) else NEWTON_STEPS

@@ -19,7 +19,7 @@ from cmfast.cli import main
 
 pytestmark = pytest.mark.papers
 
-SMALL = training.Settings(repeats=2, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
+SMALL = training.NormalizationSettings(repeats=2, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
 
 
 def silent(label, unit):

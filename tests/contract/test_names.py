@@ -74,7 +74,7 @@ def are_twins(places: set[str]) -> bool:
 
 
 def test_a_numeric_constant_has_one_meaning():
-    """Give another constant its noun and inequality, or import the one that exists; shorten the list by what is gone."""
+    """Give another constant its noun and inequality, or import the one that exists; drop from the list what is gone."""
     several = {name: sorted(places) for name, places in homes(find_constants).items() if len(places) > 1}
     assert {name: several[name] for name in several.keys() - CONSTANTS_LEFT} == {}
     assert CONSTANTS_LEFT - several.keys() == set()

@@ -5,11 +5,11 @@ import pytest
 from processes import ROOT, python
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.late import Parts
+from cmfast.kernels.cpu._core.late import LateParts
 
 pytestmark = pytest.mark.processes
 
-PARTS = Parts(3)
+PARTS = LateParts(3)
 HALVE, REFUSE, MISTAKEN = 1, 2, 3
 
 

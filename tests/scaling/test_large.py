@@ -145,7 +145,7 @@ def test_sweeps_that_leave_the_range_are_taken_back(monkeypatch):
         x[:], y[:] = np.nan, np.inf
         return lost
 
-    monkeypatch.setattr(_large_rows.Rows, "quick_sweeps", sweeps)
+    monkeypatch.setattr(_large_rows.MatrixRows, "quick_sweeps", sweeps)
     for start in (None, want):
         found = cmfast.ipf(M, tol=1e-12, start=start)
         assert found.status == Status.CONVERGED
@@ -168,7 +168,7 @@ def test_passes_over_any_number_of_rows_and_columns(R, C):
     cells = x[:, None] * M * y
     paths = 1 if positive.size < M.size else max(1, min(R, C) - 1)
     np.testing.assert_allclose(_large_passes.hidden(M, x, y, 0.5, 2.0), cells[M > 0].min() * paths / 4, rtol=1e-14)
-    matrix = _large_passes.Matrix(M, u, v)
+    matrix = _large_passes.ScaledMatrix(M, u, v)
     for rows in (4, 8):
         blocks = -(-R // rows)
         sums, out = (

@@ -372,7 +372,7 @@ def test_targets_broadcast_over_the_batch():
 
 def test_a_problem_is_filled_in_the_order_of_its_fields():
     """The launcher of small calls fills it by place."""
-    fields = scaling.Problem._fields
+    fields = scaling.ScalingProblem._fields
     first, last = fields.index("amount"), fields.index("out")
     assert tuple(scaling.rules(3, 3, bi=True)) == fields[first:last]
     assert fields[last:] == scaling.RESULTS_OF_PROBLEM

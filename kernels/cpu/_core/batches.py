@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
+from cmfast.kernels.shared import batches
 
-def as_floating(x: np.ndarray) -> np.ndarray:
-    """Return `x` as float32 if it is that, else as float64; kernels see no other type of real number."""
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+as_floating = batches.as_floating
 
 
 def result_dtype(*arrays: np.ndarray) -> type[np.floating]:
@@ -27,20 +26,5 @@ def flat_batch(x: np.ndarray, core: int) -> np.ndarray:
 
 
 def broadcast_batches(core: int, *arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray], list[int]]:
-    """Return the common batch shape, the flat arrays, and the step of each along the batch (0 where it is shared).
-
-    An array with a batch of one is never repeated in memory; one that broadcasts along some axes only is.
-    """
-    shapes = [a.shape[: a.ndim - core] for a in arrays]
-    same = all(shape == shapes[0] for shape in shapes)
-    batch = shapes[0] if same else np.broadcast_shapes(*shapes)
-    flats, steps = [], []
-    for a, shape in zip(arrays, shapes, strict=True):
-        if math.prod(shape) == 1:
-            flats.append(flat_batch(a, core))
-            steps.append(0)
-        else:
-            full = a if shape == batch else np.broadcast_to(a, batch + a.shape[a.ndim - core :])
-            flats.append(flat_batch(full, core))
-            steps.append(1)
-    return batch, flats, steps
+    """Return the common batch shape, the flat arrays, and the step of each along the batch (0 where it is shared)."""
+    return batches.flatten_all(arrays, core, np, flat_batch)

@@ -57,7 +57,7 @@ def _entry(fndesc: Any, env: Any, library: _Library) -> Any:
     return _dynfunc.make_function(fndesc.lookup_module(), fndesc.qualname, fndesc.qualname, 0, env, (library,))
 
 
-class Compiler(steps.Compiler):
+class InnerCompiler(steps.Compiler):
     """The compiler of kernels, up to the code that they link."""
 
     def define_pipelines(self) -> list[Any]:

@@ -271,7 +271,7 @@ def jit(
     options["no_cfunc_wrapper"] = True  # nobody calls a kernel from C
     options["pipeline_class"] = steps.Compiler
     if inner:
-        options |= {"no_cpython_wrapper": True, "pipeline_class": inner_functions.Compiler}
+        options |= {"no_cpython_wrapper": True, "pipeline_class": inner_functions.InnerCompiler}
         if fastmath:
             # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
             # each that calls it: which copy is run differs between the process that compiles and those that load.

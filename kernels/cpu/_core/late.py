@@ -17,7 +17,7 @@ from numba.extending import lower_builtin  # noqa: TID251
 from cmfast.kernels.cpu._core.jit import F, jit
 
 
-class Parts:
+class LateParts:
     """The parts of the kernels of a topic, numbered from 1 on."""
 
     addresses: np.ndarray[Any, np.dtype[np.int64]]

@@ -39,7 +39,7 @@ NEEDLESS = {
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Blocks(IRProcessing):  # type: ignore[misc]  # Numba is untyped
+class _BasicBlocks(IRProcessing):  # type: ignore[misc]  # Numba is untyped
     _name = "blocks_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
@@ -68,7 +68,7 @@ class _Choices(PreLowerStripPhis):  # type: ignore[misc]  # Numba is untyped
         return True
 
 
-INSTEAD = {IRProcessing: _Blocks, ReconstructSSA: _Assignments, PreLowerStripPhis: _Choices}
+INSTEAD = {IRProcessing: _BasicBlocks, ReconstructSSA: _Assignments, PreLowerStripPhis: _Choices}
 
 
 class Compiler(CompilerBase):  # type: ignore[misc]  # Numba is untyped

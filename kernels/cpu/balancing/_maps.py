@@ -11,13 +11,13 @@ from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
 from cmfast.kernels.shared import balancing_cells
 
 
-class Map:
+class ContactMap:
     """Cells of a symmetric matrix, which fall into blocks on its diagonal."""
 
     def __init__(self, rows, columns, values, first, stop, nearest, num_threads):
         self.rows, self.cells, self.num_threads = (
             rows,
-            symmetric_cells.Cells(first, columns, values, stop, nearest),
+            symmetric_cells.SymmetricCells(first, columns, values, stop, nearest),
             num_threads,
         )
 
@@ -74,7 +74,7 @@ def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
     elif len(rows):
         first[rows[-1] + 1 :] = len(rows)
     stop = np.repeat(cuts[1:], np.diff(cuts))
-    found = Map(rows, columns, values, first, stop, nearest, num_threads)
+    found = ContactMap(rows, columns, values, first, stop, nearest, num_threads)
     if upper:
         return found
     cursor, step = np.zeros(n, np.int64), max(n * symmetric_cells.SORTED_PER_CHECK // max(len(rows), 1), 1)

@@ -14,19 +14,21 @@ from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
     MOST_INDEX,
     NAMED_POSITIONS,
-    Layout,
+    KeyLayout,
     bits_of,
     fits,
     joined,
+    rank_rows,
     require,
     table_type,
     volume,
+    widen,
 )
 
 MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
 
 
-class Points(NamedTuple):
+class GridPoints(NamedTuple):
     """Points, the grid that they fall into, and their tags: ``tags(start, stop)`` are int64 below ``2**bits``."""
 
     X: Any
@@ -138,12 +140,12 @@ def ranked_keys(points, layout, every, num_threads, progress):
 
     columns, volumes = [], []
     for a, b in _groups(layout.extent):
-        part = Layout(layout.low[a:b], layout.extent[a:b], None)
-        fill = filler(Points(X[:, a:b], origin[a:b], inverse[a:b], nothing, 0), part, every)
+        part = KeyLayout(layout.low[a:b], layout.extent[a:b], None)
+        fill = filler(GridPoints(X[:, a:b], origin[a:b], inverse[a:b], nothing, 0), part, every)
         columns.append(_keys_sorted.keys(fill, n, num_threads))
         volumes.append(volume(part.extent))
     kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
-    rank, some = _rank(columns if kept is None else [column[kept] for column in columns], volumes)
+    rank, some = rank_rows(columns if kept is None else [column[kept] for column in columns], volumes, _dense)
     require(len(some), bits)
     table = _table(points, some if kept is None else kept[some], layout, num_threads)
     tagged = tags(0, n)
@@ -154,7 +156,7 @@ def ranked_keys(points, layout, every, num_threads, progress):
         keys[kept] = (rank << bits) | tagged[kept]
     if progress is not None:
         progress(n, n)
-    return keys, Layout(layout.low, layout.extent, table)
+    return keys, KeyLayout(layout.low, layout.extent, table)
 
 
 def _table(points, rows, layout, num_threads):
@@ -183,26 +185,6 @@ def _groups(extent):
     yield first, len(extent)
 
 
-def _rank(columns, extents):
-    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
-
-    Axes (or groups of them) are folded into one number while it fits; when the next would not, it is replaced by ranks,
-    and if that is not enough the number as well. Ranks keep order and identity, so this is exact.
-    """
-    key, size = np.zeros(1, np.int64), 1
-    for column, extent in zip(columns, extents, strict=True):
-        index, n = column, extent
-        if size * n >= 2**63:
-            index, some = _dense(column)
-            n = len(some)
-        if size * n >= 2**63:
-            key, some = _dense(key)
-            size = len(some)
-        key = key * n + index
-        size *= n
-    return _dense(key)
-
-
 def _dense(values):
     """Return the rank of every value among the distinct ones, and where one of each stands."""
     order = np.argsort(values)
@@ -223,10 +205,7 @@ class Keyed:
     def __init__(self, points, *, ranges=None, num_threads=None, progress=None):
         low, extent, self.every = _ranges.index_ranges(points, num_threads)
         self.points = points
-        self._layout = Layout(low, extent, None)
-        if ranges is not None:
-            wider = joined(self._layout, Layout.of(ranges, None), points.bits)
-            self._layout = wider if wider.table is None else self._layout
+        self._layout = widen(KeyLayout(low, extent, None), ranges, points.bits)
         self._fits = fits(extent, points.bits)
         self._num_threads, self._progress = num_threads, progress
 
@@ -325,12 +304,12 @@ def align(keys_a, layout_a, keys_b, layout_b, bits):
     rows = [index_rows(cells, one) for (cells, _), one in zip(found, (layout_a, layout_b), strict=True)]
     both = np.concatenate(rows)
     columns = (both[:, d] - layout.low[d] for d in range(both.shape[1]))
-    rank, some = _rank(columns, layout.extent)
+    rank, some = rank_rows(columns, layout.extent, _dense)
     require(len(some), bits)
     mask = (1 << bits) - 1
     ranks = np.split(rank, [len(rows[0])])
     keys = [(ranks[i][found[i][1]] << bits) | (old & mask) for i, old in enumerate((keys_a, keys_b))]
-    return *keys, Layout(layout.low, layout.extent, both[some].astype(table_type(layout)))
+    return *keys, KeyLayout(layout.low, layout.extent, both[some].astype(table_type(layout)))
 
 
 def _to_radix(keys, old, new, bits):

@@ -10,15 +10,11 @@ import scipy.linalg
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _products, _ranges, _scatter
-from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS, DIGIT_ROWS, carry, digits_of, steps_of
+from cmfast.kernels.shared.geometry_columns import DIGIT_ROWS, carry, digits_of, moment_steps, steps_of
 from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 MOST_SUMMED_ROWS = 1 << 21  # sums of this many of them stay below 2**63
-LEAST_PLAIN_RANGE, RANGE_SCALE = (
-    2.0**-960,
-    2.0**900,
-)  # ranges below which columns are multiplied, exactly, by a power of two
 SECONDS_PER_PRODUCT = 4e-11
 MANY_PRODUCTS = 2.0**33  # of coordinates, which take a tenth of a second and more in float64
 # Share of the variance from which on an axis is sure in products of float32: these are off by 1e-7 of all variance at
@@ -57,14 +53,9 @@ def column_moments(X, *, low, high, num_threads=None):
     ``u = rint((x - low) * 2**20 / (high - low))``, 0 where the column is constant.
     """
     n, m = X.shape
-    low, high = np.array(low), np.array(high)
-    if (
-        (high > low) & (high - low < LEAST_PLAIN_RANGE)
-    ).any():  # the steps to a unit would be beyond float64; rare, so copied
-        power = np.where(high - low < LEAST_PLAIN_RANGE, RANGE_SCALE, 1.0)
-        X, low, high = X * power, low * power, high * power
-    with np.errstate(divide="ignore"):
-        scale = np.where(high > low, COLUMN_STEPS / (high - low), 0.0)
+    power, low, scale = moment_steps(np.array(low), np.array(high))
+    if power is not None:  # rare, so copied
+        X = X * power
     bounds = [(i, min(i + MOST_SUMMED_ROWS, n)) for i in range(0, n, MOST_SUMMED_ROWS)]
     seconds = n * m * 2 * _ranges.SECONDS_PER_RANGE_COORDINATE
     bounds = max(bounds, pool.pieces(n, seconds), key=len) if n else []

@@ -4,8 +4,15 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _cells, _keys, _runs, _sums
-from cmfast.kernels.cpu.geometry._keys import Keyed, Points
-from cmfast.kernels.shared.geometry_keys import DROPPED, NAMED_POSITIONS, Binned, Counted, Layout, Outside, bits_of
+from cmfast.kernels.cpu.geometry._keys import GridPoints, Keyed
+from cmfast.kernels.shared.geometry_keys import (
+    DROPPED,
+    Binned,
+    CountedCells,
+    KeyLayout,
+    bits_of,
+    find_outside,
+)
 from cmfast.kernels.status import INVALID, OK, RANGE
 
 SECONDS_PER_CHECKED_LABEL = 1e-9
@@ -15,7 +22,7 @@ def _classes(limit, num_threads, **labels):
     """Return ``(n_classes, outside)``; `outside` is None where all labels are classes."""
     spans = [_span(y, num_threads) for y in labels.values()]
     if min(low for low, _ in spans) < 0 or (limit is not None and max(high for _, high in spans) >= limit):
-        return limit, _outside(limit, **labels)
+        return limit, find_outside(np, limit, **labels)
     return max(high for _, high in spans) + 1 if limit is None else limit, None
 
 
@@ -34,17 +41,6 @@ def _span(y, num_threads):
     return min(low), max(high)
 
 
-def _outside(limit, **labels):
-    for name, y in labels.items():
-        bad = y < 0
-        if limit is not None:
-            bad |= y >= limit
-        where = np.flatnonzero(bad)
-        if where.size:
-            return Outside(name, limit, int(where.size), [(int(i), int(y[i])) for i in where[:NAMED_POSITIONS]])
-    raise AssertionError
-
-
 def _runs_of_points(keyed):
     """Count the points of every key; return ``(keys, counts, layout, n_dropped, first_dropped)``."""
     keys, counts, layout = keyed.runs()
@@ -57,21 +53,23 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
     """Count the triples (cell, label, prediction). The keys have room for the cells of `ranges`, ``(low, extent)``."""
     n_classes, outside = _classes(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
-        return Counted(None, None, None, None, outside)
+        return CountedCells(None, None, None, None, outside)
     half = bits_of(n_classes)
 
     def tags(start, stop):
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
-    points = Points(X, origin, inverse, tags, 2 * half)
+    points = GridPoints(X, origin, inverse, tags, 2 * half)
     found = _runs_of_points(Keyed(points, ranges=ranges, num_threads=num_threads, progress=progress))
     keys, counts, layout, n_dropped, first = found
-    return Counted(keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None)
+    return CountedCells(
+        keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None
+    )
 
 
 def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits, num_threads=None):
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
-    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
+    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
     keys_a, keys_b, layout = _keys.align(keys_a, one, keys_b, other, bits)
     keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b, num_threads)
     return keys, counts, layout.table, (layout.low, layout.extent)
@@ -79,7 +77,7 @@ def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_
 
 def decode_cells(keys, table, *, ranges, bits):
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _keys.index_rows(keys >> bits, Layout.of(ranges, table)), keys & ((1 << bits) - 1)
+    return _keys.index_rows(keys >> bits, KeyLayout.of(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys, counts, *, n_classes, num_threads=None):
@@ -108,7 +106,7 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
     def tags(start, stop):
         return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
 
-    keyed = Keyed(Points(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
+    keyed = Keyed(GridPoints(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
     if weights is None:
         keys, values, layout, n_dropped, first = _runs_of_points(keyed)
     else:

@@ -4,7 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu.geometry import _cells, _keys
 from cmfast.kernels.shared import geometry_weights
-from cmfast.kernels.shared.geometry_keys import Layout, bits_of
+from cmfast.kernels.shared.geometry_keys import KeyLayout, bits_of
 from cmfast.kernels.status import INVALID, OK, RANGE
 
 
@@ -44,7 +44,7 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
     Returns ``(matrix, status)``; int64 where both are counts.
     """
     bits = [bits_of(n) for n in n_groups]
-    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
+    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
     cells = _keys.align(keys_a >> bits[0], one, keys_b >> bits[1], other, 0)[:2]
     groups = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
     counts = values_a.dtype.kind == values_b.dtype.kind == "i"

@@ -21,7 +21,7 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
     _update_flows,
     _weights,
 )
-from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
+from cmfast.kernels.cpu.scaling._large_rows import MatrixRows, read_only
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import LEAST_GRADIENT_RESIDUAL, MOST_ELIMINATED_COLUMNS
 from cmfast.kernels.status import LIMIT_ONLY, OK
@@ -221,7 +221,7 @@ def _iterate(scaled, sent, out, tol, num_threads):
     (R, C), (s, t) = M.shape, sent
     u, tops, a = np.empty(R), np.empty(R, np.int64), np.empty(R)
     G = read_only(G)
-    rows = Rows(M, np.ones(R), np.ones(C), num_threads)
+    rows = MatrixRows(M, np.ones(R), np.ones(C), num_threads)
     more = np.empty((3, *rows.sums.cols.shape))
     v = rows.column_sums(_gradient_passes.sources, (x, y), G, (u, tops), rows.sums, tuple(more), passes=4)
     lacks, squares = more[:2].sum(1)

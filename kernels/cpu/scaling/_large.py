@@ -13,7 +13,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sweeps, _rules
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
 from cmfast.kernels.cpu.scaling._large_many import scale_many
-from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
+from cmfast.kernels.cpu.scaling._large_rows import MatrixRows, read_only
 from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, Goal
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
@@ -119,7 +119,7 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
     first_x, first_y = _scaled_starts(starts, powers)
     if p.plain and powers and first_x is None and first_y is None:
         first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
-    problem = Rows(M, u, v, num_threads)
+    problem = MatrixRows(M, u, v, num_threads)
     x, y, n_iter, status = _solve(p, problem, first_x, first_y, order)
     if status not in (OK, MAX_ITER, UNDETERMINED):
         return _failed(status, n_iter=n_iter)
@@ -174,7 +174,7 @@ def _solve(p, problem, start_x, start_y, order):
     M, u, v = problem.matrix
     flip = len(u) < len(v) and not p.plain  # Newton's unknowns belong on the shorter side
     if flip:
-        problem = Rows(np.ascontiguousarray(M.T), v, u, problem.num_threads)
+        problem = MatrixRows(np.ascontiguousarray(M.T), v, u, problem.num_threads)
         u, v, start_x, start_y = v, u, start_y, start_x
     y, warm = start_y, start_x is not None or start_y is not None
     if y is None:
@@ -290,7 +290,7 @@ def _paired_start(problem, x, y, order, warm):
     if not warm:
         middle = M.diagonal()
         x, y = np.sqrt(u / middle), np.sqrt(v / middle)
-    problem = Rows(M, u, v, problem.num_threads)
+    problem = MatrixRows(M, u, v, problem.num_threads)
     for _ in range(PAIRED_SWEEPS):
         _large_passes.paired_sweep(problem.matrix, x, y)
     return problem, y

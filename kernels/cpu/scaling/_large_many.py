@@ -6,8 +6,8 @@ Each goes through the kernels of one that is alone, in their order, so it never 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.scaling._large_passes import Matrix, gauge, hidden, measure, missed, survey
-from cmfast.kernels.cpu.scaling._large_rows import PASS_CELLS_PER_CHECK, Rows, read_only
+from cmfast.kernels.cpu.scaling._large_passes import ScaledMatrix, gauge, hidden, measure, missed, survey
+from cmfast.kernels.cpu.scaling._large_rows import PASS_CELLS_PER_CHECK, MatrixRows, read_only
 from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, START, Goal, quick_sweeps
 from cmfast.kernels.shared.scaling import (
     MOST_SCALE_RATIO,
@@ -34,7 +34,7 @@ def scale_many(p):
     """Scale the matrices of a problem up to one that needs more; return where that stands, or the end."""
     target, still, _ = p.goals
     ones, smoothed = np.ones(p.C), np.empty((p.R, p.C))
-    rows = Rows(smoothed, ones, ones, 1)
+    rows = MatrixRows(smoothed, ones, ones, 1)
     goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
     rest = p.m_step, smoothed, read_only(smoothed), p.amount, p.goals[2], line_bound(p.goals[2]), p.last_width
@@ -59,7 +59,7 @@ def _scale_many(cells, ones, sums, goal, start, rest, results, end):
             M = frozen
         if bad or zero or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
             return b
-        matrix = Matrix(M, ones, ones)
+        matrix = ScaledMatrix(M, ones, ones)
         for j in range(C):
             x[j], y[j], step[j] = 0.0, 1.0, 0.0
         passes = _sweep(matrix, x, y, step, sums, goal, start, last_width)

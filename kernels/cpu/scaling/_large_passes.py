@@ -17,7 +17,7 @@ LINE = 8  # numbers in a cache line
 SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
 
 
-class Matrix(NamedTuple):
+class ScaledMatrix(NamedTuple):
     """A matrix and what its rows and columns shall add up to."""
 
     cells: Any

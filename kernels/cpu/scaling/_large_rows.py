@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sweeps
-from cmfast.kernels.cpu.scaling._large_passes import Matrix, Sums
+from cmfast.kernels.cpu.scaling._large_passes import ScaledMatrix, Sums
 from cmfast.kernels.cpu.scaling._large_sweeps import GOING_ON, SWEPT_ROWS
 
 BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
@@ -15,12 +15,12 @@ SECONDS_PER_PASS_CELL = 2.5e-10  # of a pass
 PASS_CELLS_PER_CHECK = 1 << 27  # cells that a kernel goes through before it asks whether to go on: some tens of ms
 
 
-class Rows:
+class MatrixRows:
     """A matrix, its targets, and how passes over its rows are cut and added up."""
 
     def __init__(self, M, u, v, num_threads):
         R, C = M.shape
-        self.matrix, self.total = Matrix(read_only(M), u, v), u.sum()
+        self.matrix, self.total = ScaledMatrix(read_only(M), u, v), u.sum()
         rows = -(-max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1) // SWEPT_ROWS) * SWEPT_ROWS
         self.blocks = -(-R // rows)
         self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows, np.empty(self.blocks))

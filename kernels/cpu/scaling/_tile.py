@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.late import Parts
+from cmfast.kernels.cpu._core.late import LateParts
 from cmfast.kernels.cpu._core.unroll import Known, unrolled
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store
 from cmfast.kernels.cpu.scaling import _line as line
@@ -29,7 +29,7 @@ MOST_SHAPES = 32  # for which there are any: some 10 MB
 # What only some tiles need: to decide what has no answer, to bring cells near one another, pseudo-Bayes, given factors,
 # a pairing that is not the diagonal, a gauge that a plain product does not tell.
 ADMIT, NEAR, BAYES, BEGIN, PAIR, GAUGE = range(1, 7)
-PARTS = Parts(6)
+PARTS = LateParts(6)
 LOOPS = -1  # a tile that straight-line code cannot do
 
 

@@ -38,17 +38,17 @@ from cmfast.kernels.cpu.scaling._tile_store import (
     write_numbers,
 )
 from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
-from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
+from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, ScalingProblem
 from cmfast.kernels.status import MAX_ITER, OK
 
 EVENED_PART = 0.5  # part of what columns miss that is left where rows take the rest of it, in the end
 
 # A problem in three, so that each stage is handed only what it needs: the compiler writes out every field at each call.
-GIVEN, RULES, OUT = (Problem._fields.index(name) for name in ("cells", "amount", "out"))
-FIRST_LINES = Problem._fields.index("row_sums")
-Given = namedtuple("Given", Problem._fields[GIVEN:RULES])  # type: ignore[misc]
-Rules = namedtuple("Rules", Problem._fields[RULES:OUT])  # type: ignore[misc]
-Out = namedtuple("Out", Problem._fields[OUT:])  # type: ignore[misc]
+GIVEN, RULES, OUT = (ScalingProblem._fields.index(name) for name in ("cells", "amount", "out"))
+FIRST_LINES = ScalingProblem._fields.index("row_sums")
+Given = namedtuple("Given", ScalingProblem._fields[GIVEN:RULES])  # type: ignore[misc]
+Rules = namedtuple("Rules", ScalingProblem._fields[RULES:OUT])  # type: ignore[misc]
+Out = namedtuple("Out", ScalingProblem._fields[OUT:])  # type: ignore[misc]
 
 
 def in_tuples(problem):

@@ -32,6 +32,7 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu._core.vector_functions import offset_lanes
 from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_parts
+from cmfast.kernels.shared.batches import flatten
 from cmfast.kernels.shared.scaling import NORMAL, is_large
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
@@ -320,7 +321,8 @@ def scaling_gradient(
     if not n * R * C:  # a tile of no cells has no lines to work in
         of_targets = [np.zeros((*batch, size)) for size in (R, C)] if targets else []
         return np.zeros((*batch, R, C), kind), *of_targets
-    flat, m_step = _flat_cells(M, batch, R * C)
+    flat, m_step = flatten(M, batch, 2, np, batches.flat_batch)
+    flat = flat.reshape(len(flat), R * C)
     G = np.empty((0, R * C)) if G is None else batches.flat_batch(G, 2).reshape(n, R * C)
     if of_row is None and of_col is not None:
         of_row = np.zeros(row_scale.shape)
@@ -368,11 +370,3 @@ def _by_tiles(part, R, C, results):
         part = (M, m_step, col, row, amount, status, G, of_col, of_row)
         R, C, results = C, R, (out, out_col, out_row)
     _differentiate(part, R, C, flip, new_lines(_lines(R, C)), results, 0, len(out))
-
-
-def _flat_cells(M, batch, cells):
-    """Return the cells of every matrix, or those of the one that all share, and the step from one to the next."""
-    shared = math.prod(M.shape[:-2]) == 1
-    full = M if shared or M.shape[:-2] == batch else np.broadcast_to(M, (*batch, *M.shape[-2:]))
-    flat = batches.flat_batch(full, 2)
-    return flat.reshape(len(flat), cells), 0 if shared else 1

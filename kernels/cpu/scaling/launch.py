@@ -15,7 +15,8 @@ from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT_CELLS, PARTS, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import in_tuples, scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
-from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
+from cmfast.kernels.shared.batches import flatten
+from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
@@ -114,7 +115,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
-    cells, m_step = _flat(M, batch, 2)
+    cells, m_step = flatten(M, batch, 2, np, batches.flat_batch)
     fields = (
         R,
         C,
@@ -135,7 +136,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
         np.empty(n),
         np.empty(n),
     )
-    problem = Problem._make(fields)  # by place: names take a matrix's time
+    problem = ScalingProblem._make(fields)  # by place: names take a matrix's time
     large = problem.is_large
     seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
     pool.run_pieces(
@@ -281,7 +282,7 @@ def _lines(a, batch, default):
     """Return targets or factors as a flat batch of float64; `default` ones where none are given."""
     if a is None:
         return _ones(default)
-    flat, step = _flat(a.astype(np.float64, copy=False), batch, 1)
+    flat, step = flatten(a.astype(np.float64, copy=False), batch, 1, np, batches.flat_batch)
     return Lines(flat, step)
 
 
@@ -290,10 +291,3 @@ def _ones(n):
     ones = np.ones((1, n))
     ones.flags.writeable = False
     return Lines(ones, 0)
-
-
-def _flat(a, batch, core):
-    """Return `a` with one batch axis, and its step along the batch: 0 where every element shares it."""
-    if math.prod(a.shape[: a.ndim - core]) == 1:
-        return batches.flat_batch(a, core), 0
-    return batches.flat_batch(np.broadcast_to(a, batch + a.shape[a.ndim - core :]), core), 1

@@ -129,7 +129,7 @@ def ipf_sparse(
     return out, x, y, np.float64(residual), np.int64(found.n_iter), np.int8(status), np.float64(worst), *proof
 
 
-class _Found(NamedTuple):
+class _SparseResult(NamedTuple):
     """What became of the positive lines."""
 
     status: int
@@ -157,7 +157,7 @@ def _newton_steps(p, cells, begin):
     """Scale by Newton's method, without cells that have to vanish, and what is in doubt as dense tables."""
     R, C = len(p.u), len(p.v)
     if R == 0:
-        return _Found(OK, p.u, p.v, cells, 1, _nothing(p))
+        return _SparseResult(OK, p.u, p.v, cells, 1, _nothing(p))
     good = all(one is not None and bool(((one > 0.0) & (one < np.inf)).all()) for one in begin)
     start = np.concatenate(begin) if good else None
     kept, n_iter, limit, is_judged = [cells], 0, OK, [False]
@@ -197,7 +197,7 @@ def _newton_steps(p, cells, begin):
             limit = LIMIT_ONLY
             continue
         status = LIMIT_ONLY if status == OK and limit == LIMIT_ONLY else status
-        return _Found(status, x, y, now, n_iter, proof)
+        return _SparseResult(status, x, y, now, n_iter, proof)
 
 
 def _label(p, cells):
@@ -312,7 +312,7 @@ def _sweep(p, cells, begin):
 
     R, C = len(p.u), len(p.v)
     if R == 0:
-        return _Found(OK, p.u, p.v, cells, 1, _nothing(p))
+        return _SparseResult(OK, p.u, p.v, cells, 1, _nothing(p))
     M = csr_array((cells.values, (cells.rows, cells.columns)), shape=(R, C))
     across, y = M.T.tocsr(), np.ones(C) if begin[1] is None else begin[1]
     if begin[1] is None and begin[0] is not None:
@@ -327,5 +327,5 @@ def _sweep(p, cells, begin):
         gaps = np.abs(x * s - p.u)
         missed = max(float(gaps.sum()) / p.total, float((gaps / p.u).max()))
         if not missed < np.inf:
-            return _Found(RANGE, x, y, cells, k, _nothing(p))
-    return _Found(OK if missed <= p.tol else MAX_ITER, x, y, cells, k, _nothing(p))
+            return _SparseResult(RANGE, x, y, cells, k, _nothing(p))
+    return _SparseResult(OK if missed <= p.tol else MAX_ITER, x, y, cells, k, _nothing(p))

@@ -20,7 +20,7 @@ SECONDS_PER_CHECKED_CELL = 2e-9
 WRONG, LOOSE = 1, 2
 
 
-class Cells(NamedTuple):
+class SymmetricCells(NamedTuple):
     """Cells sorted by row and column, none twice; of these the positive ones count that are not too near or too far."""
 
     first: Any  # (rows + 1,) int64: where each row begins

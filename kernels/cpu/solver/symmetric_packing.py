@@ -36,7 +36,7 @@ class Packed(NamedTuple):
     diagonal: Any  # (bins,) float64
 
 
-class _Part(NamedTuple):
+class _PackedPart(NamedTuple):
     """Which cells are packed: those of some rows, and of bins that have a place."""
 
     place: Any  # int32: of each bin, -1 without
@@ -128,7 +128,7 @@ def _laid_out(counts, n, shift):
 
 def pack_part(cells, place, low, high, base, n, shift, num_threads):
     """Pack the cells of the rows from `low` to `high` in bins that have a place; `n` bins have, rows and columns."""
-    part = _Part(place, low, base, shift, packing.LEAST_WIDE_VALUE)
+    part = _PackedPart(place, low, base, shift, packing.LEAST_WIDE_VALUE)
     counts = np.zeros((5, shift or n), np.int64)
     given = high - low, int(cells.first[high] - cells.first[low]) * symmetric_cells.SECONDS_PER_CHECKED_CELL
     _run(count, (cells, part, counts), *given, num_threads)
@@ -147,7 +147,7 @@ def pack(rows, columns, values, n, shift, num_threads=None):
     if len(rows) > symmetric_cells.MOST_NUMPY_CELLS:
         first = symmetric_cells.starts(rows, number)
         columns, values = symmetric_cells.typed((columns,), values)
-        cells = symmetric_cells.Cells(first, columns, values, np.full(number, n), 0)
+        cells = symmetric_cells.SymmetricCells(first, columns, values, np.full(number, n), 0)
         return pack_part(cells, np.arange(n, dtype=np.int32), 0, number, 0, n, shift, num_threads)
     off = rows != columns
     i, j, a = rows[off], columns[off], values[off]

@@ -3,10 +3,10 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.late import Parts
+from cmfast.kernels.cpu._core.late import LateParts
 
 AUGMENT, CUT = 1, 2  # only where rows cannot be served directly, or not at all
-PARTS = Parts(2)
+PARTS = LateParts(2)
 TABLE = np.zeros((1, 1), np.int64)  # as parts are handed them
 SET_WORD_BITS = 32
 _DE_BRUIJN = 0x077CB531  # its 5-bit windows are all different, so that a shift of it names its shift

@@ -16,7 +16,7 @@ SECONDS_PER_SUPPORT_CELL = 5e-9
 SECONDS_PER_MATRIX = 3e-7
 
 
-class Answers(NamedTuple):
+class SupportResults(NamedTuple):
     """What is said of a batch of matrices, one row each."""
 
     status: Any
@@ -137,7 +137,7 @@ def _support(M, row_sums, col_sums, out, parts, needs, start, stop):
     `needs` holds what of `parts` is needed for that and not compiled yet; then something is missing in the answers.
     """
     R, C = M.shape[1:]
-    answers = Answers(*out)
+    answers = SupportResults(*out)
     m_step, row_step, col_step = min(len(M) - 1, 1), min(len(row_sums) - 1, 1), min(len(col_sums) - 1, 1)
     positive = np.empty((R, C), np.bool_)
     u, v = np.empty(R), np.empty(C)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, library
+from cmfast.kernels.shared import batches
 
 WIDTHS = ("8", "32", str(THREADS))  # threads that share a matrix: part of a warp, a warp, a block
 
@@ -33,9 +34,7 @@ def as_labels(*labels: Any) -> tuple[list[Any], str]:
     return found, NAMES[found[0].dtype]
 
 
-def as_floating(x: Any) -> Any:
-    """Return `x` as float32 if it is that, else as float64; kernels see no other type of real number."""
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+as_floating = batches.as_floating
 
 
 def result_dtype(*arrays: Any) -> np.dtype[Any]:
@@ -50,19 +49,8 @@ def flat_batch(x: Any, core: int, dtype: Any = None) -> Any:
 
 
 def broadcast_batches(core: int, *arrays: Any) -> tuple[tuple[int, ...], list[Any], list[int]]:
-    """Return the common batch shape, the flat arrays, and the step of each along the batch (0 where it is shared).
-
-    An array with a batch of one is never repeated in memory; one that broadcasts along some axes only is.
-    """
-    shapes = [a.shape[: a.ndim - core] for a in arrays]
-    batch = np.broadcast_shapes(*shapes)
-    flats, steps = [], []
-    for a, shape in zip(arrays, shapes, strict=True):
-        shared = math.prod(shape) == 1
-        full = a if shared or shape == batch else library(a).broadcast_to(a, batch + a.shape[a.ndim - core :])
-        flats.append(flat_batch(full, core))
-        steps.append(0 if shared else 1)
-    return batch, flats, steps
+    """Return the common batch shape, the flat arrays, and the step of each along the batch (0 where it is shared)."""
+    return batches.flatten_all(arrays, core, library(arrays[0]), flat_batch)
 
 
 def width(items: int) -> str:

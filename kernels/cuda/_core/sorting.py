@@ -22,7 +22,7 @@ from cmfast.kernels.cuda._core.module import library
 LEAST_SORTED_KEYS = 1 << 22  # keys from which on another sort than CuPy's is worth being loaded
 
 
-class _Current:
+class _SortingStream:
     """The stream that the array library works on, in the protocol by which others take it."""
 
     def __init__(self, xp: ModuleType) -> None:
@@ -129,7 +129,7 @@ def by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any] | N
         return None
     out = xp.empty(len(keys), unsigned.dtype), None if values is None else xp.empty(len(keys), values.dtype)
     given = {"d_in_keys": unsigned, "d_out_keys": out[0], "d_in_values": values, "d_out_values": out[1]}
-    given |= {"num_items": len(keys), "begin_bit": begin, "end_bit": end, "stream": _Current(xp)}
+    given |= {"num_items": len(keys), "begin_bit": begin, "end_bit": end, "stream": _SortingStream(xp)}
     size = sort(temp_storage=None, **given)
     sort(temp_storage=xp.empty(max(1, size), np.uint8), **given)
     return out[0].view(keys.dtype), out[1]

@@ -89,29 +89,29 @@ def sides(keys: Any, half: int) -> Sides:
     return Sides(entries(keys >> half, half), entries(cells << half | prediction, half, order), first, number)
 
 
-class Common(NamedTuple):
+class CommonEntries(NamedTuple):
     """Cells that two histograms have, as positions in each."""
 
     one: Any
     other: Any
 
-    def some(self, where: Any) -> "Common":
+    def some(self, where: Any) -> "CommonEntries":
         """Return those at the given places."""
-        return Common(self.one[where], self.other[where])
+        return CommonEntries(self.one[where], self.other[where])
 
 
-def common(one: Entries, other: Entries) -> Common:
+def common(one: Entries, other: Entries) -> CommonEntries:
     """Return the cells that both have. Synchronises."""
     xp = library(one.cells)
     if not (len(one.cells) and len(other.cells)):
-        return Common(xp.zeros(0, np.int64), xp.zeros(0, np.int64))
+        return CommonEntries(xp.zeros(0, np.int64), xp.zeros(0, np.int64))
     place = xp.searchsorted(other.cells, one.cells)
     place = xp.where(place < len(other.cells), place, 0)
     here = xp.flatnonzero(other.cells[place] == one.cells)
-    return Common(here, place[here])
+    return CommonEntries(here, place[here])
 
 
-def by_work(one: Entries, other: Entries, cells: Common) -> list[tuple[str, Common]]:
+def by_work(one: Entries, other: Entries, cells: CommonEntries) -> list[tuple[str, CommonEntries]]:
     """Return cells for a warp and cells for a block, with the number of threads of each. Synchronises."""
     few = one.sizes[cells.one] * other.sizes[cells.other] <= MOST_PAIRS
     flatnonzero = library(few).flatnonzero
@@ -119,7 +119,7 @@ def by_work(one: Entries, other: Entries, cells: Common) -> list[tuple[str, Comm
 
 
 def overlaps(
-    one: Entries, L: Any, other: Entries, P: Any, cells: list[tuple[str, Common]], shape: tuple[int, int]
+    one: Entries, L: Any, other: Entries, P: Any, cells: list[tuple[str, CommonEntries]], shape: tuple[int, int]
 ) -> Any:
     """Return sums over `cells` of the smaller of two integer heights, per pair of tags, modulo 2**64."""
     out = library(L).zeros(shape, np.uint64)
@@ -152,7 +152,7 @@ def wide_overlaps(one: Entries, L: Any, other: Entries, P: Any, n_classes: int) 
     return out.view(np.int64)
 
 
-def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: Common, columns: int) -> tuple[Any, Any, Any]:
+def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: CommonEntries, columns: int) -> tuple[Any, Any, Any]:
     """Return ``(pair, height, cell)`` of all pairs of entries in the same cell. Synchronises.
 
     That is the tag of one times `columns` plus the tag of the other, the smaller height, and the place in `cells`.

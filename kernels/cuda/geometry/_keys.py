@@ -3,7 +3,7 @@
 What the keys are is said in ``kernels/shared/geometry_keys.py``; they are those of the CPU, bit for bit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _runs
-from cmfast.kernels.shared.geometry_keys import DROPPED, Layout, joined, require, table_type
+from cmfast.kernels.shared.geometry_keys import DROPPED, KeyLayout, joined, rank_rows, require, table_type
 
 MOST_RANGE_BLOCKS = 1 << 10  # that look at columns: one row of results each
 
@@ -33,7 +33,7 @@ def blocks_of_rows(n: int) -> int:
     return min(-(-n // TABLE_ROWS), MOST_RANGE_BLOCKS)
 
 
-class Points(NamedTuple):
+class GridPoints(NamedTuple):
     """Points, contiguous in float32 or float64, and a grid on their device."""
 
     X: Any
@@ -41,7 +41,7 @@ class Points(NamedTuple):
     inverse: Any
 
     @classmethod
-    def on(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "Points":
+    def on(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "GridPoints":
         """Put the grid where the points are."""
         xp = library(X)
         return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse))
@@ -58,7 +58,7 @@ class Points(NamedTuple):
         return NAMES[self.X.dtype]
 
 
-def index_ranges(points: Points) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def index_ranges(points: GridPoints) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Return ``(low, extent, n_kept)`` over the points that have a cell; synchronises."""
     n, m = points.X.shape
     if n == 0:
@@ -98,12 +98,12 @@ def _two_labels(labels: Sequence[Any]) -> tuple[dict[str, Any], str]:
     return {"y": y, "p": p}, kind
 
 
-def _axes(xp: Any, layout: Layout) -> dict[str, Any]:
+def _axes(xp: Any, layout: KeyLayout) -> dict[str, Any]:
     """Return the lowest index and the number of indices of every axis, as arguments of a kernel."""
     return {"low": xp.asarray(np.array(layout.low, np.int64)), "extent": xp.asarray(np.array(layout.extent, np.int64))}
 
 
-def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> Any:
+def radix_keys(points: GridPoints, labels: list[Any], half: int, layout: KeyLayout) -> Any:
     """Return the key of every point in mixed radix, with `labels`, none to two of them in `half` bits each, below.
 
     They are as narrow as they can be; a point without a cell has the largest number of the type.
@@ -119,14 +119,14 @@ def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> 
     return out
 
 
-def ranked_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> tuple[Any, Layout]:
+def ranked_keys(points: GridPoints, labels: list[Any], half: int, layout: KeyLayout) -> tuple[Any, KeyLayout]:
     """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
     xp, (n, m) = library(points.X), points.X.shape
     index, kept = xp.empty((m, n), np.int64), xp.empty(n, np.int8)
     low = _axes(xp, layout)["low"]
     _INDICES.launch((points.kind,), batches.per_item(n), **points.arguments, low=low, out=index, out_kept=kept)
     rows = xp.flatnonzero(kept)
-    number, some = _rank((index[d][rows] for d in range(m)), layout.extent)
+    number, some = rank_rows((index[d][rows] for d in range(m)), layout.extent, _runs.rank)
     bits = half * len(labels)
     require(len(some), bits)
     some = rows[some]
@@ -138,30 +138,10 @@ def ranked_keys(points: Points, labels: list[Any], half: int, layout: Layout) ->
         key = key | y.astype(np.int64)[rows] << (k * half)
     keys = xp.zeros(n, np.int64) + int(DROPPED)
     keys[rows] = key
-    return keys, Layout(layout.low, layout.extent, table)
+    return keys, KeyLayout(layout.low, layout.extent, table)
 
 
-def _rank(columns: Iterable[Any], extents: Iterable[int]) -> tuple[Any, Any]:
-    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
-
-    Axes are folded into one number while it fits; when the next would not, the axis is replaced by ranks, and if that
-    is not enough the number as well. Ranks keep order and identity, so this is exact.
-    """
-    key, size = None, 1
-    for column, extent in zip(columns, extents, strict=True):
-        index, n = column, extent
-        if size * n >= 2**63:
-            index, some = _runs.rank(column)
-            n = len(some)
-        if key is not None and size * n >= 2**63:
-            key, some = _runs.rank(key)
-            size = len(some)
-        key = index if key is None else key * n + index
-        size *= n
-    return _runs.rank(key)
-
-
-def index_rows(cells: Any, layout: Layout) -> Any:
+def index_rows(cells: Any, layout: KeyLayout) -> Any:
     """Return the (n, m) int64 index rows of cell keys."""
     if layout.table is not None:
         return layout.table[cells].astype(np.int64)
@@ -172,7 +152,7 @@ def index_rows(cells: Any, layout: Layout) -> Any:
     return out
 
 
-def align(keys_a: Any, layout_a: Layout, keys_b: Any, layout_b: Layout, bits: int) -> tuple[Any, Any, Layout]:
+def align(keys_a: Any, layout_a: KeyLayout, keys_b: Any, layout_b: KeyLayout, bits: int) -> tuple[Any, Any, KeyLayout]:
     """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
     xp, layout = library(keys_a), joined(layout_a, layout_b, bits)
     pairs = (keys_a, layout_a), (keys_b, layout_b)
@@ -180,15 +160,15 @@ def align(keys_a: Any, layout_a: Layout, keys_b: Any, layout_b: Layout, bits: in
         one, other = (_to_radix(keys, old, layout, bits) for keys, old in pairs)
         return one, other, layout
     rows = xp.concatenate([index_rows(keys >> bits, old) for keys, old in pairs])
-    number, some = _rank((rows[:, d] - lowest for d, lowest in enumerate(layout.low)), layout.extent)
+    number, some = rank_rows((rows[:, d] - lowest for d, lowest in enumerate(layout.low)), layout.extent, _runs.rank)
     require(len(some), bits)
     mask = (1 << bits) - 1
     parts = number[: len(keys_a)], number[len(keys_a) :]
     one, other = (rank << bits | keys & mask for rank, (keys, _) in zip(parts, pairs, strict=True))
-    return one, other, Layout(layout.low, layout.extent, rows[some].astype(table_type(layout)))
+    return one, other, KeyLayout(layout.low, layout.extent, rows[some].astype(table_type(layout)))
 
 
-def _to_radix(keys: Any, old: Layout, new: Layout, bits: int) -> Any:
+def _to_radix(keys: Any, old: KeyLayout, new: KeyLayout, bits: int) -> Any:
     if (old.table is None and (old.low, old.extent) == (new.low, new.extent)) or len(keys) == 0:
         return keys
     xp, n = library(keys), len(keys)

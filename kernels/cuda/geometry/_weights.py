@@ -12,7 +12,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.geometry._entries import Entries
 from cmfast.kernels.shared import geometry_weights
-from cmfast.kernels.shared.geometry_weights import FixedPoint, Summary
+from cmfast.kernels.shared.geometry_weights import FixedPoint, WeightSummary
 
 _SUMMARY = Kernel("geometry/counts", "cmfast_gcm_summary")
 _INTEGERS = Kernel("geometry/counts", "cmfast_gcm_integers")
@@ -24,7 +24,7 @@ _NEVER = np.iinfo(np.int64).max
 NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 
 
-class Table(NamedTuple):
+class WeightTable(NamedTuple):
     """One table of weights as integers `q`, (K, C, C): its limbs, the lowest first, only one where `form.width` is 0.
 
     Without a form (see :func:`geometry_weights.fixed_point`) there are none.
@@ -34,7 +34,7 @@ class Table(NamedTuple):
     form: FixedPoint | None
 
 
-def quantise(weights: list[Any], M: Any) -> list[Table]:
+def quantise(weights: list[Any], M: Any) -> list[WeightTable]:
     """Return tables (C, C) of any real type in fixed point for counts `M`. Synchronises."""
     xp, C = library(M), len(M)
     W = xp.empty((len(weights), C, C), np.float64)
@@ -42,10 +42,10 @@ def quantise(weights: list[Any], M: Any) -> list[Table]:
         W[k] = table
     M = xp.ascontiguousarray(M)
     forms = [geometry_weights.fixed_point(found) for found in _summaries(W, M)]
-    return [Table(None if form is None else _integers(W[k], M, form), form) for k, form in enumerate(forms)]
+    return [WeightTable(None if form is None else _integers(W[k], M, form), form) for k, form in enumerate(forms)]
 
 
-def _summaries(W: Any, M: Any) -> list[Summary]:
+def _summaries(W: Any, M: Any) -> list[WeightSummary]:
     xp, (n, C, _) = library(M), W.shape
     found = xp.asarray(np.tile(np.array(NOTHING), (n, 1)))
     if W.size:
@@ -56,13 +56,13 @@ def _summaries(W: Any, M: Any) -> list[Summary]:
     return [_summary(numbers[a:b], total) for a, b in pairwise(ends)]
 
 
-def _summary(numbers: list[int], total: int) -> Summary:
+def _summary(numbers: list[int], total: int) -> WeightSummary:
     bad, low, high, smallest, top, first = numbers
     weight = [np.array(bits).view(np.float64)[()] for bits in (low, smallest, top)]
     if first == _NEVER:
-        return Summary(not bad, True, 0.0, 0.0, 0.0, 0)
+        return WeightSummary(not bad, True, 0.0, 0.0, 0.0, 0)
     one = float(np.copysign(weight[0], -1.0 if first & 1 else 1.0))
-    return Summary(not bad, low == high, one, float(weight[1]), float(weight[2]), total)
+    return WeightSummary(not bad, low == high, one, float(weight[1]), float(weight[2]), total)
 
 
 def _integers(W: Any, M: Any, form: FixedPoint) -> Any:

@@ -13,18 +13,17 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, Kernel, library
 from cmfast.kernels.cuda.geometry._keys import blocks_of_rows
 from cmfast.kernels.shared.geometry_columns import (
-    COLUMN_STEPS,
     DIGIT_ROWS,
     OVERFLOW_SCALE,
     Steps,
     carry,
     digits_of,
+    moment_steps,
     steps_of,
 )
 from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
 PORTION_CELLS = 1 << 25  # of some rows, for linear algebra
-NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
 MOST_SAFE_EXPONENT = 400  # powers of two from one beyond which squares might leave float64
 
 _REAL = (("float",), ("double",))
@@ -64,12 +63,9 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
     """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32; see the CPU's."""
     del num_threads
     xp, (n, m) = library(X), X.shape
-    least, most = np.array(low), np.array(high)
-    if ((most > least) & (most - least < NARROW)).any():  # the steps to a unit would be beyond float64; rare, so copied
-        power = np.where(most - least < NARROW, POWER, 1.0)
-        X, least, most = X.astype(np.float64) * xp.asarray(power), least * power, most * power
-    with np.errstate(divide="ignore"):
-        scale = np.where(most > least, COLUMN_STEPS / (most - least), 0.0)
+    power, least, scale = moment_steps(np.array(low), np.array(high))
+    if power is not None:  # rare, so copied
+        X = X.astype(np.float64) * xp.asarray(power)
     rows = blocks_of_rows(n)
     first, second = xp.empty((rows, m), np.uint64), xp.empty((rows, m), np.uint64)
     if n:

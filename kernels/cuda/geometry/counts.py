@@ -13,7 +13,16 @@ from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
 from cmfast.kernels.cuda.geometry._entries import sides
-from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS, Layout, Ranges, bits_of, fits, joined
+from cmfast.kernels.shared.geometry_keys import (
+    NAMED_POSITIONS,
+    KeyLayout,
+    Outside,
+    Ranges,
+    bits_of,
+    find_outside,
+    fits,
+    widen,
+)
 
 RUNS = 1 << 6  # per thread that count together in shared memory
 
@@ -23,31 +32,22 @@ KERNELS = (_PAIRS, _NUMBER)
 # Numbers that are found of a table of weights; keys of a thread in a tile.
 DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _runs.RUN_KEYS}
 
-Outside = tuple[str, int | None, int, list[tuple[int, int]]]
-
 
 def _classes(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
     """Return ``(n_classes, outside)``: see `cell_counts`. Synchronises."""
     low, most = _keys.label_range(*labels.values())
     if low < 0 or (limit is not None and most >= limit):
-        return limit, _outside(limit, **labels)
+        return limit, find_outside(library(next(iter(labels.values()))), limit, **labels)
     return most + 1 if limit is None else limit, None
 
 
-def _outside(limit: int | None, **labels: Any) -> Outside:
-    name, _, number, first = counting.find_outside(limit, **labels)
-    return name, limit, number, [(index[0], value) for index, value in first]
-
-
 def _sorted_keys(
-    points: _keys.Points, labels: list[Any], half: int, ranges: Ranges | None = None
-) -> tuple[Any, Layout, int, tuple[int, ...]]:
+    points: _keys.GridPoints, labels: list[Any], half: int, ranges: Ranges | None = None
+) -> tuple[Any, KeyLayout, int, tuple[int, ...]]:
     """Return ``(keys, layout, n_dropped, first_dropped)``; points without a cell have the largest key."""
     low, extent, kept = _keys.index_ranges(points)
-    found, bits = Layout(low, extent, None), half * len(labels)
-    if ranges is not None:
-        wider = joined(found, Layout.of(ranges, None), bits)
-        found = wider if wider.table is None else found
+    bits = half * len(labels)
+    found = widen(KeyLayout(low, extent, None), ranges, bits)
     if fits(extent, bits):
         keys = _keys.radix_keys(points, labels, half, found)
     else:
@@ -87,7 +87,7 @@ def cell_counts(
     if outside is not None:
         return None, None, None, None, outside
     assert n_classes is not None
-    points = _keys.Points.on(X, origin, inverse)
+    points = _keys.GridPoints.on(X, origin, inverse)
     keys, found, n_dropped, first = _sorted_keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
     keys, counts = _runs_of(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
     if progress is not None:
@@ -110,7 +110,7 @@ def merge_cells(
 ) -> tuple[Any, ...]:
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
     del num_threads
-    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
+    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
     keys_a, keys_b, found = _keys.align(keys_a, one, keys_b, other, bits)
     join = library(keys_a).concatenate
     keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]), found.n_keys(bits))
@@ -119,7 +119,7 @@ def merge_cells(
 
 def decode_cells(keys: Any, table: Any, *, ranges: Ranges, bits: int) -> tuple[Any, Any]:
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _keys.index_rows(keys >> bits, Layout.of(ranges, table)), keys & ((1 << bits) - 1)
+    return _keys.index_rows(keys >> bits, KeyLayout.of(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
@@ -174,7 +174,7 @@ def sparse_histogram(
         if outside is not None:
             return None, None, None, None, None, outside
     assert n_groups is not None
-    points = _keys.Points.on(X, origin, inverse)
+    points = _keys.GridPoints.on(X, origin, inverse)
     labels = [] if groups is None else [groups]
     keys, found, n_dropped, first = _sorted_keys(points, labels, bits_of(n_groups))
     status, n_keys = None, found.n_keys(bits_of(n_groups) * len(labels))

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.geometry import _entries, _runs, _weights
-from cmfast.kernels.cuda.geometry._entries import Common, Entries, by_work, pairs, sides
+from cmfast.kernels.cuda.geometry._entries import CommonEntries, Entries, by_work, pairs, sides
 from cmfast.kernels.cuda.geometry.counts import pair_counts
 from cmfast.kernels.shared.geometry_keys import bits_of
 from cmfast.kernels.status import INVALID, OK
@@ -53,13 +53,13 @@ def gcm(
     return out[0], out[1], out[2], error, status
 
 
-def _sums(keys: Any, counts: Any, fixed: list[_weights.Table], shape: tuple[int, int]) -> list[Any]:
+def _sums(keys: Any, counts: Any, fixed: list[_weights.WeightTable], shape: tuple[int, int]) -> list[Any]:
     """Return the integer sums of cells, for each table: (C, C), or in limbs (K, C, C); zeros without a form."""
     xp, half = library(keys), bits_of(shape[0])
     labels, predictions, _, cell = found = sides(keys, half)
     mixed = found.mixed
     cells = xp.flatnonzero(mixed)
-    split = by_work(labels, predictions, Common(cells, cells))
+    split = by_work(labels, predictions, CommonEntries(cells, cells))
     # What lies in cells of one label or one prediction counts as it is.
     S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=shape[0])
     out = []
@@ -91,7 +91,7 @@ def cell_excess(
     for w in range(n_weights):
         mass = W[w].astype(np.float64).ravel()[own] * counts
         heights = [_exact_heights(side, mass) for side in both]
-        pair, height, cell = pairs(both[0], heights[0], both[1], heights[1], Common(every, every), n_classes)
+        pair, height, cell = pairs(both[0], heights[0], both[1], heights[1], CommonEntries(every, every), n_classes)
         value, place = xp.concatenate([height, -mass]), xp.concatenate([pair, own])
         cell = xp.concatenate([both[0].cells[cell], keys >> (2 * half)])
         E[w] = counting.sums_of_groups(share[cell] * value, place, n_classes**2)[0]

@@ -12,7 +12,7 @@ from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, WARP, Kern
 from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared import margins as table_rules
 from cmfast.kernels.shared import margins_layout
-from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins, TableRules
+from cmfast.kernels.shared.margins_layout import MarginLayout, TableBatch, TableMargins, TableRules
 
 # Numbers of a table that a warp keeps; a block of several warps has room for three such tables.
 MOST_WARP_NUMBERS = 2048
@@ -34,7 +34,7 @@ class Pattern(NamedTuple):
     Attributes
     ----------
     places, offsets, pairs, common, within : array of int32
-        Those of ``margins_layout.Layout``, which says `shared` instead of `common`.
+        Those of ``margins_layout.MarginLayout``, which says `shared` instead of `common`.
     codes : array of int32, shape (margins, cells)
         Lines of the closed margin, then of all others, which are counted from zero together.
     starts, members : array of int32
@@ -60,7 +60,7 @@ class Pattern(NamedTuple):
     size: int
 
 
-def pattern(xp: ModuleType, layout: margins_layout.Layout) -> Pattern:
+def pattern(xp: ModuleType, layout: MarginLayout) -> Pattern:
     """Return what the kernel reads of a layout, on the current device."""
     cells, n_margins = layout.lines.shape
     closed, lines = int(layout.offsets[1]), int(layout.offsets[-1])
@@ -88,7 +88,7 @@ def _span(cells: int) -> int:
 @lru_cache(32)
 def _dense(
     xp: ModuleType, device: int, shape: tuple[int, ...], axes: margins_layout.Axes
-) -> tuple[margins_layout.Layout, Pattern]:
+) -> tuple[MarginLayout, Pattern]:
     """Return the layout of all cells of tables of a shape; it stays on the device."""
     del device
     layout = margins_layout.dense(shape, axes)
@@ -123,7 +123,7 @@ def _scale(
     """Scale tables of which cells are given in the order of the places of a layout."""
     del num_threads
 
-    def solve(given: TableBatch, n: int, layout: margins_layout.Layout, rules: TableRules) -> tuple[Any, ...]:
+    def solve(given: TableBatch, n: int, layout: MarginLayout, rules: TableRules) -> tuple[Any, ...]:
         own = there
         if layout is not margins.layout:  # fewer margins have to agree
             pairs, within = (resident(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
@@ -135,7 +135,7 @@ def _scale(
 
 
 def _solve(
-    n: int, given: dict[str, Any], layout: margins_layout.Layout, there: Pattern, rules: dict[str, Any], progress: Any
+    n: int, given: dict[str, Any], layout: MarginLayout, there: Pattern, rules: dict[str, Any], progress: Any
 ) -> tuple[Any, ...]:
     """Return what became of a flat batch."""
     cells, (n_cells, n_margins), n_lines = given["cells"], layout.lines.shape, int(layout.offsets[-1])

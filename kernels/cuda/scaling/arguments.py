@@ -1,16 +1,14 @@
 """What kernels that scale are told about a problem, by the names that their sources have for it."""
 
-import math
 from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import library
-from cmfast.kernels.shared.scaling import Problem
+from cmfast.kernels.shared.scaling import ScalingProblem
 
 
-def of_problem(problem: Problem) -> dict[str, Any]:
+def of_problem(problem: ScalingProblem) -> dict[str, Any]:
     """Return the arguments that every kernel takes: the batch, the rules, and the arrays for what comes out."""
     p = problem
     lines = {"row_sums": p.row_sums, "col_sums": p.col_sums, "start_row": p.start_row, "start_col": p.start_col}
@@ -27,17 +25,10 @@ def of_problem(problem: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def of_queue(problem: Problem) -> dict[str, Any]:
+def of_queue(problem: ScalingProblem) -> dict[str, Any]:
     """Return the arguments by which a kernel writes down which matrices are left, in any order, and how many."""
     xp = library(problem.cells)
     return {"out_queue": xp.empty(problem.n, np.int64), "out_length": xp.zeros(1, np.uint64)}
-
-
-def flat(a: Any, batch: tuple[int, ...], core: int) -> tuple[Any, int]:
-    """Return `a` with one batch axis, and its step along the batch: 0 where every element shares it."""
-    if math.prod(a.shape[: a.ndim - core]) == 1:
-        return batches.flat_batch(a, core), 0
-    return batches.flat_batch(library(a).broadcast_to(a, batch + a.shape[a.ndim - core :]), core), 1
 
 
 def by_type(start: str, cells: Any) -> dict[str, Any]:

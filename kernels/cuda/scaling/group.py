@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from cmfast.kernels.cuda._core.module import SHARED, Kernel
 from cmfast.kernels.cuda.scaling import arguments, single
-from cmfast.kernels.shared.scaling import Problem
+from cmfast.kernels.shared.scaling import ScalingProblem
 
 MOST_GROUP_LINES = 32  # lines on the longer side: no more lanes share a matrix
 MOST_EVERY_WIDTH = 16  # lines up to which there is a kernel for each number, beyond it for even ones
@@ -54,13 +54,13 @@ _GROUP = Kernel("scaling/group", "cmfast_ipf_group", tuple((str(width),) for wid
 KERNELS = (_GROUP,)
 
 
-def takes(problem: Problem) -> bool:
+def takes(problem: ScalingProblem) -> bool:
     """Return whether matrices of this shape, under these rules, are scaled here."""
     p = problem
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST_GROUP_LINES and not p.plain and p.amount >= 0.0
 
 
-def solve(problem: Problem) -> tuple[Any, Any]:
+def solve(problem: ScalingProblem) -> tuple[Any, Any]:
     """Scale what takes few steps.
 
     Returns

@@ -4,7 +4,7 @@ from typing import Any
 
 from cmfast.kernels.cuda._core.module import Kernel
 from cmfast.kernels.cuda.scaling import arguments
-from cmfast.kernels.shared.scaling import Problem
+from cmfast.kernels.shared.scaling import ScalingProblem
 
 MOST_SINGLE_LINES = 4  # lines on the longer side: more do not fit into the registers of a thread
 SINGLE_THREADS = 64  # of a block
@@ -14,7 +14,7 @@ _SINGLE = Kernel("scaling/single", "cmfast_ipf_single", (("2",), ("3",), ("4",))
 KERNELS = (_SINGLE,)
 
 
-def launch(problem: Problem, queue: dict[str, Any]) -> None:
+def launch(problem: ScalingProblem, queue: dict[str, Any]) -> None:
     """Scale what takes few steps; write down every other matrix."""
     p = problem
     shared = 8 * SINGLE_THREADS * max(p.R * p.C | 1, p.R | 1, p.C | 1)

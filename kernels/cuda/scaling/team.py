@@ -12,7 +12,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, WARP, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.cuda.zeros import support
-from cmfast.kernels.shared.scaling import RESCUE, Problem
+from cmfast.kernels.shared.scaling import RESCUE, ScalingProblem
 
 MOST_WARPS = 6  # of a block, where each is a team: the source promises it to the compiler
 LARGE_SCRATCH_BYTES = 1 << 30  # as batches.MOST_SCRATCH_BYTES, for large matrices
@@ -41,23 +41,23 @@ _TEAM = Kernel(
 KERNELS = (_TEAM,)
 
 
-def is_loaded(problem: Problem) -> bool:
+def is_loaded(problem: ScalingProblem) -> bool:
     """Return whether `solve` can start at once; else a thread compiles its kernel."""
     return _TEAM.is_loaded(_instance(problem), problem.cells)
 
 
-def _instance(problem: Problem, *, easy: bool = False) -> tuple[str, str, str]:
+def _instance(problem: ScalingProblem, *, easy: bool = False) -> tuple[str, str, str]:
     width = WARP if max(problem.R, problem.C) <= WARP else THREADS
     return str(width), "true" if problem.is_large else "false", "true" if easy else "false"
 
 
-def takes_easy(problem: Problem) -> bool:
+def takes_easy(problem: ScalingProblem) -> bool:
     """Return whether `solve_easy` does anything with matrices of this shape, under these rules."""
     p = problem
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) > WARP and not p.plain and p.amount >= 0.0
 
 
-def solve_easy(problem: Problem) -> tuple[Any, Any]:
+def solve_easy(problem: ScalingProblem) -> tuple[Any, Any]:
     """Scale what sweeps, or a few steps of Newton's method, bring to its end, with zeros if the diagonal has none.
 
     Returns
@@ -72,7 +72,7 @@ def solve_easy(problem: Problem) -> tuple[Any, Any]:
     return left["out_queue"], left["out_length"]
 
 
-def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
+def solve(problem: ScalingProblem, queue: Any = None, length: Any = None) -> None:
     """Scale the matrices ``queue[:length]``, which are integers on the device; all of them without a queue.
 
     Parameters
@@ -88,7 +88,7 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
         _launch(problem, queue, length, {"out_queue": None, "out_length": None})
 
 
-def _launch(problem: Problem, queue: Any, length: Any, left: dict[str, Any]) -> None:
+def _launch(problem: ScalingProblem, queue: Any, length: Any, left: dict[str, Any]) -> None:
     p, R, C, easy = problem, problem.R, problem.C, left["out_queue"] is not None
     xp, crew = library(p.cells), crew_of(p.cells, R, C, p.n) if p.is_large else 1
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
@@ -134,7 +134,7 @@ def crew_arguments(cells: Any, rows: int, cols: int, crew: int, blocks: int) -> 
     }  # fmt: skip
 
 
-class Layout(NamedTuple):
+class TeamLayout(NamedTuple):
     """Where what a team needs lies, in numbers.
 
     Attributes
@@ -166,7 +166,7 @@ class Layout(NamedTuple):
 def layout(
     device: Any, rows: int, cols: int, n: int, sizes: dict[str, int], *,
     network: int = 0, is_crew: bool = False, is_large: bool = False,
-) -> Layout:  # fmt: skip
+) -> TeamLayout:  # fmt: skip
     """Return where the lines of a tile lie, and its parts of these `sizes`: what is read most often comes first.
 
     Parts are in shared memory as long as there is room, but for those that several blocks share; before them stand
@@ -191,10 +191,10 @@ def layout(
     most = LARGE_SCRATCH_BYTES if is_large else batches.MOST_SCRATCH_BYTES
     blocks = -(-min(n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
     own = batches.team_scratch(str(width)) + 8 * teams * near
-    return Layout(width, places, lines, near, scratch, teams, blocks, own)
+    return TeamLayout(width, places, lines, near, scratch, teams, blocks, own)
 
 
-def _network(p: Problem, *, easy: bool) -> tuple[int, int]:
+def _network(p: ScalingProblem, *, easy: bool) -> tuple[int, int]:
     """Return how many integers a look at zeros takes, and where those for the flow begin, 0 where none are needed."""
     if p.plain or p.amount != 0.0:
         return 0, 0

@@ -3,10 +3,10 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
 
 
-def columns_of(rows: Rows) -> np.ndarray | None:
+def columns_of(rows: SparseRows) -> np.ndarray | None:
     """Return the columns of such rows, (records, columns of each); None of others."""
     n, size = len(rows.first) - 1, len(rows.columns)
     is_even = n > 0 and size % n == 0 and bool((np.diff(rows.first) == size // n).all())

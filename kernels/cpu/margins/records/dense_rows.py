@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.vector import (
     store_row,
     total,
 )
-from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
 
 MOST_COLUMNS = 64
 LEAST_USED = 0.2  # part of the numbers that are not zero
@@ -35,17 +35,17 @@ def matrix(numbers: np.ndarray, pattern: tuple[np.ndarray, np.ndarray], K: int) 
     return A
 
 
-def rows_of(A: np.ndarray) -> Rows:
+def rows_of(A: np.ndarray) -> SparseRows:
     """Return the rows of a matrix, all of their numbers, and zeros up to a whole number of vectors."""
     n, K = A.shape
     width = _width(K)
     values = np.zeros((n, width))
     values[:, :K] = A
     columns = np.minimum(np.arange(width), K - 1).astype(np.uint16)
-    return Rows(np.arange(0, n * width + 1, width), np.tile(columns, n), values.ravel())
+    return SparseRows(np.arange(0, n * width + 1, width), np.tile(columns, n), values.ravel())
 
 
-def matrix_of(rows: Rows, K: int) -> np.ndarray | None:
+def matrix_of(rows: SparseRows, K: int) -> np.ndarray | None:
     """Return the matrix of such rows, (records, whole vectors); None of others."""
     n, width = len(rows.first) - 1, _width(K)
     return rows.values.reshape(n, width) if 0 < K <= MOST_COLUMNS and len(rows.values) == n * width > 0 else None

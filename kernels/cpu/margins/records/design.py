@@ -8,18 +8,18 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu.margins.records import dense_rows, duplicate_rows
-from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
 from cmfast.kernels.shared import margins_layout as _layout
 
 
-class Records(NamedTuple):
+class RakingRecords(NamedTuple):
     """Records, of which those that are alike are one row."""
 
-    rows: Rows | None  # None where a number, or a category, is none
+    rows: SparseRows | None  # None where a number, or a category, is none
     of: np.ndarray | None  # (records,) which row each is; None: each its own
     low: np.ndarray  # (rows,) or (1,) least weight, over the one it had
     high: np.ndarray
-    layout: _layout.Layout | None  # of categories
+    layout: _layout.MarginLayout | None  # of categories
     lines: np.ndarray = np.empty((0, 0), np.uint16)  # (margins, rows) of these: which column each row has of each
 
     @property
@@ -38,56 +38,56 @@ class Records(NamedTuple):
 
 def of_columns(
     design: np.ndarray, pattern: tuple[np.ndarray, np.ndarray] | None, K: int, low: np.ndarray, high: np.ndarray
-) -> Records:
+) -> RakingRecords:
     """Return the records of a matrix, or of the numbers in one, of which `pattern` says rows and columns."""
     A = batches.as_floating(design).astype(np.float64, copy=pattern is not None)  # kernels are of what may be written
     if pattern is None:
         return _of_matrix(np.require(A, requirements=["C", "W"]), low, high)
     if not np.isfinite(A).all():
-        return Records(None, None, low, high, None)
+        return RakingRecords(None, None, low, high, None)
     if dense_rows.is_full((len(pattern[0]) - 1, K), int(np.count_nonzero(A))):
         return _of_matrix(dense_rows.matrix(A, pattern, K), low, high)
     kind = _index(int(pattern[1].max(initial=0)) + 1)
-    rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), A)
+    rows = SparseRows(pattern[0].astype(np.int64), pattern[1].astype(kind), A)
     groups = duplicate_rows.of_rows(*rows, [b for b in (low, high) if len(b) > 1])
     if groups is None:
-        return Records(rows, None, low, high, None)
+        return RakingRecords(rows, None, low, high, None)
     sizes = np.diff(rows.first)[groups.chosen]
     first = np.concatenate([[0], np.cumsum(sizes)])
     at = np.repeat(rows.first[groups.chosen] - first[:-1], sizes) + np.arange(first[-1])
-    few = Rows(first, rows.columns[at], rows.values[at])
+    few = SparseRows(first, rows.columns[at], rows.values[at])
     low, high = _chosen(groups, low, high)
-    return Records(few, groups.of, low, high, None)
+    return RakingRecords(few, groups.of, low, high, None)
 
 
-def _of_matrix(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> Records:
+def _of_matrix(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> RakingRecords:
     groups, used = duplicate_rows.of_matrix(A, [b for b in (low, high) if len(b) > 1])
     if used < 0:
-        return Records(None, None, low, high, None)
+        return RakingRecords(None, None, low, high, None)
     is_full = dense_rows.is_full(A.shape, used)
     if groups is not None:
         A, (low, high) = A[groups.chosen], _chosen(groups, low, high)
     rows = dense_rows.rows_of(A) if is_full else _used(A)
-    return Records(rows, None if groups is None else groups.of, low, high, None)
+    return RakingRecords(rows, None if groups is None else groups.of, low, high, None)
 
 
-def _used(A: np.ndarray) -> Rows:
+def _used(A: np.ndarray) -> SparseRows:
     """Return the rows of a matrix without zeros."""
     where = np.nonzero(A)
     first = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=len(A)))]).astype(np.int64)
-    return Rows(first, where[1].astype(_index(A.shape[1])), A[where])
+    return SparseRows(first, where[1].astype(_index(A.shape[1])), A[where])
 
 
 def of_categories(
     codes: np.ndarray, shape: tuple[int, ...], axes: _layout.Axes, low: np.ndarray, high: np.ndarray
-) -> Records:
+) -> RakingRecords:
     """Return the records of an array of categories, a row per attribute."""
     layout = _layout.layout(shape, axes, [np.empty(0, np.int64)] * len(shape))
     used = sorted({axis for of in axes for axis in of})
     known = {axis: codes[axis].astype(np.int64, copy=False) for axis in used}
     n = codes.shape[1]
     if n and any(code.min() < 0 or code.max() >= shape[axis] for axis, code in known.items()):
-        return Records(None, None, low, high, layout)
+        return RakingRecords(None, None, low, high, layout)
     known = {axis: np.ascontiguousarray(code) for axis, code in known.items()}
     others = [b for b in (low, high) if len(b) > 1]
     groups = (
@@ -102,8 +102,8 @@ def of_categories(
         codes = known[of[0]] if len(of) == 1 else _layout.numbers([known[a] for a in of], [shape[a] for a in of], n)
         np.add(codes, offset, out=lines[k], casting="unsafe")
     first = np.arange(0, n * len(axes) + 1, len(axes), dtype=np.int64)
-    rows = Rows(first, np.ascontiguousarray(lines.T).ravel(), np.ones(1))
-    return Records(rows, None if groups is None else groups.of, low, high, layout, lines)
+    rows = SparseRows(first, np.ascontiguousarray(lines.T).ravel(), np.ones(1))
+    return RakingRecords(rows, None if groups is None else groups.of, low, high, layout, lines)
 
 
 def _index(K: int) -> type[np.unsignedinteger]:
@@ -125,12 +125,12 @@ def levels(codes: np.ndarray, axes: _layout.Axes, targets: Sequence[np.ndarray])
     return tuple(shape)
 
 
-def margin_of(layout: _layout.Layout | None, K: int) -> np.ndarray:
+def margin_of(layout: _layout.MarginLayout | None, K: int) -> np.ndarray:
     """Return to which margin each line belongs; every column is its own."""
     return np.arange(K) if layout is None else np.repeat(np.arange(len(layout.order)), np.diff(layout.offsets))
 
 
-def importances(importance: list[float] | None, layout: _layout.Layout | None, K: int) -> np.ndarray:
+def importances(importance: list[float] | None, layout: _layout.MarginLayout | None, K: int) -> np.ndarray:
     """Return how important each line is; infinite where it must be met."""
     if importance is None:
         return np.full(K, math.inf)

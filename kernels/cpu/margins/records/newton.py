@@ -9,7 +9,7 @@ from cmfast.kernels.cpu.margins._consistency import reconcile
 from cmfast.kernels.cpu.margins.records import infeasibility as proofs
 from cmfast.kernels.cpu.margins.records import newton_system as equations
 from cmfast.kernels.cpu.margins.records.search import Search
-from cmfast.kernels.cpu.margins.records.sparse_rows import Rows, compute_weights, multiply
+from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows, compute_weights, multiply
 from cmfast.kernels.cpu.margins.records.sweeps import swept
 from cmfast.kernels.shared.conjugate_gradients import FINER_FORCING, FINER_STEPS, MOST_FORMED_UNKNOWNS
 from cmfast.kernels.shared.margins import CELL_PROBES, LINEAR, LOGIT, PROOFS_FROM
@@ -179,7 +179,7 @@ def _noise(s):
     """Return how far weights are off by the rounding of large multipliers."""
     rows = s.p.rows
     sizes = np.empty(len(s.q))
-    magnitudes = Rows(rows.first, rows.columns, np.abs(rows.values))
+    magnitudes = SparseRows(rows.first, rows.columns, np.abs(rows.values))
     multiply(magnitudes, np.where(s.asked, np.abs(s.multipliers), 0.0), sizes, 0, len(sizes))
     return RATIO_NOISE * float(sizes.max(initial=0.0))
 

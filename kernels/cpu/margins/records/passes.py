@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins.records import category_rows, dense_rows, sparse_rows
 from cmfast.kernels.cpu.margins.records.category_rows import columns_of
 from cmfast.kernels.cpu.margins.records.dense_rows import matrix_of
-from cmfast.kernels.cpu.margins.records.sparse_rows import Rows
+from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
 
 NUMBERS_PER_PART = 1 << 16  # numbers of records that make a part
 MOST_RECORD_PARTS = 16
@@ -21,7 +21,7 @@ SECONDS = 1e-9  # of a pass, for each number
 class DesignProducts:
     """What is added up over rows. The parts depend on nothing but the rows, and are added in their order."""
 
-    def __init__(self, rows: Rows, K: int, num_threads: int | None) -> None:
+    def __init__(self, rows: SparseRows, K: int, num_threads: int | None) -> None:
         self.rows, self.K, self.num_threads = rows, K, num_threads
         n, self.matrix = len(rows.first) - 1, matrix_of(rows, K)
         size = len(rows.columns) if self.matrix is None else len(rows.columns) // WIDTH

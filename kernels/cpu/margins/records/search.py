@@ -6,10 +6,10 @@ import numpy as np
 
 from cmfast.kernels.cpu.margins.records import newton_system as equations
 from cmfast.kernels.cpu.margins.records.passes import DesignProducts
-from cmfast.kernels.cpu.margins.records.sparse_rows import MOST_EXPONENT, Rows, has_any, widest
+from cmfast.kernels.cpu.margins.records.sparse_rows import MOST_EXPONENT, SparseRows, has_any, widest
 from cmfast.kernels.shared.conjugate_gradients import MOST_FORCING, MOST_FORMED_UNKNOWNS
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
-from cmfast.kernels.shared.margins_layout import Layout
+from cmfast.kernels.shared.margins_layout import MarginLayout
 from cmfast.kernels.shared.scaling import damped_step
 from cmfast.kernels.status import OK, ZERO_LINE
 
@@ -25,7 +25,7 @@ SUM_ROUNDING = 1e-15  # of a sum, which rounding leaves
 class RakingProblem(NamedTuple):
     """What all elements of a batch share."""
 
-    rows: Rows
+    rows: SparseRows
     margin: np.ndarray  # (K,) to which margin each column belongs
     low: np.ndarray  # (records,) or (1,): least weight, over the one it had
     high: np.ndarray
@@ -34,7 +34,7 @@ class RakingProblem(NamedTuple):
     tol: float
     last: float
     max_iter: int
-    layout: Layout | None
+    layout: MarginLayout | None
     lines: np.ndarray  # (margins, records) of categories
     is_large: bool
     num_threads: int | None

@@ -14,7 +14,7 @@ MOST_EXPONENT = 700.0  # beyond it float64 overflows
 LEAST_DUAL_GAP = 0.1  # from the z of the records that stay, for one that is to go
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A CSR matrix of records by columns."""
 
     first: np.ndarray  # (records + 1,) int64: where each begins

@@ -2,7 +2,7 @@
 
 A cell is what it was given times the factors of its lines, worked out anew in every pass: nothing but the given cells
 is read. Changes are kept in the same way, a logarithm for each line. Rows, and where their lines stand, are those of
-:class:`Plan`; `used` are the margins that are swept, in the order in which they are.
+:class:`TraversalPlan`; `used` are the margins that are swept, in the order in which they are.
 """
 
 import math
@@ -22,14 +22,14 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.margins._consistency import shared_sums
-from cmfast.kernels.cpu.margins.tables.dense_traversal import Plan
+from cmfast.kernels.cpu.margins.tables.dense_traversal import TraversalPlan
 from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, next_word, random_change
 
 
 class DenseTable(NamedTuple):
     """The cells of a table, how they are traversed, and the margins that are swept, in the order in which they are."""
 
-    plan: Plan
+    plan: TraversalPlan
     cells: np.ndarray
     last: np.ndarray  # the last rows again, with a vector behind them
     smoothing: float

@@ -12,7 +12,7 @@ LEAST_ROW_CELLS = 16  # cells of a row below which it takes in the axis before
 BROAD = 512  # cells that such a row may have
 
 
-class Plan(NamedTuple):
+class TraversalPlan(NamedTuple):
     """A table as rows of cells that lie side by side, on a grid of all axes but those within a row.
 
     A margin that has an axis within the row is kept with a number for each cell of it, so that loops over a row need
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
 
 
 @lru_cache(64)
-def planned(shape: tuple[int, ...], axes: Axes) -> Plan:
+def planned(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
     """Return how tables of a shape are read, of which no axis is empty."""
     layout = lines_of(shape, axes)
     ordered = [axes[b] for b in layout.order]
@@ -53,7 +53,7 @@ def planned(shape: tuple[int, ...], axes: Axes) -> Plan:
         starts.append(starts[-1] + number)
         kept = [axis for group in groups[:cut] for axis in group if axis in of] + (within if along[b] else [])
         lines.append(_numbered(shape, of, kept) + layout.offsets[b])
-    return Plan(
+    return TraversalPlan(
         length,
         sizes[cut - 1] if cut else 1,
         np.array(sizes[: max(0, cut - 1)], np.int64),

@@ -26,7 +26,7 @@ MOST_UNKNOWNS = 112
 GOOD, ACTIVE, RESIDUAL, WIDTH, WIDTH_BEFORE, HIGHEST, ERROR, N_ITER, COUNT = range(9)
 
 
-class Plan(NamedTuple):
+class LanesPlan(NamedTuple):
     """Eight tables of a shape. Lines are those of all margins, the closed ones first; cells in the order of these.
 
     Where fields begin is counted in lines of eight numbers.
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
 
 
 @lru_cache(64)
-def plan(shape: tuple[int, ...], axes: _layout.Axes) -> Plan | None:
+def plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
     """Return it for tables of a shape; None where these are better scaled one at a time."""
     layout = _layout.dense(shape, axes)
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
@@ -106,7 +106,7 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> Plan | None:
     }
     begins = dict(zip(sizes, accumulate(sizes.values(), initial=COUNT), strict=False))
     exchanged, slabs = _exchanged(shape, of, layout.offsets)
-    return Plan(
+    return LanesPlan(
         offsets=layout.offsets,
         places=layout.places,
         lines=layout.lines,

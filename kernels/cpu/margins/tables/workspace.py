@@ -12,7 +12,7 @@ CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT, SHORTENED = range(8)
 RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, BOUNDED, PROBED, LEVENBERG, SLACK = range(8)
 
 
-class Table(NamedTuple):
+class TableWorkspace(NamedTuple):
     """Cells that may be positive, sorted by the line of the margin that is closed; the lines of others are unknowns.
 
     An unknown more stands for every line that nothing is asked of, whose multiplier stays zero. A target m that need
@@ -50,7 +50,7 @@ class Table(NamedTuple):
 def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
     """Return room for a table, with as many unknowns as its curvature is to have."""
     others = n_lines - n_closed + 1
-    return Table(
+    return TableWorkspace(
         q=np.empty(n_cells),
         places=np.empty(n_cells, np.int64),
         codes=np.empty((n_cells, n_margins), np.int32),
