@@ -12,7 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
 from cmfast.kernels.cpu.uncertainty.cell_errors import _invert
 from cmfast.kernels.cpu.uncertainty.clusters import add_matrices, check_counts, check_elements, make_units, share_units
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
@@ -24,10 +24,10 @@ from cmfast.kernels.status import INVALID, OK
 def _draw(units, matrix, seed, out, start, stop):
     """Fill the replicates `start` to `stop` of one matrix: those of ``cluster_intervals``."""
     shares, _, starts, totals, bounds, cells, counts = units
-    work = np.empty((LINES, REPLICATES))
-    left, drawn = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64)
-    for replicate in range(start, stop, REPLICATES):
-        n = min(REPLICATES, stop - replicate)
+    work = np.empty((LINES, MOST_DRAWN))
+    left, drawn = np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN, np.int64)
+    for replicate in range(start, stop, MOST_DRAWN):
+        n = min(MOST_DRAWN, stop - replicate)
         here = out[replicate : replicate + n]
         here[:] = 0
         for stratum in range(len(totals)):
