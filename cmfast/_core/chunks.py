@@ -13,7 +13,7 @@ from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
 LEAST_SUMMED_BYTES = 8  # bytes: sums of integers of fewer leave int64, and raise, after 2**31 samples at the earliest
-WEIGHT_DIGITS, WEIGHT_DIGIT_BITS = (
+SUMMED_DIGITS, SUMMED_DIGIT_BITS = (
     4,
     24,
 )  # of a weight that is a float; sums of a digit leave int64, and raise, after 2**38 samples
@@ -44,7 +44,7 @@ def matrices(
         found = added(weight)
     elif dtype.kind == "f":
         top = abs(halves.finite(weight)).max()
-        digits = {f"d{k}": added(weight.map_blocks(_digit, top, k, dtype=np.int64)) for k in range(WEIGHT_DIGITS)}
+        digits = {f"d{k}": added(weight.map_blocks(_digit, top, k, dtype=np.int64)) for k in range(SUMMED_DIGITS)}
         bad = added((weight != halves.finite(weight)).astype(np.int8))
         found = _of_digits(**digits, bad=bad, top=top, **rest)
     else:
@@ -75,7 +75,7 @@ def _digit(weight: Any, top: Any, k: int) -> Any:
     What is below 2**-96 of that is rounded off.
     """
     exponent = np.frexp(top.astype(np.float64))[1]
-    return next(islice(halves.digits(weight, exponent, WEIGHT_DIGITS, WEIGHT_DIGIT_BITS), k, None))
+    return next(islice(halves.digits(weight, exponent, SUMMED_DIGITS, SUMMED_DIGIT_BITS), k, None))
 
 
 @lazy.by_block(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")
@@ -86,8 +86,8 @@ def _of_digits(
     del num_threads
     total: Any = 0
     for digit in (d0, d1, d2, d3):
-        total = total * 2**WEIGHT_DIGIT_BITS + adapter(digit).to_host(digit).astype(object)  # Python's integers
-    exponent = np.frexp(np.asarray(adapter(top).to_host(top), np.float64))[1] - WEIGHT_DIGITS * WEIGHT_DIGIT_BITS
+        total = total * 2**SUMMED_DIGIT_BITS + adapter(digit).to_host(digit).astype(object)  # Python's integers
+    exponent = np.frexp(np.asarray(adapter(top).to_host(top), np.float64))[1] - SUMMED_DIGITS * SUMMED_DIGIT_BITS
     with np.errstate(over="ignore"):
         table = np.ldexp(np.asarray(total, np.float64), exponent[..., None, None])
     wrong = (adapter(bad).to_host(bad) != 0) | ~np.isfinite(table)

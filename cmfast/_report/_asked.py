@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-FEW = 50  # classes up to which intervals are drawn, and the derivative of the scaling is taken
+MOST_RESAMPLED_CLASSES = 50  # classes up to which intervals are drawn, and the derivative of the scaling is taken
 LARGEST = 20  # confusions that are listed
 
 

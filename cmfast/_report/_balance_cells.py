@@ -16,11 +16,11 @@ from cmfast._report._cells import Cells
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import damped_step
 
-SWEEPS = 30
+MOST_FIRST_SWEEPS = 30
 STEPS = 60
 PRODUCTS = 3000  # of one step
 TOL = 1e-9  # relative, of sums of rows and columns
-WIDTH = 1e-6  # of the last step, in logarithms of cells: not only the sums are accurate, but also small cells
+MOST_LAST_STEP = 1e-6  # of the last step, in logarithms of cells: not only the sums are accurate, but also small cells
 FORCING = 1e-6  # of a step, over its right-hand side
 
 
@@ -86,7 +86,7 @@ def balance_cells(cells: Cells, smoothing: float) -> Balanced:
     M = cells.to_scipy().astype(np.float64)
     turned = M.T.tocsr()
     c = np.ones(cells.n_classes)
-    for _ in range(SWEEPS):
+    for _ in range(MOST_FIRST_SWEEPS):
         r = 1.0 / (M @ c + smoothing * c.sum())
         c = 1.0 / (turned @ r + smoothing * r.sum())
     shares, width = _shares_of(M, c, smoothing), math.inf
@@ -96,7 +96,7 @@ def balance_cells(cells: Cells, smoothing: float) -> Balanced:
         if not width < math.inf:
             break
         shares = _shares_of(M, shares.c * np.exp(damped_step(width) * (d - d.mean())), smoothing)
-        if width <= WIDTH and np.abs(shares.lacking()).max() <= TOL:
+        if width <= MOST_LAST_STEP and np.abs(shares.lacking()).max() <= TOL:
             return Balanced(shares.r, shares.c, settled=True)
     return Balanced(shares.r, shares.c, settled=False)
 

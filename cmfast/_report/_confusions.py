@@ -8,12 +8,12 @@ import numpy as np
 from cmfast import uncertainty
 from cmfast._core import ranks
 from cmfast._report import _cells
-from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
+from cmfast._report._asked import LARGEST, MOST_RESAMPLED_CLASSES, Asked, Scaled
 from cmfast._report._cells import Cells
 from cmfast._report._classes import share_ends
 
 Facts = dict[str, Any]
-MOVED = 8  # pairs that are listed because their rank changes
+MOST_RANK_CHANGES = 8  # pairs that are listed because their rank changes
 
 
 def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
@@ -64,7 +64,7 @@ def _of_pairs(
 
 def _balanced_errors(M: np.ndarray, scaled: Scaled, asked: Asked) -> np.ndarray | None:
     """Return standard errors of balanced cells, of few classes that are scaled as they are; else None."""
-    if scaled.smoothing or len(M) > FEW:
+    if scaled.smoothing or len(M) > MOST_RESAMPLED_CLASSES:
         return None
     options: Facts = {"of": "bi", "method": "normal", "level": asked.level, "on_failure": "ignore"}
     found = uncertainty.interval(M, num_threads=asked.num_threads, **options)
@@ -111,7 +111,7 @@ def _moved(
             "rank": by_count[k],
             "rank_balanced": in_balance[k],
         }
-        for k in np.argsort(-far, kind="stable")[:MOVED].tolist()
+        for k in np.argsort(-far, kind="stable")[:MOST_RANK_CHANGES].tolist()
         if far[k] > 0
     ]
 

@@ -11,7 +11,7 @@ from cmfast import uncertainty
 from cmfast._core import caller, failures
 from cmfast._core.markup import balance_controls
 from cmfast._report import _cells, _classes, _confusions
-from cmfast._report._asked import FEW, Asked, Scaled
+from cmfast._report._asked import MOST_RESAMPLED_CLASSES, Asked, Scaled
 from cmfast.kernels.status import Status
 from cmfast.scaling import ras
 
@@ -87,7 +87,7 @@ def _has_factors(found: Any) -> bool:
 
 def of_whole(M: np.ndarray, asked: Asked) -> dict[str, dict[str, Any]]:
     """Return metrics of matrices, shape (..., C, C), with their intervals."""
-    few = M.shape[-1] <= FEW and M.ndim == 2
+    few = M.shape[-1] <= MOST_RESAMPLED_CLASSES and M.ndim == 2
     options: dict[str, Any] = {"method": "bca" if few else "normal", "level": asked.level}
     options |= {"n_replicates": asked.n_replicates, "rng": asked.seed, "num_threads": asked.num_threads}
     found = uncertainty.interval(M, list(WHOLE), **options)

@@ -18,7 +18,7 @@ from cmfast.scaling import ras
 from cmfast.uncertainty import Interval, _doubts
 
 Facts = dict[str, Any]
-SHOWN = 500  # classes of the picture
+MOST_DRAWN_CLASSES = 500  # classes of the picture
 
 
 def choose_classes(cells: Cells) -> np.ndarray:
@@ -27,7 +27,7 @@ def choose_classes(cells: Cells) -> np.ndarray:
     confused = np.zeros(cells.n_classes, np.int64)
     for line in (cells.rows, cells.cols):
         np.add.at(confused, line[off], cells.counts[off])
-    return np.sort(np.argsort(-confused, kind="stable")[:SHOWN])
+    return np.sort(np.argsort(-confused, kind="stable")[:MOST_DRAWN_CLASSES])
 
 
 def model(name: str, cells: Cells, labels: Sequence[str], shown: np.ndarray, asked: Asked) -> Model:

@@ -8,7 +8,7 @@ from cmfast import conformal, uncertainty
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.markup import isolate
-from cmfast._report._asked import FEW, LARGEST, Asked, Scaled
+from cmfast._report._asked import LARGEST, MOST_RESAMPLED_CLASSES, Asked, Scaled
 from cmfast._report._facts import WHOLE, Notes, named, of_whole
 from cmfast._report._samples import Counted
 from cmfast.geometry import geometric_confusion_matrix
@@ -25,7 +25,7 @@ def two_models(counted: Counted, asked: Asked) -> dict[str, Any] | None:
         return None
     names, notes = [named(name) for name in (counted.matrices or counted.cells)], Notes()
     wanted: Any = list(WHOLE)
-    few = len(counted.labels) <= FEW
+    few = len(counted.labels) <= MOST_RESAMPLED_CLASSES
     options: dict[str, Any] = {"method": "bca" if few else "delta", "level": asked.level, "rng": asked.seed}
     # 10,000 swaps of 1,000 classes take some ten seconds.
     options["n_replicates"] = asked.n_replicates if few else min(asked.n_replicates, SWAPS_OF_MANY)

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast._core import ranks
 from cmfast._core.markup import isolate
-from cmfast._report._asked import FEW
+from cmfast._report._asked import MOST_RESAMPLED_CLASSES
 from cmfast.uncertainty._comparison import DECIDES
 
 Facts = dict[str, Any]
@@ -139,8 +139,8 @@ def moved(one: Facts) -> str:
     found = one["standing"]
     if not found["judged"]:
         return (
-            f"{isolate(one['name'])}: whether balancing changes ranks beyond chance is judged of at most {FEW} "
-            "classes, where nothing has to be added."
+            f"{isolate(one['name'])}: whether balancing changes ranks beyond chance is judged of at most "
+            f"{MOST_RESAMPLED_CLASSES} classes, where nothing has to be added."
         )
     return "" if found["moved"] else f"{isolate(one['name'])}: no confusion changes its rank beyond chance."
 

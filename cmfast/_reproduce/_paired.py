@@ -14,7 +14,7 @@ from scipy.stats import t
 
 HIGHER, LOWER, OPEN = "higher", "lower", "open"
 FAILS, HOLDS, UNDECIDED = WORDS = ("fails", "holds", "undecided")
-LEVEL = 0.95  # of the intervals of one claim together
+CLAIM_LEVEL = 0.95  # of the intervals of one claim together
 
 
 def interval(differences: np.ndarray, level: float) -> dict[str, Any]:

@@ -305,14 +305,21 @@ def prediction_sets(
         return _of_chunks(
             P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads
         )
-    return _sets(P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
+    rows = ScoredRows(P, q, u, groups)
+    return _sets(rows, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
+
+
+class ScoredRows(NamedTuple):
+    """Rows of probabilities, and what decides which of their classes are in a set: by row, but for the thresholds."""
+
+    P: Array
+    q: Array
+    u: Array | None
+    groups: Array | None
 
 
 def _sets(
-    P: Array,
-    q: Array,
-    u: Array | None,
-    groups: Array | None,
+    given: ScoredRows,
     *,
     rule: _options.Rule,
     rng: Any,
@@ -320,7 +327,8 @@ def _sets(
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> PredictionSets:
-    P, q, u, groups = dispatch.adopt(optional=("u", "groups"), P=P, q=q, u=u, groups=validate.labelled(groups))
+    arrays = given._replace(groups=validate.labelled(given.groups))._asdict()
+    P, q, u, groups = dispatch.adopt(optional=("u", "groups"), **arrays)
     rows = _options.probabilities(P, rule)
     validate.integer(groups=groups)
     _options.per_row("groups", groups, rows)
@@ -357,7 +365,7 @@ def _of_chunks(
 def _turned(P: Array, q: Array, u: Array | None, groups: Array | None, **options: Any) -> tuple[Array, Array]:
     """Return sets with the axis of alphas behind that of rows, of which `q` has one or, in an empty block, none."""
     n_batch = P.ndim - 2
-    sets = _sets(P, q.sum(n_batch), u, groups, **options)
+    sets = _sets(ScoredRows(P, q.sum(n_batch), u, groups), **options)
     return sets.packed.swapaxes(n_batch, n_batch + 1), sets.sizes.swapaxes(n_batch, n_batch + 1)
 
 

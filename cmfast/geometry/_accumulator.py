@@ -19,7 +19,7 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts, push
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
-from cmfast.geometry._points import AdoptedPoints
+from cmfast.geometry._points import AdoptedPoints, adopt_labelled
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
 TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
@@ -132,7 +132,8 @@ class CellAccumulator:
         """Count some points; all arguments as for :func:`cmfast.cell_counts`. What raises has counted none of them."""
         # With room for all cells so far, the keys of all parts agree and merging is a walk over both.
         options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._held.ranges}
-        return self._add(_binning.count(X, y_true, y_pred, self.grid, n_classes=self.n_classes, **options))
+        points = adopt_labelled(X, y_true, y_pred)
+        return self._add(_binning.count(points, self.grid, n_classes=self.n_classes, **options))
 
     def add(self, cells: CellCounts, /) -> Self:
         """Add counts made elsewhere, on the same grid with the same number of classes; all of them or, raising, none.
@@ -187,7 +188,7 @@ class CellAccumulator:
         if not every:
             X, y = np.empty((0, self.grid.n_axes)), np.empty(0, np.int64)
             options: dict[str, Any] = {"n_classes": self.n_classes, "on_failure": "warn", "num_threads": 1}
-            return _binning.count(X, y, y, self.grid, **options)
+            return _binning.count(adopt_labelled(X, y, y), self.grid, **options)
         self._held = held._replace(parts=(CellCounts.merge(every),), spilled=())
         return self._held.parts[0]
 

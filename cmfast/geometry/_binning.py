@@ -1,18 +1,16 @@
 """Points to counts of cells: what every way of binning shares, and what it says of points and labels it cannot use."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, overflow_of
-from cmfast.geometry._points import AdoptedPoints, adopt_labelled
+from cmfast.geometry._points import AdoptedPoints, WeightedPoints
 from cmfast.kernels.shared.geometry_keys import Binned, CountedCells, Outside, Ranges
 from cmfast.kernels.status import Status
 
@@ -20,9 +18,7 @@ WITHOUT_CELL = "a coordinate is not finite or too far from the grid"
 
 
 def count(
-    X: Array,
-    y_true: Array,
-    y_pred: Array,
+    points: AdoptedPoints,
     grid: Grid,
     *,
     n_classes: int | None,
@@ -31,13 +27,12 @@ def count(
     progress: Progress = None,
     ranges: Ranges | None = None,
 ) -> CellCounts:
-    """Check points and options, and count the points; the keys have room for the cells of `ranges`, where they fit."""
+    """Check the options, and count the points; the keys have room for the cells of `ranges`, where they fit."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if n_classes is not None:
         n_classes = checked_classes(n_classes)
-    points = adopt_labelled(X, y_true, y_pred)
     rest: dict[str, Any] = {"num_threads": num_threads, "progress": progress, "ranges": ranges}
     return count_points(points, as_grid(grid, points.m), n_classes=n_classes, on_failure=on_failure, **rest)
 
@@ -89,18 +84,15 @@ class Heights(NamedTuple):
 
 
 def heights(
-    X: Array,
-    weights: Array | None,
-    groups: Array | None,
+    points: WeightedPoints,
     *,
     grid: Grid,
     n_groups: int | None,
     on_failure: OnFailure,
     num_threads: int | None,
     progress: Progress = None,
-    split: Callable[[Any], Any] | None = None,
 ) -> Heights:
-    """Check points, and sum their weights per cell and group; or the columns of integers that `split` makes of them."""
+    """Check the options, and sum the weights of points, or each column of them, per cell and group."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
@@ -108,16 +100,9 @@ def heights(
         n_groups = validate.count("n_groups", n_groups, most=None)
         if n_groups > MOST_GROUPS:
             validate.refuse("n_groups", "at most 2**62", n_groups, OverflowError)
-        if groups is None:
+        if points.groups is None:
             validate.refuse("n_groups", "None without groups", n_groups)
-    X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
-    n, m = validate.points(X=X)
-    validate.real(weights=weights)
-    validate.integer(groups=groups)
-    validate.per_point(n, weights=weights, groups=groups)
-    grid = as_grid(grid, m)
-    if split is not None:
-        weights = adapter(X).evaluate(split, weights)
+    grid = as_grid(grid, points.m)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -126,11 +111,13 @@ def heights(
     }
     options["progress"] = reporter(progress, "points")
     with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
-        keys, values, table, found, status, outside = dispatch.call("sparse_histogram", X, weights, groups, **options)
+        keys, values, table, found, status, outside = dispatch.call(
+            "sparse_histogram", points.X, points.weights, points.groups, **options
+        )
     if outside is not None:
         refuse_outside(Outside(*outside))
     binned = Binned(*found)
-    report_dropped(binned.n_dropped, n, binned.first_dropped, on_failure)
+    report_dropped(binned.n_dropped, points.n, binned.first_dropped, on_failure)
     return Heights(keys, values, table, status, (binned.low, binned.extent), binned.n_classes, binned.n_dropped)
 
 

@@ -12,6 +12,7 @@ from cmfast.geometry import _binning
 from cmfast.geometry._cells import KeyedSums, SparseHistogram, merged
 from cmfast.geometry._embedding import MOST_PART_COORDINATES
 from cmfast.geometry._grid import Grid, as_grid
+from cmfast.geometry._points import adopt_weighted
 from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX, bits_of
 from cmfast.kernels.status import Status
@@ -77,8 +78,10 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
 def _sums(
     X: Array, weights: Array | None = None, groups: Array | None = None, *, top: float | None = None, **options: Any
 ) -> _PartSums:
-    split = None if weights is None else partial(_columns, top=top)
-    found = _binning.heights(X, weights, groups, split=split, **options)
+    points = adopt_weighted(X, weights, groups)
+    if weights is not None:
+        points = points._replace(weights=adapter(points.X).evaluate(partial(_columns, top=top), points.weights))
+    found = _binning.heights(points, **options)
     values = found.values
     columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
     if weights is not None and top is None:

@@ -10,6 +10,7 @@ from cmfast._core.annotations import Array, OnFailure, PointsT, Progress
 from cmfast.geometry import _binning, _chunked_heights, _dealing
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._points import adopt_labelled, adopt_weighted
 
 
 @overload
@@ -130,7 +131,7 @@ def cell_counts(
     if lazy.are_lazy(X, y_true, y_pred):
         arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
         return _of_chunks(arrays, grid=grid, n_parts=n_parts, n_classes=n_classes, **options)
-    cells = _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, **options)
+    cells = _binning.count(adopt_labelled(X, y_true, y_pred), grid, n_classes=n_classes, **options)
     return cells if n_parts is None else cells.deal(n_parts)
 
 
@@ -247,7 +248,7 @@ def sparse_histogram(
             X, weights, groups, grid=grid, n_groups=n_groups, **options
         )
         return lazily
-    found = _binning.heights(X, weights, groups, grid=grid, n_groups=n_groups, **options)
+    found = _binning.heights(adopt_weighted(X, weights, groups), grid=grid, n_groups=n_groups, **options)
     if found.status is not None:
         failures.report(found.status, on_failure, failed="values not computed")
     return SparseHistogram(grid, found.n_groups, found.values, found.n_dropped, found.keys, found.table, found.ranges)

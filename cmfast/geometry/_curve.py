@@ -15,6 +15,7 @@ from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of
 from cmfast.geometry._diagnostics import overlaps as overlaps_of
 from cmfast.geometry._embedding import Rule, Weights, embedded, weighted
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._points import adopt_labelled
 from cmfast.geometry._weights import is_list, options_of_bi
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
@@ -155,7 +156,7 @@ def width_curve(
     bi = options_of_bi(smoothing, empty)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
-    known = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    known = embedded(adopt_labelled(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = known.n_classes
     report = reporter(progress, "grids")
     single = not is_list(weights)

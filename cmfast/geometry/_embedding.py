@@ -34,9 +34,7 @@ class Embedded(NamedTuple):
 
 
 def embedded(
-    X: Array,
-    y_true: Array,
-    y_pred: Array,
+    points: AdoptedPoints,
     n_components: int | None,
     grid: Grid | Rule,
     *,
@@ -46,12 +44,11 @@ def embedded(
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> Embedded:
-    """Check the points, and whether the weights exist; only then project the points and choose their cells."""
+    """Check whether the weights exist; only then project the points and choose their cells."""
     if not isinstance(grid, Grid):
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     if n_components is not None:
         n_components = validate.count("n_components", n_components, least=1)
-    points = adopt_labelled(X, y_true, y_pred)
     m = points.m if n_components is None else min(n_components, points.m)
     if isinstance(grid, Grid):
         as_grid(grid, m)
@@ -90,7 +87,7 @@ def without_points(cells: CellCounts, grid: Grid | None) -> CellCounts:
     grid = grid or NOWHERE
     X, y = (adapter(cells.counts).send(x, cells.counts) for x in (np.empty((0, grid.n_axes)), np.empty(0, np.int64)))
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": 1}
-    return _binning.count(X, y, y, grid, n_classes=cells.n_classes, **options)
+    return _binning.count(adopt_labelled(X, y, y), grid, n_classes=cells.n_classes, **options)
 
 
 def weighted(

@@ -41,3 +41,23 @@ def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.per_point(n, y_true=y_true, y_pred=y_pred)
     return AdoptedPoints(X, n, m, y_true, y_pred)
+
+
+class WeightedPoints(NamedTuple):
+    """Points of one library, adopted: a real table of `n` rows and `m` columns, and weights and groups or None."""
+
+    X: Array
+    n: int
+    m: int
+    weights: Any
+    groups: Any
+
+
+def adopt_weighted(X: Array, weights: Array | None, groups: Array | None) -> WeightedPoints:
+    """Adopt points with real weights and integer groups, if they have any."""
+    X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
+    n, m = validate.points(X=X)
+    validate.real(weights=weights)
+    validate.integer(groups=groups)
+    validate.per_point(n, weights=weights, groups=groups)
+    return WeightedPoints(X, n, m, weights, groups)

@@ -15,6 +15,7 @@ from cmfast.geometry._counts import cell_counts
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of, warned
 from cmfast.geometry._embedding import RULES, Rule, Weights, embedded, weighted, without_points
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._points import adopt_labelled
 from cmfast.geometry._weights import Weighting, is_list, options_of_bi, report, statuses, tables
 
 
@@ -185,11 +186,12 @@ def geometric_confusion_matrix(
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
     if lazy.are_lazy(X, y_true, y_pred):
+        arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
         lazily: GcmResult = _of_chunks(
-            X, y_true, y_pred, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
+            arrays, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
         )
         return lazily
-    found = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    found = embedded(adopt_labelled(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = found.n_classes
     cells = count_in_parts(found.points, found.grid, progress=progress, **common)
     return _of_cells(cells, found.weightings, generator, num_threads=num_threads, **asked)
@@ -212,9 +214,7 @@ def _of_cells(
 
 
 def _of_chunks(
-    X: Any,
-    y_true: Any,
-    y_pred: Any,
+    arrays: dict[str, Any],
     *,
     n_components: int | None,
     grid: Any,
@@ -233,9 +233,9 @@ def _of_chunks(
     given = isinstance(grid, Grid) or lazy.is_awaited(grid)
     if not given:
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
-    cells_of = grid if given else getattr(Grid, str(grid))(X, **quiet)
-    cells = cell_counts(X, y_true, y_pred, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
-    M = confusion_matrix(y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
+    cells_of = grid if given else getattr(Grid, str(grid))(arrays["X"], **quiet)
+    cells = cell_counts(**arrays, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
+    M = confusion_matrix(arrays["y_true"], arrays["y_pred"], n_classes=n_classes, num_threads=num_threads)
     asked |= {"num_threads": num_threads}
     return lazy.dask().awaited(of_counted, cells, M, rng, has_grid=given, **asked)
 

@@ -210,8 +210,10 @@ def rake(
     parts = [list(out[k : k + len(given)]) for k in range(1, 3 * len(given) + 1, len(given))]
     result: RakeResult[Any] = RakeResult(out[0], *(parts if axes else (part[0] for part in parts)), *out[-4:])
 
+    problem = _rake_reasons.RakeProblem(batch, rows or design, weights, given, axes, lines, words)
+
     def describe(index: tuple[int, ...]) -> str:
-        return _rake_reasons.unmet(index, batch, rows or design, weights, given, axes, lines, words, result)
+        return _rake_reasons.unmet(index, problem, result)
 
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)

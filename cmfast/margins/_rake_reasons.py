@@ -1,6 +1,6 @@
 """Why records have no weights with the totals that are wanted, in words; looked at on the host, for one element."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,18 +16,21 @@ MOST_NAMED_TOTALS = 4  # totals
 LEAST_PROOF_SHARE = 1e-6  # part of the largest number of a proof that is none
 
 
-def unmet(
-    index: tuple[int, ...],
-    batch: tuple[int, ...],
-    design: Any,
-    weights: Any,
-    targets: list[Any],
-    axes: tuple[tuple[int, ...], ...] | None,
-    names: list[str] | None,
-    words: Words,
-    result: RakeResult[Any],
-) -> str:
+class RakeProblem(NamedTuple):
+    """Records, and the totals that they are to add up to."""
+
+    batch: tuple[int, ...]
+    design: Any
+    weights: Any
+    targets: list[Any]
+    axes: tuple[tuple[int, ...], ...] | None
+    names: list[str] | None
+    words: Words
+
+
+def unmet(index: tuple[int, ...], problem: RakeProblem, result: RakeResult[Any]) -> str:
     """Say why the element at `index` of the batch has no weights."""
+    batch, design, weights, targets, axes, names, words = problem
     status = Status(int(one(result.status, batch, 0, index)))
     cores = (1,) if axes is None else tuple(map(len, axes))
     wanted = [one(target, batch, core, index) for target, core in zip(targets, cores, strict=True)]

@@ -1,13 +1,14 @@
 """Scale rows and columns of matrices to given sums: iterative proportional fitting (IPF, RAS, Sinkhorn-Knopp)."""
 
 from collections.abc import Callable
-from typing import Any, get_args, overload
+from typing import Any, NamedTuple, get_args, overload
 
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.annotations import (
     Array,
+    BiOptions,
     DeviceT,
     Empty,
     Floats,
@@ -27,10 +28,40 @@ SOLVERS, EMPTY = get_args(Solver), get_args(Empty)
 NAN, USUAL_TOL, AUTO = "nan", 1e-9, "auto"  # what is usual
 USUAL: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": USUAL_TOL, "max_iter": None, "solver": AUTO}
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
-OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
+OPTIONS = frozenset(BiOptions.__annotations__)
 FAILED = "matrices not scaled"
 FACTORS = ("row_scale of start", "col_scale of start")
 VECTORS = ("row_sums", "col_sums", *FACTORS)
+
+
+class ScalingRules(NamedTuple):
+    """How a matrix is scaled, as the user says it: unchecked."""
+
+    smoothing: Smoothing = None
+    empty: Empty = "nan"
+    tol: float = USUAL_TOL
+    max_iter: int | None = None
+    solver: Solver = "auto"
+    start: Start = None
+    logits: bool = False
+
+    def to_options(self) -> dict[str, Any]:
+        """Check the rules and return those that are options of kernels."""
+        is_usual = self.smoothing is self.max_iter is None and self.empty is NAN and self.solver is AUTO
+        if is_usual and type(self.tol) is float and self.tol == USUAL_TOL:
+            return USUAL  # as most often: nothing to check
+        validate.choice("solver", self.solver, SOLVERS)
+        validate.choice("empty", self.empty, EMPTY)
+        return {
+            "smoothing": checked_smoothing(self.smoothing),
+            "empty": self.empty,
+            "tol": validate.tolerance(self.tol),
+            "max_iter": validate.max_iter(self.max_iter),
+            "solver": self.solver,
+        }
+
+
+USUAL_RULES = ScalingRules()
 
 
 @overload
@@ -220,13 +251,7 @@ def ipf(
         M,
         row_sums,
         col_sums,
-        smoothing=smoothing,
-        empty=empty,
-        tol=tol,
-        max_iter=max_iter,
-        solver=solver,
-        start=start,
-        logits=logits,
+        rules=ScalingRules(smoothing, empty, tol, max_iter, solver, start, logits),
         num_threads=num_threads,
         progress=progress,
     )
@@ -327,12 +352,7 @@ def ras(
         M,
         row_sums,
         col_sums,
-        smoothing=smoothing,
-        empty=empty,
-        tol=tol,
-        max_iter=max_iter,
-        solver=solver,
-        start=start,
+        rules=ScalingRules(smoothing, empty, tol, max_iter, solver, start),
         num_threads=num_threads,
         progress=progress,
     )
@@ -347,26 +367,17 @@ def solve(
     row_sums: Array = None,
     col_sums: Array = None,
     *,
-    smoothing: Smoothing = None,
-    empty: Empty = "nan",
-    tol: float = 1e-9,
-    max_iter: int | None = None,
-    solver: Solver = "auto",
-    start: Start = None,
-    logits: bool = False,
+    rules: ScalingRules = USUAL_RULES,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
     """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
-    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == USUAL_TOL:
-        options = USUAL  # as most often: nothing to check
-    else:
-        options = _checked(smoothing, empty, tol, max_iter, solver)
+    options, start, logits = rules.to_options(), rules.start, rules.logits
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     validate.flag("logits", logits)
     if logits:
-        _refuse_with_logits(smoothing, start)
+        _refuse_with_logits(rules.smoothing, start)
         kernel = "ipf_of_logits"
     if sparse.is_sparse(M):
         if logits:
@@ -395,19 +406,6 @@ def _refuse_with_logits(smoothing: Any, start: Any) -> None:
         validate.refuse("smoothing", "None with logits=True, as in numpy.logaddexp(M, log(smoothing))", repr(smoothing))
     if start is not None:
         validate.refuse("start", "None with logits=True", type(start).__name__)
-
-
-def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -> dict[str, Any]:
-    """Return the options as the kernels take them."""
-    validate.choice("solver", solver, SOLVERS)
-    validate.choice("empty", empty, EMPTY)
-    return {
-        "smoothing": checked_smoothing(smoothing),
-        "empty": empty,
-        "tol": validate.tolerance(tol),
-        "max_iter": validate.max_iter(max_iter),
-        "solver": solver,
-    }
 
 
 def checked_smoothing(smoothing: Any) -> float | str | None:

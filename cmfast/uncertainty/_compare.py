@@ -24,6 +24,19 @@ REPLICATES_BYTES = 2**27  # of the numbers of the replicates of some groups
 MOST_JACKKNIFE_BYTES = 2**26  # of the sums without one unit each
 
 
+class CompareOptions(NamedTuple):
+    """What a comparison is asked for by a user."""
+
+    method: str
+    test: str
+    level: float
+    n_replicates: int
+    rng: "int | np.random.Generator"
+    undefined: Undefined
+    positive: int
+    num_threads: int | None
+
+
 class _Asked(NamedTuple):
     """What a comparison is asked for, checked."""
 
@@ -174,26 +187,14 @@ def compare(
     """
     check(T)
     warn_of_order([T._held.axis], names)
-    options: dict[str, Any] = {"method": method, "test": test, "level": level, "n_replicates": n_replicates, "rng": rng}
-    options |= {"undefined": undefined, "positive": positive, "num_threads": num_threads}
+    options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
     wanted = _plan.names_of(names)
-    return _plan.as_asked(names, wanted, compare_pair(T, wanted, **options))
+    return _plan.as_asked(names, wanted, compare_pair(T, wanted, options))
 
 
-def compare_pair(
-    T: PairedCounts,
-    wanted: tuple[str, ...],
-    *,
-    method: str,
-    test: str,
-    level: float,
-    n_replicates: int,
-    rng: "int | np.random.Generator",
-    undefined: Undefined,
-    positive: int,
-    num_threads: int | None,
-) -> list[Comparison]:
+def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptions) -> list[Comparison]:
     """Return the comparisons of two classifiers in the order of the names, after checking the options."""
+    method, test, level, n_replicates, rng, undefined, positive, num_threads = options
     validate.choice("method", method, get_args(CompareMethod))
     validate.choice("test", test, get_args(CompareTest))
     level = share("level", level)

@@ -12,7 +12,7 @@ from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.confusion_counts._samples import warn_of_order
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty._compare import CompareMethod, CompareTest, compare_pair
+from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
 from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
@@ -186,11 +186,10 @@ def compare_many(
         check(T, f"counts_by_pair[{validate.shown(pair)}]")
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
-    options: dict[str, Any] = {"method": method, "test": test, "level": level, "n_replicates": n_replicates, "rng": rng}
-    options |= {"undefined": undefined, "positive": positive, "num_threads": num_threads}
+    options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
     wanted = _plan.names_of(names)
     warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
-    found = {pair: compare_pair(T, wanted, **options) for pair, T in counts_by_pair.items()}
+    found = {pair: compare_pair(T, wanted, options) for pair, T in counts_by_pair.items()}
     out = []
     for k, name in enumerate(wanted):
         every = {pair: one[k] for pair, one in found.items()}

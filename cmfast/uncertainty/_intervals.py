@@ -2,7 +2,7 @@
 
 from functools import partial
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -178,14 +178,22 @@ def interval(
     if method in ("normal", "wilson"):
         n_replicates = 0
     draws = {"n_replicates": n_replicates, "seed": int(generator.integers(2**63)) if n_replicates else 0}
-    found = _found(
-        M, wanted=wanted, of=of, method=method, level=level, scheme=scheme, clustered=clustered, strata=strata,
-        prior=prior, draws=draws, **options,
-    )  # fmt: skip
+    kind = IntervalKind(of, method, level, scheme, prior)
+    found = _found(M, wanted=wanted, kind=kind, clustered=clustered, strata=strata, draws=draws, **options)
     if of != "metrics" or (isinstance(names, str) and names not in _plan.GROUPS):
         return found[0]
     each = dict(zip(wanted, found, strict=True))
     return Intervals(each, method=method, level=level, n_replicates=n_replicates)
+
+
+class IntervalKind(NamedTuple):
+    """Of what an interval is, and how it is made."""
+
+    of: Of
+    method: IntervalMethod
+    level: float
+    scheme: IntervalScheme
+    prior: Prior
 
 
 def _core(values: dict[str, Any]) -> str:
@@ -198,18 +206,15 @@ def _found(
     M: Array,
     *,
     wanted: tuple[str, ...],
-    of: Of,
-    method: IntervalMethod,
-    level: float,
-    scheme: IntervalScheme,
+    kind: IntervalKind,
     clustered: bool,
     strata: Any,
-    prior: Prior,
     draws: dict[str, int],
     numbers: np.ndarray | None = None,
     **options: Any,
 ) -> list[Interval]:
     """Return the interval of every name, or of the cells; `numbers` are those of the streams of the matrices."""
+    of, method, level, scheme, prior = kind
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)

@@ -23,21 +23,11 @@ FINE, NEVER, ALWAYS, NO_SAMPLES = range(4)  # why a class has no correlation
 
 
 class ScoreRule(NamedTuple):
-    """How labels are scored, as kernels of both targets take it.
+    """How labels are scored, as kernels of both targets take it."""
 
-    Attributes
-    ----------
-    lac : bool
-        Whether a label scores one minus its probability (least ambiguous classifier), whatever its rank.
-    penalty : int
-        Of each rank after the first `k_reg`, in units of 2^-52.
-    k_reg : int
-        Ranks without a penalty.
-    """
-
-    lac: bool
-    penalty: int
-    k_reg: int
+    lac: bool  # a label scores one minus its probability (least ambiguous classifier), whatever its rank
+    penalty: int  # of each rank after the first `k_reg`, in units of 2^-52
+    k_reg: int  # ranks without a penalty
 
 
 def score_rule(method: str, lam: float, k_reg: int) -> ScoreRule:

@@ -48,26 +48,13 @@ class Shares(NamedTuple):
 
 
 class Resampling(NamedTuple):
-    """How replicates of matrices are drawn.
+    """How replicates of matrices are drawn."""
 
-    Attributes
-    ----------
-    scheme : str
-        ``"multinomial"``, ``"row_multinomial"`` (the rows have as many samples as they had) or ``"dirichlet"`` (draws
-        of the posterior).
-    n : int or None
-        Samples of a replicate; None: those of its matrix.
-    prior : array of float64, shape (C, C)
-        Added to the counts, for ``"dirichlet"``.
-    n_replicates, seed : int
-        Replicates of every matrix; key of all streams.
-    """
-
-    scheme: str
-    n: int | None
-    prior: np.ndarray
+    scheme: str  # "multinomial", "row_multinomial" (rows keep their number of samples) or "dirichlet" (the posterior)
+    n: int | None  # samples of a replicate; None: those of its matrix
+    prior: np.ndarray  # added to the counts of a posterior, shape (C, C)
     n_replicates: int
-    seed: int
+    seed: int  # key of all streams
 
     @property
     def is_posterior(self) -> bool:
@@ -111,30 +98,19 @@ class PairedUnits(NamedTuple):
 
 
 class IntervalResults(NamedTuple):
-    """Results of intervals of one number, of a number for each row of replicates.
-
-    Attributes
-    ----------
-    low, high, error : array of float64
-        Both ends and the standard error.
-    undefined : array of int64
-        Replicates in which the number is undefined.
-    """
+    """Intervals of a number, for each row of replicates."""
 
     low: Any
     high: Any
-    error: Any
-    undefined: Any
+    error: Any  # the standard error
+    undefined: Any  # int64: replicates in which the number is undefined
 
 
 def new_intervals(xp: Any, estimates: Iterable[Any]) -> list[tuple[Any, IntervalResults]]:
     """Return every estimate as float64, with empty results of its shape; `xp` is the library of its arrays."""
-    found = []
-    for estimate in estimates:
-        own = xp.ascontiguousarray(estimate, np.float64)
-        low, high, error = (xp.empty(own.shape) for _ in range(3))
-        found.append((own, IntervalResults(low, high, error, xp.empty(own.shape, np.int64))))
-    return found
+    each = [xp.ascontiguousarray(estimate, np.float64) for estimate in estimates]
+    dtypes = (np.float64, np.float64, np.float64, np.int64)
+    return [(e, IntervalResults(*(xp.empty(e.shape, dtype) for dtype in dtypes))) for e in each]
 
 
 def flatten_intervals(results: Iterable[tuple[Any, IntervalResults]], batch: tuple[int, ...]) -> list[Any]:

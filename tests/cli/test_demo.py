@@ -19,7 +19,7 @@ from cmfast.cli import main
 pytestmark = pytest.mark.pictures
 
 METHODS = ("all", "row", "col", "bi")
-SMALL = experiment.Settings(repeats=2, epochs=3, resamples=400, width_factors=(1.0, 2.0))
+SMALL = experiment.DemoSettings(repeats=2, epochs=3, resamples=400, width_factors=(1.0, 2.0))
 
 
 def silent(label, unit):

@@ -7,7 +7,7 @@ from cmfast import conformal
 from cmfast._pages.parts import Picture, Table
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce.conformal import _centre, _clients, _sections
-from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
+from cmfast._reproduce.conformal._network import CENTRE, CLASSES, ConformalSettings, begin, digits, sets_of
 
 pytestmark = pytest.mark.papers
 
@@ -51,7 +51,7 @@ def test_what_one_half_foretells_of_the_other():
 
 
 def test_every_part_of_a_picture_is_in_numbers():
-    one = _centre.trained(0, Settings(epochs=1))
+    one = _centre.trained(0, ConformalSettings(epochs=1))
     picture, table = (_sections.of_sets([one]).find(kind)[0] for kind in (Picture, Table))
     found = picture.numbers
     y, guess = one["picture"][1:]
@@ -78,7 +78,7 @@ def test_a_mean_leaves_out_what_is_not_defined():
 
 
 def test_one_seed_is_one_result():
-    settings = Settings(rounds=2)
+    settings = ConformalSettings(rounds=2)
     one, two = (_clients.federate(1, "high", 0.5, settings) for _ in range(2))
     np.testing.assert_array_equal(one.pop("by_round"), two.pop("by_round"))
     assert {**one, "counts": 0} == {**two, "counts": 0}

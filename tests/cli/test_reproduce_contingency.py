@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 
 from cmfast import metrics
 from cmfast._reproduce.contingency import _costs, _epochs, _paths, _roc, _space, _surfaces, _table
-from cmfast._reproduce.contingency._training import Settings, chosen, followed
+from cmfast._reproduce.contingency._training import ContingencySettings, chosen, followed
 
 pytestmark = pytest.mark.papers
 
@@ -108,8 +108,8 @@ def test_one_seed_is_one_training():
 
 
 def test_both_spaces_have_one_hull():
-    found = _roc.scored(Settings())
-    (both, mirror, *_) = _roc.of_roc(found, Settings())
+    found = _roc.scored(ContingencySettings())
+    (both, mirror, *_) = _roc.of_roc(found, ContingencySettings())
     assert (both.verdict, mirror.verdict) == ("holds", "holds")
     assert found.hull.area > both.figures["auc"][0] > 0.8
     for cost in (_roc.PLAIN, _roc.DEAR):

@@ -49,10 +49,9 @@ def test_thresholds_by_cost_and_the_hierarchy():
     claims, sections = _practice.thresholds(20_000)
     assert claims[0].verdict.startswith("holds where")
     by_cost = claims[0].figures["by_cost"]
-    assert [f"{one['threshold']:.3f}" for one in by_cost.values()] == [
-        row[2] for row in sections[0].find(Table)[0].rows
-    ]
-    for row in sections[0].find(Table)[0].rows:
+    (table,) = sections[0].find(Table)
+    assert [f"{one['threshold']:.3f}" for one in by_cost.values()] == [row[2] for row in table.rows]
+    for row in table.rows:
         theory, found, cost, at_half = map(float, row[1:])
         assert found == pytest.approx(theory, abs=0.1)
         assert cost <= at_half

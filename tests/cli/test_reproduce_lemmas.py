@@ -8,7 +8,7 @@ from cmfast._reproduce.normalization import claims, lemmas, shift, stripes, trai
 
 pytestmark = pytest.mark.papers
 
-SETTINGS = training.Settings(repeats=30, levels=(10.0, 0.3))
+SETTINGS = training.NormalizationSettings(repeats=30, levels=(10.0, 0.3))
 
 
 def matrices(rng, n=40, c=5):

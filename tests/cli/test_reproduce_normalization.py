@@ -19,7 +19,7 @@ from cmfast.cli import main
 
 pytestmark = pytest.mark.papers
 
-SMALL = training.Settings(repeats=2, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
+SMALL = training.NormalizationSettings(repeats=2, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
 
 
 def silent(label, unit):
@@ -163,9 +163,9 @@ def test_the_demo_and_the_reproduction_draw_and_learn_alike(monkeypatch):
     monkeypatch.setattr(networks, "made", lambda name, *more: made.append(name) or make(name, *more))
     monkeypatch.setattr(training, "imbalanced", lambda y, rng, **how: drawn.append(how["alpha"]) or draw(y, rng, **how))
     results = demo.Results({"samples": {}}, {})
-    (twins,) = demo._train(0, demo.Settings(repeats=1, epochs=1), results, lambda done, total: None)
+    (twins,) = demo._train(0, demo.DemoSettings(repeats=1, epochs=1), results, lambda done, total: None)
     assert made == ["perceptron"] * 2
-    assert drawn == [demo.Settings().alpha] * 2
+    assert drawn == [demo.DemoSettings().alpha] * 2
     assert twins.balanced.M.sum() == results.numbers["samples"]["balanced_train"].sum()
 
 

@@ -12,8 +12,8 @@ from cmfast._pages.parts import Claim, Picture, Table
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _page
 from cmfast._reproduce._frame import Reproduction, illustrate
-from cmfast._reproduce.conformal._network import Settings
-from cmfast._reproduce.contingency._training import Settings as Trainings
+from cmfast._reproduce.conformal._network import ConformalSettings
+from cmfast._reproduce.contingency._training import ContingencySettings
 from cmfast._reproduce.normalization import training
 from cmfast._reproduce.normalization.data import letters
 
@@ -21,11 +21,15 @@ pytestmark = pytest.mark.papers
 
 SMALL = {  # what makes each quicker than quick
     "glossary": {"n": 2000},
-    "conformal": {"settings": Settings(seeds=2, epochs=4, rounds=2)},
+    "conformal": {"settings": ConformalSettings(seeds=2, epochs=4, rounds=2)},
     "uncertainty": {"n_replicates": 200},
-    "contingency": {"settings": Trainings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)},
+    "contingency": {
+        "settings": ContingencySettings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)
+    },
     "normalization": {
-        "settings": training.Settings(repeats=3, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,)),
+        "settings": training.NormalizationSettings(
+            repeats=3, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,)
+        ),
         "pools": [letters(60)],
     },
 }

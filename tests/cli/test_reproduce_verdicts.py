@@ -6,12 +6,12 @@ from scipy.stats import t
 
 from cmfast._reproduce import _paired
 from cmfast._reproduce.conformal import _claims, _clients
-from cmfast._reproduce.conformal._network import ALPHAS, Settings
+from cmfast._reproduce.conformal._network import ALPHAS, ConformalSettings
 from cmfast._reproduce.contingency import _epochs
 
 pytestmark = pytest.mark.papers
 
-MANY = Settings(seeds=400)
+MANY = ConformalSettings(seeds=400)
 
 
 def spread(mean, sd, n, seed=0):
@@ -193,7 +193,9 @@ def test_unevenness_is_a_distance_from_the_shares_of_all():
 
 def test_tau_is_lower_only_where_that_is_shown(monkeypatch):
     less = {"F1": spread(0.2, 0.01, 8), "TSS": spread(-0.2, 0.01, 8), "Heidke": spread(0.0, 0.1, 8)}
-    found = _paired.together({name: _paired.interval(v, _paired.LEVEL) for name, v in less.items()}, _paired.LEVEL)
+    found = _paired.together(
+        {name: _paired.interval(v, _paired.CLAIM_LEVEL) for name, v in less.items()}, _paired.CLAIM_LEVEL
+    )
     half = {"changes": dict.fromkeys(less, 0.95), "levels": {}, "tau_less": found}
     whole = {"first half": half, "second half": half, "moves": {"flat": 1.0, "other": 2.0}}
     monkeypatch.setattr(_epochs, "summed_up", lambda M: whole)

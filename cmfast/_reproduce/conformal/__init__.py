@@ -3,16 +3,16 @@
 from dataclasses import asdict
 
 from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
-from cmfast._reproduce.conformal._network import ALPHAS, OTHER, PAIR, Settings
+from cmfast._reproduce.conformal._network import ALPHAS, OTHER, PAIR, ConformalSettings
 
-QUICK = Settings(seeds=6)
+QUICK = ConformalSettings(seeds=6)
 
 
-def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = None) -> Reproduction:
+def reproduce(*, quick: bool, progress: Progress, settings: ConformalSettings | None = None) -> Reproduction:
     """Train networks in one place and with clients, and read the correlations of their sets."""
     from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
 
-    settings = settings or (QUICK if quick else Settings())
+    settings = settings or (QUICK if quick else ConformalSettings())
     timings: dict[str, float] = {}
     with one_thread():
         with timed(timings, "centre"):
@@ -50,6 +50,6 @@ def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = No
             "first_seed": {key: value for key, value in centre[0].items() if key != "picture"},
             "chosen": runs,
         },
-        reduced=f"{settings.seeds} seeds in place of {Settings.seeds}",
+        reduced=f"{settings.seeds} seeds in place of {ConformalSettings.seeds}",
         timings=timings,
     )

@@ -13,8 +13,8 @@ from cmfast._reproduce.conformal._network import (
     CLASSES,
     OTHER,
     PAIR,
+    ConformalSettings,
     Data,
-    Settings,
     Weights,
     begin,
     digits,
@@ -25,10 +25,10 @@ from cmfast._reproduce.conformal._network import (
 )
 
 OFF = ~np.eye(CLASSES, dtype=bool)
-FEW = 5  # pairs of 45 that are most alike, or most distant
+EXTREME_PAIRS = 5  # pairs of 45 that are most alike, or most distant
 
 
-def of_seeds(settings: Settings, tick: Callable[[int, int], object]) -> list[dict[str, Any]]:
+def of_seeds(settings: ConformalSettings, tick: Callable[[int, int], object]) -> list[dict[str, Any]]:
     """Return what a network of each seed shows."""
     out = []
     for seed in range(settings.seeds):
@@ -37,7 +37,7 @@ def of_seeds(settings: Settings, tick: Callable[[int, int], object]) -> list[dic
     return out
 
 
-def trained(seed: int, settings: Settings) -> dict[str, Any]:
+def trained(seed: int, settings: ConformalSettings) -> dict[str, Any]:
     """Return what one network shows: by epoch, by alpha, and whether sets foretell confusions of other rows."""
     data, rng = digits(seed), np.random.default_rng(seed)
     weights, by_epoch = begin(rng), []
@@ -71,7 +71,11 @@ def by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
     centre = np.stack([data[0][data[1] == c].mean(axis=0) for c in range(CLASSES)])
     upper = np.triu_indices(CLASSES, 1)
     order = np.argsort(np.linalg.norm(centre[upper[0]] - centre[upper[1]], axis=1), kind="stable")
-    cut = {"alike": order[:FEW], "middle": order[len(order) // 3 : -(len(order) // 3)], "distant": order[-FEW:]}
+    cut = {
+        "alike": order[:EXTREME_PAIRS],
+        "middle": order[len(order) // 3 : -(len(order) // 3)],
+        "distant": order[-EXTREME_PAIRS:],
+    }
     values = {name: rho[upper][pairs] for name, pairs in cut.items()}
     return {name: float(v[~np.isnan(v)].mean()) if (~np.isnan(v)).any() else np.nan for name, v in values.items()}
 

@@ -15,14 +15,14 @@ from cmfast import conformal
 from cmfast._pages.parts import Claim
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce.conformal._clients import Runs
-from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, PAIR, Settings
+from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, PAIR, ConformalSettings
 
 CALIBRATED = 600
 STRONG = -0.5  # a correlation that is strongly negative
 COVERED = 0.02  # by which coverage may be below what is promised
 FORESEEN = 0.05  # of the pairs of classes: fewer that sets foretell would be of no use
 EQUAL = 0.05  # of a correlation: what counts as none
-MOVED = 0.1  # of a correlation: the least change over the epochs that is called one
+LEAST_CORRELATION_CHANGE = 0.1  # of a correlation: the least change over the epochs that is called one
 CONFUSED = 0.02  # of the rows of a pair of classes: what two pairs may differ by and be alike
 UNDEFINED = 0.05  # the share of a client's cells up to which it shows all patterns
 PATTERN = 0.8  # the rank correlation from which on two matrices show the same pattern
@@ -32,7 +32,7 @@ SLIGHT = 0.07  # the paper calls .808 to .742 and .630 to .570 slight
 Numbers = dict[str, Any]
 
 
-def _interval(values: Any, settings: Settings) -> Numbers:
+def _interval(values: Any, settings: ConformalSettings) -> Numbers:
     return paired.interval(np.asarray(values, float), settings.interval)
 
 
@@ -45,7 +45,7 @@ def _claim(
     where: str,
     found: Mapping[str, Numbers],
     judges: Callable[[Numbers], str] | Mapping[str, Callable[[Numbers], str]],
-    settings: Settings,
+    settings: ConformalSettings,
     *,
     before: str = "",
     after: str = "",
@@ -75,7 +75,7 @@ def _above(margin: float) -> Callable[[Numbers], str]:
     return lambda found: paired.judge_above(found, margin)
 
 
-def of_sets(centre: list[Numbers], settings: Settings) -> list[Claim]:
+def of_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
     """Return what is said of coverage and of perfect classifiers."""
     covered = {
         f"alpha {alpha:g}": _interval([one["by_alpha"][k]["coverage"] - (1 - alpha) for one in centre], settings)
@@ -117,7 +117,7 @@ def of_sets(centre: list[Numbers], settings: Settings) -> list[Claim]:
     ]
 
 
-def of_the_centre(centre: list[Numbers], settings: Settings) -> list[Claim]:
+def of_the_centre(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
     """Return the first three benefits: what sets show beside the confusion matrix, by epoch and by alpha."""
     lost = _without_truth()
     shared, never = (np.mean([one["by_alpha"][CENTRE][key] for one in centre]) for key in ("shared", "never_confused"))
@@ -159,7 +159,7 @@ def of_the_centre(centre: list[Numbers], settings: Settings) -> list[Claim]:
     ]
 
 
-def _by_epoch(centre: list[Numbers], settings: Settings) -> list[Claim]:
+def _by_epoch(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
     """Return what is said of two pairs of classes by epoch (Figs. 3 and 4)."""
     rho, share = (np.array([[e[key] for e in one["by_epoch"]] for one in centre]) for key in ("rho", "error_share"))
     early = max(1, rho.shape[1] // 4)
@@ -178,14 +178,14 @@ def _by_epoch(centre: list[Numbers], settings: Settings) -> list[Claim]:
                 "others stay": _interval(other[:, -1] - other[:, early], settings),
             },
             {
-                "similar classes start higher": _above(MOVED),
-                "similar classes fall": _above(MOVED),
-                "others drop early": _above(MOVED),
-                "others stay": _within(MOVED),
+                "similar classes start higher": _above(LEAST_CORRELATION_CHANGE),
+                "similar classes fall": _above(LEAST_CORRELATION_CHANGE),
+                "others drop early": _above(LEAST_CORRELATION_CHANGE),
+                "others stay": _within(LEAST_CORRELATION_CHANGE),
             },
             settings,
             before="digits 3 and 9, and 0 and 1; first by how much, then how far down, last how far from there: ",
-            after=f"; {MOVED:g} would be a change, {early} of {rho.shape[1]} epochs are the first",
+            after=f"; {LEAST_CORRELATION_CHANGE:g} would be a change, {early} of {rho.shape[1]} epochs are the first",
             figures={"by_epoch": rho.mean(axis=0)},
         ),
         _claim(
@@ -205,7 +205,7 @@ def _by_epoch(centre: list[Numbers], settings: Settings) -> list[Claim]:
     ]
 
 
-def _by_likeness(centre: list[Numbers], settings: Settings) -> list[Claim]:
+def _by_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
     """Return the three remarks, of pairs of classes ranked by the distance of their mean images."""
     rho = {
         kind: np.array([[epoch["likeness"][kind] for epoch in one["by_epoch"]] for one in centre])
@@ -262,7 +262,7 @@ def _without_truth() -> dict[str, Any]:
     return {"symmetric": bool((G == G.T).all()), "different_cells": int((one != other).sum())}
 
 
-def of_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: Settings) -> list[Claim]:
+def of_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
     """Return the last two benefits: what clients send, and choosing them."""
     few, many = min(apart), max(apart)
     told = float(np.mean([one["given_away"] for one in apart.values()]))
@@ -295,7 +295,7 @@ def _by_seed(one: Numbers, key: str) -> np.ndarray:
     return np.array(one["by_seed"][key], float)
 
 
-def _patterns(apart: dict[float, Numbers], settings: Settings) -> Claim:
+def _patterns(apart: dict[float, Numbers], settings: ConformalSettings) -> Claim:
     """Return whether a client's own correlations show what those of all sets do (Fig. 5)."""
     found, places = {}, {}
     for c, one in apart.items():
@@ -320,7 +320,7 @@ def _patterns(apart: dict[float, Numbers], settings: Settings) -> Claim:
     )
 
 
-def _by_round(runs: dict[int, Runs], settings: Settings) -> list[Claim]:
+def _by_round(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
     """Return whether choosing clients raises the correlation of the critical pair (Figs. 6 and 7)."""
     out = []
     for (classes, by_name), where, words in zip(
@@ -361,7 +361,7 @@ def weaker_class(by_name: Runs) -> int:
     return int(np.mean([one["each_of_pair"] for one in by_name["all clients"]], axis=0).argmin())
 
 
-def _of_table_1(runs: dict[int, Runs], settings: Settings) -> list[Claim]:
+def _of_table_1(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
     """Return what is read off Table 1: accuracies with chosen clients less those with all of them."""
 
     def gains(of: Callable[[Numbers, Runs], float], name: str = "highest") -> dict[str, Numbers]:

@@ -14,8 +14,8 @@ from cmfast._reproduce.conformal._network import (
     CLASSES,
     MANY,
     PAIR,
+    ConformalSettings,
     Data,
-    Settings,
     Weights,
     begin,
     digits,
@@ -34,7 +34,7 @@ Runs = dict[str, list[dict[str, Any]]]
 
 
 def of_seeds(
-    settings: Settings, tick: Callable[[int, int], object]
+    settings: ConformalSettings, tick: Callable[[int, int], object]
 ) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
     """Return the runs of each way to choose clients, by classes; and by concentration how far apart clients are."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
@@ -93,7 +93,7 @@ def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
 
 
 def federate(
-    seed: int, order: Order | None, concentration: float, settings: Settings, classes: int = CLASSES
+    seed: int, order: Order | None, concentration: float, settings: ConformalSettings, classes: int = CLASSES
 ) -> dict[str, Any]:
     """Train with some of the clients in every round: all of them, or those that rank first or last by the pair."""
     data, rng = digits(seed, classes), np.random.default_rng(seed)

@@ -10,11 +10,11 @@ from cmfast import conformal
 ALPHAS = [0.3, 0.2, 0.1, 0.05]
 CENTRE = ALPHAS.index(0.1)
 PAIR, OTHER = (3, 9), (0, 1)  # digits that share sets, digits that do not
-CLASSES, MANY, WIDTH = 10, 20, 16  # digits; digits that stand and that lie
+CLASSES, MANY, HIDDEN_UNITS = 10, 20, 16  # digits; digits that stand and that lie
 
 
 @dataclass(frozen=True)
-class Settings:
+class ConformalSettings:
     """Everything that can change a result."""
 
     seeds: int = 30
@@ -57,7 +57,12 @@ def _turned(X: np.ndarray) -> np.ndarray:
 
 def begin(rng: np.random.Generator, classes: int = CLASSES) -> Weights:
     """Return first weights."""
-    out = rng.normal(0, 0.2, (64, WIDTH)), np.zeros(WIDTH), rng.normal(0, 0.3, (WIDTH, classes)), np.zeros(classes)
+    out = (
+        rng.normal(0, 0.2, (64, HIDDEN_UNITS)),
+        np.zeros(HIDDEN_UNITS),
+        rng.normal(0, 0.3, (HIDDEN_UNITS, classes)),
+        np.zeros(classes),
+    )
     return list(out)
 
 

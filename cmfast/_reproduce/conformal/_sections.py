@@ -100,7 +100,9 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
             means += [f"{mean:.3f}" for mean in np.mean([one["each_of_pair"] for one in each], axis=0)]
             means += [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("others", "rho")]
             gaps = [
-                paired.interval(np.array([a[key] - b[key] for a, b in zip(each, everyone, strict=True)]), paired.LEVEL)
+                paired.interval(
+                    np.array([a[key] - b[key] for a, b in zip(each, everyone, strict=True)]), paired.CLAIM_LEVEL
+                )
                 for key in ("accuracy", "pair")
             ]
             row = [f"{classes} classes, {name}", *means, *(f"{gap['mean']:+.3f} ({gap['error']:.3f})" for gap in gaps)]

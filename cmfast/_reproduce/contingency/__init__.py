@@ -4,16 +4,16 @@ from dataclasses import asdict
 
 from cmfast._pages.parts import Table
 from cmfast._reproduce._frame import Progress, Reproduction, illustrate, one_thread, timed
-from cmfast._reproduce.contingency._training import Settings
+from cmfast._reproduce.contingency._training import ContingencySettings
 
-QUICK = Settings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)
+QUICK = ContingencySettings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)
 
 
-def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = None) -> Reproduction:
+def reproduce(*, quick: bool, progress: Progress, settings: ContingencySettings | None = None) -> Reproduction:
     """Draw every surface, train every network, and hold the paper against both."""
     from cmfast._reproduce.contingency import _costs, _epochs, _paths, _pictures, _roc, _space, _surfaces
 
-    settings = settings or (QUICK if quick else Settings())
+    settings = settings or (QUICK if quick else ContingencySettings())
     timings: dict[str, float] = {}
     with one_thread():
         with timed(timings, "surfaces"):
@@ -75,8 +75,9 @@ def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = No
         settings={"quick": quick, **asdict(settings)},
         numbers={"guesses": guesses, "forecasts": _costs.numbers(forecasts)},
         reduced=(
-            f"{settings.runs} trainings of every two digits in place of {Settings.runs}, {settings.tracked} of five "
-            f"digits in place of {Settings.tracked}, {len(settings.rates)} of {len(Settings.rates)} learning rates"
+            f"{settings.runs} trainings of every two digits in place of {ContingencySettings.runs}, {settings.tracked} "
+            f"of five digits in place of {ContingencySettings.tracked}, {len(settings.rates)} of "
+            f"{len(ContingencySettings.rates)} learning rates"
         ),
         timings=timings,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.contingency._space import NEAR
+from cmfast._reproduce.contingency._space import MOST_ROUNDING
 from cmfast.metrics import MetricName
 
 WEIGHTED = (  # omega_x, omega_y and v of Fig. 8
@@ -82,7 +82,7 @@ def _widths(x: int, y: int) -> list[float]:
 def of_tau(found: list[Forecast], seed: int) -> list[Claim]:
     """Return what is said of weights, of v and of costs."""
     plain, heavy_x = _widths(1, 1), _widths(5, 1)
-    flatter = heavy_x[0] > plain[0] + NEAR and heavy_x[1] < plain[1] - NEAR
+    flatter = heavy_x[0] > plain[0] + MOST_ROUNDING and heavy_x[1] < plain[1] - MOST_ROUNDING
     misses, alarms = np.array([[9, 1], [5, 5]]), np.array([[5, 5], [1, 9]])
     by = {
         name: [float(metrics.tau_weighted(M, weights)) for M in (misses, alarms)]

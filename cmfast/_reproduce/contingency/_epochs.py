@@ -8,8 +8,8 @@ import numpy as np
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.contingency._space import NEAR, listed
-from cmfast._reproduce.contingency._training import FIVE, Settings, followed
+from cmfast._reproduce.contingency._space import MOST_ROUNDING, listed
+from cmfast._reproduce.contingency._training import FIVE, ContingencySettings, followed
 from cmfast.metrics import MetricName
 
 TEN: dict[str, MetricName] = {  # as in Fig. 9: means over each class against the rest, but for tau
@@ -19,11 +19,11 @@ TEN: dict[str, MetricName] = {  # as in Fig. 9: means over each class against th
     "Gilbert": "gilbert_ovr_macro",
 }  # fmt: skip
 KINDS = ("balanced", "imbalanced")
-ALIKE = 0.9  # a correlation
+LEAST_SIMILAR_CORRELATION = 0.9  # a correlation
 Tracks = dict[str, np.ndarray]  # by kind, (runs, epochs, 5, 5)
 
 
-def tracked(settings: Settings, tick: Callable[[int, int], object]) -> Tracks:
+def tracked(settings: ContingencySettings, tick: Callable[[int, int], object]) -> Tracks:
     """Train on five digits, with as many images of each and with fewer and fewer."""
     out, done = {}, 0
     for kind, shares in zip(KINDS, (None, settings.shares), strict=True):
@@ -45,7 +45,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Return the mean over runs of the correlation along the epochs; runs in which one stands still are left out."""
     a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
     size = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
-    known = size > NEAR
+    known = size > MOST_ROUNDING
     return float(((a * b).sum(axis=1)[known] / size[known]).mean()) if known.any() else float("nan")
 
 
@@ -61,8 +61,8 @@ def summed_up(M: np.ndarray) -> dict[str, Any]:
             "levels": {name: _correlation(tau, one) for name, one in others.items()},
             "changes": {name: _correlation(np.diff(tau), np.diff(one)) for name, one in others.items()},
             "tau_less": paired.together(
-                {name: paired.interval((one - tau).mean(axis=1), paired.LEVEL) for name, one in others.items()},
-                paired.LEVEL,
+                {name: paired.interval((one - tau).mean(axis=1), paired.CLAIM_LEVEL) for name, one in others.items()},
+                paired.CLAIM_LEVEL,
             ),
         }
     out["moves"] = _moves(M, found["tau"])
@@ -72,7 +72,7 @@ def summed_up(M: np.ndarray) -> dict[str, Any]:
 def _moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
     """Return how far models move while tau climbs to nine tenths: where it changes least, and elsewhere."""
     steps, climbs = contingency.learning_path(M).steps, np.abs(np.diff(tau))
-    reached = np.maximum.accumulate(tau, axis=1)[:, 1:] >= ALIKE * tau.max(axis=1, keepdims=True)
+    reached = np.maximum.accumulate(tau, axis=1)[:, 1:] >= LEAST_SIMILAR_CORRELATION * tau.max(axis=1, keepdims=True)
     flat, other = [], []
     for step, climb, done in zip(steps, climbs, reached, strict=True):
         before = ~done if not done[:4].any() else np.ones(len(done), bool)
@@ -93,17 +93,17 @@ def concentration(seed: int) -> dict[int, float]:
     return out
 
 
-def of_epochs(tracks: Tracks, settings: Settings) -> list[Claim]:
+def of_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
     """Return what is read off Fig. 9."""
     found = {kind: summed_up(M) for kind, M in tracks.items()}
     balanced, skewed = found.values()
     seeds = range(settings.tracked)
     changes = balanced["second half"]["changes"]
-    unlike = [name for name, rho in changes.items() if not rho >= ALIKE]
+    unlike = [name for name, rho in changes.items() if not rho >= LEAST_SIMILAR_CORRELATION]
     nearest = max(changes, key=lambda name: changes[name])
     less = balanced["first half"]["tau_less"]
     first = balanced["first half"]["changes"]
-    moved = [name for name, rho in first.items() if rho >= ALIKE]
+    moved = [name for name, rho in first.items() if rho >= LEAST_SIMILAR_CORRELATION]
     moves = balanced["moves"]
     spread = concentration(settings.seed)
     return [
@@ -117,7 +117,7 @@ def of_epochs(tracks: Tracks, settings: Settings) -> list[Claim]:
             else f"fails where the other is {listed(unlike)}",
             f"changes from epoch to epoch correlate by {min(changes.values()):.2f} to {max(changes.values()):.2f} "
             f"({nearest}), of imbalanced digits by {min(skewed['second half']['changes'].values()):.2f} and more; "
-            f"{ALIKE:g} counts as alike",
+            f"{LEAST_SIMILAR_CORRELATION:g} counts as alike",
             found,
             seeds=seeds,
         ),
@@ -136,7 +136,7 @@ def of_epochs(tracks: Tracks, settings: Settings) -> list[Claim]:
             "section 5.5, Fig. 9",
             "holds" if len(moved) < len(first) else "fails",
             f"in the first half its changes correlate by {min(first.values()):.2f} to {max(first.values()):.2f} with "
-            f"those of the others; by {ALIKE:g} and more with {listed(moved)}",
+            f"those of the others; by {LEAST_SIMILAR_CORRELATION:g} and more with {listed(moved)}",
             {kind: one["first half"]["changes"] for kind, one in found.items()},
             seeds=seeds,
         ),

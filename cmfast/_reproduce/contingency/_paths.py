@@ -10,7 +10,7 @@ import numpy as np
 from cmfast import contingency, metrics
 from cmfast._core.annotations import Floats
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.contingency._training import EASY, HARD, Settings, followed
+from cmfast._reproduce.contingency._training import EASY, HARD, ContingencySettings, followed
 
 PRINTED = 1.68e-47
 NAMES = {"0 and 1": EASY, "3 and 8": HARD}
@@ -41,7 +41,7 @@ def of_pair(pair: tuple[int, int], runs: int, epochs: int, rate: float) -> Runs:
     return Runs(M, contingency.learning_path(M), 1.0 - metrics.balanced_accuracy(M[:, -1]))
 
 
-def trained(settings: Settings, tick: Callable[[int, int], object]) -> Paths:
+def trained(settings: ContingencySettings, tick: Callable[[int, int], object]) -> Paths:
     """Train on both pairs at every rate, and on every other pair."""
     pairs = list(combinations(range(10), 2))
     done, total = 0, len(settings.rates) * 2 + len(pairs)
@@ -100,7 +100,7 @@ def correlated(pairs: dict[str, tuple[float, float]]) -> tuple[float, float]:
     return float(found.statistic), float(found.pvalue)
 
 
-def of_paths(found: Paths, settings: Settings) -> list[Claim]:
+def of_paths(found: Paths, settings: ContingencySettings) -> list[Claim]:
     """Return what is said of paths, of their test, and of the path on the hard pair."""
     tests = {rate: compared(runs) for rate, runs in found.both.items()}
     first, seeds = tests[settings.rates[0]], range(settings.runs)

@@ -121,7 +121,7 @@ def of_weights() -> Picture:
     figure, axes = drawing.grid_of_axes(3, 4, 2.2)
     kept = {}
     for ax, (x, y, v) in zip(axes, _costs.WEIGHTED, strict=True):
-        shown = SurfaceDisplay(_costs.weighted_surface(x, y, v, _surfaces.SIZE), low=-2.0, high=2.0)
+        shown = SurfaceDisplay(_costs.weighted_surface(x, y, v, _surfaces.SURFACE_POINTS), low=-2.0, high=2.0)
         shown.plot(ax=ax, colorbar=False, levels=21)
         title = f"omega ({x}, {y}), v = {v:g}"
         _bare(ax, title)

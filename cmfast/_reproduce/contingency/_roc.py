@@ -6,8 +6,8 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.contingency._space import NEAR
-from cmfast._reproduce.contingency._training import HARD, Network, Settings, chosen
+from cmfast._reproduce.contingency._space import MOST_ROUNDING
+from cmfast._reproduce.contingency._training import HARD, ContingencySettings, ScoreNetwork, chosen
 
 LOOKED_AT = 12  # epochs: a network that still errs
 DEAR = np.array([[0.0, 1.0], [5.0, 0.0]])  # a miss costs five false alarms
@@ -26,9 +26,9 @@ class Scores(NamedTuple):
     r: float
 
 
-def scored(settings: Settings) -> Scores:
+def scored(settings: ContingencySettings) -> Scores:
     """Return the scores of a network on the hard pair, after a few epochs."""
-    network = Network(*chosen(HARD, (1.0, 1.0), settings.seed), 2, rate=settings.rates[0], seed=settings.seed)
+    network = ScoreNetwork(*chosen(HARD, (1.0, 1.0), settings.seed), 2, rate=settings.rates[0], seed=settings.seed)
     for _ in range(LOOKED_AT):
         network.learn()
     score, y = network.score(), network.y
@@ -42,7 +42,7 @@ def touched(found: Scores, cost: np.ndarray) -> tuple[int, float]:
     return int(np.argmax(found.hull.points @ [-slope, 1.0])), slope
 
 
-def of_roc(found: Scores, settings: Settings) -> list[Claim]:
+def of_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
     """Return what is said of both spaces."""
     area = float(metrics.auc(found.score, found.y))
     tnr, tpr = found.rates.T
@@ -84,14 +84,14 @@ def of_roc(found: Scores, settings: Settings) -> list[Claim]:
         Claim(
             "Tau and the distance from (0, 1) of ROC space form mirrored surfaces.",
             "section 6.1, point 4",
-            "holds" if mirror < NEAR else "fails",
+            "holds" if mirror < MOST_ROUNDING else "fails",
             f"equal to {mirror:.0e} on 21 x 21 nodes",
             {"largest_difference": mirror},
         ),
         Claim(
             "Only with the true negative rate does the space extend to many classes.",
             "sections 5.5 and 6.1, point 1",
-            "fails" if many < NEAR else "holds",
+            "fails" if many < MOST_ROUNDING else "holds",
             f"its mirror image, of the error rates of every class, extends as well: 1 less the distance from its "
             f"origin over the root of 5 is tau of five classes to {many:.0e}",
             {"largest_difference": many},
@@ -100,7 +100,7 @@ def of_roc(found: Scores, settings: Settings) -> list[Claim]:
         Claim(
             "The base space takes the imbalance into account, ROC space disregards it.",
             "section 6.1, point 3",
-            "holds where a metric is drawn over it" if still < NEAR else "holds",
+            "holds where a metric is drawn over it" if still < MOST_ROUNDING else "holds",
             "points are the rates of ROC: with 1, 5 and 32 negatives per positive one model stays where it is "
             f"(to {still:.0e}); accuracy over it is " + ", ".join(f"{one:.3f}" for one in accuracy),
             {"moved": still, "accuracy": accuracy},

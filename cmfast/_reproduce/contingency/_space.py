@@ -10,7 +10,7 @@ from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.contingency._table import METRICS, printed
 from cmfast.metrics import MetricName
 
-NEAR = 1e-12
+MOST_ROUNDING = 1e-12
 RATIOS = (1.0, 5.0)
 SHARES = np.linspace(0.0, 1.0, 101)
 FORMS: dict[MetricName, MetricName] = {  # of many classes, and as the mean of each class against the rest
@@ -40,17 +40,19 @@ def of_table_2(seed: int) -> list[Claim]:
     M = drawn(seed)
     by_print = printed(M)
     apart = {name: float(np.abs(found - value(M, name)).max()) for name, found in by_print.items()}
-    off = [name for name, gap in apart.items() if gap > NEAR]
-    outside = [name for name, found in by_print.items() if found.min() < -1 - NEAR or found.max() > 1 + NEAR]
+    off = [name for name, gap in apart.items() if gap > MOST_ROUNDING]
+    outside = [
+        name for name, found in by_print.items() if found.min() < -1 - MOST_ROUNDING or found.max() > 1 + MOST_ROUNDING
+    ]
     twins = float(np.abs(by_print["TSS"] - by_print["Youden's J"]).max())
     meant = float(np.abs(value(M, "TSS") - by_print["Youden's J"]).max())
     same = max(float(np.abs(value(7.0 * M, name) - value(M, name)).max()) for name in METRICS)
     lowest = {name: float(contingency.metric_surface(metric, RATIOS, 11).min()) for name, metric in METRICS.items()}
-    below = [name for name, low in lowest.items() if low < -NEAR]
+    below = [name for name, low in lowest.items() if low < -MOST_ROUNDING]
     five = np.random.default_rng(seed).integers(1, 50, (200, 5, 5)) + 60 * np.eye(5, dtype=int)
     own, means = (metrics.compute(five, list(names)) for names in (FORMS, FORMS.values()))
     gaps = {a: float(np.abs(own[a] - means[b]).max()) for a, b in FORMS.items()}
-    known = [name for name, gap in gaps.items() if gap > NEAR]
+    known = [name for name, gap in gaps.items() if gap > MOST_ROUNDING]
     return [
         Claim(
             "The formulas of Table 2 are the metrics of their names.",
@@ -63,7 +65,7 @@ def of_table_2(seed: int) -> list[Claim]:
         Claim(
             "TSS and Youden's J are identical, despite their formulas.",
             "section 2",
-            "holds" if twins < NEAR else "holds where TSS is tpr - fpr" if meant < NEAR else "fails",
+            "holds" if twins < MOST_ROUNDING else "holds where TSS is tpr - fpr" if meant < MOST_ROUNDING else "fails",
             f"tpr - fpr is J to {meant:.0e}; the quotient that is printed for TSS is up to {twins:.2f} from it",
             {"printed": twins, "tpr_less_fpr": meant},
             seeds=(seed,),
@@ -71,7 +73,7 @@ def of_table_2(seed: int) -> list[Claim]:
         Claim(
             "A metric has one value for all relatively identical matrices.",
             "section 3",
-            "holds" if same < NEAR else "fails",
+            "holds" if same < MOST_ROUNDING else "fails",
             f"twelve metrics of M and of 7 M: at most {same:.0e} apart",
             {"largest_difference": same},
             seeds=(seed,),
@@ -103,13 +105,13 @@ def levels() -> dict[str, Any]:
 def of_guesses(found: dict[str, Any]) -> list[Claim]:
     """Return where the paper puts guesses, and what metrics make of them."""
     spread = {name: float(np.ptp(level, axis=1).max()) for name, level in found.items()}
-    flat = [name for name, width in spread.items() if width < NEAR]
-    zero = [name for name in flat if np.abs(found[name]).max() < NEAR]
-    wide = {name: width for name, width in spread.items() if width >= NEAR}
+    flat = [name for name, width in spread.items() if width < MOST_ROUNDING]
+    zero = [name for name in flat if np.abs(found[name]).max() < MOST_ROUNDING]
+    wide = {name: width for name, width in spread.items() if width >= MOST_ROUNDING}
     most = max(wide, key=lambda name: wide[name])
     best = {name: contingency.metric_surface(metric, 5.0, 41) for name, metric in METRICS.items()}
-    perfect = {name: int((surface > 1 - NEAR).sum()) for name, surface in best.items()}
-    missed = [name for name, surface in best.items() if not surface[-1, -1] > 1 - NEAR]
+    perfect = {name: int((surface > 1 - MOST_ROUNDING).sum()) for name, surface in best.items()}
+    missed = [name for name, surface in best.items() if not surface[-1, -1] > 1 - MOST_ROUNDING]
     several = [name for name, count in perfect.items() if count > 1]
     return [
         Claim(
@@ -146,7 +148,7 @@ def of_definitions() -> list[Claim]:
     r, x, y = 5.0, 0.9, 0.6
     with_r, rates = (np.array([[k * x, k * (1 - x)], [1 - y, y]]) for k in (r, 1.0))
     apart = {name: float(value(with_r, name) - value(rates, name)) for name in METRICS}
-    moved = [name for name, gap in apart.items() if abs(gap) > NEAR]
+    moved = [name for name, gap in apart.items() if abs(gap) > MOST_ROUNDING]
     sizes = (15, 51, 101)
     mean = [float(contingency.imbalance_sensitivity("accuracy", 4.0, rule="nodes", size=k).value) for k in sizes]
     exact = float(contingency.imbalance_sensitivity("accuracy", 4.0).value)
@@ -196,7 +198,7 @@ def of_definitions() -> list[Claim]:
         Claim(
             "The ratios of many classes are those of the first class to the others.",
             "Definition 5.6",
-            "fails" if abs(both[1] - right) > NEAR else "holds",
+            "fails" if abs(both[1] - right) > MOST_ROUNDING else "holds",
             f"of 100, 200, 400 samples with recalls .9, .5, .25 they give accuracy {both[1]:.3f}; the inverse ones "
             f"give {both[0]:.3f}, which it is",
             {"printed": both[1], "inverse": both[0], "accuracy": right},

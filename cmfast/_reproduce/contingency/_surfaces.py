@@ -6,18 +6,18 @@ import numpy as np
 
 from cmfast import contingency
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.contingency._space import NEAR, listed
+from cmfast._reproduce.contingency._space import MOST_ROUNDING, listed
 from cmfast._reproduce.contingency._table import AGNOSTIC, BENT, METRICS, OTHERS, PLANES
 from cmfast.metrics import MetricName
 
 SIDES = (1.0, 5.0)  # of Fig. 2
 WARPED = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # of Fig. 5
 STRICT = (1.0, 5.0, 32.0, 95.0)
-SIZE = 101
+SURFACE_POINTS = 101
 AWAY = np.array([100.0, 1e4, 1e6])
 
 
-def surface(name: str, r: float, size: int = SIZE) -> np.ndarray:
+def surface(name: str, r: float, size: int = SURFACE_POINTS) -> np.ndarray:
     """Return the surface of a metric of Table 2."""
     return contingency.metric_surface(METRICS[name], r, size)
 
@@ -48,7 +48,7 @@ def _bend(name: str, r: float) -> float:
     """Return how much the curvature (sum of both second differences, over the step squared) differs over the middle."""
     S = surface(name, r)[20:-20, 20:-20]
     bent = S[2:, 1:-1] + S[:-2, 1:-1] + S[1:-1, 2:] + S[1:-1, :-2] - 4.0 * S[1:-1, 1:-1]
-    return float(np.ptp(bent) * (SIZE - 1) ** 2)
+    return float(np.ptp(bent) * (SURFACE_POINTS - 1) ** 2)
 
 
 def _slopes(name: str, r: float) -> tuple[float, float]:
@@ -59,26 +59,26 @@ def _slopes(name: str, r: float) -> tuple[float, float]:
 
 def _prefers_misses(name: str, r: float) -> float:
     """Return of how many pairs of mirrored models, better than guesses, the one with more misses is preferred."""
-    S, places = surface(name, r), np.arange(SIZE)
+    S, places = surface(name, r), np.arange(SURFACE_POINTS)
     tpr, tnr = places[:, None], places[None, :]
-    chosen = (tpr > tnr) & (tpr + tnr > SIZE - 1) & (tpr < SIZE - 1)
+    chosen = (tpr > tnr) & (tpr + tnr > SURFACE_POINTS - 1) & (tpr < SURFACE_POINTS - 1)
     return float((S.T[chosen] > S[chosen]).mean())
 
 
 def of_shapes() -> list[Claim]:
     """Return what is read off Fig. 2."""
     across = {name: float(max(np.ptp(surface(name, r), axis=1).max() for r in SIDES)) for name in METRICS}
-    one_class = [name for name, width in across.items() if width < NEAR]
+    one_class = [name for name, width in across.items() if width < MOST_ROUNDING]
     bend = {name: _bend(name, 5.0) for name in METRICS}
     curved = [name for name in PLANES if bend[name] > 1e-8]
     straight = [name for name in BENT if bend[name] <= 1e-8]
     moved = {name: float(np.abs(surface(name, 5.0) - surface(name, 1.0)).max()) for name in METRICS}
-    still = [name for name in METRICS if moved[name] < NEAR]
+    still = [name for name in METRICS if moved[name] < MOST_ROUNDING]
     slopes = {name: {r: _slopes(name, r) for r in SIDES} for name in ("Gilbert", "Heidke")}
-    leans = {r: [name for name, each in slopes.items() if each[r][0] > each[r][1] + NEAR] for r in SIDES}
+    leans = {r: [name for name, each in slopes.items() if each[r][0] > each[r][1] + MOST_ROUNDING] for r in SIDES}
     misses = {name: _prefers_misses(name, 5.0) for name in ("Gilbert", "Heidke")}
     red = {r: float((surface("Heidke", r) > 0.5).mean()) for r in STRICT}
-    where = {r: float(np.argwhere(surface("Heidke", r) > 0.5)[:, 1].mean() / (SIZE - 1)) for r in STRICT}
+    where = {r: float(np.argwhere(surface("Heidke", r) > 0.5)[:, 1].mean() / (SURFACE_POINTS - 1)) for r in STRICT}
     shrinks, goes = (all(np.diff(sign * np.array(list(each.values()))) < 0) for sign, each in ((1, red), (-1, where)))
     said = "; ".join(
         f"{name} rises {each[5.0][0]:.2f} with tnr and {each[5.0][1]:.2f} with tpr at r = 5, {each[1.0][0]:.2f} and "
@@ -170,7 +170,7 @@ def of_volumes(found: Sensitivities) -> list[Claim]:
         Claim(
             "Tau, recall, TSS and J are agnostic of the imbalance.",
             "section 5.3, Fig. 7",
-            "holds" if max(still.values()) < NEAR else "fails",
+            "holds" if max(still.values()) < MOST_ROUNDING else "fails",
             f"volumes from r = 1 to 32 at most {max(still.values()):.0e}, of balanced accuracy and the geometric mean "
             "too",
             {"largest": still},
@@ -202,7 +202,7 @@ def of_volumes(found: Sensitivities) -> list[Claim]:
         Claim(
             "Surfaces may intersect; the volume is right all the same.",
             "section 5.3",
-            "holds" if abs(signed) < NEAR < unsigned else "fails",
+            "holds" if abs(signed) < MOST_ROUNDING < unsigned else "fails",
             f"those of accuracy cross where both rates are equal: the mean difference at r = 5 is {abs(signed):.0e}, "
             f"its absolute value {unsigned:.3f}",
             {"signed": signed, "absolute": unsigned},

@@ -15,7 +15,7 @@ HIDDEN, MOMENTUM = 16, 0.9
 
 
 @dataclass(frozen=True)
-class Settings:
+class ContingencySettings:
     """Everything that can change a result."""
 
     seed: int = 0
@@ -52,7 +52,7 @@ def chosen(classes: Sequence[int], shares: Sequence[float], seed: int) -> tuple[
     return X[kept], np.searchsorted(classes, y[kept])
 
 
-class Network:
+class ScoreNetwork:
     """A network that learns one half of some images and is looked at on the other."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, n_classes: int, *, rate: float, seed: int) -> None:
@@ -84,7 +84,7 @@ def followed(
 ) -> np.ndarray:
     """Return the matrices of one training, (epochs, C, C)."""
     X, y = chosen(classes, shares or [1.0] * len(classes), seed)
-    network = Network(X, y, len(classes), rate=rate, seed=seed)
+    network = ScoreNetwork(X, y, len(classes), rate=rate, seed=seed)
     guesses = []
     for _ in range(epochs):
         network.learn()

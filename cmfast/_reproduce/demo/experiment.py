@@ -22,7 +22,7 @@ Tick = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Settings(Common):
+class DemoSettings(Common):
     """Everything that can change a result, apart from the seed."""
 
     alpha: float = 0.3
@@ -50,7 +50,7 @@ class Twins(NamedTuple):
     skewed: Answers
 
 
-def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Results:
+def run(seed: int, settings: DemoSettings, bar: Callable[[str, str], Tick]) -> Results:
     """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
     results = Results({"seed": seed, "settings": asdict(settings), "samples": {"classes": C}}, {})
     with timed(results.timings, "first_calls"), compiling.silence():  # the bar says it
@@ -64,7 +64,7 @@ def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Resul
     return results
 
 
-def _warm_up(settings: Settings, tick: Tick) -> None:
+def _warm_up(settings: DemoSettings, tick: Tick) -> None:
     """Let the kernels compile (or load from the cache) where it does not count as their work."""
     rng = np.random.default_rng(0)
     y, predicted = rng.integers(0, C, (2, 5000))
@@ -83,10 +83,10 @@ def _warm_up(settings: Settings, tick: Tick) -> None:
     tick(len(first_calls), len(first_calls))
 
 
-def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[Twins]:
+def _train(seed: int, settings: DemoSettings, results: Results, tick: Tick) -> list[Twins]:
     """Train as the reproduction of the paper does, at one level of heterogeneity, on samples of more digits."""
     common = {each.name: getattr(settings, each.name) for each in fields(Common)}
-    options = training.Settings(**common, seed=seed, levels=(settings.alpha,), stops=(training.LATE,))
+    options = training.NormalizationSettings(**common, seed=seed, levels=(settings.alpha,), stops=(training.LATE,))
     pool = digits()
     pool = replace(pool, X=pool.X.astype(np.float64))
     repeat, out = training.by_training(pool, halve), []
@@ -122,7 +122,7 @@ def _pick_pictures(pool: Pool, rows: np.ndarray) -> np.ndarray:
 # Experiment 1: which normalisation of the imbalanced matrix comes closest to the balanced one?
 
 
-def _compare(repetitions: list[Twins], settings: Settings, results: Results) -> None:
+def _compare(repetitions: list[Twins], settings: DemoSettings, results: Results) -> None:
     M1 = np.stack([r.balanced.M for r in repetitions])
     M2 = np.stack([r.skewed.M for r in repetitions])
     eps = settings.smoothing
@@ -149,7 +149,7 @@ def _compare(repetitions: list[Twins], settings: Settings, results: Results) -> 
     results.matrices |= {f"imbalanced_{name}": S[0] for name, S in normalized.items()}
 
 
-def _normalize(M: np.ndarray, method: Method, smoothing: float | None, settings: Settings) -> np.ndarray:
+def _normalize(M: np.ndarray, method: Method, smoothing: float | None, settings: DemoSettings) -> np.ndarray:
     options: dict[str, Any] = {"smoothing": smoothing, "tol": settings.tol} if method == "bi" else {}
     out: np.ndarray = cmfast.normalize(M, method, **options)
     return out
@@ -169,7 +169,7 @@ def _spread(by_method: Mapping[Any, np.ndarray], *, largest: bool) -> dict[str, 
 # Experiment 2: is a normalised matrix a picture of how the classes lie in the hidden layer?
 
 
-def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings, *, seed: int) -> Any:
+def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: DemoSettings, *, seed: int) -> Any:
     with warnings.catch_warnings():  # what it warns of is in the numbers, and the report says it in words
         warnings.simplefilter("ignore")
         return cmfast.geometric_confusion_matrix(
@@ -184,7 +184,7 @@ def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings
         )
 
 
-def _geometry(seed: int, repetitions: list[Twins], settings: Settings, results: Results, tick: Tick) -> None:
+def _geometry(seed: int, repetitions: list[Twins], settings: DemoSettings, results: Results, tick: Tick) -> None:
     found = []
     total = len(repetitions) + len(settings.width_factors)
     for r in repetitions:
@@ -221,7 +221,9 @@ def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
     return out
 
 
-def _by_width(skewed: Answers, seed: int, settings: Settings, tick: Callable[[int], object]) -> list[dict[str, float]]:
+def _by_width(
+    skewed: Answers, seed: int, settings: DemoSettings, tick: Callable[[int], object]
+) -> list[dict[str, float]]:
     """Return overlap, guarantee and null of the bi-normalisation for cells narrower and wider than Scott's rule."""
     curve = cmfast.width_curve(
         skewed.points,
@@ -250,7 +252,7 @@ def _by_width(skewed: Answers, seed: int, settings: Settings, tick: Callable[[in
 # How sure are the entries? Draw the test set again, very often; or follow what every sample moves.
 
 
-def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, tick: Tick) -> None:
+def _bootstrap(seed: int, M: np.ndarray, settings: DemoSettings, results: Results, tick: Tick) -> None:
     rng = np.random.default_rng([seed, settings.repeats])
     with timed(results.timings, "bootstrap_drawing"):
         flat = M.reshape(-1)
@@ -284,7 +286,7 @@ def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, t
     results.timings["bootstrap_matrices_per_second"] = settings.resamples / seconds
 
 
-def _without_draws(M: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+def _without_draws(M: np.ndarray, settings: DemoSettings) -> tuple[np.ndarray, np.ndarray]:
     """Return both ends of the intervals by the delta method: from the derivative of the scaling; shares end at 0.
 
     The smoothing constant is no sample: it has a stratum of its own, of two halves that are alike and so never vary.

@@ -17,7 +17,7 @@ def run(out: Path, seed: int) -> dict[str, Any]:
     """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
     with removing_empty(out):
         folder = prepare(out)
-        return write(folder, experiment.run(seed, experiment.Settings(), Bar))
+        return write(folder, experiment.run(seed, experiment.DemoSettings(), Bar))
 
 
 def prepare(out: Path) -> Path:

@@ -28,7 +28,7 @@ def reproduce(
     *,
     quick: bool,
     progress: Progress,
-    settings: training.Settings | None = None,
+    settings: training.NormalizationSettings | None = None,
     pools: list[data.Pool] | None = None,
     network: str = "perceptron",
     repeats: int | None = None,
@@ -36,7 +36,7 @@ def reproduce(
 ) -> Reproduction:
     """Train the networks of both experiments and compare every normalisation of their matrices."""
     networks.check(network)
-    settings = replace(settings or training.Settings(), network=network)
+    settings = replace(settings or training.NormalizationSettings(), network=network)
     if network != "perceptron":  # by the paper alone
         settings = replace(settings, stops=(training.EARLY,))
     if repeats is not None:
@@ -68,7 +68,7 @@ def _of_pools(
     pools: list[data.Pool],
     predicted: np.ndarray | None,
     quick: bool,
-    settings: training.Settings,
+    settings: training.NormalizationSettings,
     progress: Progress,
 ) -> Reproduction:
     """Run both experiments on pools that have as many classes each; `predicted` are answers of the only one."""
@@ -101,13 +101,16 @@ def _of_pools(
         sections=sections.laid_out(first, second, (truth, skewed), settings),
         settings={"quick": quick, **asdict(settings), "data": {pool.name: pool.title for pool in pools}},
         numbers={"experiment_1": first, "changes": trend, "experiment_2": second, "stripes": striped, "shift": moved},
-        reduced=f"{settings.repeats} repetitions in place of {training.Settings.repeats}",
+        reduced=f"{settings.repeats} repetitions in place of {training.NormalizationSettings.repeats}",
         timings=timings,
     )
 
 
 def _answers(
-    repeat: list[training.Repeat], settings: training.Settings, progress: Progress, timings: dict[str, float]
+    repeat: list[training.Repeat],
+    settings: training.NormalizationSettings,
+    progress: Progress,
+    timings: dict[str, float],
 ) -> tuple[np.ndarray, np.ndarray, clouds.Clouds, shift.TestSets]:
     """Return all matrices, (data sets, stops, repetitions, C, C) and with levels before the repetitions; the clouds.
 

@@ -6,15 +6,15 @@ from typing import Any
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages.parts import Claim
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.normalization.training import OF_STOPS, Settings
+from cmfast._reproduce.normalization.training import OF_STOPS, NormalizationSettings
 
 Numbers = dict[str, Any]
 Part = tuple[str, Sequence[str]]
 """A claim of some of the places of another, in its intervals: what it says, and which they are."""
 Said = tuple[str, str, Numbers] | tuple[str, str, Numbers, Part, Part]
 """A claim, where it stands, the intervals of its places, claims of some of them."""
-SHOWN = 4  # places whose intervals are written out: all of them are in the numbers
-ALIKE = 0.02  # of the overlap: what two matrices may differ by, beyond chance, and still be called alike
+MOST_LISTED_PLACES = 4  # places whose intervals are written out: all of them are in the numbers
+MOST_OVERLAP_GAP = 0.02  # of the overlap: what two matrices may differ by, beyond chance, and still be called alike
 STRIPED = 0.05  # of the variance of errors: what a matrix may have more in stripes than another, and be as good
 
 
@@ -27,18 +27,20 @@ def _judged(
     text: str,
     where: str,
     found: Mapping[str, Numbers],
-    settings: Settings,
+    settings: NormalizationSettings,
     judge: Callable[[Numbers], str] = paired.judge_above,
     rule: str = "above zero where it holds",
 ) -> Claim:
     """Return a claim of intervals that hold together, with the `rule` by which they are judged in words."""
     ordered = sorted(found.items(), key=lambda pair: float(pair[1]["mean"]))
     said = [f"{name} {paired.write(each)}" for name, each in ordered]
-    shown = ", ".join(said) if len(said) <= SHOWN else f"of {len(said)} places from {said[0]} to {said[-1]}"
+    shown = (
+        ", ".join(said) if len(said) <= MOST_LISTED_PLACES else f"of {len(said)} places from {said[0]} to {said[-1]}"
+    )
     return Claim(text, where, verdict(found, judge), f"{rule}: {shown}", dict(found), [settings.seed])
 
 
-def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: Settings) -> list[Claim]:
+def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: NormalizationSettings) -> list[Claim]:
     """Return what section 3.1 says of two test sets of one network, of what `shift.TestSets.compare` found."""
     lost, gained = (paired.together(found[key], settings.interval) for key in ("lost", "gained"))
     return [
@@ -48,8 +50,8 @@ def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: Settings) 
             "section 3.1",
             lost,
             settings,
-            lambda each: paired.judge_between(each, most=ALIKE),
-            f"at most {ALIKE:g} where it holds",
+            lambda each: paired.judge_between(each, most=MOST_OVERLAP_GAP),
+            f"at most {MOST_OVERLAP_GAP:g} where it holds",
         ),
         _judged(
             "They are more alike than the matrices divided by their totals.",
@@ -60,7 +62,7 @@ def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: Settings) 
     ]
 
 
-def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: Settings) -> list[Claim]:
+def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: NormalizationSettings) -> list[Claim]:
     """Return what is said of Fig. 4, of what `stripes.compare_stripes` found."""
     wide = paired.together(found["against_balanced"], settings.interval)
     bi = {place.removesuffix(" by bi"): each for place, each in wide.items() if place.endswith(" by bi")}
@@ -88,7 +90,7 @@ def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: Settings) ->
     ]
 
 
-def judged(first: Numbers, trend: Numbers, second: Numbers, settings: Settings) -> list[Claim]:
+def judged(first: Numbers, trend: Numbers, second: Numbers, settings: NormalizationSettings) -> list[Claim]:
     """Return all claims; the networks are those that stop as the paper's do, the constant is the first."""
     said = [*_of_recovery(first, trend, settings), *_of_clouds(second, settings)]
     out = []
@@ -100,7 +102,7 @@ def judged(first: Numbers, trend: Numbers, second: Numbers, settings: Settings) 
     return out
 
 
-def _of_recovery(first: Numbers, trend: Numbers, settings: Settings) -> list[Said]:
+def _of_recovery(first: Numbers, trend: Numbers, settings: NormalizationSettings) -> list[Said]:
     stop, eps = settings.stops[0], f"{settings.smoothings[0]:g}"
     levels = _levels(first, stop, eps)
     overlap = {place: level["overlap_of_bi_against_best"] for place, level in levels.items()}
@@ -162,7 +164,7 @@ def _levels(first: Numbers, stop: str, eps: str) -> Numbers:
     return {f"{name} at {level['alpha']:g}": level for name, found in first.items() for level in found[stop][eps]}
 
 
-def _elsewhere(first: Numbers, settings: Settings) -> list[Said]:
+def _elsewhere(first: Numbers, settings: NormalizationSettings) -> list[Said]:
     """Return the first claim of the other constants and of networks that learn on, as in the demo."""
     (stop, *later), (eps, *others) = settings.stops, [f"{e:g}" for e in settings.smoothings]
     asked = [(OF_STOPS[other], other, eps) for other in later]
@@ -177,7 +179,7 @@ def _elsewhere(first: Numbers, settings: Settings) -> list[Said]:
     ]
 
 
-def _of_clouds(second: Numbers, settings: Settings) -> list[Said]:
+def _of_clouds(second: Numbers, settings: NormalizationSettings) -> list[Said]:
     axes, eps = f"{settings.components[0]} axes", f"{settings.smoothings[0]:g}"
     found = {name: each[axes][eps] for name, each in second.items()}
 

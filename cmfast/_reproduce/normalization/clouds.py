@@ -9,7 +9,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.normalization.training import Answers, Settings
+from cmfast._reproduce.normalization.training import Answers, NormalizationSettings
 
 MATCHED = {
     "overlap": "overlap",
@@ -26,7 +26,7 @@ AGAINST = ("weighted", "normalised", "permuted")
 class Clouds:
     """What the points of every network gave; each list has an entry per network."""
 
-    settings: Settings
+    settings: NormalizationSettings
     G: list[np.ndarray] = field(default_factory=list)
     W: list[np.ndarray] = field(default_factory=list)
     permuted: list[np.ndarray] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Clouds:
 
 
 def _pairs(
-    M: np.ndarray, G: np.ndarray, W: np.ndarray, permuted: np.ndarray, eps: float, settings: Settings
+    M: np.ndarray, G: np.ndarray, W: np.ndarray, permuted: np.ndarray, eps: float, settings: NormalizationSettings
 ) -> dict[str, np.ndarray]:
     """Return the overlap of every normalisation (last but one axis) with every geometric matrix (last)."""
     bi: dict[str, Any] = {"smoothing": eps, "tol": settings.tol}
@@ -98,7 +98,11 @@ def _pairs(
 
 
 def _by_level(
-    pairs: dict[str, np.ndarray], matched: np.ndarray, missing: np.ndarray, cells: np.ndarray, settings: Settings
+    pairs: dict[str, np.ndarray],
+    matched: np.ndarray,
+    missing: np.ndarray,
+    cells: np.ndarray,
+    settings: NormalizationSettings,
 ) -> dict[str, Any]:
     """Return the levels of one data set, one number of axes and one smoothing; all arrays begin (repeats, levels)."""
     levels = []
@@ -131,7 +135,7 @@ def _by_level(
     return {"levels": levels, "growth": growth}
 
 
-def _row(values: np.ndarray, own: str, settings: Settings) -> dict[str, Any]:
+def _row(values: np.ndarray, own: str, settings: NormalizationSettings) -> dict[str, Any]:
     """Return what every normalisation has in common with one geometric matrix, and its own against the best other."""
     by_name: dict[str, np.ndarray] = {name: values[:, i] for i, name in enumerate(NORMALIZATIONS)}
     found: dict[str, Any] = {"overlap": {name: v.mean() for name, v in by_name.items()}}

@@ -6,10 +6,10 @@ import numpy as np
 
 import cmfast
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.normalization.training import Settings
+from cmfast._reproduce.normalization.training import NormalizationSettings
 
 TINY = 1e-6  # what a relation may be off by, scaled to a residual of 1e-9
-SWEEPS = 20_000  # at most
+MOST_LEMMA_SWEEPS = 20_000  # at most
 END = 1e-12  # L1 distance of the row sums from one at which a matrix is done; rounding is a thousandth of that
 RATE = 0.02  # by which a measured ratio of residuals may differ from the rate that theory gives
 BLOCKS, COUPLED = 20, 0.01  # matrices that are made nearly two blocks, by what their other cells are multiplied
@@ -35,12 +35,12 @@ def scale_lines(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> Claim:
 def measure_rates(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return, of every matrix, the last ratio of residuals of the paper's algorithm 1, and the number of sweeps.
 
-    A sweep divides the rows, then the columns, by their sums. NaN where `END` was not reached in `SWEEPS`.
+    A sweep divides the rows, then the columns, by their sums. NaN where `END` was not reached in `MOST_LEMMA_SWEEPS`.
     """
     rate, sweeps = np.full(len(M), np.nan), np.zeros(len(M), int)
     index, Q = np.arange(len(M)), M.copy()
     before = np.full(len(M), np.nan)
-    for sweep in range(1, SWEEPS + 1):
+    for sweep in range(1, MOST_LEMMA_SWEEPS + 1):
         Q = Q / Q.sum(axis=2, keepdims=True)
         Q = Q / Q.sum(axis=1, keepdims=True)
         residual = np.abs(Q.sum(axis=2) - 1).sum(axis=1)
@@ -52,7 +52,7 @@ def measure_rates(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rate, sweeps
 
 
-def converge(M: np.ndarray, settings: Settings) -> Claim:
+def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge section 3.2: the residual falls by a constant ratio below one, which the limit bi(M) foretells.
 
     It is the square of the second singular value of bi(M); where the third is as large the ratio comes near it late,
@@ -109,7 +109,7 @@ def measure_volumes(seed: int) -> dict[str, float]:
     return off
 
 
-def fill_volumes(settings: Settings) -> Claim:
+def fill_volumes(settings: NormalizationSettings) -> Claim:
     """Judge lemma 1 and what appendix G.1 concludes from it."""
     off = measure_volumes(settings.seed)
     right = off["lemma"] <= TINY and off["unit"] <= TINY
@@ -127,7 +127,7 @@ def fill_volumes(settings: Settings) -> Claim:
     )
 
 
-def minimize(M: np.ndarray, settings: Settings) -> Claim:
+def minimize(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge lemma 2: the scaled matrix with any given sums is the one minimiser of the divergence from M."""
     rng = np.random.default_rng([settings.seed, MOVES])
     u, v = rng.gamma(1.0, size=(2, *M.shape[:2])) + 0.05

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-SIZE = 10  # pixels of a side
+LETTER_PIXELS = 10  # pixels of a side
 SHARPNESS = 14.0
 NOISE = 0.35
 
@@ -38,15 +38,17 @@ ALPHABET: dict[str, Strokes] = {
 
 
 def draw(letter: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return `count` pictures of a letter, (count, SIZE, SIZE) from 0 to 1 before their noise."""
+    """Return `count` pictures of a letter, (count, LETTER_PIXELS, LETTER_PIXELS) from 0 to 1 before their noise."""
     pieces = np.concatenate([np.stack([s[:-1], s[1:]], axis=1) for s in ALPHABET[letter]])  # (pieces, 2 ends, 2)
     moved = _moved(pieces - 0.5, count, rng)
-    centres = (np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE)), axis=-1) + 0.5) / SIZE - 0.5
+    centres = (
+        np.stack(np.meshgrid(np.arange(LETTER_PIXELS), np.arange(LETTER_PIXELS)), axis=-1) + 0.5
+    ) / LETTER_PIXELS - 0.5
     distance = _distance(centres.reshape(-1, 2), moved)
     width = rng.uniform(0.03, 0.09, (count, 1))
     ink = 1 / (1 + np.exp(SHARPNESS * (distance - width) / width.mean()))
     noisy = ink + rng.normal(0, NOISE, ink.shape)
-    pictures: np.ndarray = noisy.reshape(count, SIZE, SIZE).astype(np.float32)
+    pictures: np.ndarray = noisy.reshape(count, LETTER_PIXELS, LETTER_PIXELS).astype(np.float32)
     return pictures
 
 

@@ -12,9 +12,9 @@ from cmfast._pages.svg import CHART, MUTED, Svg
 from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import lemmas
 from cmfast._reproduce.normalization.lemmas import TINY
-from cmfast._reproduce.normalization.training import Settings
+from cmfast._reproduce.normalization.training import NormalizationSettings
 
-ALIKE = np.array([[18.0, 1.0, 1.0], [1.0, 13.0, 6.0], [1.0, 6.0, 13.0]])  # the classes B and C look alike
+SIMILAR_CLASSES = np.array([[18.0, 1.0, 1.0], [1.0, 13.0, 6.0], [1.0, 6.0, 13.0]])  # the classes B and C look alike
 APART = np.array([[18.0, 1.0, 1.0], [1.0, 18.0, 1.0], [1.0, 1.0, 18.0]])
 TRUE, ANSWERED = np.array([1.0, 2.0, 0.5]), np.array([1.0, 0.5, 2.0])  # how often a class occurs, and is predicted
 DRAWS = 200
@@ -22,7 +22,7 @@ CLOUDS, SIDE = 300, 14  # points of a cluster, cells of a side
 COLOURS = ("#2457c5", "#d9922b", "#2a9d8f")
 
 
-def claims(settings: Settings) -> list[Claim]:
+def claims(settings: NormalizationSettings) -> list[Claim]:
     """Return its propositions, each of random positive matrices."""
     rng = np.random.default_rng([settings.seed, DRAWS])
     M = rng.gamma(0.5, size=(DRAWS, 6, 6)) + 1e-3
@@ -63,7 +63,7 @@ def _exact(text: str, where: str, off: float) -> Claim:
     return Claim(text, where, "holds" if off <= TINY else "fails", found, {"largest_difference": off})
 
 
-def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: Settings) -> Claim:
+def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: NormalizationSettings) -> Claim:
     """Return whether no matrix with the same sums is closer: moves within them, forth and back, as far as they go."""
     options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
     P = cmfast.normalize(M, method, **options)
@@ -90,7 +90,7 @@ def _divergence(P: np.ndarray, M: np.ndarray) -> np.ndarray:
     return out
 
 
-def _weights(M: np.ndarray, settings: Settings) -> list[Claim]:
+def _weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
     """Return whether counting every pair with its weight gives the normalised matrix."""
     off = 0.0
     for method in ("all", "row", "col", "bi"):
@@ -100,7 +100,7 @@ def _weights(M: np.ndarray, settings: Settings) -> list[Claim]:
     return [_exact("Every normalisation is a sum of pairs with weights.", "section 4.1, appendix F", off)]
 
 
-def sections(settings: Settings) -> list[Section]:
+def sections(settings: NormalizationSettings) -> list[Section]:
     """Return figures 1 and 2."""
     return [
         illustrate(
@@ -114,12 +114,12 @@ def sections(settings: Settings) -> list[Section]:
     ]
 
 
-def _mixed(settings: Settings) -> list[Picture]:
+def _mixed(settings: NormalizationSettings) -> list[Picture]:
     shown = {
         "test_set": ("(a) test set", "B is frequent, C is rare", TRUE[:, None] * APART),
         "predictions": ("(b) predictions", "C too often, B too rarely", APART * ANSWERED),
-        "similarity": ("(c) similarity", "B and C look alike", ALIKE),
-        "all_of_it": ("(d) all of it", "what one sees", TRUE[:, None] * ALIKE * ANSWERED),
+        "similarity": ("(c) similarity", "B and C look alike", SIMILAR_CLASSES),
+        "all_of_it": ("(d) all of it", "what one sees", TRUE[:, None] * SIMILAR_CLASSES * ANSWERED),
     }
     whole = shown["all_of_it"][2]
     shown["divided_out"] = ("bi of (d)", "similarity alone", cmfast.bi_normalize(whole, tol=settings.tol))
@@ -131,7 +131,7 @@ def _mixed(settings: Settings) -> list[Picture]:
     return out
 
 
-def _clusters(settings: Settings) -> list[Picture]:
+def _clusters(settings: NormalizationSettings) -> list[Picture]:
     rng = np.random.default_rng([settings.seed, CLOUDS])
     centres = np.array([[-1.0, 0.0], [1.0, 0.4], [0.1, 1.5]])
     points = np.concatenate([rng.normal(c, 0.55, (CLOUDS, 2)) for c in centres])

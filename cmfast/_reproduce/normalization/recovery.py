@@ -8,12 +8,14 @@ from scipy.stats import spearmanr
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.normalization.training import Settings
+from cmfast._reproduce.normalization.training import NormalizationSettings
 
 MEASURES = ("overlap", "kl")
 
 
-def compare(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: Settings) -> dict[str, Any]:
+def compare(
+    truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
+) -> dict[str, Any]:
     """Return everything about experiment 1, by data set, stop, smoothing and level.
 
     `truth` are the balanced matrices (data sets, stops, repetitions, C, C), `skewed` the imbalanced ones with a level
@@ -29,7 +31,7 @@ def compare(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], setti
 
 
 def _measures(
-    truth: np.ndarray, skewed: np.ndarray, eps: float, settings: Settings
+    truth: np.ndarray, skewed: np.ndarray, eps: float, settings: NormalizationSettings
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return, by method: overlap and divergence of every skewed matrix, its ceiling, what its weights are worth."""
     aim = truth[:, :, None]
@@ -53,7 +55,9 @@ def measure_weights(M: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.
     return share, 1 / share - 1
 
 
-def _levels(found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settings: Settings) -> list[dict[str, Any]]:
+def _levels(
+    found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settings: NormalizationSettings
+) -> list[dict[str, Any]]:
     out = []
     for k, alpha in enumerate(settings.levels):
         values = {key: {m: v[at][k] for m, v in found[key].items()} for key in (*MEASURES, "effective", "variance")}
@@ -71,7 +75,9 @@ def _levels(found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settin
     return out
 
 
-def changes(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: Settings) -> dict[str, Any]:
+def changes(
+    truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
+) -> dict[str, Any]:
     """Return what becomes of the overlaps of the first stop from level to level: paired over the repetitions."""
     eps = settings.smoothings[0]
     found = _measures(truth[:, :1], skewed[:, :1], eps, settings)
@@ -113,7 +119,7 @@ def _rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(found.statistic)
 
 
-def _samples(truth: np.ndarray, skewed: np.ndarray, settings: Settings) -> dict[str, Any]:
+def _samples(truth: np.ndarray, skewed: np.ndarray, settings: NormalizationSettings) -> dict[str, Any]:
     """Return how many samples there were and how often the networks were right, by stop."""
     share = np.trace(skewed, axis1=-2, axis2=-1) / skewed.sum(axis=(-2, -1))
     stops = list(enumerate(settings.stops))

@@ -15,14 +15,14 @@ from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.data import LEVELS
 from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
-from cmfast._reproduce.normalization.training import OF_STOPS, Settings
+from cmfast._reproduce.normalization.training import OF_STOPS, NormalizationSettings
 
 Numbers = dict[str, Any]
 OF_WEIGHTED = {"W o M": "overlap", "guaranteed": "guaranteed", "permuted": "null"}
 
 
 def laid_out(
-    first: Numbers, second: Numbers, matrices: tuple[np.ndarray, np.ndarray], settings: Settings
+    first: Numbers, second: Numbers, matrices: tuple[np.ndarray, np.ndarray], settings: NormalizationSettings
 ) -> list[Section]:
     """Return the sections of the page."""
     stop, eps = settings.stops[0], f"{settings.smoothings[0]:g}"
@@ -125,7 +125,9 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
     return Table(f"Of {OF_STOPS[stop]}; M + {eps} before bi", head, rows)
 
 
-def _instance(names: list[str], matrices: tuple[np.ndarray, np.ndarray], settings: Settings) -> list[Picture]:
+def _instance(
+    names: list[str], matrices: tuple[np.ndarray, np.ndarray], settings: NormalizationSettings
+) -> list[Picture]:
     truth, skewed = (M[0, 0] for M in matrices)
     k = nearest_level(settings)
     M1, M2 = truth[0], skewed[k, 0]

@@ -8,7 +8,7 @@ import numpy as np
 import cmfast
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce.normalization.data import imbalanced
-from cmfast._reproduce.normalization.training import Answers, Settings
+from cmfast._reproduce.normalization.training import Answers, NormalizationSettings
 
 REDEALT = 20  # times that the answers of both test sets are dealt out anew, within each class
 
@@ -19,7 +19,7 @@ class TestSets:
 
     __test__ = False  # no class of tests
 
-    settings: Settings
+    settings: NormalizationSettings
     lost: list[list[float]] = field(default_factory=list)
     """Overlap of row-normalised matrices: less than chance alone takes from it, by level."""
     gained: list[list[float]] = field(default_factory=list)

@@ -7,7 +7,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.normalization.training import Settings
+from cmfast._reproduce.normalization.training import NormalizationSettings
 
 
 def measure_stripes(S: np.ndarray) -> np.ndarray:
@@ -28,13 +28,13 @@ def measure_stripes(S: np.ndarray) -> np.ndarray:
     return np.where(total > 0, share, np.nan)
 
 
-def nearest_level(settings: Settings) -> int:
+def nearest_level(settings: NormalizationSettings) -> int:
     """Return the index of the level that is nearest to that of Fig. 4, a concentration of 0.3."""
     return min(range(len(settings.levels)), key=lambda k: abs(settings.levels[k] - 0.3))
 
 
 def compare_stripes(
-    truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: Settings
+    truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
 ) -> dict[str, dict[str, Any]]:
     """Return the stripes of every normalisation of the imbalanced matrices less those of the balanced ones.
 

@@ -20,7 +20,7 @@ OF_STOPS = {
 
 
 @dataclass(frozen=True)
-class Settings(Common):
+class NormalizationSettings(Common):
     """Everything that can change a result."""
 
     seed: int = 0
@@ -55,13 +55,13 @@ class Repetition(NamedTuple):
     """Of the pool, that each twin learned from and was tested on, the balanced one first; of given answers none."""
 
 
-Repeat = Callable[[int, Settings], Repetition]
+Repeat = Callable[[int, NormalizationSettings], Repetition]
 
 
 def by_training(pool: Pool, halve: Callable[[Pool, np.random.Generator], Halves] = halves) -> Repeat:
     """Return what makes a repetition by training networks on a pool, which `halve` deals out to two halves."""
 
-    def repeat(r: int, settings: Settings) -> Repetition:
+    def repeat(r: int, settings: NormalizationSettings) -> Repetition:
         rng = np.random.default_rng([settings.seed, r])
         rows, first_weights = [halve(pool, rng)], int(rng.integers(2**31))
         rows += [Halves(*(_drawn(pool, part, alpha, settings, rng) for part in rows[0])) for alpha in settings.levels]
@@ -77,7 +77,7 @@ def by_training(pool: Pool, halve: Callable[[Pool, np.random.Generator], Halves]
 def by_answers(pool: Pool, predicted: np.ndarray) -> Repeat:
     """Return what makes a repetition of answers that are there: truth of one half, imbalanced draws of the other."""
 
-    def repeat(r: int, settings: Settings) -> Repetition:
+    def repeat(r: int, settings: NormalizationSettings) -> Repetition:
         rng = np.random.default_rng([settings.seed, r])
         split = halves(pool, rng)
 
@@ -92,14 +92,18 @@ def by_answers(pool: Pool, predicted: np.ndarray) -> Repeat:
     return repeat
 
 
-def _drawn(pool: Pool, rows: np.ndarray, alpha: float, settings: Settings, rng: np.random.Generator) -> np.ndarray:
+def _drawn(
+    pool: Pool, rows: np.ndarray, alpha: float, settings: NormalizationSettings, rng: np.random.Generator
+) -> np.ndarray:
     """Return an imbalanced part of the rows."""
     chosen = imbalanced(pool.y[rows], rng, alpha=alpha, kept=settings.kept, n_classes=len(pool.classes))
     part: np.ndarray = rows[chosen]
     return part
 
 
-def _trained(network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, settings: Settings) -> dict[str, Answers]:
+def _trained(
+    network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, settings: NormalizationSettings
+) -> dict[str, Answers]:
     """Return the answers at all stops of one training."""
     found: dict[str, Answers] = {}
     X, y, X_test, y_test = pool.X[train], pool.y[train], pool.X[test], pool.y[test]

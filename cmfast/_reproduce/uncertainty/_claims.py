@@ -8,7 +8,7 @@ from cmfast._pages.parts import Claim
 from cmfast._reproduce.uncertainty import _ranking, _teams
 
 Widths = dict[str, dict[int, dict[str, dict[str, float]]]]  # by scheme, size, kind and metric
-NEAR = 1 / 6  # of a width: what it jumps by from stream to stream
+MOST_RELATIVE_JUMP = 1 / 6  # of a width: what it jumps by from stream to stream
 SCATTER = 1 / 20  # ... and real draws at most
 RIGHT = [name for name in _teams.NAMES if name != "f1_macro"]
 
@@ -55,7 +55,10 @@ def of_the_simulation(widths: Widths, settings: dict[str, Any]) -> list[Claim]:
         (n, kind, name): _teams.PRINTED_WIDTHS[name][j][k]
         for k, n in enumerate(_teams.SIZES) for j, kind in enumerate(_teams.KINDS) for name in _teams.NAMES
     }  # fmt: skip
-    near = {key: abs(rounded[key[0]][key[1]][key[2]] - value) <= 0.001 + NEAR * value for key, value in printed.items()}
+    near = {
+        key: abs(rounded[key[0]][key[1]][key[2]] - value) <= 0.001 + MOST_RELATIVE_JUMP * value
+        for key, value in printed.items()
+    }
     right = [fits for (_, _, name), fits in near.items() if name != "f1_macro"]
     wrong = [fits for (_, _, name), fits in near.items() if name == "f1_macro"]
     ratios = [real[n][kind][name] / rounded[n][kind][name] for n, kind, name in printed]
@@ -90,7 +93,7 @@ def of_the_simulation(widths: Widths, settings: dict[str, Any]) -> list[Claim]:
         Claim(
             "The results are the uncertainty of the metrics due to random sampling.",
             "text before In [5]",
-            "fails" if max(ratios) > 1 + NEAR else "holds",
+            "fails" if max(ratios) > 1 + MOST_RELATIVE_JUMP else "holds",
             f"cells are rounded expectations; with real draws they are {min(ratios):.1f} to {max(ratios):.1f} times "
             "as wide",
             {"least_ratio": min(ratios), "largest_ratio": max(ratios)},

@@ -14,7 +14,7 @@ from cmfast import uncertainty
 from cmfast._reproduce.uncertainty import _teams
 
 PAIRINGS = ("most alike", "independent")
-LEVEL = 0.95
+RANKING_LEVEL = 0.95
 
 
 class Difference(NamedTuple):
@@ -69,7 +69,9 @@ def differences(n_replicates: int, rng: int) -> list[Difference]:
                 exact = [_teams.values(_teams.of_kind(M[:, 1:], kind)) for M in (whole[a], whole[b])]
                 found = [_teams.values(_teams.of_kind(M, kind)) for M in both]
                 for name in _teams.NAMES:
-                    low, high = np.quantile(found[0][name] - found[1][name], ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+                    low, high = np.quantile(
+                        found[0][name] - found[1][name], ((1 - RANKING_LEVEL) / 2, (1 + RANKING_LEVEL) / 2)
+                    )
                     estimate = float(exact[0][name] - exact[1][name])
                     out.append(Difference((a, b), name, kind, pairing, estimate, float(low), float(high)))
     return out

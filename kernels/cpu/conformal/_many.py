@@ -20,7 +20,7 @@ from cmfast.kernels.status import OK
 
 HALF_WORD_BITS = 32  # bits of a word that are added as floats
 PIVOT_SHARES = (1.0, 4.0, 8.0)  # pivots that are tried, in shares that all labels could have of what no set holds
-FEWER = 0.6  # of the labels may matter, or all are sorted: to pick some costs time, too
+MOST_PICKED_SHARE = 0.6  # of the labels may matter, or all are sorted: to pick some costs time, too
 
 
 class Eight(NamedTuple):
@@ -64,7 +64,7 @@ class Eight(NamedTuple):
     ranking: Any
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True)
 def _eight(C, words, A):
     depth = -(-C // WIDTH) * WIDTH
     return Eight(
@@ -156,7 +156,7 @@ def _pick(count, eight):
     for w in range(count):
         if eight.flags[0, w] == 0.0:
             most = max(most, _join(eight.halves, w, words[w]))
-    if most > FEWER * C:
+    if most > MOST_PICKED_SHARE * C:
         for j in range(C):
             store(kept, j, load(tile, j))
         for j in range(C, len(kept)):

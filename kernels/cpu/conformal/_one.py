@@ -11,21 +11,11 @@ from cmfast.kernels.status import INVALID, OK
 
 
 class SetResults(NamedTuple):
-    """Sets of rows, for A thresholds of each of B elements of n rows.
+    """Sets of rows, for A thresholds of each of B elements of n rows."""
 
-    Attributes
-    ----------
-    words : array of int64, shape (B A, n, words)
-        Bits of the labels.
-    sizes : array of int64, shape (B A, n)
-        Labels in every set.
-    status : array of int8, shape (B n,)
-        Of every row.
-    """
-
-    words: Any
-    sizes: Any
-    status: Any
+    words: Any  # int64, shape (B A, n, words): bits of the labels
+    sizes: Any  # int64, shape (B A, n): labels in every set
+    status: Any  # int8, shape (B n,): of every row
 
 
 @jit(inner=True, borrows=True)

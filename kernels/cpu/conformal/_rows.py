@@ -17,26 +17,14 @@ NO_LABELS.setflags(write=False)
 
 
 class ProbabilityRows(NamedTuple):
-    """Rows of probabilities where they are stored, and what belongs to each of them.
+    """Rows of probabilities where they are stored, and what belongs to each of them."""
 
-    Attributes
-    ----------
-    P : array of float32 or float64, shape (k, C)
-        The probabilities.
-    labels, groups : array of int64, shape (k,) or (0,)
-        The label that is scored; the group whose thresholds hold. Empty: none is given.
-    draws : array of float64, shape (k,) or (0,)
-        The share of its own probability that a label counts. Empty: all of it.
-    n, step : int
-        Rows of an element of the batch, and from the first row of one element to that of the next.
-    """
-
-    P: Any
-    labels: Any
-    draws: Any
-    groups: Any
-    n: Any
-    step: Any
+    P: Any  # float32 or float64, shape (k, C)
+    labels: Any  # int64, shape (k,): the labels that are scored; (0,): none is given
+    draws: Any  # float64, shape (k,): share of its own probability that a label counts; (0,): all of it
+    groups: Any  # int64, shape (k,): whose thresholds hold; (0,): there is one group
+    n: Any  # rows of an element of the batch
+    step: Any  # rows from the first one of an element to that of the next
 
 
 def _step(x, core):

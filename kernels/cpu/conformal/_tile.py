@@ -18,32 +18,16 @@ MOST_FLOAT_TOTAL = 1.99  # of a row: with the part of one label more it stays be
 
 
 class ScoreTile(NamedTuple):
-    """Eight rows of few classes.
+    """Eight rows of few classes; arrays of float64 but for `rows`."""
 
-    Attributes
-    ----------
-    shares, parts : array of float64, shape (C, 8)
-        The probabilities; the same as multiples of 2^-52.
-    before, ahead : array of float64, shape (C, 8)
-        Sum and number of the labels that are ranked before each.
-    scores : array of float64, shape (C, 8)
-        The scores of the labels.
-    draws : array of float64, shape (1, 8)
-        The share of its own probability that a label counts.
-    flags : array of float64, shape (2, 8)
-        Which rows are no probabilities, and the sums of the rows.
-    rows : array of int64, shape (8,)
-        The indices of the rows.
-    """
-
-    shares: Any
-    parts: Any
-    before: Any
-    ahead: Any
-    scores: Any
-    draws: Any
-    flags: Any
-    rows: Any
+    shares: Any  # (C, 8): the probabilities
+    parts: Any  # (C, 8): the same as multiples of 2^-52
+    before: Any  # (C, 8): sum of the labels that are ranked before each
+    ahead: Any  # (C, 8): number of these
+    scores: Any  # (C, 8): of all labels
+    draws: Any  # (1, 8): share of its own probability that a label counts
+    flags: Any  # (2, 8): which rows are no probabilities; the sums of the rows
+    rows: Any  # int64, (8,): indices of the rows
 
 
 @jit(inner=True, inline=True)

@@ -12,7 +12,7 @@ WHOLE_UNITS = (
     1 << 52
 )  # units of a sum of probabilities that is 1: what rounding, or a row, has beyond it does not count
 MOST_SCORE = 2046.0  # of any label
-ALL = 0x7FFFFFFFFFFFFFFF
+UNLIMITED_UNITS = 0x7FFFFFFFFFFFFFFF
 LEAST_SHARE, MOST_SHARE = -OUTSIDE, 1.0 + OUTSIDE
 
 
@@ -43,7 +43,7 @@ def score(before, ahead, p, u, penalty, k_reg):
 def most_units(q):
     """Return the largest number of units whose score is at most `q`; all of them where it excludes nothing."""
     if not q < MOST_SCORE:  # NaN too
-        return ALL
+        return UNLIMITED_UNITS
     whole = np.int64(np.floor(q * UNITS))
     if whole >= 1 << 53:  # several make one float64
         step = 1 << 12

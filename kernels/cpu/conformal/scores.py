@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
 from cmfast.kernels.cpu.conformal import _label, _order, _tile
 from cmfast.kernels.cpu.conformal._rows import adopt_rows, place, places
-from cmfast.kernels.cpu.conformal._units import ALL, before, draw, is_row, is_share, score, share, units
+from cmfast.kernels.cpu.conformal._units import UNLIMITED_UNITS, before, draw, is_row, is_share, score, share, units
 from cmfast.kernels.shared.conformal import ScoreRule, draw_keys, score_rule
 from cmfast.kernels.status import INVALID, OK
 
@@ -95,7 +95,7 @@ def _of_all(rows, rule, out, out_status, start, stop):
                 out[r, j] = 1.0 - share(row[j]) if good else np.nan
             continue
         whole = 0
-        for bucket in range(_order.arrange(row, ALL, penalty, k_reg, ranking)):
+        for bucket in range(_order.arrange(row, UNLIMITED_UNITS, penalty, k_reg, ranking)):
             _order.sort(ranking, bucket)
         for k in range(C):
             label = ranking.order[k]

@@ -32,12 +32,12 @@ from cmfast.kernels.cpu.metrics._lanes import (
     SINGLE,
     SUM,
     TABLES,
-    TOTAL,
+    TOTAL_MASS,
     TOTALS,
     TRUTH,
     WEIGHT,
     WEIGHTED_SUM,
-    WRONG,
+    WRONG_MASS,
 )
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, SIZE_LINE, STATUS_LINE
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
@@ -116,7 +116,7 @@ def _uncorrected(code, square, S, C, k):
         missed, false = 1.0 - load(S, HIT * C + k), 1.0 - load(S, REJECT * C + k)
         return 1.0 - sqrt((missed * missed + false * false) * 0.5)
     if code == OVR_ACCURACY:
-        return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL)
+        return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL_MASS)
     return _rate(code, square, S, k, C)
 
 
@@ -171,7 +171,7 @@ def _corrected_for_chance(code, S, C, k):
     elif code == GILBERT:
         d, false = load(S, DIAGONAL * C + k), load(S, FALSE * C + k)
         below = d * load(S, REJECTED * C + k) + false * (d + not_true)
-        below = below + load(S, TABLES * C + TOTAL) * load(S, MISSED * C + k)
+        below = below + load(S, TABLES * C + TOTAL_MASS) * load(S, MISSED * C + k)
     elif code == DOOLITTLE:
         above, below = covariance * covariance, truth * (p * not_predicted)
     elif code > MARKEDNESS:
@@ -195,12 +195,12 @@ def _determined(truth, prediction, x):
 def make_totals(sums, at, S, C, products, ordered):
     """Make the numbers of whole matrices, NaN where they are 0/0."""
     one = TABLES * C
-    out, n, right = one + TOTALS, load(S, one + TOTAL), load(S, one + RIGHT)
+    out, n, right = one + TOTALS, load(S, one + TOTAL_MASS), load(S, one + RIGHT)
     store(S, out + ACCURACY, right / n)
     store(S, out + JACCARD_MICRO, right / (n + (n - right)))
     rejected = float(C - 2) * n + right
     store(S, out + SPECIFICITY_MICRO, rejected / (float(C - 1) * n) if C > 1 else splat(np.nan))
-    wrong = load(S, one + WRONG)
+    wrong = load(S, one + WRONG_MASS)
     store(S, out + ERROR, wrong / n)
     if products:
         covariance = load(S, one + COVARIANCE)

@@ -20,10 +20,10 @@ MISSED, FALSE, NOT_TRUE, NOT_PREDICTED, REJECTED, REJECT, COVARIANCES = range(5,
 TABLES = 12
 
 # Numbers
-TOTAL, RIGHT = 0, 1  # n and the sum of d
+TOTAL_MASS, RIGHT = 0, 1  # n and the sum of d
 COVARIANCE = 2  # n a - e, the sum over classes of tp tn - fn fp
 TRUTH, PREDICTION, CHANCE = 3, 4, 5  # sums of t (n - t), p (n - p), t (n - p)
-WRONG = 6  # the sum of t - d
+WRONG_MASS = 6  # the sum of t - d
 TOTALS = 7  # one of every `Total`
 POOLED = TOTALS + len(Total)  # of every table the sum over the classes that averages are of
 NUMBERS = POOLED + TABLES
@@ -81,13 +81,13 @@ def derive(sums, at, plan, S, C):
         known = (t > 0.0) | (p > 0.0) if plan.mode == PRESENT else t == t  # noqa: PLR0124 - all of them
         own = plan.members[k] if len(plan.members) > 0 else 1.0
         store(S, MEMBER * C + k, where(known, own, splat(0.0)))
-    store(S, one + TOTAL, n)
+    store(S, one + TOTAL_MASS, n)
     store(S, one + RIGHT, right)
     store(S, one + COVARIANCE, both)
     store(S, one + TRUTH, truth)
     store(S, one + PREDICTION, prediction)
     store(S, one + CHANCE, chance)
-    store(S, one + WRONG, wrong)
+    store(S, one + WRONG_MASS, wrong)
 
 
 @jit(inner=True, borrows=True)

@@ -17,9 +17,9 @@ from cmfast.kernels.cpu.metrics._lanes import (
     REJECTED,
     RIGHT,
     TABLES,
-    TOTAL,
+    TOTAL_MASS,
     TRUTH,
-    WRONG,
+    WRONG_MASS,
 )
 from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
 from cmfast.kernels.cpu.metrics._passes import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
@@ -37,7 +37,7 @@ def fill_lane(sums, whole, at, plan, S, base, C, w):
         S[base + REJECT * C + k, w] = np.float64((n - t) - (p - d)) / np.float64(n - t)
         right += d
     one = base + TABLES * C
-    S[one + TOTAL, w], S[one + RIGHT, w], S[one + WRONG, w] = n, right, n - right
+    S[one + TOTAL_MASS, w], S[one + RIGHT, w], S[one + WRONG_MASS, w] = n, right, n - right
     if plan.products:
         _margin_products(whole, at, S, base, C, w)
     if plan.ordered:

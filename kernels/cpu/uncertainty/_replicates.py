@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._draws import begin, exponential, log_gamma, seek
-from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, spread_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, spread_together
 from cmfast.kernels.cpu.uncertainty.resample import draw_rows
 from cmfast.kernels.status import INVALID, OK
 
@@ -102,13 +102,13 @@ def draw_counts(shares, draws, first, most, sums, start, stop):
     scheme, n_replicates, seed = draws
     cells, numbers, status = shares.cells, shares.numbers, shares.status
     C = cells.shape[1]
-    lines, left = np.empty((LINES, REPLICATES)), np.empty(REPLICATES, np.int64)
-    drawn, row = np.empty((C, REPLICATES), np.int64), np.empty((C, REPLICATES), np.int64)
-    tally = np.empty((SUMS * C + 1, REPLICATES), np.int64)
+    lines, left = np.empty((LINES, MOST_DRAWN)), np.empty(MOST_DRAWN, np.int64)
+    drawn, row = np.empty((C, MOST_DRAWN), np.int64), np.empty((C, MOST_DRAWN), np.int64)
+    tally = np.empty((SUMS * C + 1, MOST_DRAWN), np.int64)
     unusual, place = False, start
     while place < stop:
         b, replicate = first + place // n_replicates, place % n_replicates
-        count = min(REPLICATES, stop - place, n_replicates - replicate)
+        count = min(MOST_DRAWN, stop - place, n_replicates - replicate)
         tally[:] = 0
         if status[b] == OK:
             draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)

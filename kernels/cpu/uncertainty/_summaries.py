@@ -10,7 +10,7 @@ from cmfast.kernels.shared.uncertainty import MOST_ROUNDING_VARIANCE
 METHODS = {"percentile": 0, "basic": 1, "bca": 2}
 BASIC, BCA = METHODS["basic"], METHODS["bca"]
 ROOT_HALF = math.sqrt(0.5)
-SAMPLE, FEWER, MANY = 256, 64, 4096  # numbers by which a rank is guessed: of many, of fewer
+LARGE_SAMPLE, SMALL_SAMPLE, MOST_SMALL_SAMPLED = 256, 64, 4096  # numbers by which a rank is guessed: of many, of fewer
 
 
 @jit(inner=True)
@@ -45,8 +45,8 @@ def _near(a, m, k, work):
     Return how many these are and how many others are below them. Between which numbers they lie is guessed by a sample.
     """
     n, below = m, 0
-    if m > 4 * FEWER:
-        step, size = m // (SAMPLE if m > MANY else FEWER), 0
+    if m > 4 * SMALL_SAMPLE:
+        step, size = m // (LARGE_SAMPLE if m > MOST_SMALL_SAMPLED else SMALL_SAMPLE), 0
         for i in range(0, m, step):
             work[size] = a[i]
             size += 1

@@ -24,15 +24,15 @@ from cmfast.kernels.cpu.uncertainty._draws import (
 )
 from cmfast.kernels.shared.uncertainty import LEAST_REJECTION_MEAN, MOST_INVERTED
 
-REPLICATES = 64  # that are drawn together
-# Numbers that `draw_together` works in, a line of REPLICATES each: both of a stream, how many are drawn from, whose
+MOST_DRAWN = 64  # replicates that are drawn together
+# Numbers that `draw_together` works in, a line of MOST_DRAWN each: both of a stream, how many are drawn from, whose
 # these are, what is found, what is known of that, the chance of 0, two corrections, a stream; another list of those
 # drawn from, and whose they are; who needs another look; what is drawn.
 FIRST, SECOND, SIZE, OWNER, FOUND, STATE, CHANCE, CORRECTED, OTHER, STREAM = range(10)
 OTHER_SIZE, OTHER_OWNER, WAITING, DONE = range(10, 14)
 LINES = 14
 ALONE = 3  # replicates below which one is drawn after the other
-TAKEN, INSIDE, OUTSIDE = 0.0, 1.0, 2.0
+TAKEN, INSIDE, OUT_OF_RANGE = 0.0, 1.0, 2.0
 ONE = np.uint64(1)
 
 
@@ -40,7 +40,7 @@ ONE = np.uint64(1)
 def draw_together(lines, left, p, seed, matrix, replicate, part, drawn):
     """Draw the number of successes among `left`, of probability `p`, for every replicate from `replicate` on.
 
-    `lines` has LINES x REPLICATES numbers to work in. What is drawn is taken from `left`.
+    `lines` has LINES x MOST_DRAWN numbers to work in. What is drawn is taken from `left`.
     """
     n = len(left)
     place = np.uint64(seed), np.uint64(matrix), np.uint64(replicate), np.uint64(part)
@@ -216,7 +216,7 @@ def _propose(lines, r, rare):
     taken = (edge >= 0.07) & (v <= 0.92 - 4.2 / b)
     store_row(lines, SECOND, r, u)
     store_row(lines, FOUND, r, k)
-    store_row(lines, STATE, r, where(inside, where(taken, TAKEN, splat(INSIDE)), splat(OUTSIDE)))
+    store_row(lines, STATE, r, where(inside, where(taken, TAKEN, splat(INSIDE)), splat(OUT_OF_RANGE)))
 
 
 @jit(inner=True)
@@ -242,8 +242,8 @@ def _judge(lines, r, rare):
         _correct_few(lines, r)
         one, other = load_row(lines, CORRECTED, r), load_row(lines, OTHER, r)
     chance = large + tilt + (_corrections(mode) + _corrections(n - mode) - one - other)
-    wrong = (load_row(lines, STATE, r) == OUTSIDE) | (_logs(v) > chance)
-    store_row(lines, STATE, r, where(wrong, OUTSIDE, splat(TAKEN)))
+    wrong = (load_row(lines, STATE, r) == OUT_OF_RANGE) | (_logs(v) > chance)
+    store_row(lines, STATE, r, where(wrong, OUT_OF_RANGE, splat(TAKEN)))
 
 
 @jit(inner=True)

@@ -29,24 +29,12 @@ SECONDS_PER_CELL_ERROR = 2e-8
 
 
 class CellDesign(NamedTuple):
-    """How cells are normalised, and how their samples were drawn.
+    """How cells are normalised, and how their samples were drawn."""
 
-    Attributes
-    ----------
-    of : int
-        One of ``CODES_OF_NORMALIZATIONS``.
-    rows : bool
-        Whether the sums of the rows were fixed.
-    bent : bool
-        Whether accelerations of BCa are made.
-    n : float
-        Samples that every matrix is brought to; below zero, cells are counts and stay so.
-    """
-
-    of: Any
-    rows: Any
-    bent: Any
-    n: Any
+    of: Any  # one of ``CODES_OF_NORMALIZATIONS``
+    rows: Any  # whether the sums of the rows were fixed
+    bent: Any  # whether accelerations of BCa are made
+    n: Any  # samples that every matrix is brought to; below zero, cells are counts and stay so
 
 
 @jit(inner=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
 from cmfast.kernels.cpu.uncertainty.cell_errors import _invert
 from cmfast.kernels.cpu.uncertainty.clusters import add_matrices, check_counts, check_elements, make_units, share_units
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
@@ -24,10 +24,10 @@ from cmfast.kernels.status import INVALID, OK
 def _draw(units, matrix, seed, out, start, stop):
     """Fill the replicates `start` to `stop` of one matrix: those of ``cluster_intervals``."""
     shares, _, starts, totals, bounds, cells, counts = units
-    work = np.empty((LINES, REPLICATES))
-    left, drawn = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64)
-    for replicate in range(start, stop, REPLICATES):
-        n = min(REPLICATES, stop - replicate)
+    work = np.empty((LINES, MOST_DRAWN))
+    left, drawn = np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN, np.int64)
+    for replicate in range(start, stop, MOST_DRAWN):
+        n = min(MOST_DRAWN, stop - replicate)
         here = out[replicate : replicate + n]
         here[:] = 0
         for stratum in range(len(totals)):
@@ -56,25 +56,13 @@ def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=N
 
 
 class Normalized(NamedTuple):
-    """A matrix, and what its normalised cells change with.
+    """A matrix, and what its normalised cells change with; arrays of float64."""
 
-    Attributes
-    ----------
-    of : int
-        One of ``CODES_OF_NORMALIZATIONS``.
-    M, P : array of float64, shape (C, C)
-        The counts and the normalised cells.
-    sizes : array of float64, shape (1,) or (C,)
-        The sums that the cells are divided by.
-    K : array of float64, shape (2 C, 2 C)
-        Generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, where cells are bi-normalised.
-    """
-
-    of: Any
-    M: Any
-    P: Any
-    sizes: Any
-    K: Any
+    of: Any  # one of ``CODES_OF_NORMALIZATIONS``
+    M: Any  # (C, C): the counts
+    P: Any  # (C, C): the normalised cells
+    sizes: Any  # (1,) or (C,): the sums that cells are divided by
+    K: Any  # (2 C, 2 C): generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, of bi-normalised cells
 
 
 @jit(inner=True)

@@ -17,7 +17,7 @@ from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
 from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes
-from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
 from cmfast.kernels.cpu.uncertainty.intervals import summarize_rows
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
@@ -88,14 +88,14 @@ def check_counts(M, units):
 def _draw(units, ordered, matrix, seed, sums, tally, start, stop):
     """Fill `sums` with those of the replicates `start` to `stop` of one matrix.
 
-    `tally` has a line of REPLICATES numbers for each of 5 C sums, for the total, and for `draw_together`.
+    `tally` has a line of MOST_DRAWN numbers for each of 5 C sums, for the total, and for `draw_together`.
     """
     shares, _, starts, totals, bounds, cells, counts = units
     C = (len(tally) - 1 - LINES) // SUMS
     total, work = tally[SUMS * C], tally[SUMS * C + 1 :]
-    left, drawn, samples = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64), np.empty(REPLICATES)
-    for replicate in range(start, stop, REPLICATES):
-        n = min(REPLICATES, stop - replicate)
+    left, drawn, samples = np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN)
+    for replicate in range(start, stop, MOST_DRAWN):
+        n = min(MOST_DRAWN, stop - replicate)
         more = samples[:n]
         tally[: SUMS * C + 1] = 0.0
         for stratum in range(len(totals)):
@@ -130,11 +130,11 @@ def share_units(units):
 def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
     """Return what `plan` makes of every replicate of one matrix."""
     given, per_replicate = share_units(units), max(len(units.weights), 1) * SECONDS_PER_DRAW
-    together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // REPLICATES * REPLICATES)
+    together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // MOST_DRAWN * MOST_DRAWN)
     lines = _margins.lines_of(C)
 
     def fill(sums, _, start, stop):
-        tally = np.empty((SUMS * C + 1 + LINES, REPLICATES))
+        tally = np.empty((SUMS * C + 1 + LINES, MOST_DRAWN))
         for first in range(start, stop, together):
             if first > start:
                 pool.checkpoint()

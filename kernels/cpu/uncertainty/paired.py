@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
-from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, draw_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
 from cmfast.kernels.shared.uncertainty import PairedUnits
 from cmfast.kernels.status import OK
@@ -26,18 +26,18 @@ NO_COUNTS = np.empty(0, np.int64)
 def _draw(units, ordered, n_replicates, streams, sums, tally, start, stop):
     """Fill the lanes of `sums` from 0 on with the replicates `start` to `stop`, counted over all groups, two for each.
 
-    Streams are the seed and the number of the first group's. `tally` has a line of REPLICATES numbers for each of 10 C
+    Streams are the seed and the number of the first group's. `tally` has a line of MOST_DRAWN numbers for each of 10 C
     sums, for the total, and for `draw_together`.
     """
     shares, groups, starts, totals, bounds, cells, counts = units
     seed, first = streams
     C = (len(tally) - 1 - LINES) // (2 * SUMS)
     total, work = tally[2 * SUMS * C], tally[2 * SUMS * C + 1 :]
-    left, drawn, samples = np.empty(REPLICATES, np.int64), np.empty(REPLICATES, np.int64), np.empty(REPLICATES)
+    left, drawn, samples = np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN)
     place = start
     while place < stop:
         group, replicate = place // n_replicates, place % n_replicates
-        n = min(REPLICATES, stop - place, n_replicates - replicate)
+        n = min(MOST_DRAWN, stop - place, n_replicates - replicate)
         more = samples[:n]
         tally[: 2 * SUMS * C + 1] = 0.0
         for stratum in range(groups[group], groups[group + 1]):
@@ -86,7 +86,7 @@ def paired_replicates(
 
     def fill(sums, _, start, stop):
         """Fill the sums of the matrices from `start` to `stop`, two a replicate."""
-        tally = np.empty((2 * SUMS * C + 1 + LINES, REPLICATES))
+        tally = np.empty((2 * SUMS * C + 1 + LINES, MOST_DRAWN))
         for first in range(start // 2, stop // 2, together):
             if 2 * first > start:
                 pool.checkpoint()

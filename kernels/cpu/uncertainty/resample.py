@@ -12,7 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.uncertainty._together import LINES, REPLICATES, spread_together
+from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, spread_together
 from cmfast.kernels.shared.uncertainty import Shares
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
@@ -93,12 +93,12 @@ def _draw(shares, scheme, n_replicates, seed, out, start, stop):
     """Fill the replicates `start` to `stop`, counted over all matrices."""
     cells, rates, numbers, status = shares.cells, shares.rates, shares.numbers, shares.status
     C = cells.shape[1]
-    lines, left = np.empty((LINES, REPLICATES)), np.empty(REPLICATES, np.int64)
-    drawn, row = np.empty((C, REPLICATES), np.int64), np.empty((C, REPLICATES), np.int64)
+    lines, left = np.empty((LINES, MOST_DRAWN)), np.empty(MOST_DRAWN, np.int64)
+    drawn, row = np.empty((C, MOST_DRAWN), np.int64), np.empty((C, MOST_DRAWN), np.int64)
     place = start
     while place < stop:
         b, replicate = place // n_replicates, place % n_replicates
-        count = min(REPLICATES, stop - place, n_replicates - replicate)
+        count = min(MOST_DRAWN, stop - place, n_replicates - replicate)
         here = out[place : place + count]
         place += count
         if status[b] != OK:
