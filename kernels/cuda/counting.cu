@@ -236,9 +236,9 @@ __global__ void cmfast_confusion_matrix_count_bytes(const L* __restrict__ y_true
   }
 }
 
-// Weights are added as integers of any length: digits of CM_WEIGHT_DIGIT_BITS bits in words of 64, which leaves room for 2^35
-// samples.
-constexpr u64 DIGIT_MASK = (1u << CM_WEIGHT_DIGIT_BITS) - 1u;
+// Weights are added as integers of any length: digits of CM_SUM_DIGIT_BITS bits in words of 64, which leaves room for
+// 2^35 samples.
+constexpr u64 DIGIT_MASK = (1u << CM_SUM_DIGIT_BITS) - 1u;
 constexpr int WEIGHTS_AHEAD = 4;
 
 // In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the
@@ -247,7 +247,7 @@ constexpr int WEIGHTS_AHEAD = 4;
 __device__ __forceinline__ void add_held(unsigned* word, int words, unsigned size, bool negative) {
   while (size && words--) {
     const unsigned old = atomicAdd(word++, negative ? 0u - size : size);
-    size = (negative ? old < size : old + size < size) ? 1u << (32 - CM_WEIGHT_DIGIT_BITS) : 0;
+    size = (negative ? old < size : old + size < size) ? 1u << (32 - CM_SUM_DIGIT_BITS) : 0;
   }
 }
 
@@ -316,9 +316,9 @@ __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_
           const Parts x(widen(value));
           if (samples.ignore(t) || !known(t, p, n_classes) || !x.finite || !x.size) return;
           const u64 cell = (u64(group) * n_classes + u64(t)) * n_classes + u64(p);
-          const int shift = x.exponent - base, up = shift % CM_WEIGHT_DIGIT_BITS, first = shift / CM_WEIGHT_DIGIT_BITS;
-          const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (CM_WEIGHT_DIGIT_BITS - up) & DIGIT_MASK,
-                                 x.size >> (2 * CM_WEIGHT_DIGIT_BITS - up)};
+          const int shift = x.exponent - base, up = shift % CM_SUM_DIGIT_BITS, first = shift / CM_SUM_DIGIT_BITS;
+          const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (CM_SUM_DIGIT_BITS - up) & DIGIT_MASK,
+                                 x.size >> (2 * CM_SUM_DIGIT_BITS - up)};
           if (HELD) {
             unsigned* word = own + (above * unsigned(cells) + unsigned(cell)) * digits + first;
 #pragma unroll
@@ -353,7 +353,7 @@ __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
   for (int k = 0; k < digits; ++k) {
     const i64 x = digit[k] + carry;
     digit[k] = x & i64(DIGIT_MASK);
-    carry = x >> CM_WEIGHT_DIGIT_BITS;
+    carry = x >> CM_SUM_DIGIT_BITS;
   }
   const bool negative = carry < 0;
   if (negative) {
@@ -361,20 +361,20 @@ __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
     for (int k = 0; k < digits; ++k) {
       const i64 x = i64(DIGIT_MASK) - digit[k] + carry;
       digit[k] = x & i64(DIGIT_MASK);
-      carry = x >> CM_WEIGHT_DIGIT_BITS;
+      carry = x >> CM_SUM_DIGIT_BITS;
     }
   }
   int k = digits - 1;
   while (k > 0 && !digit[k]) --k;
   u64 head = u64(digit[k]);
-  int exponent = base + CM_WEIGHT_DIGIT_BITS * k;
-  for (--k; k >= 0 && head >> (64 - CM_WEIGHT_DIGIT_BITS) == 0; --k) {
-    head = head << CM_WEIGHT_DIGIT_BITS | u64(digit[k]);
-    exponent -= CM_WEIGHT_DIGIT_BITS;
+  int exponent = base + CM_SUM_DIGIT_BITS * k;
+  for (--k; k >= 0 && head >> (64 - CM_SUM_DIGIT_BITS) == 0; --k) {
+    head = head << CM_SUM_DIGIT_BITS | u64(digit[k]);
+    exponent -= CM_SUM_DIGIT_BITS;
   }
   if (k >= 0) {  // fill all 64 bits, the last of which stands for whatever is below it
     const int room = __clzll(i64(head));
-    head = head << room | u64(digit[k]) >> (CM_WEIGHT_DIGIT_BITS - room);
+    head = head << room | u64(digit[k]) >> (CM_SUM_DIGIT_BITS - room);
     exponent -= room;
     bool rest = (u64(digit[k]) << room & DIGIT_MASK) != 0;
     for (--k; k >= 0; --k) rest |= digit[k] != 0;

@@ -17,9 +17,9 @@ BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
 MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
 MOST_HELD = SHARED // 4  # counters of a block in shared memory
 TABLE_COPIES = 8  # in shared memory: lanes of a warp that count the same cell wait for each other
-WEIGHT_DIGIT_BITS = 28
+SUM_DIGIT_BITS = 28
 ROUND = 16 * THREADS  # labels of one byte that a block loads at once, 16 by each thread
-DEFINES = {"WEIGHT_DIGIT_BITS": WEIGHT_DIGIT_BITS, "ROUND": ROUND}
+DEFINES = {"SUM_DIGIT_BITS": SUM_DIGIT_BITS, "ROUND": ROUND}
 HEADROOM_DIGITS = 5  # three that a weight touches, two for carries
 
 _WEIGHTED = tuple(product(LABELS, ("float", "double")))
@@ -128,9 +128,7 @@ class _LabelSamples:
             **self._common(shape, together, parts), out_found=found, out_flags=flags,
         )  # fmt: skip
         lowest, highest, outside = found.get().tolist()  # synchronises
-        base, digits = (
-            (lowest, (highest - lowest) // WEIGHT_DIGIT_BITS + HEADROOM_DIGITS) if highest >= lowest else (0, 1)
-        )
+        base, digits = (lowest, (highest - lowest) // SUM_DIGIT_BITS + HEADROOM_DIGITS) if highest >= lowest else (0, 1)
         digit = self.xp.zeros((*shape, digits), np.uint64)
         words = math.prod(shape[1:]) * digits
         room = MOST_HELD // max(1, words)

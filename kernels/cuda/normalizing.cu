@@ -60,7 +60,7 @@ __device__ __forceinline__ void each_line(const T* p, i64 R, i64 C, int lines, c
     }
     return;
   }
-  const i64 count = lines == CM_ALL ? R * C : C;
+  const i64 count = lines == CM_ALL_CELLS ? R * C : C;
   for (i64 first = 0; first < R * C; first += count) {
     const Share share = line_share<W>(p + first, team.rank, count, empty);
     if (team.mine())
@@ -166,7 +166,7 @@ __global__ void cmfast_normalizing_gradient_lines(const T* __restrict__ M, const
       }
       continue;
     }
-    const i64 count = lines == CM_ALL ? R * C : C;
+    const i64 count = lines == CM_ALL_CELLS ? R * C : C;
     for (i64 first = 0; first < R * C; first += count) bad |= !(line_sum<W>(p + first, team.rank, count, 1.0) < CM_INF);
     for (i64 first = 0; first < R * C; first += count) {
       const double total = line_sum<W>(p + first, team.rank, count, 1.0);

@@ -8,9 +8,9 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.shared.normalizing import ALL, CODES_OF_LINES, COL, ROW, SHRINK
+from cmfast.kernels.shared.normalizing import ALL_CELLS, CODES_OF_LINES, COL, ROW, SHRINK
 
-DEFINES = {"ALL": ALL, "ROW": ROW, "COL": COL, "SHRINK": SHRINK}
+DEFINES = {"ALL_CELLS": ALL_CELLS, "ROW": ROW, "COL": COL, "SHRINK": SHRINK}
 
 _TYPES = (("float", "float"), ("double", "double"), ("i64", "double"))
 _BY_LINE = tuple((*types, width) for types, width in product(_TYPES, batches.WIDTHS))

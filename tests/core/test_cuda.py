@@ -212,7 +212,7 @@ FAULTS = {
     "carry-lost": ("counting", CARRIED, CARRIED.replace("+ carry", ""), "confusion_matrix", "weights"),
     "carry-held-lost": (
         "counting",
-        "? 1u << (32 - CM_DIGIT_BITS) : 0;",
+        "? 1u << (32 - CM_SUM_DIGIT_BITS) : 0;",
         "? 0 : 0;",
         "confusion_matrix",
         "weights-of-both-signs",

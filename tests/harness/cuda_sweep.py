@@ -206,7 +206,10 @@ def backs(make: Any) -> Iterator[Any]:
 def tables(make: Any) -> Iterator[Any]:
     """Scale tables by warps and by blocks, near and far: what converges, cells that die, what has no answer."""
     rng, few = np.random.default_rng(5), cuda_host.MODE == "thread"
-    block, far = mock.patch.object(margins, "NARROW", 0), mock.patch.object(margins, "most_shared", return_value=0)
+    block, far = (
+        mock.patch.object(margins, "MOST_WARP_NUMBERS", 0),
+        mock.patch.object(margins, "most_shared", return_value=0),
+    )
     for patches in ((), (block,), (block, far))[few:]:
         with ExitStack() as stack:
             for patch in patches:

@@ -370,7 +370,7 @@ def _balanced(gap: str = "unsigned short", value: str = "unsigned short") -> Cal
     sums = np.where((np.arange(30) == 4) | (np.arange(30) == 5), 1e-6, 1.0)  # so small that triangles are looked at
 
     def call(i: Any, j: Any, a: Any, sums: Any) -> tuple[Any, ...]:
-        with mock.patch.object(symmetric_packing, "NARROW", narrow):
+        with mock.patch.object(symmetric_packing, "LEAST_WIDE_VALUE", narrow):
             found = cmfast.balance((i, j, a, 30), sums, symmetric="upper", tol=1e-13)
         return found.weights, found.reason, found.status
 

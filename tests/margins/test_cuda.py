@@ -134,7 +134,7 @@ def test_no_bit_depends_on_where_tables_lie_or_what_is_beside_them():
     M, margins = zeros((3, 3, 4), 9)
     M, there = device.asarray(M), [(of, device.asarray(target)) for of, target in margins]
     options = {"on_failure": "ignore"}
-    with mock.patch.object(launch, "NARROW", 0):
+    with mock.patch.object(launch, "MOST_WARP_NUMBERS", 0):
         near = flat(cmfast.ipf_nd(M, there, **options))
         with mock.patch.object(launch, "most_shared", return_value=0), device.schedule(1):
             far = flat(cmfast.ipf_nd(M, there, **options))

@@ -168,7 +168,7 @@ def test_verdicts_on_dense_tables(name):
     (of, target), *rest = margins
 
     def status_of(M, first):
-        with mock.patch.object(launch, "DENSE", M.size + 1):
+        with mock.patch.object(launch, "LEAST_SWEPT_CELLS", M.size + 1):
             wanted = cmfast.ipf_nd(M, [(of, first), *rest], on_failure="ignore").status
         assert cmfast.ipf_nd(M, [(of, first), *rest], on_failure="ignore").status == wanted
         return wanted
@@ -199,7 +199,7 @@ def test_dense_tables_without_an_answer_and_limits():
 
 def test_tables_that_sweeps_do_not_solve_are_solved_by_steps():
     M, T, margins = problem("pairs", sd=3.0)
-    with mock.patch.object(launch, "DENSE", M.size + 1):
+    with mock.patch.object(launch, "LEAST_SWEPT_CELLS", M.size + 1):
         wanted = cmfast.ipf_nd(M, margins)
     result = cmfast.ipf_nd(M, margins)
     assert result.status == wanted.status == Status.CONVERGED

@@ -66,9 +66,9 @@ def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
         len(rows) * symmetric_cells.SECONDS_PER_CHECKED_CELL,
     )
     pool.run(symmetric_cells.check, args, len(flags), seconds=seconds, num_threads=num_threads)
-    if (flags & symmetric_cells.WRONG).any():
+    if (flags & symmetric_cells.INVALID_CELLS).any():
         return None
-    if (flags & symmetric_cells.LOOSE).any():
+    if (flags & symmetric_cells.UNSORTED_CELLS).any():
         rows, columns, values = _sorted(rows, columns, values, n)
         first = symmetric_cells.starts(rows, n)
     elif len(rows):

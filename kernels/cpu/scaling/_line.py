@@ -2,7 +2,7 @@
 
 LOW = 0  # smallest cell; after `find_zeros` the smallest positive one
 HIGH = 1  # largest cell
-TOTAL = 2  # mass
+MASS = 2  # sum of the targets
 AMOUNT = 3  # smoothing
 RESIDUAL = 4  # of the last pass; in the end, of what is returned
 RHO = 5  # width of the last step
@@ -13,7 +13,7 @@ ZEROS = 9  # whether a cell is zero
 ODD = 10  # whether a target is zero or bad or the totals disagree
 FAR = 11  # whether M holds powers of two
 REST = 12  # power of two that the gauge still has to move from one side to the other
-MOVED = 13  # whether `order` is not the identity
+PERMUTED = 13  # whether `order` is not the identity
 CHOSEN = 14  # whether the pairing was found already
 WARM = 15  # whether the caller gave the factors to start from
 MEAN = 16  # geometric mean of the factors that the gauge is about

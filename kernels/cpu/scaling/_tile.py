@@ -116,7 +116,7 @@ def _unit_tile(C):
     places, _ = _places(C, C, newton=True)
     at: Any = Tile._make((None, C, C, False, *places))
     known = {k + i: 1.0 for k in (at.u, at.v, at.inverse, at.col_inverse) for i in range(C)}
-    known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.FAR: 0.0, line.TOTAL: float(C)}
+    known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.FAR: 0.0, line.MASS: float(C)}
     return Known(lambda lines: at._replace(S=lines), known)
 
 
@@ -175,7 +175,7 @@ def spell_out(t, straight):
     for k in (line.REST, line.CHOSEN):
         store(S, k, splat(0.0))
     if straight:
-        store(S, line.TOTAL, splat(float(t.C)))
+        store(S, line.MASS, splat(float(t.C)))
         for k in range(t.C):
             store(S, t.u + k, splat(1.0))
             store(S, t.v + k, splat(1.0))

@@ -81,7 +81,7 @@ def is_regular(t):
 def begin(t):
     """Set what changes while a tile is solved."""
     S = t.S
-    for k in (line.WARM, line.FAR, line.MOVED, line.SPELT, line.N_ITER):
+    for k in (line.WARM, line.FAR, line.PERMUTED, line.SPELT, line.N_ITER):
         store(S, k, splat(0.0))
     for k in (line.RHO, line.RHO_BEFORE, line.RESIDUAL, line.LINE_ERROR):
         store(S, k, splat(np.inf))
@@ -173,7 +173,7 @@ def _survey_targets(t):
     good = good & (U > 0.0) & (larger < np.inf) & (absolute(U - V) <= larger * TOTALS_RTOL)
     store(S, line.ODD, where(good, 0.0, splat(1.0)))
     given, other = (V, U) if t.flip else (U, V)
-    store(S, line.TOTAL, given)
+    store(S, line.MASS, given)
     ratio = where(good & (U != V), given / other, 1.0)
     changed, n = (t.u, t.R) if t.flip else (t.v, t.C)
     for k in range(changed, changed + n):

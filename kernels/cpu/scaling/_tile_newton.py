@@ -83,7 +83,7 @@ def square_rows(t):
         residual = residual + missed
         missed = missed * load(S, t.col_inverse + j)
         worst = where(missed > worst, missed, worst)
-    store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
+    store(S, line.RESIDUAL, residual / load(S, line.MASS))
     store(S, line.LINE_ERROR, worst)
 
 
@@ -112,7 +112,7 @@ def _plain_rows(t):
         residual = residual + missed
         missed = missed * load(S, t.col_inverse + j)
         worst = where(missed > worst, missed, worst)
-    store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
+    store(S, line.RESIDUAL, residual / load(S, line.MASS))
     store(S, line.LINE_ERROR, worst)
 
 

@@ -56,7 +56,7 @@ def bring_near(t, w, plain):
         row_power, col_power = np.empty(C), np.empty(C)
         if pair_and_balance(A, order, row_power, col_power):
             S[line.CHOSEN, w] = 1.0
-            S[line.MOVED, w] = 1.0
+            S[line.PERMUTED, w] = 1.0
             for j in range(C):
                 S[t.row_power + j, w] = row_power[j]
                 S[t.col_power + j, w] = col_power[j]

@@ -65,7 +65,7 @@ def _measure(t, target, still):
         residual = residual + missed
         missed = missed * load(S, t.inverse + i)
         worst = where(missed > worst, missed, worst)
-    residual = residual / load(S, line.TOTAL)
+    residual = residual / load(S, line.MASS)
     active = load(S, line.ACTIVE) != 0.0
     lost = active & ~(residual < np.inf)
     fits = (residual <= target) & (worst <= target)

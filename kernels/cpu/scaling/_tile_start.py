@@ -86,7 +86,7 @@ def _pair_together(t):
     for i in range(C):
         store(S, t.order + i, where(distinct, load(S, t.r + i), load(S, t.order + i)))
         store(S, t.r + i, where(distinct, load(S, t.r + i), float(i)))
-    store(S, line.MOVED, where(distinct, 1.0, load(S, line.MOVED)))
+    store(S, line.PERMUTED, where(distinct, 1.0, load(S, line.PERMUTED)))
     store(S, line.PAIRED, where(distinct | positive, 1.0, load(S, line.PAIRED)))
     if some(distinct):
         _permute_together(t)
@@ -120,7 +120,7 @@ def _move_back(t):
     """Bring every column back to its place."""
     S, C = t.S, t.C
     if C <= MOST_LANE_COLUMNS:
-        moved = load(S, line.MOVED) != 0.0
+        moved = load(S, line.PERMUTED) != 0.0
         for j in range(C):
             found = splat(float(j))
             for other in range(C):
@@ -131,7 +131,7 @@ def _move_back(t):
         _permute_together(t)
         return
     for w in range(LANES):
-        if S[line.MOVED, w] != 0.0:
+        if S[line.PERMUTED, w] != 0.0:
             for j in range(C):
                 S[t.r + np.int64(S[t.order + j, w]), w] = j
             for j in range(C):
@@ -166,7 +166,7 @@ def _pair_by_search(t, w):
                 i += 1
     if distinct:
         S[line.PAIRED, w] = 1.0
-        S[line.MOVED, w] = 1.0
+        S[line.PERMUTED, w] = 1.0
         for j in range(C):
             S[t.order + np.int64(S[t.p + j, w]), w] = j
         permute(t, w)

@@ -121,7 +121,7 @@ def _certain(t, wanted):
     for j in range(C):
         inverse = load(S, t.col_inverse + j)
         most = where(inverse > most, inverse, most)
-    wide = DOUBT * load(S, line.TOTAL) * most  # over the smallest column
+    wide = DOUBT * load(S, line.MASS) * most  # over the smallest column
     for j in range(C):
         share = splat(np.inf)
         for i in range(R):
@@ -135,7 +135,7 @@ def _certain(t, wanted):
     for k in range(t.P, t.P + R * C):
         cell = load(S, k)
         low = where((cell > 0.0) & (cell < low), cell, low)
-    return (hub >= wide) | (DOUBT * load(S, line.TOTAL) <= low)
+    return (hub >= wide) | (DOUBT * load(S, line.MASS) <= low)
 
 
 @PARTS.part(GAUGE, lambda: (example(), False, False), returns=None)
@@ -212,7 +212,7 @@ def measure(t):
         residual = residual + missed
         missed = missed * load(S, t.col_inverse + j)
         worst = where(missed > worst, missed, worst)
-    store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
+    store(S, line.RESIDUAL, residual / load(S, line.MASS))
     store(S, line.LINE_ERROR, worst)
 
 

@@ -157,7 +157,7 @@ def _check_totals(t, w):
     if status != OK:
         return status
     given = V if t.flip else U
-    S[line.TOTAL, w] = given if given > 0.0 else 1.0
+    S[line.MASS, w] = given if given > 0.0 else 1.0
     if U != V:
         for i in range(R):
             S[t.u + i, w] *= given / U
@@ -196,7 +196,7 @@ def _park(t, w):
     """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
     S = t.S
     S[line.ACTIVE, w] = 0.0
-    S[line.TOTAL, w] = 1.0
+    S[line.MASS, w] = 1.0
     fill(S, t.u, t.R, w, 1.0)
     fill(S, t.v, t.C, w, 1.0)
     fill(S, t.M, t.R * t.C, w, 1.0)

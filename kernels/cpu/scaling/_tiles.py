@@ -217,7 +217,7 @@ def _leave(t, out, first, end, goals, size, tol, parts):
     S = t.S
     unusual = S[line.SPELT, 0] != 0.0
     if unusual:
-        if some(load(S, line.MOVED) != 0.0):
+        if some(load(S, line.PERMUTED) != 0.0):
             if parts[PAIR] == 0:
                 return PAIR
             pair(parts, t, size is not None, True)

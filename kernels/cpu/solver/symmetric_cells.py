@@ -17,7 +17,7 @@ MOST_ROW_BLOCKS = 64
 WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
 PACKED_PIXEL_BYTES = 4  # of a packed pixel, about
 SECONDS_PER_CHECKED_CELL = 2e-9
-WRONG, LOOSE = 1, 2
+INVALID_CELLS, UNSORTED_CELLS = 1, 2
 
 
 class SymmetricCells(NamedTuple):
@@ -45,8 +45,8 @@ def check(cells, n, upper, first, flags, start, stop):
             i, j, v = np.int64(rows[k]), np.int64(columns[k]), np.float64(values[k])
             wrong += not ((v >= 0.0) & (v < np.inf))
             signs |= i | j | (n - 1 - i) | (n - 1 - j) | ((j - i) & above)
-        flags[chunk] = WRONG if wrong > 0 or signs < 0 else 0
-        if flags[chunk] == WRONG:
+        flags[chunk] = INVALID_CELLS if wrong > 0 or signs < 0 else 0
+        if flags[chunk] == INVALID_CELLS:
             continue
         row, column = np.int64(-1), np.int64(-1)
         if begin > 0:
@@ -54,7 +54,7 @@ def check(cells, n, upper, first, flags, start, stop):
         for k in range(begin, end):
             i, j = np.int64(rows[k]), np.int64(columns[k])
             if i < row or (i == row and j <= column):
-                flags[chunk] = LOOSE
+                flags[chunk] = UNSORTED_CELLS
                 break
             for passed in range(row + 1, i + 1):
                 first[passed] = k

@@ -658,7 +658,8 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
     load_cells(g, t, floats, doubles, b * m_step * R * C, R, C, smoothing, &low, &high);
     prepare(g, t, drop && bi);
     const bool dominant = dominates(g, t);
-    t.easy &= place < n && low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
+    t.easy &= place < n && low >= 1.0 / CM_WIDE && high <= CM_WIDE &&
+              high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
     if (warp_any(t.easy)) {
       lift(g, t);
       begin(g, t, given, b);

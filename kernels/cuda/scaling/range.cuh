@@ -144,7 +144,8 @@ __device__ __forceinline__ bool is_outside(double low, double high) { return low
 // Whether the cells, from `low` to `high`, can stay as they are.
 template <int W>
 __device__ __forceinline__ bool is_near(const Tile<W>& t, double low, double high) {
-  return !is_outside(low, high) && !(high > CM_VAST * low) && (!(high > CM_MOST_SCALE_RATIO * low) || (t.R == t.C && dominates(t)));
+  return !is_outside(low, high) && !(high > CM_VAST * low) &&
+         (!(high > CM_MOST_SCALE_RATIO * low) || (t.R == t.C && dominates(t)));
 }
 
 // Take powers of two out of the cells, which is exact; with a pairing where one is wanted and exists.

@@ -173,7 +173,8 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
     const bool there = worst <= goals.target && width <= CM_FINE_WIDTH;
     stalls += has_stalled(width, before);
     if (there || stalls > CM_MOST_STALLS || step >= most) break;
-    if (step == 0 && status == CM_CONVERGED && worst <= Goals::line_bound(goals.bound) && width <= 0.1 * CM_MOST_CELL_ERROR)
+    if (step == 0 && status == CM_CONVERGED && worst <= Goals::line_bound(goals.bound) &&
+        width <= 0.1 * CM_MOST_CELL_ERROR)
       break;
     const double length = damped_step(width), middle = 0.5 * (low + high);
     each<W>(t.C, [&](int j) { t.y(j) *= exp(length * (t.d(j) - middle)); });
