@@ -17,7 +17,7 @@ LONGEST = 21  # characters of a name
 
 
 class Rows(Svg):
-    """Named rows, one below the other, over a common scale ."""
+    """Named rows, one below the other, over a common scale."""
 
     def __init__(
         self,
