@@ -17,25 +17,23 @@ LONGEST = 21  # characters of a name
 
 
 class Rows(Svg):
-    """Named rows, one below the other, over a common scale from `low` to `high`."""
+    """Named rows, one below the other, over a common scale."""
 
     def __init__(
         self,
         title: str,
         names: Sequence[str],
         *,
-        margins: tuple[float, float, float],
+        margins: tuple[float, float, float, float],
         step: float,
         size: float = 13,
-        low: float = 0.0,
-        high: float = 1.0,
+        scale: tuple[float, float] = (0.0, 1.0),
         width: float = CHART,
-        below: float = 0.0,
         bold: str = "",
     ) -> None:
-        """Write the names; `margins` are left, right and above the rows, `below` is kept free under the scale."""
-        self._left, right, self._top = margins
-        self._span, self._step, self._low, self._high = width - self._left - right, step, low, high
+        """Write the names; `margins` are left and right of the rows, above them, and under the scale."""
+        self._left, right, self._top, below = margins
+        self._span, self._step, (self._low, self._high) = width - self._left - right, step, scale
         self._bottom, self._width = self._top + step * len(names), width
         super().__init__(width, self._bottom + 24 + below, title)
         for k, name in enumerate(names):
@@ -98,8 +96,8 @@ def forest(
     if signed:
         high = max((abs(value) for row in known for value in row[1:]), default=1.0) or 1.0
         low = -high
-    margins = (150.0, 56.0, 30.0 if titled else 6.0)
-    chart = Rows(label, [row[0] for row in rows], margins=margins, step=25, low=low, high=high, width=480)
+    margins = (150.0, 56.0, 30.0 if titled else 6.0, 0.0)
+    chart = Rows(label, [row[0] for row in rows], margins=margins, step=25, scale=(low, high), width=480)
     if titled:
         chart.write_title(label)
     form = "+.3f" if signed else ".3g"

@@ -135,7 +135,7 @@ def _written(
     geometric = None
     if embeddings is not None:
         facts["geometry"], geometric = _more.geometry(embeddings, y, guess, models[0].scaled, asked)
-        facts["geometry"]["drawn"] = len(names) <= _data.MANY
+        facts["geometry"]["drawn"] = len(names) <= _data.MOST_TREE_CLASSES
     if scores is not None:
         facts["sets"] = _more.sets(scores, y, guess, names, asked)
     sections = [*facts["models"], *(facts[name] for name in _extra_sections.NAMES if facts.get(name))]

@@ -10,7 +10,7 @@ import numpy as np
 from cmfast._report._facts import Model
 from cmfast.display import _orders
 
-MANY = 200  # classes beyond which a page holds no geometric matrix, and no tree is turned
+MOST_TREE_CLASSES = 200  # classes beyond which a page holds no geometric matrix, and no tree is turned
 
 
 def packed(M: np.ndarray) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def of_models(
             parts[-1]["sums"] = [one.facts["classes"][key][own].tolist() for key in ("support", "predicted")]
     facts: dict[str, Any] = {"labels": list(labels), "models": parts}
     shares = models[0].M / np.maximum(models[0].M.sum(axis=1, keepdims=True), 1)
-    facts["clustered"] = _orders.clustered(shares, turned=len(labels) <= MANY)
-    if geometric is not None and len(labels) <= MANY:
+    facts["clustered"] = _orders.clustered(shares, turned=len(labels) <= MOST_TREE_CLASSES)
+    if geometric is not None and len(labels) <= MOST_TREE_CLASSES:
         facts["geometric"] = packed(geometric)
     return facts
 

@@ -28,7 +28,7 @@ from cmfast._core.annotations import (
 from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
-from cmfast.scaling._functions import OPTIONS, ScalingRules, ipf, solve
+from cmfast.scaling._functions import OPTIONS, check_rules, ipf, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
 __all__ = ["bi_normalize", "importance_weights", "normalize"]
@@ -306,17 +306,17 @@ def _by_factors(M: Array, *, on_failure: OnFailure, **options: Any) -> Any:
 
 
 def bi_weights(
-    M: Array, *, num_threads: int | None = None, progress: Progress = None, **options: Any
+    M: Array, *, start: Start = None, num_threads: int | None = None, progress: Progress = None, **options: Any
 ) -> tuple[Any, Any, Callable[[tuple[int, ...]], str]]:
     """Return the weights ``"bi"`` of a batch, their statuses, and what says in words why one has none, or a limit."""
-    rules = ScalingRules(**options)
-    result, describe = solve("ras", M, rules=rules, num_threads=num_threads, progress=progress)
+    rules = check_rules(**options)
+    result, describe = solve("ras", M, rules=rules, start=start, num_threads=num_threads, progress=progress)
     (M,) = dispatch.adopt(op="importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
     out, status = dispatch.call("importance_weights", M, *factors, method="bi", num_threads=num_threads)
     limits = adapter(out).evaluate(lambda codes: codes == Status.LIMIT_ONLY, result.status)
     if adapter(limits).any(limits):
-        limit, describe = solve("ipf", M, rules=rules, num_threads=num_threads)
+        limit, describe = solve("ipf", M, rules=rules, start=start, num_threads=num_threads)
         out, status = adapter(out).evaluate(_with_limits, M, limit.matrix, limits, out, status)
 
     def why(index: tuple[int, ...]) -> str:

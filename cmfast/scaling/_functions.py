@@ -1,7 +1,7 @@
 """Scale rows and columns of matrices to given sums: iterative proportional fitting (IPF, RAS, Sinkhorn-Knopp)."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, get_args, overload
+from typing import Any, get_args, overload
 
 from numpy.typing import ArrayLike
 
@@ -32,36 +32,6 @@ OPTIONS = frozenset(BiOptions.__annotations__)
 FAILED = "matrices not scaled"
 FACTORS = ("row_scale of start", "col_scale of start")
 VECTORS = ("row_sums", "col_sums", *FACTORS)
-
-
-class ScalingRules(NamedTuple):
-    """How a matrix is scaled, as the user says it: unchecked."""
-
-    smoothing: Smoothing = None
-    empty: Empty = "nan"
-    tol: float = USUAL_TOL
-    max_iter: int | None = None
-    solver: Solver = "auto"
-    start: Start = None
-    logits: bool = False
-
-    def to_options(self) -> dict[str, Any]:
-        """Check the rules and return those that are options of kernels."""
-        is_usual = self.smoothing is self.max_iter is None and self.empty is NAN and self.solver is AUTO
-        if is_usual and type(self.tol) is float and self.tol == USUAL_TOL:
-            return USUAL  # as most often: nothing to check
-        validate.choice("solver", self.solver, SOLVERS)
-        validate.choice("empty", self.empty, EMPTY)
-        return {
-            "smoothing": checked_smoothing(self.smoothing),
-            "empty": self.empty,
-            "tol": validate.tolerance(self.tol),
-            "max_iter": validate.max_iter(self.max_iter),
-            "solver": self.solver,
-        }
-
-
-USUAL_RULES = ScalingRules()
 
 
 @overload
@@ -246,12 +216,14 @@ def ipf(
            [0.731059, 0.268941]]), array([ 1499.5, -1499.5]))
     """
     validate.on_failure(on_failure)
+    validate.flag("logits", logits)
     result, describe = solve(
-        "ipf",
+        "ipf_of_logits" if logits else "ipf",
         M,
         row_sums,
         col_sums,
-        rules=ScalingRules(smoothing, empty, tol, max_iter, solver, start, logits),
+        rules=check_rules(smoothing, empty, tol, max_iter, solver),
+        start=start,
         num_threads=num_threads,
         progress=progress,
     )
@@ -352,7 +324,8 @@ def ras(
         M,
         row_sums,
         col_sums,
-        rules=ScalingRules(smoothing, empty, tol, max_iter, solver, start),
+        rules=check_rules(smoothing, empty, tol, max_iter, solver),
+        start=start,
         num_threads=num_threads,
         progress=progress,
     )
@@ -367,23 +340,22 @@ def solve(
     row_sums: Array = None,
     col_sums: Array = None,
     *,
-    rules: ScalingRules = USUAL_RULES,
+    rules: dict[str, Any],
+    start: Start = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
-    """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
-    options, start, logits = rules.to_options(), rules.start, rules.logits
+    """Check the arrays and run `kernel`; also return what says in words why one matrix of the batch failed."""
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
-    validate.flag("logits", logits)
-    if logits:
-        _refuse_with_logits(rules.smoothing, start)
-        kernel = "ipf_of_logits"
+    of_logits = kernel == "ipf_of_logits"
+    if of_logits:
+        _refuse_with_logits(rules["smoothing"], start)
     if sparse.is_sparse(M):
-        if logits:
+        if of_logits:
             validate.refuse("logits", "False for a sparse M", "True")
         lines = row_sums, col_sums, *_pair(start)
-        return _sparse.solve(M, lines, options, num_threads, progress, matrix=kernel == "ipf")
+        return _sparse.solve(M, lines, rules, num_threads, progress, matrix=kernel == "ipf")
     if row_sums is col_sums is start is None:
         arrays = [dispatch.adopt_one("M", M, kernel), None, None, None, None]
     else:
@@ -391,14 +363,35 @@ def solve(
         arrays = dispatch.adopt(optional=VECTORS, op=kernel, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
-    if logits:
-        given = {name: value for name, value in options.items() if name != "smoothing"}
+    if of_logits:
+        given = {name: value for name, value in rules.items() if name != "smoothing"}
         out = dispatch.call(kernel, *arrays[:3], **given, num_threads=num_threads, progress=report)
     else:
-        out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
+        out = dispatch.call(kernel, *arrays, **rules, num_threads=num_threads, progress=report)
     result: ScalingResult[Any, Any] = ScalingResult(None, *out) if kernel == "ras" else ScalingResult(*out)
-    reason = _reasons.unscaled_logits if logits else _reasons.unscaled
-    return result, lambda index: reason(index, batch, arrays[:3], result, options)
+    reason = _reasons.unscaled_logits if of_logits else _reasons.unscaled
+    return result, lambda index: reason(index, batch, arrays[:3], result, rules)
+
+
+def check_rules(
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    tol: float = USUAL_TOL,
+    max_iter: int | None = None,
+    solver: Solver = "auto",
+) -> dict[str, Any]:
+    """Return how matrices are scaled, as the kernels take it."""
+    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == USUAL_TOL:
+        return USUAL  # as most often: nothing to check
+    validate.choice("solver", solver, SOLVERS)
+    validate.choice("empty", empty, EMPTY)
+    return {
+        "smoothing": checked_smoothing(smoothing),
+        "empty": empty,
+        "tol": validate.tolerance(tol),
+        "max_iter": validate.max_iter(max_iter),
+        "solver": solver,
+    }
 
 
 def _refuse_with_logits(smoothing: Any, start: Any) -> None:

@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_take_the_results_costs_no_minute(tmp_path, capsys,
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(experiment, "Settings", lambda: SMALL)
+    monkeypatch.setattr(experiment, "DemoSettings", lambda: SMALL)
     assert main(["demo", "--out", str(tmp_path / "out"), "--seed", "5", "--json"]) == 0
     captured = capsys.readouterr()
     facts = json.loads(captured.out)

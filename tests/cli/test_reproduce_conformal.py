@@ -7,7 +7,7 @@ from cmfast import conformal
 from cmfast._pages.parts import Picture, Table
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce.conformal import _centre, _clients, _sections
-from cmfast._reproduce.conformal._network import CENTRE, CLASSES, ConformalSettings, begin, digits, sets_of
+from cmfast._reproduce.conformal._network import CENTRE, DIGIT_CLASSES, ConformalSettings, begin, digits, sets_of
 
 pytestmark = pytest.mark.papers
 
@@ -32,8 +32,8 @@ def test_counts_of_clients_add_up_to_those_of_all(some):
 
 def test_shares_tell_the_size_where_they_have_no_common_divisor():
     def counted(sizes):
-        return [conformal.ccm(conformal.prediction_sets(np.eye(CLASSES)[rows], [0.5], u=np.full(len(rows), 0.6))).sum(0)
-                for rows in sizes]  # fmt: skip
+        sets = (conformal.prediction_sets(np.eye(DIGIT_CLASSES)[r], [0.5], u=np.full(len(r), 0.6)) for r in sizes)
+        return [conformal.ccm(each).sum(0) for each in sets]
 
     told = _clients.given_away(counted([np.array([0, 0, 1, 2, 3]), np.array([0, 0, 1, 1]), np.array([0] * 7)]))
     assert told == [True, False, False]
@@ -42,7 +42,7 @@ def test_shares_tell_the_size_where_they_have_no_common_divisor():
 def test_what_one_half_foretells_of_the_other():
     y = np.array([0, 1, 2, 3] * 2)
     guess = np.array([0, 1, 2, 3, 1, 1, 2, 3])  # 0 and 1 are confused in the second half alone
-    P = np.eye(CLASSES)[y] + 0.0
+    P = np.eye(DIGIT_CLASSES)[y] + 0.0
     P[0, :2] = 0.5
     sets = conformal.prediction_sets(P, [0.4, 0.5, 0.9, 0.95], u=np.full(8, 0.4))
     assert conformal.ccm(sets).G[CENTRE, 0, 1] > 0
@@ -62,12 +62,12 @@ def test_every_part_of_a_picture_is_in_numbers():
 
 
 def test_clients_are_alike_or_not():
-    y = np.repeat(np.arange(CLASSES), 60)
+    y = np.repeat(np.arange(DIGIT_CLASSES), 60)
     spread = {}
     for concentration in (0.1, 5.0):
         rows = _clients.split(y, concentration, 10, np.random.default_rng(1))
         assert sorted(np.concatenate(rows)) == list(range(600))
-        spread[concentration] = np.std([np.bincount(y[r], minlength=CLASSES) for r in rows])
+        spread[concentration] = np.std([np.bincount(y[r], minlength=DIGIT_CLASSES) for r in rows])
     assert spread[0.1] > 2 * spread[5.0]
 
 

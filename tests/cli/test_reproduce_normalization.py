@@ -259,7 +259,7 @@ def test_data_of_the_user_are_trained_on(what, saved, rng, tmp_path):
 
 
 def test_large_files_are_thinned_evenly(saved, rng, monkeypatch):
-    monkeypatch.setattr(own, "MOST", 20)
+    monkeypatch.setattr(own, "MOST_CLASS_SAMPLES", 20)
     y = np.repeat([0, 1], 1000)
     read = own.read(images=saved("X", np.arange(4000).reshape(2000, 2)), labels=saved("y", y))
     assert np.bincount(read.pool.y).tolist() == [20, 20]

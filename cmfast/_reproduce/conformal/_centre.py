@@ -10,7 +10,7 @@ from cmfast import conformal
 from cmfast._reproduce.conformal._network import (
     ALPHAS,
     CENTRE,
-    CLASSES,
+    DIGIT_CLASSES,
     OTHER,
     PAIR,
     ConformalSettings,
@@ -24,7 +24,7 @@ from cmfast._reproduce.conformal._network import (
     sets_of,
 )
 
-OFF = ~np.eye(CLASSES, dtype=bool)
+OFF = ~np.eye(DIGIT_CLASSES, dtype=bool)
 EXTREME_PAIRS = 5  # pairs of 45 that are most alike, or most distant
 
 
@@ -68,8 +68,8 @@ def by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
 
     Pairs are ranked by the distance of the mean images of the rows to learn from, no network comes into it.
     """
-    centre = np.stack([data[0][data[1] == c].mean(axis=0) for c in range(CLASSES)])
-    upper = np.triu_indices(CLASSES, 1)
+    centre = np.stack([data[0][data[1] == c].mean(axis=0) for c in range(DIGIT_CLASSES)])
+    upper = np.triu_indices(DIGIT_CLASSES, 1)
     order = np.argsort(np.linalg.norm(centre[upper[0]] - centre[upper[1]], axis=1), kind="stable")
     cut = {
         "alike": order[:EXTREME_PAIRS],
@@ -83,7 +83,7 @@ def by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
 def _tested(weights: Weights, data: Data, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return sets, confusion matrix and predictions of the new rows."""
     guess = predicted(weights, data[4])[1].argmax(-1)
-    return sets_of(weights, data, seed), cmfast.confusion_matrix(data[5], guess, n_classes=CLASSES), guess
+    return sets_of(weights, data, seed), cmfast.confusion_matrix(data[5], guess, n_classes=DIGIT_CLASSES), guess
 
 
 def _of_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def foretold(sets: Any, y: np.ndarray, guess: np.ndarray) -> list[float]:
     Of each kind the share of pairs; NaN where there is no such pair.
     """
     first, last = np.split(np.arange(len(y)), [len(y) // 2])
-    before, after = (cmfast.confusion_matrix(y[rows], guess[rows], n_classes=CLASSES) for rows in (first, last))
+    before, after = (cmfast.confusion_matrix(y[rows], guess[rows], n_classes=DIGIT_CLASSES) for rows in (first, last))
     never = np.triu(before + before.T == 0, 1)
     shared = conformal.ccm(rows_of(sets, first)).G[CENTRE] > 0
     later = after + after.T > 0

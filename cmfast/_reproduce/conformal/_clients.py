@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 from cmfast import conformal
 from cmfast._reproduce.conformal._network import (
     CENTRE,
-    CLASSES,
-    MANY,
+    DIGIT_CLASSES,
+    DOUBLED_CLASSES,
     PAIR,
     ConformalSettings,
     Data,
@@ -38,7 +38,10 @@ def of_seeds(
 ) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
     """Return the runs of each way to choose clients, by classes; and by concentration how far apart clients are."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
-    runs: dict[int, Runs] = {CLASSES: {name: [] for name in ORDERS}, MANY: {"all clients": [], "highest": []}}
+    runs: dict[int, Runs] = {
+        DIGIT_CLASSES: {name: [] for name in ORDERS},
+        DOUBLED_CLASSES: {"all clients": [], "highest": []},
+    }
     alone: dict[float, list[Any]] = {concentration: [] for concentration in settings.concentrations}
     for seed in range(settings.seeds):
         for classes, by_name in runs.items():
@@ -46,7 +49,7 @@ def of_seeds(
                 found = federate(seed, ORDERS[name], middle, settings, classes)
                 own = found.pop("counts"), found.pop("uneven")
                 each.append(found)
-                if name == "all clients" and classes == CLASSES:
+                if name == "all clients" and classes == DIGIT_CLASSES:
                     alone[middle].append(own)
         for concentration in settings.concentrations:
             if concentration != middle:
@@ -77,7 +80,7 @@ def _apart(alone: list[tuple[list[Any], float]]) -> dict[str, Any]:
 
 
 def split(
-    y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator, classes: int = CLASSES
+    y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator, classes: int = DIGIT_CLASSES
 ) -> list[np.ndarray]:
     """Return the rows of every client, whose classes follow a Dirichlet distribution each."""
     shares = rng.dirichlet(np.full(clients, concentration), classes)
@@ -93,7 +96,7 @@ def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
 
 
 def federate(
-    seed: int, order: Order | None, concentration: float, settings: ConformalSettings, classes: int = CLASSES
+    seed: int, order: Order | None, concentration: float, settings: ConformalSettings, classes: int = DIGIT_CLASSES
 ) -> dict[str, Any]:
     """Train with some of the clients in every round: all of them, or those that rank first or last by the pair."""
     data, rng = digits(seed, classes), np.random.default_rng(seed)
@@ -142,7 +145,7 @@ def merged_against_averaged(counts: list[Any]) -> dict[str, Any]:
     known = ~np.isnan(each)
     with np.errstate(invalid="ignore"):
         mean = np.where(known, each, 0).sum(0) / known.sum(0)
-    off = ~np.eye(CLASSES, dtype=bool) & ~np.isnan(merged) & ~np.isnan(mean)
+    off = ~np.eye(DIGIT_CLASSES, dtype=bool) & ~np.isnan(merged) & ~np.isnan(mean)
     return {
         "gaps": abs(mean - merged)[off],
         "largest": float(abs(merged[off]).max()),
@@ -155,7 +158,7 @@ def rank_agreement(counts: list[Any]) -> float:
 
     Of pairs of classes that are defined in both; NaN where no client has three such pairs.
     """
-    upper = np.triu_indices(CLASSES, 1)
+    upper = np.triu_indices(DIGIT_CLASSES, 1)
     merged = reduce(add, counts).correlation()[upper]
     found = []
     for one in counts:

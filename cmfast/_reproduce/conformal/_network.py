@@ -10,7 +10,7 @@ from cmfast import conformal
 ALPHAS = [0.3, 0.2, 0.1, 0.05]
 CENTRE = ALPHAS.index(0.1)
 PAIR, OTHER = (3, 9), (0, 1)  # digits that share sets, digits that do not
-CLASSES, MANY, HIDDEN_UNITS = 10, 20, 16  # digits; digits that stand and that lie
+DIGIT_CLASSES, DOUBLED_CLASSES, HIDDEN_UNITS = 10, 20, 16  # digits; digits that stand and that lie
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ Data = tuple[np.ndarray, ...]
 Weights = list[np.ndarray]
 
 
-def digits(seed: int, classes: int = CLASSES) -> Data:
+def digits(seed: int, classes: int = DIGIT_CLASSES) -> Data:
     """Return images and labels: to learn from, to calibrate with, and new ones.
 
     Twenty classes are the digits and the same images turned by 90 degrees, both in one part of the three.
@@ -45,8 +45,8 @@ def digits(seed: int, classes: int = CLASSES) -> Data:
     first, calibrate, new = np.split(order, [597, 1197])
     X = X / 16.0
     parts = [(X[rows], y[rows]) for rows in (first, calibrate, new)]
-    if classes == MANY:
-        parts = [(np.concatenate([X, _turned(X)]), np.concatenate([y, y + CLASSES])) for X, y in parts]
+    if classes == DOUBLED_CLASSES:
+        parts = [(np.concatenate([X, _turned(X)]), np.concatenate([y, y + DIGIT_CLASSES])) for X, y in parts]
     return tuple(array for part in parts for array in part)
 
 
@@ -55,7 +55,7 @@ def _turned(X: np.ndarray) -> np.ndarray:
     return np.rot90(X.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
 
 
-def begin(rng: np.random.Generator, classes: int = CLASSES) -> Weights:
+def begin(rng: np.random.Generator, classes: int = DIGIT_CLASSES) -> Weights:
     """Return first weights."""
     out = (
         rng.normal(0, 0.2, (64, HIDDEN_UNITS)),

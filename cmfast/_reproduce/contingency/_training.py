@@ -11,7 +11,7 @@ import cmfast
 
 EASY, HARD = (0, 1), (3, 8)  # problems A and B
 FIVE = (1, 2, 3, 4, 5)
-HIDDEN, MOMENTUM = 16, 0.9
+HIDDEN, SCORE_MOMENTUM = 16, 0.9
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ScoreNetwork:
         half = len(y) // 2
         self._X, self._y, self.X, self.y = X[:half], y[:half], X[half:], y[half:]
         self._classes = np.arange(n_classes)
-        options: dict[str, Any] = {"solver": "sgd", "momentum": MOMENTUM, "random_state": seed}
+        options: dict[str, Any] = {"solver": "sgd", "momentum": SCORE_MOMENTUM, "random_state": seed}
         self._network: Any = MLPClassifier((HIDDEN,), learning_rate_init=rate, **options)
 
     def learn(self) -> None:

@@ -2,7 +2,7 @@
 
 from cmfast._reproduce._frame import Progress, Reproduction
 
-SAMPLES, REPLICATES = 1_000_000, 10_000
+SAMPLES, GLOSSARY_REPLICATES = 1_000_000, 10_000
 
 
 def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Reproduction:
@@ -11,7 +11,7 @@ def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Repro
     from cmfast._reproduce.glossary import _practice, _printed
 
     n = n or (20_000 if quick else SAMPLES)
-    replicates = 1_000 if quick else REPLICATES
+    replicates = 1_000 if quick else GLOSSARY_REPLICATES
     timings: dict[str, float] = {}
     tick = progress("glossary", "parts")
     with timed(timings, "claims"):
@@ -39,6 +39,6 @@ def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Repro
         sections=sections,
         settings={"quick": quick, "n": n, "n_replicates": replicates},
         pages={"grades_report.html": page},
-        reduced=f"{n:,} samples and {replicates:,} draws in place of {SAMPLES:,} and {REPLICATES:,}",
+        reduced=f"{n:,} samples and {replicates:,} draws in place of {SAMPLES:,} and {GLOSSARY_REPLICATES:,}",
         timings=timings,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from cmfast._files.output import FileError
 from cmfast._reproduce.normalization import letters as strokes
 
-MOST = 800  # samples of a class: more would cost time and change little
+MOST_CLASS_SAMPLES = 800  # samples of a class: more would cost time and change little
 PACKAGES = (
     "asyncio",
     "email",
@@ -119,7 +119,7 @@ def code() -> Pool:
         mine = [line for line in dict.fromkeys(_lines_of(package)) if line not in taken]
         # Evenly over the package: its first files alone would be another choice in every version of Python.
         groups = [mine[k : k + TOGETHER] for k in range(0, len(mine), TOGETHER)]
-        wanted = min(len(groups), MOST // TOGETHER)
+        wanted = min(len(groups), MOST_CLASS_SAMPLES // TOGETHER)
         for k in np.linspace(0, len(groups) - 1, wanted).astype(int):
             lines += groups[k]
             labels += [c] * len(groups[k])
@@ -166,7 +166,7 @@ def photo() -> Pool:
     return Pool("photo", "patches of two photographs", X, np.array(labels), np.array(blocks), tuple(names))
 
 
-def letters(count: int = MOST) -> Pool:
+def letters(count: int = MOST_CLASS_SAMPLES) -> Pool:
     """Return letters drawn by strokes: turned, sheared and noisy, each picture a block of its own."""
     rng = np.random.default_rng(20)
     X = np.concatenate([strokes.draw(letter, count, rng) for letter in strokes.ALPHABET])

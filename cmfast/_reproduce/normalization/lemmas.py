@@ -11,9 +11,9 @@ from cmfast._reproduce.normalization.training import NormalizationSettings
 TINY = 1e-6  # what a relation may be off by, scaled to a residual of 1e-9
 MOST_LEMMA_SWEEPS = 20_000  # at most
 END = 1e-12  # L1 distance of the row sums from one at which a matrix is done; rounding is a thousandth of that
-RATE = 0.02  # by which a measured ratio of residuals may differ from the rate that theory gives
-BLOCKS, COUPLED = 20, 0.01  # matrices that are made nearly two blocks, by what their other cells are multiplied
-POINTS, CLASSES, AXES, CELLS = 4000, 4, 3, 6  # of a drawn space, and cells of a side
+MOST_RATE_GAP = 0.02  # by which a measured ratio of residuals may differ from the rate that theory gives
+BLOCK_MATRICES, COUPLED = 20, 0.01  # matrices that are made nearly two blocks, by what their other cells are multiplied
+POINTS, POINT_CLASSES, AXES, CELLS = 4000, 4, 3, 6  # of a drawn space, and cells of a side
 MOVES = 50
 RISE = 0.25  # of the chi-square distance of a move: half of it for a short one, a third for one of half a cell
 
@@ -60,17 +60,17 @@ def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """
     M = M.copy()
     half = M.shape[1] // 2
-    M[:BLOCKS, :half, half:] *= COUPLED
-    M[:BLOCKS, half:, :half] *= COUPLED
+    M[:BLOCK_MATRICES, :half, half:] *= COUPLED
+    M[:BLOCK_MATRICES, half:, :half] *= COUPLED
     rate, sweeps = measure_rates(M)
-    near, other = sweeps[:BLOCKS], sweeps[BLOCKS:]
+    near, other = sweeps[:BLOCK_MATRICES], sweeps[BLOCK_MATRICES:]
     bi = cmfast.bi_normalize(M, tol=settings.tol)
     theory, third = np.linalg.svd(bi, compute_uv=False)[:, 1:3].T ** 2
     off = float(np.maximum(rate - theory, third - rate).max())  # NaN where a matrix did not converge
     return Claim(
         "The iteration of a positive matrix converges linearly.",
         "section 3.2",
-        "holds" if off <= RATE and theory.max() < 1 else "fails",
+        "holds" if off <= MOST_RATE_GAP and theory.max() < 1 else "fails",
         f"from sweep to sweep the residual falls by the factor {rate.min():.3f} to {rate.max():.3f}, the square of the "
         f"second singular value of bi(M) (within {np.quantile(theory - rate, 0.95):.3f} in 19 of 20), of {len(M)} "
         f"random matrices. Linear is not always fast: {other.min()} to {other.max()} sweeps to {END:.0e}, but "
@@ -85,19 +85,19 @@ def measure_volumes(seed: int) -> dict[str, float]:
     The volume is a sum over the cells of a grid, by NumPy's own histogram; of each class and each weighting.
     """
     rng = np.random.default_rng([seed, POINTS])
-    y = rng.integers(CLASSES, size=POINTS)
-    X = rng.normal(size=(POINTS, AXES)) + 1.5 * np.eye(CLASSES, AXES)[y]
-    predicted = np.where(rng.random(POINTS) < 0.6, y, rng.integers(CLASSES, size=POINTS))
+    y = rng.integers(POINT_CLASSES, size=POINTS)
+    X = rng.normal(size=(POINTS, AXES)) + 1.5 * np.eye(POINT_CLASSES, AXES)[y]
+    predicted = np.where(rng.random(POINTS) < 0.6, y, rng.integers(POINT_CLASSES, size=POINTS))
     edges = [np.linspace(low, high, CELLS + 1) for low, high in zip(X.min(axis=0), X.max(axis=0), strict=True)]
     r = float(np.prod([edge[1] - edge[0] for edge in edges]))
-    M = cmfast.confusion_matrix(y, predicted, n_classes=CLASSES)
+    M = cmfast.confusion_matrix(y, predicted, n_classes=POINT_CLASSES)
 
     def volumes(table: np.ndarray, group: np.ndarray) -> np.ndarray:
         w = table[y, predicted]
-        parts = [np.histogramdd(X[group == c], edges, weights=w[group == c])[0] for c in range(CLASSES)]
+        parts = [np.histogramdd(X[group == c], edges, weights=w[group == c])[0] for c in range(POINT_CLASSES)]
         return np.array([part.sum() * r for part in parts])
 
-    table = rng.gamma(0.5, size=(CLASSES, CLASSES))
+    table = rng.gamma(0.5, size=(POINT_CLASSES, POINT_CLASSES))
     sums = np.bincount(y, weights=table[y, predicted]) * r
     off = {"lemma": float(np.abs(volumes(table, y) / sums - 1).max())}
     weights = {method: cmfast.importance_weights(M, method) for method in ("row", "col", "bi")}

@@ -9,7 +9,7 @@ from cmfast._reproduce.normalization.data import Common
 from cmfast._reproduce.normalization.own import refuse
 
 NETWORKS = ("perceptron", "cnn")
-BATCH, RATE, MOMENTUM, DECAY = 32, 0.01, 0.9, 1e-4
+BATCH, LEARNING_RATE, SGD_MOMENTUM, DECAY = 32, 0.01, 0.9, 1e-4
 LARGE = 28  # pixels of a side from which the second has the kernels of the paper: smaller pictures would vanish
 DROPPED = 0.25
 ROWS = 1024  # that are predicted at once
@@ -57,7 +57,7 @@ class Perceptron:
         from sklearn.neural_network import MLPClassifier
 
         # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
-        options: dict[str, Any] = {"solver": "sgd", "learning_rate_init": RATE, "momentum": MOMENTUM}
+        options: dict[str, Any] = {"solver": "sgd", "learning_rate_init": LEARNING_RATE, "momentum": SGD_MOMENTUM}
         options |= {"batch_size": BATCH, "alpha": DECAY}
         self._network: Any = MLPClassifier((hidden,), random_state=seed, **options)
         self._classes = np.arange(n_classes)
@@ -99,7 +99,7 @@ class Convolutional:
             tail = [torch.nn.Dropout(DROPPED)] if colours > 1 else []
             self._head = torch.nn.Sequential(*tail, torch.nn.Linear(width, n_classes))
         self._whole = torch.nn.Sequential(self._body, self._head).to(self._device)
-        options: dict[str, Any] = {"lr": RATE, "momentum": MOMENTUM, "weight_decay": DECAY}
+        options: dict[str, Any] = {"lr": LEARNING_RATE, "momentum": SGD_MOMENTUM, "weight_decay": DECAY}
         self._steps = torch.optim.SGD(self._whole.parameters(), **options)
 
     def _tensor(self, X: np.ndarray) -> Any:

@@ -7,10 +7,10 @@ import numpy as np
 
 from cmfast._files.output import FileError
 from cmfast._files.tables import open_npy
-from cmfast._reproduce.normalization.data import MOST, Pool
+from cmfast._reproduce.normalization.data import MOST_CLASS_SAMPLES, Pool
 
 FEWEST = 10  # samples of a class: two halves, of which a fifth is kept
-ANSWERED = 10 * MOST  # samples of a class where nothing is trained
+ANSWERED = 10 * MOST_CLASS_SAMPLES  # samples of a class where nothing is trained
 
 
 def refuse(argument: str, what: str) -> NoReturn:
@@ -94,7 +94,7 @@ def _answers(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 def _cut(name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarray, guess: np.ndarray | None) -> Own:
     """Return as many samples of every class as are worth their time, evenly over the file."""
-    most = MOST if guess is None else ANSWERED
+    most = MOST_CLASS_SAMPLES if guess is None else ANSWERED
     rows = [np.flatnonzero(y == c) for c in range(len(classes))]
     kept = np.sort(np.concatenate([r[np.linspace(0, len(r) - 1, min(most, len(r))).astype(int)] for r in rows]))
     some = np.asarray(X[kept])

@@ -2,7 +2,7 @@
 
 from cmfast._reproduce._frame import Progress, Reproduction
 
-SEED, REPLICATES = 0, 20_000
+SEED, RANKING_REPLICATES = 0, 20_000
 
 
 def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = None) -> Reproduction:
@@ -11,7 +11,7 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
     from cmfast._reproduce._frame import illustrate, timed
     from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
-    settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else REPLICATES), "seed": SEED}
+    settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else RANKING_REPLICATES), "seed": SEED}
     timings: dict[str, float] = {}
     tick = progress("uncertainty", "parts")
     widths: _claims.Widths = {}
@@ -74,6 +74,6 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
         ],
         settings=settings,
         numbers={"differences": [d._asdict() for d in found]},
-        reduced=f"{settings['n_replicates']:,} draws in place of {REPLICATES:,}",
+        reduced=f"{settings['n_replicates']:,} draws in place of {RANKING_REPLICATES:,}",
         timings=timings,
     )

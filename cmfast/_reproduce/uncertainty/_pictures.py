@@ -9,7 +9,7 @@ from cmfast._pages.svg import ACCENT, INK, MUTED
 from cmfast._reproduce.uncertainty import _ranking
 from cmfast.metrics import MetricName
 
-LEAST, MOST = 0.001, 0.3
+LEAST_DRAWN_SHARE, MOST_DRAWN_SHARE = 0.001, 0.3
 ERRING: dict[str, str] = dict(zip(_ranking.PAIRINGS, ("who err alike", "each errs alone"), strict=True))
 MARKS = {"printed": "white", "class counts alone": MUTED, "real draws": ACCENT}
 
@@ -17,8 +17,8 @@ MARKS = {"printed": "white", "class counts alone": MUTED, "real draws": ACCENT}
 def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
     """Draw, for every metric of both kinds, the printed width, the one of its scheme and that of real draws."""
     label, names = f"widths of the intervals at {n} samples", list(rows)
-    low, high = math.log(LEAST), math.log(MOST)
-    chart = Rows(label, names, margins=(150.0, 12.0, 56.0), step=22, size=11.5, low=low, high=high, width=480)
+    low, high = math.log(LEAST_DRAWN_SHARE), math.log(MOST_DRAWN_SHARE)
+    chart = Rows(label, names, margins=(150.0, 12.0, 56.0, 0.0), step=22, size=11.5, scale=(low, high), width=480)
     chart.write_title(f"Width of the intervals at {n:,} samples")
     for k, (mark, colour) in enumerate(MARKS.items()):
         chart.dot(8 + 150 * k, 32, 5, colour, stroke=INK)
@@ -26,7 +26,7 @@ def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
     chart.draw_scale({math.log(tick): f"{tick:g}" for tick in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)})
     for k, (name, marks) in enumerate(rows.items()):
         for mark, value in marks.items():
-            x, said = chart.place(math.log(max(value, LEAST))), f"{name}, {mark}: {value:.4f}"
+            x, said = chart.place(math.log(max(value, LEAST_DRAWN_SHARE))), f"{name}, {mark}: {value:.4f}"
             chart.dot(x, chart.centre(k), 5, MARKS[mark], stroke=INK, title=said)
     return draw(f"widths_{n}", chart, {"samples": n, "widths": rows})
 
