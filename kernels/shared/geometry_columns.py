@@ -7,7 +7,7 @@ import numpy as np
 COLUMN_STEPS = 2.0**20  # between the smallest and the largest value of a column
 COORDINATE_DIGIT_BITS = 22  # of a digit; a coordinate has two, and a sign
 DIGIT_ROWS = 1 << 11  # products of digits are at most 2**42: of so many rows float64 adds them exactly, in any order
-OVERFLOW_SCALE = 2.0**64  # room for any sum of coordinates
+OVERFLOW_SCALE = 2.0**64  # the quotient of any sum of coordinates is finite
 ROUNDING_SHIFT = 1.5 * 2.0**52  # added to a number below 2**51 and taken away again it leaves the next integer
 LEAST_PLAIN_RANGE = 2.0**-960  # below it the steps to a unit would be beyond float64
 RANGE_SCALE = 2.0**900  # by which such columns are multiplied, exactly

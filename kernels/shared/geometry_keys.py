@@ -180,7 +180,7 @@ def joined(one: KeyLayout, other: KeyLayout, bits: int) -> KeyLayout:
 
 
 def widen(layout: KeyLayout, ranges: Ranges | None, bits: int) -> KeyLayout:
-    """Return a layout in mixed radix with room for the cells of `ranges` too, where such keys fit."""
+    """Return a layout in mixed radix that also holds the cells of `ranges`, where such keys fit."""
     wider = layout if ranges is None else joined(layout, KeyLayout.of(ranges, None), bits)
     return wider if wider.table is None else layout
 

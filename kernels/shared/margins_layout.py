@@ -198,7 +198,7 @@ def scale_tables(
     importance: Sequence[float] | None = None,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """Scale tables of which cells are given in the order of a layout's places, on any target.
+    """Scale tables whose cells are given in the order of a layout's places, on any target.
 
     Arrays are of `xp`, and `batches` is the target's module. ``solve(given, n, layout, rules)`` returns of a flat batch
     tables, factors and sums of all lines, residuals, errors of cells, passes and statuses.

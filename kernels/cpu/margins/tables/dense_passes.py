@@ -34,7 +34,7 @@ class DenseTable(NamedTuple):
 
     plan: TraversalPlan
     cells: np.ndarray
-    last: np.ndarray  # the last rows again, with a vector behind them
+    last: np.ndarray  # the last rows again, followed by a vector of zeros
     smoothing: float
     used: np.ndarray
 
@@ -42,7 +42,7 @@ class DenseTable(NamedTuple):
 class _Buffers(NamedTuple):
     """What a pass over the cells writes and reads."""
 
-    sums: np.ndarray  # for each place along a row, and a vector behind them
+    sums: np.ndarray  # for each place along a row, followed by a vector
     split: np.ndarray  # margins that differ along a row, then the others
     at: np.ndarray  # of every margin: where the lines of the row begin
     row: np.ndarray
