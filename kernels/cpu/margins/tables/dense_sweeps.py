@@ -50,7 +50,7 @@ class Sweeps:
         return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
 
     def _table(self, cells):
-        """Return the fields of a DenseTable: passes read whole vectors, so the last rows are kept and followed by zeros."""
+        """Return the fields of a DenseTable: passes read whole vectors, so zeros follow the last rows."""
         last = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
         last.setflags(write=cells.flags.writeable)  # of one type with them
         return self.plan, cells, last, self.smoothing, self.used
