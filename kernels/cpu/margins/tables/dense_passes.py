@@ -27,7 +27,10 @@ from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, next_word, rand
 
 
 class DenseTable(NamedTuple):
-    """The cells of a table, how they are traversed, and the margins that are swept, in the order in which they are."""
+    """The cells of a table, how they are traversed, and the margins that are swept, in the order in which they are.
+
+    Python hands it over as a plain tuple: Numba checks the class of named ones, which a small table would notice.
+    """
 
     plan: TraversalPlan
     cells: np.ndarray
@@ -208,12 +211,13 @@ def _worse(worst, noted, of):
 
 
 @jit()
-def sweep(table, targets, totals, factors, sums, found):
+def sweep(given, targets, totals, factors, sums, found):
     """Scale margins to their targets, one after the other.
 
     Return how far off the worst of them was when its turn came, and the most that a line was scaled by, as a logarithm;
     both infinite where a line has nothing to scale.
     """
+    table = DenseTable(*given)
     plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     worst, noted, row = 0.0, np.ones(3), np.empty(plan.length + WIDTH)
@@ -256,9 +260,9 @@ def _add_row(plan, row, start, at, sums):
 
 
 @jit()
-def write(table, factors, out, sums):
+def write(given, factors, out, sums):
     """Write the table and the sums of all margins; return how many cells are positive numbers."""
-    plan, cells, _, smoothing, used = table
+    plan, cells, _, smoothing, used = given
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
     more, zero, one, infinite = splat(smoothing), splat(0.0), splat(1.0), splat(np.inf)
@@ -332,9 +336,10 @@ def changes_at_random(n):
 
 
 @jit()
-def fade(table, targets, changes, enough, sums, found):
+def fade(given, targets, changes, enough, sums, found):
     """Sweep a change of the cells once, to first order, if it is not small enough; return how large it was before."""
-    plan, used, before = table.plan, table.used, -1.0
+    table, before = DenseTable(*given), -1.0
+    plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     buffers = _Buffers(sums, split, at, np.empty(WIDTH))
     for t in used:
@@ -351,8 +356,9 @@ def fade(table, targets, changes, enough, sums, found):
 
 
 @jit()
-def add_changes(table, changes, sums, found):
+def add_changes(given, changes, sums, found):
     """Add up, for every line, what changes of the lines are to its positive cells."""
+    table = DenseTable(*given)
     plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     buffers = _Buffers(sums, split, at, np.empty(WIDTH))

@@ -50,10 +50,10 @@ class Sweeps:
         return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
 
     def _table(self, cells):
-        """Return cells as passes take them: they read whole vectors, so the last rows are kept with room behind."""
+        """Return the fields of a DenseTable: passes read whole vectors, so the last rows are kept with room behind."""
         last = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
         last.setflags(write=cells.flags.writeable)  # of one type with them
-        return passes.DenseTable(self.plan, cells, last, self.smoothing, self.used)
+        return self.plan, cells, last, self.smoothing, self.used
 
     def sweep(self):
         """Scale every margin once."""
