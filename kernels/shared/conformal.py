@@ -25,7 +25,7 @@ FINE, NEVER, ALWAYS, NO_SAMPLES = range(4)  # why a class has no correlation
 class ScoreRule(NamedTuple):
     """How labels are scored, as kernels of both targets take it."""
 
-    lac: bool  # a label scores one minus its probability (least ambiguous classifier), whatever its rank
+    lac: bool  # a label scores one minus its probability (least ambiguous classifier); ranks do not count
     penalty: int  # of each rank after the first `k_reg`, in units of 2^-52
     k_reg: int  # ranks without a penalty
 

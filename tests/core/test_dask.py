@@ -328,7 +328,8 @@ def test_few_clusters_are_doubted_once_and_few_samples_where_they_are():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found.low.compute()
-    few = uncertainty.interval(lazy(COUNTS[:, 0] * 0 + 1, (4,)), "accuracy", n_replicates=9)
+    of_one_mistake = COUNTS[:, 0] * 0 + 20 * np.eye(3, dtype=int) + np.eye(3, k=2, dtype=int)
+    few = uncertainty.interval(lazy(of_one_mistake, (4,)), "accuracy", n_replicates=9)
     with pytest.warns(cmfast.DiagnosticWarning) as caught:
         few.low.compute()
     assert len(caught) == 2
