@@ -13,8 +13,8 @@ Outside = tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]
 def find_outside(xp: Any, limit: int | None, ignored: int | None = None, **arrays: Any) -> Outside:
     """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
 
-    That is its name, the limit, how many there are, and the first of them as (index, value). Arrays are of `xp`. Samples
-    where the first array is `ignored` are skipped. Synchronises.
+    That is its name, the limit, how many there are, and the first of them as (index, value). Arrays are of `xp`.
+    Samples where the first array is `ignored` are skipped. Synchronises.
     """
     if ignored is not None:
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
