@@ -187,7 +187,8 @@ __global__ void cmfast_cluster_intervals_acceleration(const i64* __restrict__ co
       squares *= factor;
       cubes *= factor;
       // What rounding leaves of a number that no unit changes has no direction.
-      out[row] = squares > CM_MOST_ROUNDING_VARIANCE * fmax(1.0, largest) ? cubes / (6.0 * squares * sqrt(squares)) : 0.0;
+      out[row] =
+          squares > CM_MOST_ROUNDING_VARIANCE * fmax(1.0, largest) ? cubes / (6.0 * squares * sqrt(squares)) : 0.0;
     }
   }
 }

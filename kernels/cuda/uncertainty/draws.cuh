@@ -148,7 +148,8 @@ __device__ __forceinline__ i64 binomial(Stream& stream, i64 n, double p) {
   if (n == 0 || p == 0.0) return 0;
   if (p >= 1.0) return n;
   const double rare = fmin(p, 1.0 - p), size = double(n);
-  const double drawn = size * rare < CM_LEAST_REJECTION_MEAN ? by_inversion(stream, size, rare) : by_rejection(stream, size, rare);
+  const double drawn =
+      size * rare < CM_LEAST_REJECTION_MEAN ? by_inversion(stream, size, rare) : by_rejection(stream, size, rare);
   const i64 k = min(i64(drawn), n);  // a size beyond 2^53 may have been rounded up
   return p > 0.5 ? n - k : k;
 }
