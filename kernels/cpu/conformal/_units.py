@@ -8,9 +8,8 @@ from cmfast.kernels.shared.conformal import FIRST_FACTOR, MOST_TOTAL, OUTSIDE, S
 
 ONE = 0x3FF0000000000000  # the bits of 1.0
 SCORE_UNIT = 2.0**-52
-WHOLE_UNITS = (
-    1 << 52
-)  # units of a sum of probabilities that is 1: what rounding, or a row, has beyond it does not count
+# Units of a sum of probabilities that is 1: what rounding, or a row, has beyond it does not count.
+WHOLE_UNITS = 1 << 52
 MOST_SCORE = 2046.0  # of any label
 UNLIMITED_UNITS = 0x7FFFFFFFFFFFFFFF
 LEAST_SHARE, MOST_SHARE = -OUTSIDE, 1.0 + OUTSIDE
