@@ -201,5 +201,5 @@ def test_tau_is_lower_only_where_that_is_shown(monkeypatch):
     monkeypatch.setattr(_epochs, "summed_up", lambda M: whole)
     monkeypatch.setattr(_epochs, "concentration", lambda seed: {2: 1.0, 5: 1.0, 10: 1.0, 100: 1.0})
     tracks = dict.fromkeys(_epochs.KINDS, np.zeros(0))
-    claim = _epochs.of_epochs(tracks, _epochs.Settings())[1]
+    claim = _epochs.of_epochs(tracks, _epochs.ContingencySettings())[1]
     assert claim.verdict == "holds where the other is F1, undecided where the other is Heidke, fails elsewhere"

@@ -106,7 +106,7 @@ def test_cells_are_those_of_a_matrix():
 @pytest.mark.parametrize("models", [1, 2])
 def test_the_page_shows_the_classes_that_are_confused_most(monkeypatch, models):
     monkeypatch.setattr(_samples, "MOST_DENSE", 60)
-    monkeypatch.setattr(_many, "SHOWN", 20)
+    monkeypatch.setattr(_many, "MOST_DRAWN_CLASSES", 20)
     y, guess = labels(3000, 100)
     names = np.array([f"class {k:03}" for k in range(100)])
     guesses = {"a": names[guess], "b": names[labels(3000, 100, 1)[1]]}

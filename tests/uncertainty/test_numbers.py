@@ -21,9 +21,10 @@ def replicates(M, scheme, numbers):
 
 
 def intervals(M, numbers, *, of="metrics", method="percentile", scheme="multinomial", clustered=False):
+    kind = _intervals.IntervalKind(of, method, 0.9, scheme, "unit")
     found = _intervals._found(
-        M, wanted=("mcc", "recall"), of=of, method=method, level=0.9, scheme=scheme, clustered=clustered, strata=None,
-        prior="unit", draws={"n_replicates": 70, "seed": 4}, numbers=numbers, **OPTIONS,
+        M, wanted=("mcc", "recall"), kind=kind, clustered=clustered, strata=None,
+        draws={"n_replicates": 70, "seed": 4}, numbers=numbers, **OPTIONS,
     )  # fmt: skip
     return [device.host(part) for one in found for part in one]
 
