@@ -50,7 +50,8 @@ found = hashlib.sha256()
 for n in (37, 140):
     M = 10.0 ** rng.uniform(-20, 20, (n, n))
     u, x, y, z = rng.random((4, n)) + 0.1
-    matrix, sums = _large_passes.ScaledMatrix(M, u, u), _large_passes.Sums(np.empty((1, n)), np.empty(1), n, np.empty(1))
+    matrix = _large_passes.ScaledMatrix(M, u, u)
+    sums = _large_passes.Sums(np.empty((1, n)), np.empty(1), n, np.empty(1))
     last, d = np.empty((2, n))
     for paired in (False, True):
         _large_passes.diagonal(matrix, x, y, sums, paired, 0, 1)
