@@ -1,6 +1,6 @@
 """The commands: what each does, in a line, and an example. Its module has its name; none imports another.
 
-A module has ``add_options(parser)``, and ``run(args)``, which returns the exit status.
+A module has ``add_options(parser)``, and ``run(args)``, which returns a ``Result``.
 """
 
 from importlib import import_module
