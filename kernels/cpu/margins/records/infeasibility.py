@@ -26,6 +26,7 @@ def refuted(s, d, z):
         for kept in (hard,) if (signed == hard).all() else (hard, signed):
             y, along_y = _kept(s, one, along_one, kept)
             gap, size, *_ = _gap(s, y, along_y)
+            gap -= s.bound_removed(along_y)
             if gap > LEAST_PROOF_GAP * size and gap > SUMMATION_ROUNDING * _magnitude(s, y):
                 s.proof[:] = y
                 return True
@@ -89,10 +90,12 @@ def remove(s, d, z):
     before, asked = s.q.copy(), s.asked.copy()
     y, z = _kept(s, d, z, s.asked & s.hard)
     _, size, by_bounds, by_total, top = _gap(s, y, z)
-    lost = SUM_ROUNDING * size
+    lost = SUM_ROUNDING * size + s.bound_removed(z)
     certificate = DualCertificate(z, top, max(by_bounds, 0.0) + lost, max(by_total, 0.0) + lost)
-    found = fix_zero_weights(s.p.rows, s.q, s.p.low, s.targets, s.of_one_sign, LEAST_PROOF_GAP, certificate)
+    allowed = np.zeros(len(z)) if s.allowed is None else s.allowed
+    found = fix_zero_weights(s.p.rows, s.q, s.p.low, s.targets, s.of_one_sign, certificate, allowed)
     s.removed += found
+    s.allowed = allowed if found else s.allowed
     if found == 0 or s.open() == OK:
         return OK
     empty = int(np.flatnonzero(asked & ~s.asked & s.hard & (s.targets != 0.0))[0])

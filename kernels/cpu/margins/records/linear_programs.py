@@ -40,8 +40,8 @@ class _Program:
         rows, n = p.rows, len(s.q)
         values = np.broadcast_to(rows.values, len(rows.columns))
         shape = (n, len(s.targets))
-        A = scipy.sparse.csr_array((values, rows.columns.astype(np.int64), rows.first), shape)[self.alive]
-        self.A = A.tocsc()[:, self.asked]
+        A = scipy.sparse.csr_array((values, rows.columns.astype(np.int64), rows.first), shape).tocsc()[:, self.asked]
+        self.A, self.every = A.tocsr()[self.alive].tocsc(), A
         self.q = s.q[self.alive]
         self.low = np.broadcast_to(p.low, n)[self.alive]
         self.high = np.broadcast_to(p.high, n)[self.alive]
@@ -78,6 +78,7 @@ class _Program:
             return False
         y = found.eqlin.marginals / self.size
         room, size, _ = self._room(y)
+        room += self.s.bound_removed(self.every @ y)
         reached = self.q * np.where(self.high < np.inf, self.high, np.maximum(self.low, 1.0))
         if not -room > max(LEAST_PROOF_GAP * size, SUMMATION_ROUNDING * float(reached @ (abs(self.A) @ np.abs(y)))):
             return False

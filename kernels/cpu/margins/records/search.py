@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu.margins.records import newton_system as equations
 from cmfast.kernels.cpu.margins.records.passes import DesignProducts
-from cmfast.kernels.cpu.margins.records.sparse_rows import MOST_EXPONENT, SparseRows, has_any, widest
+from cmfast.kernels.cpu.margins.records.sparse_rows import MOST_EXPONENT, SparseRows, has_any, largest_change, widest
 from cmfast.kernels.shared.conjugate_gradients import MOST_FORCING, MOST_FORMED_UNKNOWNS
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import MarginLayout
@@ -78,6 +78,7 @@ class Search:
         self.width, self.before = np.inf, np.inf
         self.damping = 0.0  # at least, of the next step
         self.steps = self.removed = 0
+        self.allowed: np.ndarray | None = None  # upper limits of the weights that certificates set to zero
         self.proof = np.full(K, np.nan)
         self.least_total, self.most_total = 0.0, np.inf
         self.of_one_sign = self.may_turn = np.zeros(K, np.bool_)
@@ -201,7 +202,16 @@ class Search:
     def width_of(self, d, z):
         """Return the most that a step does to a record, or to what is softened."""
         softest = 0.0 if self.all_hard else float(np.abs(d / self.soft).max(initial=0.0))
-        return max(float(widest(z, self.h)), softest)
+        # With the other distance functions h equals x, or the design weight to which errors of "linear" are relative.
+        most = largest_change(z, self.h, self.x) if self.p.rule == LOGIT else widest(z, self.h)
+        return max(float(most), softest)
+
+    def bound_removed(self, z):
+        """Return the most that removed weights can add to the sum of weights times `z`.
+
+        They are zero to a tolerance, and multipliers of 1e11 would take that for a proof of infeasibility.
+        """
+        return 0.0 if self.allowed is None else float(self.allowed @ np.maximum(z, 0.0))
 
     def length(self, d, z, missed):
         """Return how far to go."""

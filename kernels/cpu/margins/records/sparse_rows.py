@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, store_numbers, where
 from cmfast.kernels.cpu._core.vector_functions import exp
-from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LINEAR, LOGIT, RAKING, TRUNCATED
 
 MOST_EXPONENT = 700.0  # beyond it float64 overflows
 LEAST_DUAL_GAP = 0.1  # from the z of the records that stay, for one that is to go
@@ -190,6 +190,18 @@ def widest(z, h):
 
 
 @jit()
+def largest_change(z, h, x):
+    """Return the largest relative change h z / x of a weight, or of `z` if that is more; infinite for NaN."""
+    most = 0.0
+    for c in range(len(z)):
+        if h[c] > 0.0:
+            change = abs(z[c]) * max(1.0, h[c] / x[c])
+            if not change <= most:
+                most = change if change < np.inf else np.inf
+    return most
+
+
+@jit()
 def measure_sensitivity(h, x):
     """Return how much a weight changes for its root at most; and the least change, and that of all."""
     steepest, least, total = 0.0, np.inf, 0.0
@@ -217,11 +229,11 @@ def bound_sum(z, q, low, high):
 
 
 @jit()
-def fix_zero_weights(rows, q, low, targets, of_one_sign, certain, certificate):
-    """Set to zero the weights that the certificate proves to be zero; return their number.
+def fix_zero_weights(rows, q, low, targets, of_one_sign, certificate, allowed):
+    """Set to zero in `q` the weights that the dual certificate proves negligible; return their number.
 
-    What a record lacks of what the weights fall short by is its own: its weight is at most that over how far its z is
-    from theirs.
+    Negligible is at most 1e-9 of the smallest target of the record, in its units. The gap of the certificate divided by
+    the distance of the record's z from that of the others bounds its weight; `allowed` gets this bound.
     """
     z, top, by_bounds, by_total = certificate
     each, every, found = min(len(low) - 1, 1), min(len(rows.values) - 1, 1), 0
@@ -233,13 +245,16 @@ def fix_zero_weights(rows, q, low, targets, of_one_sign, certain, certificate):
         for j in range(rows.first[c], rows.first[c + 1]):
             k = rows.columns[j]
             if of_one_sign[k] and rows.values[j * every] != 0.0:
-                small = min(small, certain * abs(targets[k] / rows.values[j * every]))
+                small = min(small, LEAST_PROOF_GAP * abs(targets[k] / rows.values[j * every]))
                 if by_total > small * with_total and by_bounds > small * with_bounds:
                     break
-        small = certain * q[c] if small == np.inf else small
+        small = LEAST_PROOF_GAP * q[c] if small == np.inf else small
         if (with_total > LEAST_DUAL_GAP and by_total <= small * with_total) or (
             with_bounds > LEAST_DUAL_GAP and by_bounds <= small * with_bounds
         ):
             q[c] = 0.0
+            allowed[c] = by_total / with_total if with_total > LEAST_DUAL_GAP else np.inf
+            if with_bounds > LEAST_DUAL_GAP:
+                allowed[c] = min(allowed[c], by_bounds / with_bounds)
             found += 1
     return found
