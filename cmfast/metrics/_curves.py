@@ -2,12 +2,12 @@
 
 from typing import Generic, NamedTuple
 
-from cmfast._core import dispatch, reading
+from cmfast._core import dispatch, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 
 
-@reading.readable
+@result_repr.add_repr
 class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
     """Every confusion matrix that a threshold on a score can give.
 
@@ -23,14 +23,14 @@ class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
     matrices: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
+        return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
         """Say in words what it holds."""
         return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
 
-@reading.readable
+@result_repr.add_repr
 class Roc(NamedTuple, Generic[ArrayT]):
     """Rates along the thresholds of a score.
 
@@ -47,14 +47,14 @@ class Roc(NamedTuple, Generic[ArrayT]):
     tpr: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
+        return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
         """Say in words what it holds."""
         return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
 
-@reading.readable
+@result_repr.add_repr
 class PrecisionRecall(NamedTuple, Generic[ArrayT]):
     """Precision and recall along the thresholds of a score.
 
@@ -71,7 +71,7 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
     recall: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
+        return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
         """Say in words what it holds."""
@@ -79,7 +79,7 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
         return f"precision and recall at each of {n:,} thresholds, from all negative on"
 
 
-@reading.readable
+@result_repr.add_repr
 class LeastCost(NamedTuple, Generic[ArrayT]):
     """The threshold of least cost.
 
@@ -98,10 +98,10 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
     matrix: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"threshold": reading.numbers(self.threshold), "cost": reading.numbers(self.cost)}
+        return {"threshold": result_repr.format_values(self.threshold), "cost": result_repr.format_values(self.cost)}
 
     def explain(self) -> str:
         """Say in words what to do."""
         if not adapter(self.matrix).any(self.matrix):
             return "no samples, so no threshold costs anything"
-        return f"call positive what scores at least {reading.numbers(self.threshold)}; that costs least"
+        return f"call positive what scores at least {result_repr.format_values(self.threshold)}; that costs least"

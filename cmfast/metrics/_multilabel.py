@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
-from cmfast._core.lazy import are_lazy, by_block
+from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import PER_CLASS, find
@@ -109,7 +109,7 @@ def _checked(given: dict[str, Any]) -> list[Any]:
     return [y_true, y_pred, None if weight is None else adapter(weight).unwrap(weight)]
 
 
-@by_block(y_true="L", y_pred="L")
+@accept_dask_arrays(y_true="L", y_pred="L")
 def _of_chunks(y_true: Array, y_pred: Array, *, num_threads: int | None) -> Any:
     y_true, y_pred, _ = _adopted(y_true, y_pred, None)
     return _of_samples(y_true, y_pred, None, num_threads)
@@ -226,7 +226,7 @@ def multilabel(
     """
     several = ALL if names is None else [names] if isinstance(names, str) else names
     if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
-        validate.refuse("names", "a name or a list of names", validate.shown(names), TypeError)
+        validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
     forms = [_form(name) for name in several]
     _plan.undefined_of(undefined)
     validate.on_failure(on_failure)
@@ -280,7 +280,7 @@ def _form(name: str) -> tuple[str, str]:
     form = find(f"{metric}_binary")
     if form is None or form.metric.high > 1.0:
         wanted = f"{', '.join(OF_SAMPLES)}, or a rate with an average ({', '.join(AVERAGES)}) or without"
-        validate.refuse("names", wanted, f"{validate.shown(name)}{validate.meant(name, (*RATES, *ALL))}")
+        validate.refuse("names", wanted, f"{validate.format_value(name)}{validate.suggest_name(name, (*RATES, *ALL))}")
     return metric, average
 
 

@@ -80,7 +80,9 @@ def tell_doubts(number: Mapping[str, Mapping[str, int]], method: str, size: int 
         what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
         where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
         text = TEXTS[reason].format(carried=CARRIED.get(method), other=other)
-        failures.diagnose(f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}")
+        failures.warn_diagnostic(
+            f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}"
+        )
 
 
 def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
@@ -94,7 +96,7 @@ def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
         where = f" in {np.count_nonzero(few)} of {few.size} groups" if number.ndim else ""
         what = "intervals and p-values" if p_values else "intervals"
         text = f"there are fewer than {FEW_CLUSTERS} clusters{where}, of which {what} are surer than they can be"
-        failures.diagnose(f"{text}; only more clusters help, not more samples of each")
+        failures.warn_diagnostic(f"{text}; only more clusters help, not more samples of each")
 
 
 def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: bool) -> None:
@@ -110,7 +112,7 @@ def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: boo
     where = f" in {np.count_nonzero(mask)} of {mask.size} {'classes' if one else 'groups and classes'}"
     text = f"too few samples or clusters differ in {first}{others}{where * (mask.size > 1)}"
     found = f"the smallest p possible is {np.min(least[first][mask]):.3g}, above {1.0 - level:.3g}"
-    failures.diagnose(f"{text}: {found}; only more samples help")
+    failures.warn_diagnostic(f"{text}: {found}; only more samples help")
 
 
 def doubtful(

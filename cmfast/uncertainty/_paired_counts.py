@@ -8,9 +8,9 @@ import numpy as np
 from cmfast._core import dispatch, lazy, validate
 from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import Array, Label
+from cmfast._core.confused_pairs import USUAL_LEVEL
 from cmfast._core.markup import escape_prose, isolate
-from cmfast._core.p_values import binomial
-from cmfast._core.ranks import USUAL_LEVEL
+from cmfast._core.p_values import binomial_test
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_samples
@@ -208,7 +208,7 @@ class PairedCounts(State):
         *labels, n = most[0]
         truth, a, b = map(name, labels)
         next_most = most[1].n_samples if len(most) > 1 else 0
-        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
+        if binomial_test(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
             return f"{said}; no difference stands out"
         return f"{said}; most often ({n:,}) the first says {a} and the second {b} where {truth} is true"
 
@@ -243,7 +243,7 @@ def table(held: HeldCells, rows: int, cols: int) -> np.ndarray:
     groups, of_unit = held.groups()
     C, n = len(held.axis.labels), 1 if groups is None else len(groups.rows)
     unit, *sides = held.decoded()
-    with validate.room(8 * n * C**2, labels=C):
+    with validate.explain_memory_error(8 * n * C**2, labels=C):
         out = np.zeros((n, C, C), np.int64)
     np.add.at(out, (of_unit[unit], sides[rows], sides[cols]), held.counts)
     return out[0] if groups is None else out
@@ -313,7 +313,7 @@ def paired_counts(
         options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "num_threads": None}
         if isinstance(groups, Mapping):
             validate.refuse("groups", "one column with Dask arrays", "a dict", TypeError)
-        lazily: PairedCounts = lazy.dask().merged(_of_chunk, _added, arrays, dict.fromkeys(arrays, 0), **options)
+        lazily: PairedCounts = lazy.dask().merge_parts(_of_chunk, _added, arrays, dict.fromkeys(arrays, 0), **options)
         return lazily
     return PairedCounts(*_paired_samples.counted(y_true, y_a, y_b, labels, n_classes, groups, clusters))
 

@@ -35,7 +35,7 @@ def counted(
 ) -> tuple[HeldCells, Array]:
     """Return the counts, and an empty array that lies where the labels do."""
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
-    validate.columns(**given)
+    validate.refuse_tables(**given)
     dispatch.check_agreement(**given, groups=groups, clusters=clusters)
     axis = classes(labels, n_classes)
     columns = [_codes.of_labels(name, y, floats=True) for name, y in given.items()]
@@ -85,7 +85,7 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
         if CLUSTERS in named:
             validate.refuse("groups", f"without a column {CLUSTERS!r} beside clusters", "one")
         named[CLUSTERS] = clusters
-    validate.columns(**named)
+    validate.refuse_tables(**named)
     return _keys.of_columns(named, y, shape)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import failures, values, wording
+from cmfast._core import bad_values, failures, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 
@@ -26,10 +26,10 @@ def fit(status: Any, axes: int = 0) -> Any:
 
 def unfit(index: tuple[int, ...], helps: str, **arrays: Any) -> str:
     """Say what keeps the arrays at `index` from being counts; `helps` says what to give in place of fractions."""
-    at = values.place(index) if index else ""
+    at = bad_values.format_index(index) if index else ""
     some = ((name, array) for name, array in arrays.items() if array is not None)
     one = {f"{name}{at}": adapter(array).entry(array, index) for name, array in some}
-    found = values.bad(**one)
+    found = bad_values.describe_bad_value(**one)
     if not found and not any(array.any() for array in one.values()):
         found = f"M{at} holds no samples to draw from"
     elif not found and any((array != np.rint(array)).any() for array in one.values()):
