@@ -235,7 +235,7 @@ def _rows_of(found: dict[str, Any]) -> np.ndarray:
 
 def _replicated(M: np.ndarray, replicates: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return draws of every metric of every matrix, the draws first, and its acceleration."""
-    layout = _plan.plan(NAMES, M.shape[-1], "present", 1, asked="M")
+    layout = _plan.make_plan(NAMES, M.shape[-1], "present", 1, argument="M")
     given: dict[str, Any] = {"plan": layout.plan, "num_threads": 1}
     options = {"scheme": "multinomial", "n": None, "prior": np.zeros(M.shape[1:]), "n_replicates": replicates}
     *draws, _ = intervals.metric_draws(M, **given, **options, seed=seed)
@@ -243,8 +243,8 @@ def _replicated(M: np.ndarray, replicates: int, seed: int) -> tuple[np.ndarray, 
     cells.flags.writeable = False
     bent = intervals._accelerations(cells, 0, len(M), False, layout.plan, 1)
     bends = [x.reshape(len(M), -1)[:, -1] for x in bent]
-    rows = _rows_of({name: draws[place] for name, place in zip(NAMES, layout.places, strict=True)})
-    return np.moveaxis(rows, -1, 0), np.stack([bends[place] for place in layout.places])
+    rows = _rows_of({name: draws[place] for name, place in zip(NAMES, layout.positions, strict=True)})
+    return np.moveaxis(rows, -1, 0), np.stack([bends[place] for place in layout.positions])
 
 
 def _ends(M: np.ndarray, replicates: int, methods: tuple[str, ...], rng: np.random.Generator) -> Any:

@@ -81,9 +81,9 @@ def _standard_errors(cells: Cells, asked: Asked) -> dict[str, float]:
 
     Of such a model every metric is 1, and no sample moves it.
     """
-    layout = _plan.plan(WHOLE, cells.n_classes, "present", 1, asked="y_true")
+    layout = _plan.make_plan(WHOLE, cells.n_classes, "present", 1, argument="y_true")
     n = len(cells.counts)
     arrays = (cells.counts, np.array([0, n]), np.arange(n + 1), np.stack([cells.rows, cells.cols, cells.rows]))
     options: dict[str, Any] = {"n_classes": cells.n_classes, "clustered": False, "num_threads": asked.num_threads}
     found = dispatch.call("paired_errors", *arrays, np.ones(n, np.int64), plan=layout.plan, **options)
-    return {name: float(found[place][0]) for name, place in zip(WHOLE, layout.places, strict=True)}
+    return {name: float(found[place][0]) for name, place in zip(WHOLE, layout.positions, strict=True)}

@@ -55,7 +55,7 @@ def clusters_of(parts: ClusterAxis, n: int | None) -> int:
 
 
 def intervals(
-    M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, method: str, level: float, options: dict[str, Any]
+    M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, method: str, level: float, options: dict[str, Any]
 ) -> list[Interval]:
     """Return the intervals of every name; `options` are those that every method takes, and those of draws."""
     normal = method == "normal"
@@ -66,25 +66,25 @@ def intervals(
         num_threads=options["num_threads"],
     )  # fmt: skip
     report(status, options["on_failure"], "matrices without intervals", M, clustered=True)
-    made = [Interval(*found[5 * place : 5 * place + 5]) for place in layout.places]
+    made = [Interval(*found[5 * place : 5 * place + 5]) for place in layout.positions]
     if not normal:
         return made
     *spread, _ = _errors(M, parts, layout, options["n"], options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
     return [
         normal_interval(one.estimate, spread[place], z)._replace(n_undefined=one.n_undefined)
-        for one, place in zip(made, layout.places, strict=True)
+        for one, place in zip(made, layout.positions, strict=True)
     ]
 
 
-def errors(M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:
+def errors(M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, options: dict[str, Any]) -> list[Any]:
     """Return the standard errors of every name."""
     *found, status = _errors(M, parts, layout, options["n"], options["num_threads"])
     report(status, options["on_failure"], "matrices without standard errors", M, clustered=True)
-    return [found[place] for place in layout.places]
+    return [found[place] for place in layout.positions]
 
 
-def _errors(M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, n: int | None, num_threads: int | None) -> Any:
+def _errors(M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, n: int | None, num_threads: int | None) -> Any:
     """Return what the plan makes the errors of, then the status."""
     options = {"plan": layout.plan, **parts._asdict(), "n": n, "num_threads": num_threads}
     return dispatch.call("cluster_errors", M, **options)

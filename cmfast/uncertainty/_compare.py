@@ -40,7 +40,7 @@ class CompareOptions(NamedTuple):
 class _Asked(NamedTuple):
     """What a comparison is asked for, checked."""
 
-    layout: _plan.PlacedPlan
+    layout: _plan.IndexedPlan
     method: str
     test: str
     level: float
@@ -188,8 +188,8 @@ def compare(
     check(T)
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
-    wanted = _plan.names_of(names)
-    return _plan.as_asked(names, wanted, compare_pair(T, wanted, options))
+    wanted = _plan.resolve_names(names)
+    return _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
 
 
 def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptions) -> list[Comparison]:
@@ -202,7 +202,7 @@ def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptio
     _evaluate.check_options(undefined, positive, "warn")
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
-    layout = _plan.plan(wanted, len(T.labels), undefined, positive, asked="T")
+    layout = _plan.make_plan(wanted, len(T.labels), undefined, positive, argument="T")
     seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
     asked = _Asked(layout, method, test, level, n_replicates, seed, seed_of_swaps, num_threads)
     return _compared(T, wanted, asked)

@@ -187,7 +187,7 @@ def compare_many(
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
     options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
     found = {pair: compare_pair(T, wanted, options) for pair, T in counts_by_pair.items()}
     out = []
@@ -197,4 +197,4 @@ def compare_many(
             validate.refuse("counts_by_pair", "of the same groups and classes", "several")
         p = np.array([one.p_value for one in every.values()], np.float64)
         out.append(Comparisons(name, every, holm(p), benjamini_hochberg(p)))
-    return _plan.as_asked(names, wanted, out)
+    return _plan.match_requested_type(names, wanted, out)

@@ -10,7 +10,7 @@ from cmfast._core import dispatch, failures, sparse
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.metrics import Over, Total, Value
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import find
+from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty._results import Interval
 
@@ -176,21 +176,21 @@ def _count_carrying_samples(
     it, nor sparse ones, which it would fill.
     Of a quadratic weight three errors far from the diagonal may count as much as a hundred near it.
     """
-    names = tuple(name for name in found if (form := find(name)) is not None and not form.per_class)
+    names = tuple(name for name in found if (form := find_form(name)) is not None and not form.per_class)
     if method not in CARRIED or not names or not are_counts.any() or sparse.is_sparse(M):
         return {}
     if not adapter(M).is_on_host(M):
         return {}
     host = np.where(are_counts[..., None, None], np.asarray(adapter(M).to_host(M), np.float64), 0.0)
-    layout = _plan.plan(names, host.shape[-1], "present", 1, asked="M")
+    layout = _plan.make_plan(names, host.shape[-1], "present", 1, argument="M")
     (host,) = dispatch.adopt(M=host)
     samples = dispatch.call("carrying_samples", host, plan=layout.plan, n=n, num_threads=num_threads)
-    return {name: np.asarray(samples[place]) for name, place in zip(names, layout.places, strict=True)}
+    return {name: np.asarray(samples[place]) for name, place in zip(names, layout.positions, strict=True)}
 
 
 def _are_close(name: str, counts: ClassTotals) -> np.ndarray:
     """Return where another recall may be the smallest in the next test set, of a metric that is the smallest."""
-    form = find(name)
+    form = find_form(name)
     if form is None or form.metric.over is not Over.MIN or counts.d.shape[-1] < 2:
         return np.zeros(counts.n.shape, np.bool_)
     recall = (counts.d + 1.0) / (counts.t + 2.0)  # which is never 0 or 1
@@ -203,7 +203,7 @@ def _are_close(name: str, counts: ClassTotals) -> np.ndarray:
 def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.ndarray:
     """Return where an interval has its middle far from the estimate; ratios without end always have."""
     estimate, low, high, error = (np.asarray(adapter(x).to_host(x), np.float64) for x in one[:4])
-    form = find(name)
+    form = find_form(name)
     far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + CENTRE_NOISE / np.sqrt(max(n_replicates, 1))
     with np.errstate(invalid="ignore"):
         mask = np.abs(0.5 * (low + high) - estimate) > far * error
@@ -214,7 +214,7 @@ def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.nd
 
 def _is_bent(name: str, counts: ClassTotals) -> np.ndarray:
     """Return where `tau` is too low: it is made of squares of what is wrong, which chance adds to in every class."""
-    form = find(name)
+    form = find_form(name)
     if form is None or form.metric.over not in (Over.TAU, Over.TAU_WEIGHTED):
         return np.zeros(counts.n.shape, np.bool_)
     t = np.where(counts.t > 0, counts.t, np.inf)
@@ -226,7 +226,7 @@ def _is_bent(name: str, counts: ClassTotals) -> np.ndarray:
 
 def _kind(name: str) -> str:
     """Return of which samples a metric is made: of all, of all classes alike, or of those of each class."""
-    form = find(name)
+    form = find_form(name)
     if form is None:
         return "all"
     metric = form.metric

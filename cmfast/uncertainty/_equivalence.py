@@ -135,13 +135,15 @@ def equivalence(
     given: object = name
     if not isinstance(given, str) or _plan.is_group(given):
         validate.refuse("name", "one metric", validate.format_value(name), TypeError)
-    _plan.names_of(name, "name")
+    _plan.resolve_names(name, "name")
     margin, level = validate.positive("margin", margin), share("level", level)
     if level <= 0.5:
         validate.refuse("level", "above 0.5", level)
     options: dict[str, Any] = {"undefined": undefined, "positive": positive}
     one = compare(T, name, method="delta", test="interval", level=2.0 * level - 1.0, **options)
-    largest = _find_largest_influence(T, _plan.plan((given,), len(T.labels), undefined, positive, asked="T").plan)
+    largest = _find_largest_influence(
+        T, _plan.make_plan((given,), len(T.labels), undefined, positive, argument="T").plan
+    )
     error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN * largest**2)
     nearest, half = margin - np.abs(one.difference), ndtri(level) * error
     sure = np.where(nearest > 0.0, 0.0, 1.0)

@@ -229,7 +229,7 @@ def standard_error(
     validate.choice("of", of, ("metrics", *get_args(CellsOf)))
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
     if n is not None:
@@ -242,10 +242,10 @@ def standard_error(
         validate.refuse("fixed", "total with clustered or strata", fixed)
     if of != "metrics":
         return _cells.errors(M, of, parts, rows=fixed == "rows", options=given)
-    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+    layout = _plan.make_plan(wanted, C, undefined, positive, argument="M")
     if parts is not None:
-        return _plan.as_asked(names, wanted, errors(M, parts, layout, given))
+        return _plan.match_requested_type(names, wanted, errors(M, parts, layout, given))
     options = {"plan": layout.plan, "rows": fixed == "rows", "n": n}
     *found, status = dispatch.call("standard_errors", M, **options, num_threads=num_threads)
     report(status, on_failure, "matrices without standard errors", M)
-    return _plan.as_asked(names, wanted, [found[place] for place in layout.places])
+    return _plan.match_requested_type(names, wanted, [found[place] for place in layout.positions])

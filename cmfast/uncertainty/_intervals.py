@@ -12,7 +12,7 @@ from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import Form, find
+from cmfast.metrics._catalogue import Form, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _cells, _clusters
 from cmfast.uncertainty._cells import CellsOf
@@ -171,7 +171,7 @@ def interval(
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _method(method, of, scheme, n)
     level = _level(level)
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     n_replicates = validate.count("n_replicates", n_replicates)
     generator = validate.generator(rng)
     options = _checked(n, undefined, positive, on_failure, num_threads)
@@ -226,7 +226,7 @@ def _found(
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
         return [_cells.intervals(M, of, method, level, scheme, axis, given, options)]
-    layout = _plan.plan(wanted, C, options["undefined"], options["positive"], asked="M")
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
     if axis is not None:
         return _clusters.intervals(M, axis, layout, method, level, options | given)
     if method in ("normal", "wilson"):
@@ -240,7 +240,7 @@ def _found(
             num_threads=options["num_threads"], **given,
         )  # fmt: skip
         report(status, options["on_failure"], FAILED, M)
-        found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
+        found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
     warn_of_doubts(M, dict(zip(wanted, found, strict=True)), method, draws["n_replicates"], options)
     return found
 
@@ -322,12 +322,12 @@ def posterior(
     >>> round(float(found.mean), 2), round(float(found.probability(above=0.8)), 2)
     (0.89, 0.92)
     """
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     n_draws = validate.count("n_draws", n_draws)
     generator = validate.generator(rng)
     options = _checked(n, undefined, positive, on_failure, num_threads)
     draws = {"n_replicates": n_draws, "seed": int(generator.integers(2**63))}
-    return _plan.as_asked(names, wanted, _posteriors(M, wanted=wanted, prior=prior, draws=draws, **options))
+    return _plan.match_requested_type(names, wanted, _posteriors(M, wanted=wanted, prior=prior, draws=draws, **options))
 
 
 @accept_dask_arrays("numbers", M="CC")
@@ -344,13 +344,13 @@ def _posteriors(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
-    layout = _plan.plan(wanted, C, options["undefined"], options["positive"], asked="M")
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
     *found, status = dispatch.call(
         "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, numbers=numbers,
         num_threads=options["num_threads"], **draws,
     )  # fmt: skip
     report(status, options["on_failure"], "matrices without a posterior", M)
-    return [Posterior(found[place]) for place in layout.places]
+    return [Posterior(found[place]) for place in layout.positions]
 
 
 def _checked(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
@@ -445,7 +445,7 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
     of = [_samples(name) for name in names]  # refused before anything is computed
     values = _values(M, names, {**options, "on_failure": "ignore"})
     given = {"n": options["n"], "num_threads": options["num_threads"]}
-    nothing = _plan.plan((), dispatch.shape_of(M)[-1], "present", 1, asked="M").plan
+    nothing = _plan.make_plan((), dispatch.shape_of(M)[-1], "present", 1, argument="M").plan
     (status,) = dispatch.call("standard_errors", M, plan=nothing, rows=False, **given)  # whether they are counts
     report(status, options["on_failure"], FAILED, M)
     sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
@@ -458,7 +458,7 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
         whole = total[..., None]
         size = {"row": row_sums, "col": col_sums}.get(which.removeprefix("not "), whole)
         size = 1.0 * (whole - size if which.startswith("not") else size)
-        form = find(name)
+        form = find_form(name)
         if which == "all" and not (form and form.per_class):
             size = 1.0 * total
         elif form and form.average == "binary":
@@ -484,7 +484,7 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
 
 def _samples(name: str) -> str:
     """Return of which samples a metric is a share: all, a row, a column, or all others."""
-    form: Form | None = find(name)
+    form: Form | None = find_form(name)
     if form is not None:
         metric = form.metric
         if metric.total in (Total.ACCURACY, Total.ERROR) and metric.value is None:

@@ -105,7 +105,7 @@ def test_leaving_out_one_sample_of_each_kind(labels):
             left_out.append(one - other)
         apart = np.mean(left_out) - left_out
         wanted = (apart**3).sum() / (6 * (apart**2).sum() ** 1.5)
-        layout = _compare._plan.plan((name,), 3, "present", 1, asked="T")
+        layout = _compare._plan.make_plan((name,), 3, "present", 1, argument="T")
         asked = _compare._Asked(layout, "bca", "interval", 0.95, 2, 0, 0, None)
         units = _compare._paired_replicates.units_of(T._held)
         found = acceleration(_compare._left_out(T, units, asked)[0], units.weights, [slice(None)])
