@@ -192,7 +192,9 @@ def _sum_codes(
         return Margins(*dispatch.call("margins", read_only(M), num_threads=counting["num_threads"])), classes
     truth, guess = samples.y_true, samples.y_pred
     if places != list(range(len(places))):
-        table = np.array([*places, _labels.NO_POSITION], np.int64)  # index -1 reads the last entry: NOWHERE stays NOWHERE
+        table = np.array(
+            [*places, _labels.NO_POSITION], np.int64
+        )  # index -1 reads the last entry: NOWHERE stays NOWHERE
         truth, guess = table[truth], table[guess]
     if names is not None:
         truth = np.where(guess < 0, _labels.NO_POSITION, truth)

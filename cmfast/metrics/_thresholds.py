@@ -134,7 +134,9 @@ def _adopt_scores(
     validate.real(y_score=y_score, sample_weight=weight)
     if isinstance(y_true, _text_codes.Coded):
         if not isinstance(pos_label, str):
-            validate.refuse("pos_label", "one of the labels if these are text", validate.format_value(pos_label), TypeError)
+            validate.refuse(
+                "pos_label", "one of the labels if these are text", validate.format_value(pos_label), TypeError
+            )
         if pos_label not in y_true.names and len(y_true.names) > 1:
             _refuse_absent(pos_label, sorted(y_true.names))
         number = y_true.names.index(pos_label) if pos_label in y_true.names else -1
