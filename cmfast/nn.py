@@ -122,7 +122,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"
         msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
-        raise ValueError(caller.named(msg))
+        raise ValueError(caller.prefix_name(msg))
     validate.flag("from_logits", from_logits)
     if not probabilities.is_floating_point():
         validate.refuse("probabilities", "of floats", f"dtype {probabilities.dtype}", TypeError)
@@ -203,10 +203,10 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
         tables = right, np.roll(right, 1, axis=1)
         found: list[Any] = [metrics.compute(M, name) for M in tables]  # type: ignore[call-overload]
         if isinstance(found[0], dict):
-            validate.refuse("name", "the name of one metric", validate.shown(name), TypeError)
+            validate.refuse("name", "the name of one metric", validate.format_value(name), TypeError)
         if found[0].ndim:
             msg = f"name must be a metric with one number per matrix, got {name!r}; average it, as in '{name}_macro'"
-            raise ValueError(caller.named(msg))
+            raise ValueError(caller.prefix_name(msg))
         self.name = name
         self.sign = 1.0 if found[0] < found[1] else -1.0
 

@@ -30,7 +30,7 @@ class Orders:
             if not column.order or column.order == known:
                 continue
             try:
-                self._known[place] = _labels.agreed("labels", known, column.order)
+                self._known[place] = _labels.merge_orders("labels", known, column.order)
             except ValueError as error:
                 raise FileError(str(self._source), str(error)) from None
 

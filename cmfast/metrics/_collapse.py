@@ -6,13 +6,13 @@ from typing import Any, Generic, NamedTuple, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, sparse, validate
+from cmfast._core import dispatch, failures, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 
 
-@reading.readable
+@result_repr.add_repr
 class Collapsed(NamedTuple, Generic[ArrayT]):
     """Confusion matrices of groups of classes.
 
@@ -32,7 +32,7 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
 
     def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
         """Return the parts of the repr; `name` formats the group names."""
-        return {"of": reading.shape(self.matrix), "groups": name(validate.shown(list(self.groups)))}
+        return {"of": result_repr.format_shape(self.matrix), "groups": name(validate.format_value(list(self.groups)))}
 
     def explain(self) -> str:
         """Return a text with the share of the total inside the groups; for a batch, the number of matrices."""
@@ -64,7 +64,7 @@ def collapse(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Collapsed[NDArray[Any]]: ...
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def collapse(
     M: Array,
     groups: Sequence[Hashable] | NDArray[Any],
@@ -129,7 +129,7 @@ def collapse(
     names, codes = _number_groups(groups, C)
     if is_sparse:
         cells = cast("Any", M).tocoo()
-        matrix, status = sparse.counted(codes[cells.row], codes[cells.col], cells.data, len(names), None, None)
+        matrix, status = sparse.count_sparse(codes[cells.row], codes[cells.col], cells.data, len(names), None, None)
         failures.report(status, on_failure, failed="matrices not collapsed")
         return Collapsed(matrix, names)
     bare = adapter(M).unwrap(M)
@@ -148,7 +148,7 @@ def _number_groups(groups: Any, C: int) -> tuple[tuple[Any, ...], np.ndarray]:
     number: dict[Any, int] = {}
     for name in given:
         if not _is_hashable_name(name):
-            validate.refuse("groups", "hashable names, not None or NaN", validate.shown(name), TypeError)
+            validate.refuse("groups", "hashable names, not None or NaN", validate.format_value(name), TypeError)
         number.setdefault(name, len(number))
     return tuple(number), np.array([number[name] for name in given], np.int64)
 

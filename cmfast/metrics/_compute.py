@@ -311,6 +311,6 @@ def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     [True, False]
     """
     if not isinstance(name, str):
-        validate.refuse("name", "one name", validate.shown(name), TypeError)
+        validate.refuse("name", "one name", validate.format_value(name), TypeError)
     value = evaluate(M, _plan.resolve_names([name], "name"), "strict", 1, "ignore", num_threads)[0]
     return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

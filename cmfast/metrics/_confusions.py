@@ -6,17 +6,17 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core import dispatch, failures, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 
 By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
 
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def _run_op(
     op: str,
     M: Array,
@@ -148,7 +148,7 @@ def confusion_fractions(
     return _run_op("confusion_fractions", M, on_failure, num_threads, fill=fill)[0]
 
 
-@reading.readable
+@result_repr.add_repr
 class Confusions(NamedTuple, Generic[ArrayT]):
     """The largest confusions of a batch of matrices, largest first.
 
@@ -165,7 +165,10 @@ class Confusions(NamedTuple, Generic[ArrayT]):
     col: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"pairs": reading.shape(self.value, 1), "value": reading.most(self.value, ".4g")}
+        return {
+            "pairs": result_repr.format_shape(self.value, 1),
+            "value": result_repr.format_largest(self.value, ".4g"),
+        }
 
     def explain(self, labels: Sequence[object] | NDArray[Any] | None = None) -> str:
         """Return a text that lists the confused pairs of classes; for a batch, only the number of matrices.
@@ -181,7 +184,7 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         n_classes = int(max(row.max(initial=-1), col.max(initial=-1))) + 1
         names = np.asarray(range(n_classes) if labels is None else labels, object)
         if names.ndim != 1 or len(names) < n_classes:
-            validate.refuse("labels", f"names of all classes, at least {n_classes}", validate.shown(labels))
+            validate.refuse("labels", f"names of all classes, at least {n_classes}", validate.format_value(labels))
         what = "class " if labels is None else ""
         triples = zip(value, row, col, strict=True)
         found = [f"{what}{names[i]} and {names[j]}: {x:.6g}" for x, i, j in triples if i >= 0]

@@ -2,12 +2,12 @@
 
 from typing import Generic, NamedTuple
 
-from cmfast._core import dispatch, reading
+from cmfast._core import dispatch, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 
 
-@reading.readable
+@result_repr.add_repr
 class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
     """Confusion matrices at every distinct decision threshold of a score.
 
@@ -23,14 +23,14 @@ class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
     matrices: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
+        return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
         """Return a text with the number of thresholds."""
         return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
 
-@reading.readable
+@result_repr.add_repr
 class Roc(NamedTuple, Generic[ArrayT]):
     """ROC curve: false and true positive rates at the thresholds of a score.
 
@@ -47,14 +47,14 @@ class Roc(NamedTuple, Generic[ArrayT]):
     tpr: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
+        return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
         """Return a text with the number of thresholds."""
         return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
 
-@reading.readable
+@result_repr.add_repr
 class PrecisionRecall(NamedTuple, Generic[ArrayT]):
     """Precision-recall curve: precision and recall at the thresholds of a score.
 
@@ -71,7 +71,7 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
     recall: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
+        return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
         """Return a text with the number of thresholds."""
@@ -79,7 +79,7 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
         return f"precision and recall at each of {n:,} thresholds, from all negative on"
 
 
-@reading.readable
+@result_repr.add_repr
 class LeastCost(NamedTuple, Generic[ArrayT]):
     """The decision threshold of least total cost, with its cost and confusion matrix.
 
@@ -98,10 +98,10 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
     matrix: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        return {"threshold": reading.numbers(self.threshold), "cost": reading.numbers(self.cost)}
+        return {"threshold": result_repr.format_values(self.threshold), "cost": result_repr.format_values(self.cost)}
 
     def explain(self) -> str:
         """Return a text that states the threshold of least cost."""
         if not adapter(self.matrix).any(self.matrix):
             return "no samples, so every threshold costs 0"
-        return f"cost is least if scores of at least {reading.numbers(self.threshold)} are called positive"
+        return f"cost is least if scores of at least {result_repr.format_values(self.threshold)} are called positive"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, sparse, validate, values
+from cmfast._core import bad_values, dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find_form
 
@@ -17,7 +17,7 @@ FAILED = "matrices not evaluated"
 SUMS: tuple[str, ...] = ("d", "t", "p", "bands", "tops")
 
 
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def evaluate(
     M: Array,
     names: tuple[str, ...],
@@ -32,15 +32,15 @@ def evaluate(
     num_threads = validate.num_threads(num_threads)
     if sparse.is_sparse(M):
         validate.matrices(square=True, M=M)
-        sums = dict(zip(SUMS, sparse.margins(M), strict=True))
-        why = partial(sparse.unsummed, M)
+        sums = dict(zip(SUMS, sparse.sum_margins(M), strict=True))
+        why = partial(sparse.explain_bad_cells, M)
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
     M = dispatch.adopt_one("M", M, "metrics_of_matrices")
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.validate_class_ids(labels, C)
     layout = _plan.make_plan(names, C, undefined, positive, chosen, argument="M")
     *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED, why=partial(values.unsummed, M))
+    failures.report(status, on_failure, failed=FAILED, why=partial(bad_values.explain_sum, M))
     return _order_results(found, layout, chosen)
 
 
@@ -79,7 +79,7 @@ def evaluate_sums(
     return _order_results(found, layout, chosen)
 
 
-@by_block(**dict.fromkeys(SUMS, "C"))
+@accept_dask_arrays(**dict.fromkeys(SUMS, "C"))
 def evaluate_lazy_sums(
     names: tuple[str, ...],
     undefined: Undefined,
@@ -97,7 +97,7 @@ def evaluate_lazy_sums(
 def _explain_invalid_sums(sums: dict[str, Any], index: tuple[int, ...]) -> str:
     """Return a text that says why no matrix has the diagonal and margins at `index`."""
     one = {name: adapter(array).to_host(array)[index] for name, array in sums.items() if array is not None}
-    if found := values.bad(**one):
+    if found := bad_values.describe_bad_value(**one):
         return found
     for name in ("t", "p"):
         above = np.flatnonzero(one["d"] > one[name])

@@ -6,14 +6,14 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, sparse, validate, values
+from cmfast._core import bad_values, dispatch, failures, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.status import Status
 
 
-@reading.readable
+@result_repr.add_repr
 class Margins(NamedTuple, Generic[ArrayT]):
     """Diagonal, margins and distance sums of a batch of matrices, from which every metric is computed.
 
@@ -41,8 +41,11 @@ class Margins(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        parts = {"classes": reading.shape(self.diagonal, 1), "total": reading.numbers(self.total, ",")}
-        return parts | {"status": reading.statuses(self.status)}
+        parts = {
+            "classes": result_repr.format_shape(self.diagonal, 1),
+            "total": result_repr.format_values(self.total, ","),
+        }
+        return parts | {"status": result_repr.format_statuses(self.status)}
 
     def explain(self) -> str:
         """Return a text with the total and its share on the diagonal."""
@@ -67,7 +70,7 @@ def margins(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Margins[NDArray[Any]]: ...
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
     """Compute diagonal, margins and distance sums of confusion matrices, in one pass.
 
@@ -110,18 +113,18 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
-    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(values.unsummed, M))
+    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(bad_values.explain_sum, M))
     return sums
 
 
 def _sum_sparse_matrix(M: Any, on_failure: OnFailure) -> Margins[Any]:
     """Compute diagonal, margins and distance sums of one scipy.sparse matrix."""
     validate.matrices(square=True, M=M)
-    parts = sparse.margins(M)
-    bad = bool(sparse.unsummed(M))
+    parts = sparse.sum_margins(M)
+    bad = bool(sparse.explain_bad_cells(M))
     if bad:
         parts = tuple(np.full_like(part, np.nan if part.dtype.kind == "f" else 0) for part in parts)
     status = np.int8(Status.INVALID if bad else Status.CONVERGED)
-    failures.report(status, on_failure, failed="matrices not summed", why=partial(sparse.unsummed, M))
+    failures.report(status, on_failure, failed="matrices not summed", why=partial(sparse.explain_bad_cells, M))
     d, t, p, bands, tops = parts
     return Margins(d, t, p, bands, tops, t.sum(), status)

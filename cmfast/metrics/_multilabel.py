@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
-from cmfast._core.lazy import are_lazy, by_block
+from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import PER_CLASS, find_form
@@ -111,7 +111,7 @@ def _validate_indicators(given: dict[str, Any]) -> list[Any]:
     return [y_true, y_pred, None if weight is None else adapter(weight).unwrap(weight)]
 
 
-@by_block(y_true="L", y_pred="L")
+@accept_dask_arrays(y_true="L", y_pred="L")
 def _count_sample_tables_lazily(y_true: Array, y_pred: Array, *, num_threads: int | None) -> Any:
     """Count one 2x2 table per sample, block by block of Dask arrays."""
     y_true, y_pred, _ = _adopt_indicators(y_true, y_pred, None)
@@ -232,7 +232,7 @@ def multilabel(
     """
     several = ALL if names is None else [names] if isinstance(names, str) else names
     if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
-        validate.refuse("names", "a name or a list of names", validate.shown(names), TypeError)
+        validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
     forms = [_parse_name(name) for name in several]
     _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
@@ -288,7 +288,7 @@ def _parse_name(name: str) -> tuple[str, str]:
     form = find_form(f"{metric}_binary")
     if form is None or form.metric.high > 1.0:
         wanted = f"{', '.join(SAMPLE_METRICS)}, or a rate with an average ({', '.join(AVERAGES)}) or without"
-        validate.refuse("names", wanted, f"{validate.shown(name)}{validate.meant(name, (*RATES, *ALL))}")
+        validate.refuse("names", wanted, f"{validate.format_value(name)}{validate.suggest_name(name, (*RATES, *ALL))}")
     return metric, average
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate, values
+from cmfast._core import bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._evaluate import FAILED
@@ -88,7 +88,7 @@ def kappa(
     num_threads: int | None = ...,
 ) -> Floats: ...
 @explain_label_calls
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def kappa(
     M: Array,
     /,
@@ -148,8 +148,8 @@ def _explain_missing_kappa(M: Array, weights: Array, index: tuple[int, ...]) -> 
     """Return a text that says why the matrix at `index` has no kappa: bad weights or bad cells."""
     table = adapter(weights).to_host(weights)
     on = np.flatnonzero(np.diagonal(table))
-    return values.bad(weights=table) or (
-        f"weights{values.place((on[0], on[0]))} is not 0" if on.size else values.unsummed(M, index)
+    return bad_values.describe_bad_value(weights=table) or (
+        f"weights{bad_values.format_index((on[0], on[0]))} is not 0" if on.size else bad_values.explain_sum(M, index)
     )
 
 
@@ -177,7 +177,7 @@ def tau_weighted(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def tau_weighted(
     M: Array,
     /,
@@ -229,7 +229,7 @@ def tau_weighted(
     table = _validate_class_weights(weights, C)
     plan = _plan.make_tau_plan(table, v, normalize=normalize, undefined=undefined)
     out, status = dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED, why=partial(values.unsummed, M))
+    failures.report(status, on_failure, failed=FAILED, why=partial(bad_values.explain_sum, M))
     return out
 
 

@@ -65,7 +65,7 @@ def resolve_names(names: object, argument: str = "names") -> tuple[str, ...]:
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
         labels = "; for labels use metrics.from_labels(y_true, y_pred, names)" if np.ndim(names) == 1 else ""  # type: ignore[arg-type]
-        validate.refuse(argument, "a name or a list of names", f"{validate.shown(names)}{labels}", TypeError)
+        validate.refuse(argument, "a name or a list of names", f"{validate.format_value(names)}{labels}", TypeError)
     for name in found:
         if find_form(name) is None:
             _refuse_unknown_name(argument, name)
@@ -87,9 +87,9 @@ def _refuse_unknown_name(argument: str, name: str) -> NoReturn:
         validate.refuse(argument, "metrics", given)
     meant = suggest_names(name)
     if meant:
-        validate.refuse(argument, "metrics", f"{validate.shown(name)}; did you mean {meant[0]!r}?")
+        validate.refuse(argument, "metrics", f"{validate.format_value(name)}; did you mean {meant[0]!r}?")
     known = "metrics, as listed in metrics.SCALARS, metrics.PER_CLASS and metrics.BINARY (f1_macro, mcc, fbeta_2, ...)"
-    validate.refuse(argument, known, validate.shown(name))
+    validate.refuse(argument, known, validate.format_value(name))
 
 
 def match_requested_type(names: object, wanted: tuple[str, ...], found: list[Any]) -> Any:
@@ -106,7 +106,7 @@ def check_undefined(undefined: object) -> None:
         validate.choice("undefined", undefined, _MODES, "a number from 0 to 1, or ")
     elif not 0 <= undefined <= 1:
         names = ", ".join(map(repr, _MODES))
-        validate.refuse("undefined", f"a number from 0 to 1, or one of {names}", validate.shown(undefined))
+        validate.refuse("undefined", f"a number from 0 to 1, or one of {names}", validate.format_value(undefined))
 
 
 def get_undefined_value(metric: Metric, undefined: Undefined) -> float:
@@ -159,10 +159,10 @@ def validate_class_ids(labels: object, C: int, name: str = "average_over") -> tu
         return None
     listed = labels.tolist() if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
     if not isinstance(listed, list | tuple | range) or not len(listed):
-        validate.refuse(name, "a list of class ids, at least one", validate.shown(labels), TypeError)
+        validate.refuse(name, "a list of class ids, at least one", validate.format_value(labels), TypeError)
     found = tuple(validate.count(name, label) for label in listed)
     if len(set(found)) < len(found):
-        validate.refuse(name, "unique", validate.shown(list(found)))
+        validate.refuse(name, "unique", validate.format_value(list(found)))
     if max(found) >= C:
         validate.refuse(name, f"in 0..{C - 1}", max(found))
     return found

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._core import dispatch, ranks, reading, sparse, validate
+from cmfast._core import confused_pairs, dispatch, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.markup import escape_name, escape_prose
@@ -20,7 +20,7 @@ WHOLE = ("accuracy", "balanced_accuracy", "min_recall", "mcc", "kappa", "geometr
 AVERAGES = ("macro", "weighted")
 
 
-@reading.readable
+@result_repr.add_repr
 class Report(NamedTuple):
     """Classification report of one matrix: per-class and overall metrics, as text, HTML or a data frame.
 
@@ -57,7 +57,7 @@ class Report(NamedTuple):
             (abs(x - np.round(x)) < 1e-6).all() for x in (support, right)
         ):  # weighted counts: no test of recalls
             return said
-        k = ranks.least_found(np.round(right), np.round(support))
+        k = confused_pairs.find_least_recall(np.round(right), np.round(support))
         if k is None:
             return said
         worst = list(recall)[k]
@@ -116,7 +116,7 @@ def _check_names(class_names: Any, C: int) -> None:
     """Check that `class_names` is a sequence of names, and not one string."""
     names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
     if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
-        given = f"{type(class_names).__name__} {validate.shown(class_names)}"
+        given = f"{type(class_names).__name__} {validate.format_value(class_names)}"
         validate.refuse("class_names", f"a sequence of {C} names", given, TypeError)
 
 
@@ -134,13 +134,15 @@ def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
     if labels is None:
         return None
     if not isinstance(labels, list | tuple | range | np.ndarray) or not len(labels):
-        validate.refuse("average_over", "a list of classes, at least one", validate.shown(labels), TypeError)
+        validate.refuse("average_over", "a list of classes, at least one", validate.format_value(labels), TypeError)
     requested = list(map(str, labels))
     unknown = [label for label in requested if label not in names]
     if unknown:
-        validate.refuse("average_over", f"of the classes {validate.shown(names)}", validate.shown(unknown[0]))
+        validate.refuse(
+            "average_over", f"of the classes {validate.format_value(names)}", validate.format_value(unknown[0])
+        )
     if len(set(requested)) < len(requested):
-        validate.refuse("average_over", "unique", validate.shown(requested))
+        validate.refuse("average_over", "unique", validate.format_value(requested))
     return [names.index(label) for label in requested]
 
 

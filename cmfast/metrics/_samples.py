@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core import labels as _labels
-from cmfast._core.adapters import _text, adapter, read_only
+from cmfast._core.adapters import _text_codes, adapter, read_only
 from cmfast._core.annotations import Array
 from cmfast.metrics._margins import Margins
 
@@ -49,7 +49,7 @@ def sum_labels(
     samples = _adopt_samples(given, options)
     dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
     pair = dict(zip(_labels.NAMES, samples, strict=False))
-    coded = [name for name, y in pair.items() if isinstance(y, _text.Coded)]
+    coded = [name for name, y in pair.items() if isinstance(y, _text_codes.Coded)]
     texts = [name for name in coded if dtypes[name].kind in "US"]
     for name, y in pair.items():
         if name not in coded and dtypes[name].kind not in "bui":
@@ -59,10 +59,10 @@ def sum_labels(
         validate.refuse("y_true", "of shape (..., n)", "shape ()")
     for name, y in pair.items():
         if texts and name not in texts:
-            validate.refuse(name, f"text as {texts[0]}", validate.kind(y), TypeError)
+            validate.refuse(name, f"text as {texts[0]}", validate.describe_dtype(y), TypeError)
     n_classes = options.n_classes
     if texts and n_classes is not None:
-        validate.refuse("n_classes", "None where labels are text", validate.shown(n_classes))
+        validate.refuse("n_classes", "None where labels are text", validate.format_value(n_classes))
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     listed = None
     if names is not None:
@@ -70,13 +70,13 @@ def sum_labels(
     sized = n_classes is not None or bool(coded) or listed is not None
     doubt = validate.samples_last(sized=sized, y_true=shapes["y_true"], y_pred=shapes["y_pred"])
     if doubt is not None:
-        failures.diagnose(doubt)
+        failures.warn_diagnostic(doubt)
     if options.sample_axes == 1 and len(shape) == 2:
         warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
         warn(*pair.values())
-    ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, dtypes["y_true"])
+    ignored = None if options.ignore_index is None else _labels.resolve_ignored(options.ignore_index, dtypes["y_true"])
     n_groups = options.n_groups
-    if isinstance(samples.groups, _text.Coded):
+    if isinstance(samples.groups, _text_codes.Coded):
         groups, n_groups, _ = _labels.number_groups(samples.groups, n_groups)
         samples = samples._replace(groups=groups)
     n_groups = _count_groups(samples.groups, n_groups)
@@ -85,12 +85,15 @@ def sum_labels(
         return _sum_codes(samples, ignored, options, check, counting)
     if listed is not None:
         check(len(listed), listed)
-        truth, guess = _labels.placed(samples.y_true, listed, ignored), _labels.placed(samples.y_pred, listed)
+        truth, guess = (
+            _labels.encode_positions(samples.y_true, listed, ignored),
+            _labels.encode_positions(samples.y_pred, listed),
+        )
         one = adapter(truth)
         out = [one.unwrap(y) for y in (truth, guess)]
         truth = one.rewrap(adapter(out[0]).evaluate(_ignore_unlisted_pairs, *out), truth)
         samples = samples._replace(y_true=truth, y_pred=guess)
-        return _sum_class_ids(samples, n_classes=len(listed), ignored=_labels.NOWHERE, **counting), listed
+        return _sum_class_ids(samples, n_classes=len(listed), ignored=_labels.NO_POSITION, **counting), listed
     if n_classes is None:
         return _sum_integers(samples, ignored, options, check, counting)
     check(n_classes, None)
@@ -99,7 +102,7 @@ def sum_labels(
 
 def _ignore_unlisted_pairs(truth: Any, guess: Any) -> Any:
     """Return the true class indices, with NOWHERE where the predicted label is not listed."""
-    return truth - (truth - _labels.NOWHERE) * (guess < 0)
+    return truth - (truth - _labels.NO_POSITION) * (guess < 0)
 
 
 def _sum_chunks(
@@ -114,7 +117,7 @@ def _sum_chunks(
         validate.refuse("sample_weight", "integers of at most 32 bits with Dask arrays", f"dtype {dtype}", TypeError)
     classes: Classes = None
     if options.labels is not None:
-        validate.columns(labels=options.labels)
+        validate.refuse_tables(labels=options.labels)
         (names,) = dispatch.adopt(labels=options.labels)
         kind = adapter(names).dtype(names).kind  # each block compares it with the kind of its labels
         classes = _labels.check_listed(names, options.n_classes, kind if kind in _labels.KINDS else "i")
@@ -122,7 +125,7 @@ def _sum_chunks(
     else:
         check(validate.count("n_classes", options.n_classes), None)
     axes = None if options.sample_axes is None else validate.count("sample_axes", options.sample_axes, least=1)
-    found: Margins[Any] = lazy.dask().sums(_sum_chunk, given, axes, **options._asdict())
+    found: Margins[Any] = lazy.dask().sum_blocks(_sum_chunk, given, axes, **options._asdict())
     return found, classes
 
 
@@ -176,7 +179,7 @@ def _sum_codes(
     if found is not None:
         M, occurring = found
     else:
-        samples, occurring = _labels.match(samples, ignored)
+        samples, occurring = _labels.match_labels(samples, ignored)
     complete = _complete_text_classes if is_text else _complete_integer_classes
     classes = list(occurring if names is not None else complete(options, occurring))
     C = len(classes)
@@ -189,11 +192,13 @@ def _sum_codes(
         return Margins(*dispatch.call("margins", read_only(M), num_threads=counting["num_threads"])), classes
     truth, guess = samples.y_true, samples.y_pred
     if places != list(range(len(places))):
-        table = np.array([*places, _labels.NOWHERE], np.int64)  # index -1 reads the last entry: NOWHERE stays NOWHERE
+        table = np.array(
+            [*places, _labels.NO_POSITION], np.int64
+        )  # index -1 reads the last entry: NOWHERE stays NOWHERE
         truth, guess = table[truth], table[guess]
     if names is not None:
-        truth = np.where(guess < 0, _labels.NOWHERE, truth)
-    at = None if ignored is None and names is None else _labels.NOWHERE
+        truth = np.where(guess < 0, _labels.NO_POSITION, truth)
+    at = None if ignored is None and names is None else _labels.NO_POSITION
     return _sum_class_ids(samples._replace(y_true=truth, y_pred=guess), n_classes=C, ignored=at, **counting), classes
 
 
@@ -206,7 +211,10 @@ def _complete_text_classes(options: Options, classes: list[Any]) -> list[Any]:
         return classes
     if not isinstance(pos_label, str | bytes):
         validate.refuse(
-            "pos_label", "text, as labels are", f"{type(pos_label).__name__} {validate.shown(pos_label)}", TypeError
+            "pos_label",
+            "text, as labels are",
+            f"{type(pos_label).__name__} {validate.format_value(pos_label)}",
+            TypeError,
         )
     known = [*classes, *([] if pos_label in classes else [pos_label])]
     return [*known, *[None] * (2 - len(known))]
@@ -217,14 +225,14 @@ def _complete_integer_classes(options: Options, classes: Sequence[int]) -> Seque
     if options.pos_label is None:
         return classes if options.positive is None else order_two_classes(classes, options.positive)
     if not isinstance(options.pos_label, int | np.integer | np.bool_):
-        given = f"{type(options.pos_label).__name__} {validate.shown(options.pos_label)}"
+        given = f"{type(options.pos_label).__name__} {validate.format_value(options.pos_label)}"
         validate.refuse("pos_label", "an integer, as labels are", given, TypeError)
     positive = int(options.pos_label)
     found = sorted({*classes, positive})
     if len(found) > 2:
         others = [label for label in found if label != positive]
         listed = f"{', '.join(map(str, others[:3]))}{', ...' if len(others) > 3 else ''}"
-        given = f"{validate.shown(options.pos_label)} where labels are also {listed}"
+        given = f"{validate.format_value(options.pos_label)} where labels are also {listed}"
         validate.refuse("pos_label", "of two classes", given)
     if set(found) <= {0, 1}:
         return [0, 1]
@@ -240,7 +248,7 @@ def order_two_classes(classes: Sequence[Any], positive: int) -> Sequence[Any]:
         return classes
     pair = next((pair for pair in ([0, 1], [-1, 1]) if set(classes) <= set(pair)), None)
     if pair is None and len(classes) == 1:
-        validate.refuse("pos_label", f"given where {validate.shown(classes[0])} is the only label", "None")
+        validate.refuse("pos_label", f"given where {validate.format_value(classes[0])} is the only label", "None")
     if pair is None and positive == 1:  # the default, so perhaps not a choice of the user
         validate.refuse("pos_label", f"one of the labels {sorted(classes)}", "None")
     return pair or sorted(classes)  # also for ordered categories: two classes are sorted alike
@@ -255,9 +263,9 @@ def find_positive_class(name: str, label: Any, C: int, classes: Classes) -> int:
         known = [x for x in classes if x is not None]
         place = known.index(label) if label in known else C
     if C != 2:
-        validate.refuse(name, "None for other than two classes", f"{validate.shown(label)} with {C} classes")
+        validate.refuse(name, "None for other than two classes", f"{validate.format_value(label)} with {C} classes")
     if place >= C:
-        validate.refuse(name, f"of the labels {validate.shown(known)}", validate.shown(label))
+        validate.refuse(name, f"of the labels {validate.format_value(known)}", validate.format_value(label))
     return place
 
 
@@ -267,11 +275,13 @@ def find_class_ids(labels: Any, classes: Classes) -> Any:
         return labels
     listed = labels.tolist() if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
     if not isinstance(listed, list | tuple | range) or not len(listed):
-        validate.refuse("average_over", "a list of labels, at least one", validate.shown(labels), TypeError)
+        validate.refuse("average_over", "a list of labels, at least one", validate.format_value(labels), TypeError)
     known = [x for x in classes if x is not None]
     for label in listed:
         if label not in known:
-            validate.refuse("average_over", f"of the labels {validate.shown(known)}", validate.shown(label))
+            validate.refuse(
+                "average_over", f"of the labels {validate.format_value(known)}", validate.format_value(label)
+            )
     return [known.index(label) for label in listed]
 
 
@@ -299,11 +309,11 @@ def _sum_integers(
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of integer labels over the classes that occur, and these classes."""
     sums = _sum_gapless_integers(samples, ignored, counting)
-    table = None if sums is not None else _labels.tabulate(samples, ignored, counting)
+    table = None if sums is not None else _labels.count_dense_range(samples, ignored, counting)
     if sums is not None:
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
     else:
-        found = table[2] if table is not None else _labels.occurring(samples, ignored)
+        found = table[2] if table is not None else _labels.list_occurring(samples, ignored)
     classes = _complete_integer_classes(options, found)
     C = len(classes)
     named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
@@ -314,9 +324,12 @@ def _sum_integers(
         return _sum_table(table, classes, counting["num_threads"]), named
     if named is not None:
         known = [label for label in named if label is not None]
-        truth, guess = _labels.placed(samples.y_true, known, ignored), _labels.placed(samples.y_pred, known)
+        truth, guess = (
+            _labels.encode_positions(samples.y_true, known, ignored),
+            _labels.encode_positions(samples.y_pred, known),
+        )
         samples = samples._replace(y_true=truth, y_pred=guess)
-        ignored = None if ignored is None else _labels.NOWHERE
+        ignored = None if ignored is None else _labels.NO_POSITION
     return _sum_class_ids(samples, n_classes=C, ignored=ignored, **counting), named
 
 
@@ -374,7 +387,7 @@ def _largest_except(values: Array, ignored: int) -> int:
 def _sum_class_ids(samples: _labels.Labels, *, n_classes: int, **options: Any) -> Margins[Any]:
     """Return the sums of class indices below `n_classes`; refuse indices outside."""
     if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST_INT64 // 40:
-        validate.too_large(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
+        validate.refuse_memory(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
     *sums, outside = dispatch.call("label_margins", *samples[:4], n_classes=n_classes, **options)
     if outside:
         validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")

@@ -111,14 +111,14 @@ def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
     def refuse(args: tuple[Any, ...], options: dict[str, Any]) -> NoReturn:
         """Raise TypeError for surplus positional arguments, labels or unknown options."""
         if len(args) > most and not any(map(_is_array, args[1:])):
-            said = f"options must be given by name ({', '.join(known)}), got {validate.shown(args[most])}"
+            said = f"options must be given by name ({', '.join(known)}), got {validate.format_value(args[most])}"
             validate.fail(f"metrics.{name}: {said}", TypeError)
         if len(args) > most or not LABELS.isdisjoint(options):
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
         option = next(option for option in options if option not in known)
         refuse_zero_division(name, options)
-        validate.fail(f"metrics.{name}: there is no option {option!r}{validate.meant(option, known)}", TypeError)
+        validate.fail(f"metrics.{name}: there is no option {option!r}{validate.suggest_name(option, known)}", TypeError)
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:

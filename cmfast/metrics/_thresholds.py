@@ -6,10 +6,10 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import caller, dispatch, failures, validate, values
-from cmfast._core.adapters import _text, adapter, read_only
+from cmfast._core import bad_values, caller, dispatch, failures, validate
+from cmfast._core.adapters import _text_codes, adapter, read_only
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics._compute import compute
 from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
 from cmfast.metrics._names import MetricName
@@ -37,7 +37,7 @@ def threshold_matrices(
     drop_ties: bool = ...,
     on_failure: OnFailure = ...,
 ) -> ThresholdMatrices[NDArray[Any]]: ...
-@by_block(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
 def threshold_matrices(
     y_score: Array,
     y_true: Array,
@@ -124,30 +124,32 @@ def _adopt_scores(
     """Validate and return scores, labels as 0 and 1, and weights, in one array library."""
     validate.on_failure(on_failure)
     if pos_label is not None and caller.is_task():
-        validate.refuse("pos_label", "None with Dask arrays; pass (y_true == label)", validate.shown(pos_label))
+        validate.refuse("pos_label", "None with Dask arrays; pass (y_true == label)", validate.format_value(pos_label))
     if pos_label is not None and not isinstance(pos_label, str):
         pos_label = validate.count("pos_label", pos_label, least=-(2**63))
-    validate.columns(y_true=y_true)
-    given = {"y_score": y_score, "y_true": validate.labelled(y_true), "sample_weight": weight}
+    validate.refuse_tables(y_true=y_true)
+    given = {"y_score": y_score, "y_true": validate.type_empty_labels(y_true), "sample_weight": weight}
     y_score, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
     _check_argument_order(y_score, y_true)
     validate.real(y_score=y_score, sample_weight=weight)
-    if isinstance(y_true, _text.Coded):
+    if isinstance(y_true, _text_codes.Coded):
         if not isinstance(pos_label, str):
-            validate.refuse("pos_label", "one of the labels if these are text", validate.shown(pos_label), TypeError)
+            validate.refuse(
+                "pos_label", "one of the labels if these are text", validate.format_value(pos_label), TypeError
+            )
         if pos_label not in y_true.names and len(y_true.names) > 1:
             _refuse_absent(pos_label, sorted(y_true.names))
         number = y_true.names.index(pos_label) if pos_label in y_true.names else -1
         y_true = read_only((y_true.codes == number).astype(np.uint8))
     elif isinstance(pos_label, str):
-        validate.refuse("pos_label", "an integer as y_true", validate.shown(pos_label), TypeError)
+        validate.refuse("pos_label", "an integer as y_true", validate.format_value(pos_label), TypeError)
     validate.integer(y_true=y_true)
     if not validate.same_shape(y_score=y_score, y_true=y_true, sample_weight=weight):
         validate.refuse("y_score", "of shape (..., n)", "shape ()")
     shapes = {name: dispatch.shape_of(array) for name, array in (("y_score", y_score), ("y_true", y_true))}
     doubt = validate.samples_last(sized=True, **shapes)
     if doubt is not None:
-        failures.diagnose(doubt)
+        failures.warn_diagnostic(doubt)
     if isinstance(pos_label, int):
         positive = adapter(y_true).evaluate(lambda y: y == pos_label, y_true)
         if not adapter(positive).any(positive):
@@ -160,8 +162,10 @@ def _adopt_scores(
 
 def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
     """Raise for a positive label that does not occur among several labels."""
-    near = validate.meant(pos_label, labels) if isinstance(pos_label, str) else ""
-    validate.refuse("pos_label", f"one of the labels {validate.shown(labels)}", f"{validate.shown(pos_label)}{near}")
+    near = validate.suggest_name(pos_label, labels) if isinstance(pos_label, str) else ""
+    validate.refuse(
+        "pos_label", f"one of the labels {validate.format_value(labels)}", f"{validate.format_value(pos_label)}{near}"
+    )
 
 
 def _explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
@@ -169,24 +173,26 @@ def _explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
     score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
     wrong = np.flatnonzero((y < -1) | (y > 1))
     if wrong.size:
-        where = f"y_true{values.place((*index, wrong[0]))}"
+        where = f"y_true{bad_values.format_index((*index, wrong[0]))}"
         labels = np.unique(y).tolist()
         several = "pass pos_label="
         cure = f"pass pos_label={labels[1]} if that is positive" if len(labels) == 2 else several
         return f"label {y[wrong[0]]} at {where} is not 0, 1 or -1; {cure}"
-    said = values.first("y_score", score, np.isnan(score), index)
+    said = bad_values.describe_first("y_score", score, np.isnan(score), index)
     for one in weight:
-        said = said or values.first("sample_weight", one, ~np.isfinite(one), index)
+        said = said or bad_values.describe_first("sample_weight", one, ~np.isfinite(one), index)
     return said or "its weights add up to more than fits"
 
 
 def _check_argument_order(y_score: Array, y_true: Array) -> None:
     """Raise if scores are text or labels are floats, with the reminder that scores come first."""
     order = "scores come first, as (y_score, y_true)"
-    if isinstance(y_score, _text.Coded):
-        validate.refuse("y_score", "real numbers of at most 64 bits", f"{validate.kind(y_score)}; {order}", TypeError)
+    if isinstance(y_score, _text_codes.Coded):
+        validate.refuse(
+            "y_score", "real numbers of at most 64 bits", f"{validate.describe_dtype(y_score)}; {order}", TypeError
+        )
     if adapter(y_true).dtype(y_true).kind == "f":
-        validate.refuse("y_true", "integers", f"{validate.kind(y_true)}; {order}", TypeError)
+        validate.refuse("y_true", "integers", f"{validate.describe_dtype(y_true)}; {order}", TypeError)
 
 
 def _compute_curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
@@ -215,7 +221,7 @@ def roc(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Roc[NDArray[Any]]: ...
-@by_block(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
 def roc(
     y_score: Array,
     y_true: Array,
@@ -258,7 +264,7 @@ def precision_recall(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> PrecisionRecall[NDArray[Any]]: ...
-@by_block(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
 def precision_recall(
     y_score: Array,
     y_true: Array,
@@ -308,7 +314,7 @@ def auc(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
-@by_block(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
 def auc(
     y_score: Array,
     y_true: Array,
@@ -348,7 +354,7 @@ def average_precision(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
-@by_block(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
 def average_precision(
     y_score: Array,
     y_true: Array,
@@ -402,7 +408,7 @@ def least_cost(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> LeastCost[NDArray[Any]]: ...
-@by_block(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
 def least_cost(
     y_score: Array,
     y_true: Array,

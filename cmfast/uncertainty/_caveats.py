@@ -87,7 +87,9 @@ def warn_of_counted_caveats(number: Mapping[str, Mapping[str, int]], method: str
         what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
         where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
         text = TEXTS[reason].format(carried=FEW_VARIANCE_CARRIERS.get(method), other=other)
-        failures.diagnose(f"intervals of {what} by {method} cover the true value less often than stated{where}: {text}")
+        failures.warn_diagnostic(
+            f"intervals of {what} by {method} cover the true value less often than stated{where}: {text}"
+        )
 
 
 def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
@@ -101,7 +103,7 @@ def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
         where = f" in {np.count_nonzero(few)} of {few.size} groups" if number.ndim else ""
         what = "intervals and p-values" if p_values else "intervals"
         text = f"fewer than {FEW_CLUSTERS} clusters{where}: {what} are overconfident"
-        failures.diagnose(f"{text}; only more clusters help, not more samples per cluster")
+        failures.warn_diagnostic(f"{text}; only more clusters help, not more samples per cluster")
 
 
 def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: bool) -> None:
@@ -117,7 +119,7 @@ def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: boo
     where = f" in {np.count_nonzero(mask)} of {mask.size} {'classes' if one else 'groups and classes'}"
     text = f"too few samples or clusters differ in {first}{others}{where * (mask.size > 1)}"
     found = f"the smallest possible p is {np.min(least[first][mask]):.3g}, above {1.0 - level:.3g}"
-    failures.diagnose(f"{text}: {found}; only more samples help")
+    failures.warn_diagnostic(f"{text}: {found}; only more samples help")
 
 
 def find_caveats(

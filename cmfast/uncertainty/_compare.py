@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
-from cmfast._core.lazy import later
+from cmfast._core.lazy import accept_delayed
 from cmfast.confusion_counts._samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import acceleration, add_cells
 from cmfast.metrics import _evaluate, _plan
@@ -80,7 +80,7 @@ def compare(
     positive: int = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparison]: ...
-@later
+@accept_delayed
 def compare(
     T: PairedCounts,
     names: Any = None,

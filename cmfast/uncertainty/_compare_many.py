@@ -5,9 +5,9 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from cmfast._core import reading, validate
+from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Undefined
-from cmfast._core.lazy import later
+from cmfast._core.lazy import accept_delayed
 from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.confusion_counts._samples import warn_of_order
 from cmfast.metrics import _plan
@@ -20,7 +20,7 @@ from cmfast.uncertainty._symmetry_tests import check_paired
 Pairs: TypeAlias = Mapping[tuple[Any, Any], PairedCounts]
 
 
-@reading.readable
+@result_repr.add_repr
 class Comparisons(NamedTuple):
     """Pairwise comparisons of several classifiers by one metric, with corrected p-values.
 
@@ -57,7 +57,7 @@ class Comparisons(NamedTuple):
         for pair, one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
             first, second = map(name, pair)
             if np.ndim(p):
-                said.append(f"{first} and {second}: the smallest p is {reading.numbers(np.min(p))}")
+                said.append(f"{first} and {second}: the smallest p is {result_repr.format_values(np.min(p))}")
             else:
                 higher = second if one.difference < 0 else first
                 verdict = f"{higher} is higher" if p <= self._alpha() else "no significant difference"
@@ -116,7 +116,7 @@ def compare_many(
     positive: int = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparisons]: ...
-@later
+@accept_delayed
 def compare_many(
     counts_by_pair: Pairs,
     names: Any = None,
@@ -183,8 +183,8 @@ def compare_many(
     for pair, T in counts_by_pair.items():
         named: Any = pair
         if not isinstance(named, tuple) or len(named) != 2:
-            validate.refuse("counts_by_pair", "by two names, (first, second)", validate.shown(pair), TypeError)
-        check_paired(T, f"counts_by_pair[{validate.shown(pair)}]")
+            validate.refuse("counts_by_pair", "by two names, (first, second)", validate.format_value(pair), TypeError)
+        check_paired(T, f"counts_by_pair[{validate.format_value(pair)}]")
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
     options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)

@@ -4,14 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import reading, validate
+from cmfast._core import result_repr, validate
 
 OPTIONS = ("level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
 PLURALS = {"group": "groups", "class": "classes"}
 
 
-@reading.readable
+@result_repr.add_repr
 class Comparison(NamedTuple):
     """Comparison of two classifiers by one metric: the difference, first minus second, its interval and p-value.
 
@@ -73,7 +73,7 @@ class Comparison(NamedTuple):
     def _parts(self) -> dict[str, str]:
         if np.ndim(self.difference):
             each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
-            return {f"{self.name} of": each, "p": reading.most(self.p_value)}
+            return {f"{self.name} of": each, "p": result_repr.format_largest(self.p_value)}
         between = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
         return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}{self.parting()}"}
 
@@ -92,7 +92,9 @@ class Comparison(NamedTuple):
         >>> uncertainty.compare(T, "accuracy").verdict()
         'the first is higher'
         """
-        p, difference = (np.asarray(a)[validate.place(index, np.shape(a))] for a in (self.p_value, self.difference))
+        p, difference = (
+            np.asarray(a)[validate.batch_index(index, np.shape(a))] for a in (self.p_value, self.difference)
+        )
         if np.isnan(p):
             return "undefined"
         if p > 1.0 - self.level or difference == 0:
@@ -114,7 +116,7 @@ class Comparison(NamedTuple):
         >>> uncertainty.compare(T, "accuracy").parting()
         ''
         """
-        index = validate.place(index, np.shape(self.difference))
+        index = validate.batch_index(index, np.shape(self.difference))
         low, high, p = (float(np.asarray(a)[index]) for a in (self.low, self.high, self.p_value))
         if np.isnan([low, high, p]).any():
             return ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import drawing, validate
+from cmfast._core import plotting, validate
 from cmfast.uncertainty._comparison import Comparison
 
 
@@ -95,9 +95,9 @@ class ComparisonDisplay:
         ComparisonDisplay
             The display itself; `ax_`, `figure_` and `lines_` are set. The figure is not shown.
         """
-        ax = drawing.forest_axes(ax, len(self.names))
+        ax = plotting.make_forest_axes(ax, len(self.names))
         ax.axvline(0.0, color="0.6", linewidth=1)
-        self.lines_ = drawing.forest(ax, self.names, self.difference, self.low, self.high)
+        self.lines_ = plotting.draw_forest(ax, self.names, self.difference, self.low, self.high)
         ax.set_xlabel(f"first minus second, {100 * self.level:g} % intervals")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
-from cmfast._core.lazy import later
+from cmfast._core.lazy import accept_delayed
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
 from cmfast.uncertainty._compare import compare, stack_matrices, validate_share
@@ -18,7 +18,7 @@ from cmfast.uncertainty._symmetry_tests import check_paired
 UNSEEN_UNITS = 2.0  # unseen discordant samples (or clusters) of the largest influence, added to the variance
 
 
-@reading.readable
+@result_repr.add_repr
 class Equivalence(NamedTuple):
     """Result of an equivalence test of two classifiers; arrays have one value per group and class.
 
@@ -50,7 +50,7 @@ class Equivalence(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         if np.ndim(self.p_value):
-            return {self.name: reading.shape(self.p_value, 0), "p": reading.most(self.p_value)}
+            return {self.name: result_repr.format_shape(self.p_value, 0), "p": result_repr.format_largest(self.p_value)}
         return {self.name: f"{self.difference:+.4f}, margin {self.margin:g}, p {self.p_value:.3g}"}
 
     def explain(self) -> str:
@@ -65,7 +65,7 @@ class Equivalence(NamedTuple):
         return f"{self.name} {said} {self.margin:g}: between {self.low:+.4f} and {self.high:+.4f}, p = {p:.3g}"
 
 
-@later
+@accept_delayed
 def equivalence(
     T: PairedCounts,
     name: MetricName,
@@ -134,7 +134,7 @@ def equivalence(
     check_paired(T)
     given: object = name
     if not isinstance(given, str) or _plan.is_group(given):
-        validate.refuse("name", "one metric", validate.shown(name), TypeError)
+        validate.refuse("name", "one metric", validate.format_value(name), TypeError)
     _plan.resolve_names(name, "name")
     margin, level = validate.positive("margin", margin), validate_share("level", level)
     if level <= 0.5:

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import Form, find_form
@@ -168,7 +168,7 @@ def interval(
     """
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
-        validate.refuse("names", f"left out with of={of!r}", validate.shown(names))
+        validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
     level = _validate_level(level)
     wanted = _plan.resolve_names(names)
@@ -201,7 +201,7 @@ def _get_core_axes(values: dict[str, Any]) -> str:
     return "CC" if values["clustered"] is False and values["strata"] is None else "kCC"
 
 
-@by_block("numbers", M=_get_core_axes)
+@accept_dask_arrays("numbers", M=_get_core_axes)
 def _compute_intervals(
     M: Array,
     *,
@@ -332,7 +332,7 @@ def posterior(
     )
 
 
-@by_block("numbers", M="CC")
+@accept_dask_arrays("numbers", M="CC")
 def _draw_posteriors(
     M: Array,
     *,
@@ -424,10 +424,10 @@ def _resolve_prior(prior: Any, C: int) -> np.ndarray:
         return np.full((C, C), validate.nonnegative("prior", prior))
     table = np.asarray(prior)
     if table.dtype.kind not in "buif" or table.shape != (C, C):
-        validate.refuse("prior", f"a name, a number or an array of shape {(C, C)}", validate.shown(prior))
+        validate.refuse("prior", f"a name, a number or an array of shape {(C, C)}", validate.format_value(prior))
     table = table.astype(np.float64)
     if not (np.isfinite(table).all() and (table >= 0).all()):
-        validate.refuse("prior", "finite and not negative", validate.shown(prior))
+        validate.refuse("prior", "finite and not negative", validate.format_value(prior))
     return table
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import failures, values, wording
+from cmfast._core import bad_values, failures, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 
@@ -26,10 +26,10 @@ def mask_failed(status: Any, axes: int = 0) -> Any:
 
 def explain_invalid(index: tuple[int, ...], helps: str, **arrays: Any) -> str:
     """Return a text that says why the arrays at `index` are not counts; `helps` names what to pass instead."""
-    at = values.place(index) if index else ""
+    at = bad_values.format_index(index) if index else ""
     some = ((name, array) for name, array in arrays.items() if array is not None)
     one = {f"{name}{at}": adapter(array).entry(array, index) for name, array in some}
-    found = values.bad(**one)
+    found = bad_values.describe_bad_value(**one)
     if not found and not any(array.any() for array in one.values()):
         found = f"M{at} has no samples to draw from"
     elif not found and any((array != np.rint(array)).any() for array in one.values()):

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import addition, validate
+from cmfast._core import overflow_checks, validate
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.confusion_counts._axis import FOUND, Axis
@@ -94,7 +94,7 @@ def merge_cells(one: PairedCells, other: PairedCells) -> PairedCells:
     axis = one.axis.union(other.axis, "labels")
     units = one.units if one.units is None or other.units is None else one.units.union(other.units)
     check_key_range(1 if units is None else len(units.rows), len(axis.labels))
-    most = addition.total(one.counts) + addition.total(other.counts)
+    most = overflow_checks.sum_counts(one.counts) + overflow_checks.sum_counts(other.counts)
     if most > validate.LARGEST_INT64:
         validate.refuse("counts", "at most 2**63 - 1 samples in all", f"{most:,}", OverflowError)
     parts = [recode_cells(held, axis, units) for held in (one, other)]
@@ -123,7 +123,10 @@ def unpack_parts(parts: dict[str, Any]) -> PairedCells:
     demand(n <= validate.LARGEST_INT64 and keys.shape == counts.shape, "its cells have no counts")
     ordered = not keys.size or (keys[0] >= 0 and keys[-1] < n and bool((np.diff(keys) > 0).all()))
     demand(ordered, "its cells are not in order")
-    demand(bool((counts > 0).all()) and addition.total(counts) <= validate.LARGEST_INT64, "its counts are no counts")
+    demand(
+        bool((counts > 0).all()) and overflow_checks.sum_counts(counts) <= validate.LARGEST_INT64,
+        "its counts are no counts",
+    )
     return PairedCells(axis, units, bool(clustered), keys, counts)
 
 

@@ -35,7 +35,7 @@ def count_paired_cells(
 ) -> tuple[PairedCells, Array]:
     """Count the paired cells of labels; return them with an empty array in the labels' library and device."""
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
-    validate.columns(**given)
+    validate.refuse_tables(**given)
     dispatch.check_agreement(**given, groups=groups, clusters=clusters)
     axis = classes(labels, n_classes)
     columns = [_codes.of_labels(name, y, floats=True) for name, y in given.items()]
@@ -87,7 +87,7 @@ def _number_units(
         if CLUSTERS in named:
             validate.refuse("groups", f"without a column {CLUSTERS!r} if clusters is given", "one")
         named[CLUSTERS] = clusters
-    validate.columns(**named)
+    validate.refuse_tables(**named)
     return _keys.of_columns(named, y, shape)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from cmfast._core import dispatch, lazy, validate
 from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import Array, Label
+from cmfast._core.confused_pairs import USUAL_LEVEL
 from cmfast._core.markup import escape_prose, isolate
-from cmfast._core.p_values import binomial
-from cmfast._core.ranks import USUAL_LEVEL
+from cmfast._core.p_values import binomial_test
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_counting
@@ -218,7 +218,7 @@ class PairedCounts(State):
         *labels, n = most[0]
         truth, a, b = map(name, labels)
         next_most = most[1].n_samples if len(most) > 1 else 0
-        if binomial(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
+        if binomial_test(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
             return f"{said}; no flip is significantly most frequent"
         return f"{said}; most frequent flip ({n:,}): the first predicts {a}, the second {b}, the true class is {truth}"
 
@@ -255,7 +255,7 @@ def count_pairs(held: PairedCells, rows: int, cols: int) -> np.ndarray:
     groups, of_unit = held.groups()
     C, n = len(held.axis.labels), 1 if groups is None else len(groups.rows)
     unit, *sides = held.decode()
-    with validate.room(8 * n * C**2, labels=C):
+    with validate.explain_memory_error(8 * n * C**2, labels=C):
         out = np.zeros((n, C, C), np.int64)
     np.add.at(out, (of_unit[unit], sides[rows], sides[cols]), held.counts)
     return out[0] if groups is None else out
@@ -325,7 +325,7 @@ def paired_counts(
         options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "num_threads": None}
         if isinstance(groups, Mapping):
             validate.refuse("groups", "one column with Dask arrays", "a dict", TypeError)
-        lazily: PairedCounts = lazy.dask().merged(
+        lazily: PairedCounts = lazy.dask().merge_parts(
             _count_chunk, _add_chunks, arrays, dict.fromkeys(arrays, 0), **options
         )
         return lazily

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate, wording
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.uncertainty._invalid_counts import explain_invalid
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
@@ -129,7 +129,7 @@ def resample(
     return _draw_matrices(M, missed, seed=seed, on_failure=on_failure, num_threads=num_threads, **options)
 
 
-@by_block("numbers", M="CC", missed="C")
+@accept_dask_arrays("numbers", M="CC", missed="C")
 def _draw_matrices(
     M: Array,
     missed: Array | None,

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, reading, validate
+from cmfast._core import dispatch, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 
 
-@reading.readable
+@result_repr.add_repr
 class Interval(NamedTuple):
     """An interval of one metric, with estimate and standard error.
 
@@ -34,9 +34,9 @@ class Interval(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         names = ("estimate", "low", "high", "standard_error")
-        parts = {name: reading.numbers(getattr(self, name)) for name in names}
+        parts = {name: result_repr.format_values(getattr(self, name)) for name in names}
         if np.any(adapter(self.n_undefined).to_host(self.n_undefined)):
-            parts["n_undefined"] = reading.numbers(self.n_undefined, ",")
+            parts["n_undefined"] = result_repr.format_values(self.n_undefined, ",")
         return parts
 
     def explain(self) -> str:
@@ -61,7 +61,7 @@ def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
     return Interval(estimate, low, high, error, none)
 
 
-@reading.computable
+@result_repr.add_compute
 @dataclass(eq=False, repr=False)  # a dataclass, so that dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):
     """Intervals of several metrics, by name.
@@ -92,7 +92,7 @@ class Intervals(Mapping[str, Interval]):
 
     def __repr__(self) -> str:
         drawn = f", {self.n_replicates:,} replicates" if self.n_replicates else ""
-        lazy = "; lazy, dask.compute gives it" if reading.is_lazy_result(self) else ""
+        lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
         return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -128,15 +128,15 @@ class Intervals(Mapping[str, Interval]):
             Axes of the plot; the figure is not shown.
         """
         rows = self._rows()
-        ax = drawing.forest_axes(ax, len(rows))
+        ax = plotting.make_forest_axes(ax, len(rows))
         low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
         names = [row["metric"] + (f" [{row['index']}]" if row["index"] else "") for row in rows]
-        drawing.forest(ax, names, estimate, low, high)
+        plotting.draw_forest(ax, names, estimate, low, high)
         ax.set_xlabel(f"{self.level:.0%} by {self.method}")
         return ax
 
 
-@reading.readable
+@result_repr.add_repr
 class Posterior(NamedTuple):
     """Draws of one metric from its posterior.
 
@@ -165,10 +165,11 @@ class Posterior(NamedTuple):
         return adapter(self.draws).evaluate(lambda draws: (draws > above).sum(-1) / size, self.draws)
 
     def _parts(self) -> dict[str, str]:
-        return {"draws": reading.shape(self.draws, 1), "mean": reading.numbers(self.mean)}
+        return {"draws": result_repr.format_shape(self.draws, 1), "mean": result_repr.format_values(self.mean)}
 
     def explain(self) -> str:
         """Return a text with the mean and the standard deviation of the draws."""
         if 0 in dispatch.shape_of(self.draws):
             return "no draws"
-        return f"mean {reading.numbers(self.mean)}, standard deviation {reading.numbers(self.standard_deviation)}"
+        mean, deviation = map(result_repr.format_values, (self.mean, self.standard_deviation))
+        return f"mean {mean}, standard deviation {deviation}"

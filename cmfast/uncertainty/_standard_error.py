@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefined
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import MetricName, Names
@@ -120,7 +120,7 @@ def standard_error(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@by_block(M=_get_core_axes)
+@accept_dask_arrays(M=_get_core_axes)
 def standard_error(
     M: Array,
     names: Any = None,
@@ -227,7 +227,7 @@ def standard_error(
     validate.choice("fixed", fixed, get_args(Fixed))
     validate.choice("of", of, ("metrics", *get_args(CellsOf)))
     if of != "metrics" and names is not None:
-        validate.refuse("names", f"left out with of={of!r}", validate.shown(names))
+        validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     wanted = _plan.resolve_names(names)
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)

@@ -4,18 +4,18 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core import dispatch, failures, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
-from cmfast._core.lazy import by_block, later
-from cmfast._core.p_values import Kind, binomial
+from cmfast._core.lazy import accept_dask_arrays, accept_delayed
+from cmfast._core.p_values import Kind, binomial_test
 from cmfast.kernels.status import Status
 from cmfast.uncertainty._paired_counts import PairedCounts
 
 MOST_SQUARE_EXPONENT = 300  # exponent of two beyond which squares of cells may overflow float64
 
 
-@reading.readable
+@result_repr.add_repr
 class McNemar(NamedTuple):
     """Result of McNemar's test; each field has shape (...), one value per group.
 
@@ -38,20 +38,20 @@ class McNemar(NamedTuple):
     degrees: int | None
 
     def _parts(self) -> dict[str, str]:
-        parts = {name: reading.numbers(getattr(self, name), ",") for name in ("only_first", "only_second")}
-        return {"p": reading.numbers(self.p_value), **parts}
+        parts = {name: result_repr.format_values(getattr(self, name), ",") for name in ("only_first", "only_second")}
+        return {"p": result_repr.format_values(self.p_value), **parts}
 
     def explain(self) -> str:
         """Return a text with both counts and the p-value."""
         if np.ndim(self.p_value):
-            return reading.least_p(self.p_value)
+            return result_repr.format_least_p(self.p_value)
         more = "the first" if self.only_first > self.only_second else "the second"
         more = "neither" if self.only_first == self.only_second else more
         counts = f"only the first is correct in {self.only_first:,} samples, only the second in {self.only_second:,}"
         return f"{counts}: {more} is correct more often, p = {self.p_value:.3g}"
 
 
-@reading.readable
+@result_repr.add_repr
 class Symmetry(NamedTuple):
     """Result of a symmetry or marginal homogeneity test of square tables; one value per group.
 
@@ -70,16 +70,16 @@ class Symmetry(NamedTuple):
     degrees: Any
 
     def _parts(self) -> dict[str, str]:
-        return {name: reading.numbers(getattr(self, name)) for name in ("statistic", "degrees", "p_value")}
+        return {name: result_repr.format_values(getattr(self, name)) for name in ("statistic", "degrees", "p_value")}
 
     def explain(self) -> str:
         """Return a text with the statistic, the degrees of freedom and the p-value."""
         if np.ndim(self.p_value):
-            return reading.least_p(self.p_value)
+            return result_repr.format_least_p(self.p_value)
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
 
 
-@later
+@accept_delayed
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     """Test whether two classifiers have the same accuracy on the same samples (McNemar's test).
 
@@ -127,7 +127,7 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
 
         statistic = np.maximum(np.abs(b - c) - 1, 0).astype(np.float64) ** 2 / np.maximum(n, 1)
         return McNemar(statistic, chdtrc(1, statistic), b, c, 1)
-    return McNemar(np.float64(least), binomial(b, c, kind), b, c, None)
+    return McNemar(np.float64(least), binomial_test(b, c, kind), b, c, None)
 
 
 def count_discordant_right(T: PairedCounts) -> tuple[Any, Any]:
@@ -149,8 +149,8 @@ def check_paired(T: object, name: str = "T") -> None:
         validate.refuse(name, "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
 
 
-@later
-@by_block(T="CC")
+@accept_delayed
+@accept_dask_arrays(T="CC")
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
     """Test a square table for symmetry (Bowker's test): whether each two classes are exchanged equally often.
 
@@ -198,8 +198,8 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     return _build_symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
 
 
-@later
-@by_block(T="CC")
+@accept_delayed
+@accept_dask_arrays(T="CC")
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
     """Test a square table for equal row and column marginals (Stuart-Maxwell test of marginal homogeneity).
 

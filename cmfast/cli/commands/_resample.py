@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> Result:
     shape = (*M.shape[:-2], args.replicates, *M.shape[-2:])
     with replacing(target, force=args.force) as file:
         write_npy(file, shape, _draw(args, M, status))
-    with caller.inside(CALLED):
+    with caller.set_task(CALLED):
         why = partial(explain_failure, M, None, args.scheme)
         failures.report(status.reshape(M.shape[:-2]), "warn", failed="matrices not resampled", why=why)
     failed = int(np.count_nonzero(status))

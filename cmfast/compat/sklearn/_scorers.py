@@ -67,12 +67,12 @@ def make_scorer(
     array([0., 0.])
     """
     if not isinstance(name, str):
-        validate.refuse("name", "one name", validate.shown(name), TypeError)
+        validate.refuse("name", "one name", validate.format_value(name), TypeError)
     resolve_names(name, "name")
     form = find_form(name)
     assert form is not None  # or it would have been refused
     if form.per_class:
-        validate.refuse("name", f"one number per matrix, as {name}_macro", validate.shown(name))
+        validate.refuse("name", f"one number per matrix, as {name}_macro", validate.format_value(name))
     labels = _listed(labels)
     if labels is not None and pos_label is not None:
         _place_of(pos_label, labels)
@@ -100,8 +100,8 @@ def value_of(
     classes = known if labels is None else labels
     table = matrix(found, labels)
     if table is None:
-        given = f"none of them, but {validate.shown(known)}"
-        validate.refuse("y_true", f"of the labels {validate.shown(classes)}", given)
+        given = f"none of them, but {validate.format_value(known)}"
+        validate.refuse("y_true", f"of the labels {validate.format_value(classes)}", given)
     if pos_label is not None:
         if labels is None and len(known) < 2:  # a fold lacks one
             classes = known if pos_label in known else [*known, pos_label]
@@ -121,18 +121,18 @@ def _listed(labels: Any) -> list[Any] | None:
     if labels is None:
         return None
     if isinstance(labels, str | bytes | dict) or np.ndim(labels) != 1 or not len(labels):
-        validate.refuse("labels", "a list of labels, at least one", validate.shown(labels), TypeError)
+        validate.refuse("labels", "a list of labels, at least one", validate.format_value(labels), TypeError)
     listed: list[Any] = np.asarray(labels).tolist()
     if len(set(listed)) < len(listed):
-        validate.refuse("labels", "unique", validate.shown(listed))
+        validate.refuse("labels", "unique", validate.format_value(listed))
     return listed
 
 
 def _place_of(pos_label: Any, labels: list[Any]) -> int:
     """Return which of two labels is the positive one."""
     if pos_label not in labels:
-        validate.refuse("pos_label", f"of the labels {validate.shown(labels)}", validate.shown(pos_label))
+        validate.refuse("pos_label", f"of the labels {validate.format_value(labels)}", validate.format_value(pos_label))
     if len(labels) > 2:
-        given = f"{validate.shown(pos_label)} with {len(labels)} classes"
+        given = f"{validate.format_value(pos_label)} with {len(labels)} classes"
         validate.refuse("pos_label", "None for other than two classes", given)
     return labels.index(pos_label)

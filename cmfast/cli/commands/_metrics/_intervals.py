@@ -55,7 +55,7 @@ def warn_of_caveats(parts: Sequence[Caveats], shape: tuple[int, ...], names: Seq
     for part in parts:
         for reason, counts in zip(TEXTS, part.numbers.tolist(), strict=True):
             number[reason].update({name: count for name, count in zip(names, counts, strict=True) if count})
-    with caller.inside(CALLED):
+    with caller.set_task(CALLED):
         failures.report(status, "warn", failed=FAILED)
         warn_of_counted_caveats({reason: of for reason, of in number.items() if of}, how.method, status.size)
 
