@@ -20,7 +20,7 @@ import numpy as np
 from cmfast import metrics, uncertainty
 from cmfast.kernels.cpu.uncertainty import intervals
 from cmfast.metrics import _plan
-from cmfast.uncertainty._doubts import doubtful
+from cmfast.uncertainty._caveats import find_caveats
 
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "coverage.md", HERE / "interval_coverage.json"
@@ -303,7 +303,7 @@ def warned(P: np.ndarray, n: int, replicates: int, test_sets: int = 12) -> dict[
     for method in METHODS:
         names = list(names_of(method))
         made = uncertainty.interval(sets, names, method=method, n_replicates=replicates, on_failure="ignore")
-        by = doubtful(sets, made, method, replicates, n=None, positive=1, num_threads=None)
+        by = find_caveats(sets, made, method, replicates, n=None, positive=1, num_threads=None)
         none = np.zeros(len(sets), np.bool_)
         masks = {name: np.any([fits.get(name, none) for fits in by.values()] or [none], axis=0) for name in names}
         found[method] = {name: bool(mask.mean() > 0.5) for name, mask in masks.items()}

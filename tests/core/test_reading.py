@@ -164,7 +164,7 @@ def test_what_is_said_of_counts():
     assert counts().explain() == "nothing was counted"
     paired = uncertainty.paired_counts(y, p, y)
     assert paired.explain().startswith(
-        "of 4 samples both have 3 right, the first alone 0, the second alone 1, neither 0;"
+        "4 samples: both correct 3, only the first 0, only the second 1, neither 0;"
     )
     assert uncertainty.paired_counts(y, p, p).explain().endswith("neither 1; they never differ")
     assert "&lt;b&gt;" in counts.from_labels(["<b>"], ["a"])._repr_html_()
@@ -200,11 +200,11 @@ OF_NOTHING = {
     "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_draws=5), "no draws"),
     "bowker": (lambda: uncertainty.bowker(NO_MATRICES), "no groups"),
     "stuart_maxwell": (lambda: uncertainty.stuart_maxwell(NO_MATRICES), "no groups"),
-    "paired": (lambda: NO_PAIRS, "nothing was counted"),
-    "mcnemar": (lambda: uncertainty.mcnemar(NO_PAIRS), "0 samples"),
+    "paired": (lambda: NO_PAIRS, "no samples"),
+    "mcnemar": (lambda: uncertainty.mcnemar(NO_PAIRS), "only the first is correct in 0 samples"),
     "compare": (lambda: uncertainty.compare(NO_PAIRS, "accuracy"), "accuracy: "),
     "compare groups": (lambda: uncertainty.compare(uncertainty.paired_counts([], [], [], groups=[]), "mcc"),
-                       "mcc of no groups"),
+                       "mcc: no groups"),
     "compare_many": (lambda: uncertainty.compare_many({}, "accuracy"), "no pairs"),
     "equivalence": (lambda: uncertainty.equivalence(NO_PAIRS, "accuracy", margin=0.1), "accuracy has no "),
     "sets": (lambda: NO_SETS, "no sets"),
