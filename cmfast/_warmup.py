@@ -17,11 +17,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import cmfast
-from cmfast._core import compiling, dispatch
+from cmfast._core import compile_notices, dispatch
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import PER_CLASS, SCALARS
-from cmfast.metrics._plan import plan as plan_of
+from cmfast.metrics._plan import make_plan as plan_of
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
@@ -227,7 +227,7 @@ def _normalizing_gradient() -> None:
 def _metrics_gradient() -> None:
     names = ("geometric_mean", "gerrity", "recall")
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
-        plan = plan_of(names, n_classes, "present", 1, asked="M").plan
+        plan = plan_of(names, n_classes, "present", 1, argument="M").plan
         M = _matrix(dtype, n_classes)
         (M,) = dispatch.adopt(M=M)
         dispatch.call("metrics_gradient", M, np.ones(2), np.ones((1, n_classes)), plan=plan)
@@ -542,7 +542,7 @@ def groups(ops: Iterable[str]) -> list[list[str]]:
     found: dict[tuple[int, float, str], list[str]] = {}
     for op in ops:
         shared = next((place for place, together in enumerate(TOGETHER) if op in together), None)
-        alone = (len(TOGETHER), -compiling.SECONDS.get(op, 0.0), op)
+        alone = (len(TOGETHER), -compile_notices.SECONDS.get(op, 0.0), op)
         found.setdefault(alone if shared is None else (shared, 0.0, ""), []).append(op)
     return [found[key] for key in sorted(found)]
 
@@ -553,12 +553,12 @@ def names() -> list[str]:
     for prefix in ("", "metrics.", "uncertainty.", "conformal.", "contingency."):
         space = getattr(cmfast, prefix.rstrip("."), cmfast)
         found += [prefix + name for name in space.__all__ if callable(getattr(space, name))]
-    return sorted({name for name in found if name in OPS or compiling.ops_of(name)})
+    return sorted({name for name in found if name in OPS or compile_notices.list_ops(name)})
 
 
 def ops_of(wanted: Iterable[str]) -> list[str]:
     """Return the ops that the functions of these names call, in the order of the table; without names all."""
-    found = {op for name in wanted for op in compiling.ops_of(name)}
+    found = {op for name in wanted for op in compile_notices.list_ops(name)}
     return [op for op in OPS if not found or op in found]
 
 
@@ -572,12 +572,12 @@ class Compiled(NamedTuple):
 
 def compile_op(op: str) -> Compiled:
     """Compile what the calls of an op compile, or find it in the cache."""
-    compiling.watch()
-    before, begun = compiling.NOTICES.compiled, time.perf_counter()
-    with compiling.silence(), warnings.catch_warnings():
+    compile_notices.watch()
+    before, begun = compile_notices.NOTICES.compiled, time.perf_counter()
+    with compile_notices.silence(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the calls have to say is not about the user's data
         CALLS[op]()
-    return Compiled(op, compiling.NOTICES.compiled - before, time.perf_counter() - begun)
+    return Compiled(op, compile_notices.NOTICES.compiled - before, time.perf_counter() - begun)
 
 
 def _compile_group(ops: Sequence[str]) -> list[Compiled]:

@@ -6,12 +6,12 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 
 __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
 
-@by_block(S="RC", T="RC", P="RC", Q="RC")
+@accept_dask_arrays(S="RC", T="RC", P="RC", Q="RC")
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)

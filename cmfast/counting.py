@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast import normalizing
-from cmfast._core import chunks, dispatch, failures, lazy, validate, values
+from cmfast._core import bad_values, dask_matrices, dispatch, failures, lazy, validate
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
-from cmfast._core.adapters import _text, adapter
+from cmfast._core.adapters import _text_codes, adapter
 from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Integers, Method, OnFailure
 from cmfast.kernels.status import Status
 
@@ -233,7 +233,7 @@ def confusion_matrix(
     if n_classes is not None:
         n_classes = validate.count("n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST_INT64 and sparse is not True:
-            validate.too_large(8 * n_classes**2, n_classes=n_classes)
+            validate.refuse_memory(8 * n_classes**2, n_classes=n_classes)
     nothing_else = labels is sample_weight is groups is n_groups is ignore_index is normalize is None
     if (
         nothing_else
@@ -252,7 +252,9 @@ def confusion_matrix(
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
         known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
         shares = None if normalize is None else partial(_shares, method=normalize, on_failure=on_failure)
-        return chunks.matrices(confusion_matrix, given, on_failure, {**known, "num_threads": num_threads}, shares)
+        return dask_matrices.count_blocks(
+            confusion_matrix, given, on_failure, {**known, "num_threads": num_threads}, shares
+        )
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
@@ -265,9 +267,9 @@ def confusion_matrix(
     samples = _labels.adopt(given, labels, n_classes=n_classes, sample_axes=sample_axes, whole_floats=whole_floats)
     _check(samples, n_classes)
     dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
-    ignored = None if ignore_index is None else _labels.ignored(ignore_index, dtypes["y_true"])
+    ignored = None if ignore_index is None else _labels.resolve_ignored(ignore_index, dtypes["y_true"])
     called: Any = None if groups is None else True
-    if isinstance(samples.groups, _text.Coded):
+    if isinstance(samples.groups, _text_codes.Coded):
         numbers, n_groups, called = _labels.number_groups(samples.groups, n_groups)
         samples = samples._replace(groups=numbers)
     if labels is not None:
@@ -275,7 +277,7 @@ def confusion_matrix(
     sized = not (n_classes is None and labels is None)
     doubt = validate.samples_last(sized=sized, y_true=shapes["y_true"], y_pred=shapes["y_pred"])
     if doubt is not None:
-        failures.diagnose(doubt)
+        failures.warn_diagnostic(doubt)
     if sample_axes == 1 and len(shapes["y_true"]) == 2:
         warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
         warn(samples.y_true, samples.y_pred)
@@ -284,12 +286,12 @@ def confusion_matrix(
 
     options: dict[str, Any] = {"n_groups": n_groups, "num_threads": num_threads}
     found = order = None
-    if isinstance(samples.y_true, _text.Coded):
+    if isinstance(samples.y_true, _text_codes.Coded):
         if not sparse:
             found = _labels.count_codes(samples, ignored, **options)
         if found is None:
-            samples, order = _labels.match(samples, ignored)
-            ignored = None if ignored is None else _labels.NOWHERE
+            samples, order = _labels.match_labels(samples, ignored)
+            ignored = None if ignored is None else _labels.NO_POSITION
             n_classes, names = (len(order), None) if labels is None else (None, np.arange(len(order)))
     elif names is not None:
         names = adapter(names).to_host(names)
@@ -313,11 +315,13 @@ def confusion_matrix(
     if named is not None:
         classes = names if order is None else order
         if classes is None:
-            classes = range(n_classes) if n_classes is not None else _labels.occurring(samples, ignored)
+            classes = range(n_classes) if n_classes is not None else _labels.list_occurring(samples, ignored)
         matrix = named.name_classes(matrix, (y_true, y_pred), axes=sample_axes, classes=list(classes), groups=called)
     why = None
     if samples.weight is not None:
-        why = partial(values.unweighted, samples.weight, samples.sample_shapes["sample_weight"], samples.groups)
+        why = partial(
+            bad_values.explain_weights, samples.weight, samples.sample_shapes["sample_weight"], samples.groups
+        )
     if normalize is None:
         failures.report(status, on_failure, why=why)
         return matrix
@@ -364,8 +368,8 @@ def _sparse(samples: _labels.Labels, n_classes: int | None, ignored: int | None,
             if outside.size:
                 first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[k])) for k in outside[:3]]
                 _refuse_outside(name, n_classes, outside.size, first)
-    matrix, status = sparse_matrices.counted(truth, guess, weights, n_classes, samples.listed, ignored)
-    why = None if weights is None else partial(values.unweighted, weights, weights.shape, None)
+    matrix, status = sparse_matrices.count_sparse(truth, guess, weights, n_classes, samples.listed, ignored)
+    why = None if weights is None else partial(bad_values.explain_weights, weights, weights.shape, None)
     failures.report(status, on_failure, why=why)
     return matrix
 

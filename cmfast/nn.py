@@ -15,7 +15,7 @@ import torch  # noqa: TID251
 from cmfast import metrics
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
-from cmfast.metrics._catalogue import find
+from cmfast.metrics._catalogue import find_form
 from cmfast.normalizing import bi_normalize
 
 # How far rows of probabilities may be from adding up to 1, by rounding: softmax in float32, and in bfloat16.
@@ -122,7 +122,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"
         msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
-        raise ValueError(caller.named(msg))
+        raise ValueError(caller.prefix_name(msg))
     validate.flag("from_logits", from_logits)
     if not probabilities.is_floating_point():
         validate.refuse("probabilities", "of floats", f"dtype {probabilities.dtype}", TypeError)
@@ -198,15 +198,15 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         validate.flag("from_logits", from_logits)
         self.from_logits = from_logits
-        form = find(str(name))
+        form = find_form(str(name))
         right = np.eye(len(form.weights) if form and form.weights else 2)
         tables = right, np.roll(right, 1, axis=1)
         found: list[Any] = [metrics.compute(M, name) for M in tables]  # type: ignore[call-overload]
         if isinstance(found[0], dict):
-            validate.refuse("name", "the name of one metric", validate.shown(name), TypeError)
+            validate.refuse("name", "the name of one metric", validate.format_value(name), TypeError)
         if found[0].ndim:
             msg = f"name must be a metric with one number per matrix, got {name!r}; average it, as in '{name}_macro'"
-            raise ValueError(caller.named(msg))
+            raise ValueError(caller.prefix_name(msg))
         self.name = name
         self.sign = 1.0 if found[0] < found[1] else -1.0
 

@@ -5,10 +5,10 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
@@ -16,7 +16,7 @@ __all__ = ["Certificate", "Support", "support"]
 MOST_NAMED_CLASSES = 12  # classes that a sentence lists before it only counts
 
 
-@reading.readable
+@result_repr.add_repr
 class Certificate(NamedTuple, Generic[ArrayT]):
     """Rows that want more than there is: the proof that a matrix is INFEASIBLE, ZERO_LINE or TOTALS.
 
@@ -40,8 +40,8 @@ class Certificate(NamedTuple, Generic[ArrayT]):
     def _parts(self) -> dict[str, str]:
         return {
             "of": " x ".join(str(dispatch.shape_of(line)[-1]) for line in (self.rows, self.cols)),
-            "wanted": reading.numbers(self.wanted),
-            "available": reading.numbers(self.available),
+            "wanted": result_repr.format_values(self.wanted),
+            "available": result_repr.format_values(self.available),
         }
 
     def explain(self) -> str:
@@ -57,7 +57,7 @@ class Certificate(NamedTuple, Generic[ArrayT]):
         return f"{int(short.sum()):,} of {short.size:,} matrices have rows that want more than there is, or less"
 
 
-@reading.readable
+@result_repr.add_repr
 class Support(NamedTuple, Generic[ArrayT]):
     """What :func:`support` returns.
 
@@ -83,7 +83,7 @@ class Support(NamedTuple, Generic[ArrayT]):
     certificate: Certificate[ArrayT]
 
     def _parts(self) -> dict[str, str]:
-        parts = {"of": reading.shape(self.dead_cells), "status": reading.statuses(self.status)}
+        parts = {"of": result_repr.format_shape(self.dead_cells), "status": result_repr.format_statuses(self.status)}
         return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -112,8 +112,8 @@ class Support(NamedTuple, Generic[ArrayT]):
         """
         codes = adapter(self.status).to_host(self.status)
         if index is None and codes.ndim:
-            return reading.statuses(codes)
-        place = validate.place(() if index is None else index, codes.shape)
+            return result_repr.format_statuses(codes)
+        place = validate.batch_index(() if index is None else index, codes.shape)
         return _explain(*(adapter(part).to_host(part)[place] for part in (*self[:-1], *self.certificate)))
 
 
@@ -180,7 +180,7 @@ def support(
     *,
     num_threads: int | None = ...,
 ) -> Support[NDArray[Any]]: ...
-@by_block(M="RC", row_sums="R", col_sums="C")
+@accept_dask_arrays(M="RC", row_sums="R", col_sums="C")
 def support(
     M: Array, /, row_sums: Array = None, col_sums: Array = None, *, num_threads: int | None = None
 ) -> Support[Any]:

@@ -1,4 +1,4 @@
-"""Which public function was called: its name stands in front of every message, and is put there by `named` alone."""
+"""Find the public function that was called; `prefix_name` alone puts its name in front of every message."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any
 _task: ContextVar[tuple[str, str, bool] | None] = ContextVar("cmfast_task", default=None)
 
 
-def named(text: str) -> str:
+def prefix_name(text: str) -> str:
     """Return `text` with the name of the function that was called in front, once; alone where none was called."""
     front = f"{name()}: ".removeprefix(": ")
     if text.startswith(front):
@@ -20,7 +20,7 @@ def named(text: str) -> str:
 
 
 @contextmanager
-def inside(function: str, where: str = "", *, is_part: bool = False) -> Iterator[None]:
+def set_task(function: str, where: str = "", *, is_part: bool = False) -> Iterator[None]:
     """Let messages say that `function` was called, elsewhere or before, and end with where in its work this is.
 
     `is_part` says that what it is called with are some of the samples.
@@ -48,7 +48,7 @@ def name(frame: FrameType | None = None) -> str:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] == "cmfast":
-            found = _public(*_called(module, frame)) or found
+            found = _public_name(*_resolve_frame(module, frame)) or found
         elif module != "contextlib":  # through which context managers are left
             break
         frame = frame.f_back
@@ -66,12 +66,12 @@ def is_task() -> bool:
     return _task.get() is not None
 
 
-def public(function: Callable[..., Any]) -> str:
+def public_name(function: Callable[..., Any]) -> str:
     """Return the name under which users call `function`, "" if they do not."""
-    return _public(function.__module__, function.__qualname__) or ""
+    return _public_name(function.__module__, function.__qualname__) or ""
 
 
-def _called(module: str, frame: FrameType) -> tuple[str, str]:
+def _resolve_frame(module: str, frame: FrameType) -> tuple[str, str]:
     """Return the module and the name of what runs at `frame`; a method that a class inherits counts as its own."""
     first, *rest = frame.f_code.co_qualname.split(".")
     if rest:
@@ -82,7 +82,7 @@ def _called(module: str, frame: FrameType) -> tuple[str, str]:
     return module, frame.f_code.co_qualname
 
 
-def _public(module: str, qualname: str) -> str | None:
+def _public_name(module: str, qualname: str) -> str | None:
     """Return the name under which users call what `module` calls `qualname`, None if they do not."""
     import cmfast
 

@@ -31,7 +31,7 @@ def adopt(*, optional: Container[str] = (), op: str | None = None, **arrays: Any
         elif array is None and name in optional:
             out.append(None)
         else:
-            return _converted(arrays, optional, op)
+            return _adopt_any(arrays, optional, op)
     return out  # as most often: of one library, on one host, with nothing to convert
 
 
@@ -39,22 +39,22 @@ def adopt_one(name: str, array: Any, op: str | None = None) -> Any:
     """Do what :func:`adopt` does for one array that is not optional, in half the time."""
     if type(array) is np.ndarray and array.dtype in NUMBERS:
         return read_only(array)
-    return _converted({name: array}, (), op)[0]
+    return _adopt_any({name: array}, (), op)[0]
 
 
-def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None) -> list[Any]:
+def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None) -> list[Any]:
     """Do what :func:`adopt` does for arrays of any library."""
     given = {name: array for name, array in arrays.items() if array is not None}
     for name in arrays:
         if name not in given and name not in optional:
             msg = f"{name} must be an array, got None"
-            raise TypeError(caller.named(msg))
+            raise TypeError(caller.prefix_name(msg))
     known = {name: adapter(array) for name, array in given.items()}
     inner = {adapter(one.unwrap(given[name])) if one.names_axes else one for name, one in known.items()}
     if len(inner) > 1:
-        what = ", ".join(f"{name} from {library(a)}" for name, a in given.items())
+        what = ", ".join(f"{name} from {library_name(a)}" for name, a in given.items())
         msg = f"arrays must come from one library, got {what}"
-        raise TypeError(caller.named(msg))
+        raise TypeError(caller.prefix_name(msg))
     one = next((each for each in known.values() if each.names_axes), *inner)
     try:
         out = [None if array is None else one.adopt(name, array, op) for name, array in arrays.items()]
@@ -62,14 +62,14 @@ def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None)
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise
-        raise type(error)(caller.named(str(error))) from error.__cause__
+        raise type(error)(caller.prefix_name(str(error))) from error.__cause__
     devices = {}
     if one.has_devices:
         devices = {name: one.device(a) for name, a in zip(arrays, out, strict=True) if a is not None}
     if len(set(devices.values())) > 1:
         what = ", ".join(f"{name} on {device}" for name, device in devices.items())
         msg = f"arrays must be on one device, got {what}"
-        raise TypeError(caller.named(msg))
+        raise TypeError(caller.prefix_name(msg))
     return out
 
 
@@ -85,10 +85,10 @@ def check_agreement(**arrays: Any) -> None:
         try:
             one.check_agreement(every)
         except ValueError as error:
-            raise ValueError(caller.named(str(error))) from None
+            raise ValueError(caller.prefix_name(str(error))) from None
 
 
-def library(array: Any) -> str:
+def library_name(array: Any) -> str:
     """Return the name of the library of `array`, for messages."""
     module = type(array).__module__.partition(".")[0]
     return f"a Python {type(array).__name__}" if module == "builtins" else module
@@ -105,23 +105,23 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
     try:
         return (_known(type(first)) or adapter(first)).call(op, arrays, options)
     except OverflowError as error:
-        raise OverflowError(caller.named(str(error))) from error
+        raise OverflowError(caller.prefix_name(str(error))) from error
     except MemoryError as error:
-        raise MemoryError(caller.named(_asked(options) + _size(error))) from error
+        raise MemoryError(caller.prefix_name(_describe_sizes(options) + _describe_bytes(error))) from error
     except ValueError as error:  # a size that NumPy does not even try
         if not str(error).startswith(TOO_LARGE):
             raise
         text = "an array of more bytes than there are addresses"
-        raise MemoryError(caller.named(_asked(options) + text)) from error
+        raise MemoryError(caller.prefix_name(_describe_sizes(options) + text)) from error
 
 
-def _asked(options: dict[str, Any]) -> str:
+def _describe_sizes(options: dict[str, Any]) -> str:
     """Return which options decide how large a result is."""
     sizes = ", ".join(f"{name}={options[name]}" for name in SIZES if options.get(name) is not None)
     return f"{sizes} asks for more memory than there is: " if sizes else ""
 
 
-def _size(error: MemoryError) -> str:
+def _describe_bytes(error: MemoryError) -> str:
     """Return how large the array is that there was no memory for, where NumPy says it."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is None or dtype is None:

@@ -78,13 +78,15 @@ def report(
     codes = adapter(status).to_host(status)
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"
-    text = message(codes, np.flatnonzero(codes), failed, describe)
+    text = format_failures(codes, np.flatnonzero(codes), failed, describe)
     if why is not None:
         text += f"; {why(tuple(int(k) for k in np.unravel_index(np.flatnonzero(codes)[0], codes.shape)))}"
-    announce(text, on_failure, status)
+    warn_or_raise(text, on_failure, status)
 
 
-def message(codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None) -> str:
+def format_failures(
+    codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None
+) -> str:
     """Return the one sentence about a batch, or about its only failure."""
     indices = [tuple(int(k) for k in np.unravel_index(i, codes.shape)) for i in bad[:3]]
     if describe is not None and bad.size == 1:
@@ -116,15 +118,15 @@ def collect_warnings() -> Iterator[list[str]]:
         _texts.reset(token)
 
 
-def announce(text: str, on_failure: OnFailure, status: Any = None) -> None:
+def warn_or_raise(text: str, on_failure: OnFailure, status: Any = None) -> None:
     """Warn or raise with `text`; the warning points at the first frame outside cmfast."""
     if on_failure == "raise":
-        raise FailureError(caller.named(text), status)
+        raise FailureError(caller.prefix_name(text), status)
     if on_failure == "warn":
         _warn(text, FailureWarning)
 
 
-def diagnose(text: str) -> None:
+def warn_diagnostic(text: str) -> None:
     """Warn with `text` that the result of a call needs care; the warning points at the first frame outside cmfast."""
     if caller.has_part():
         return
@@ -134,12 +136,12 @@ def diagnose(text: str) -> None:
 def _warn(text: str, category: type[Warning]) -> None:
     texts = _texts.get()
     if texts is None:
-        warnings.warn(caller.named(text), category, stacklevel=_outside())
+        warnings.warn(caller.prefix_name(text), category, stacklevel=_stack_level())
     else:
-        texts.append(caller.named(text))
+        texts.append(caller.prefix_name(text))
 
 
-def _outside() -> int:
+def _stack_level() -> int:
     # warnings.warn(skip_file_prefixes=...) would do this from Python 3.12 on.
     level = 2
     frame = sys._getframe(2)

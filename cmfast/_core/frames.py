@@ -7,28 +7,28 @@ from cmfast._core.adapters import _columns
 from cmfast.kernels.loading import loaded
 
 
-def library(option: str, frame: Any) -> str:
+def library_name(option: str, frame: Any) -> str:
     """Return whose table `frame` is; refuse what is no table, or not computed yet."""
-    found = _columns.library(frame)
+    found = _columns.library_name(frame)
     if found is None:
         wanted = "a DataFrame of pandas or polars, or a Table of Arrow"
-        validate.refuse(option, wanted, f"{type(frame).__name__}{_cure(option, frame)}", TypeError)
+        validate.refuse(option, wanted, f"{type(frame).__name__}{_suggest_table(option, frame)}", TypeError)
     return found
 
 
 def is_table(x: Any) -> bool:
     """Return whether `x` is a table, if only one that is not computed yet."""
-    return _columns.frame(x) is not None
+    return _columns.column_hint(x) is not None
 
 
-def _cure(option: str, frame: Any) -> str:
+def _suggest_table(option: str, frame: Any) -> str:
     """Return the end of a message that says how what is nearly a table becomes one."""
     if is_table(frame):
         return f"; give {option}.collect()"
     return f"; give pandas.DataFrame({option})" if isinstance(frame, dict) else ""
 
 
-def levels(series: Any, names: list[str]) -> list[Any] | None:
+def index_levels(series: Any, names: list[str]) -> list[Any] | None:
     """Return the levels of the index of a Series of pandas: those of these names, or all, where it has others.
 
     None for what is no Series.
@@ -41,20 +41,22 @@ def levels(series: Any, names: list[str]) -> list[Any] | None:
     return [index.get_level_values(level) for level in known]
 
 
-def names(frame: Any) -> list[Any]:
+def column_names(frame: Any) -> list[Any]:
     """Return the names of the columns of a table."""
     is_arrow = type(frame).__module__.startswith("pyarrow")  # whose `columns` are the arrays
     return list(frame.column_names if is_arrow else frame.columns)
 
 
-def column(frame: Any, option: str, name: Any) -> Any:
+def get_column(frame: Any, option: str, name: Any) -> Any:
     """Return the column `name` of a table."""
-    known = names(frame)
+    known = column_names(frame)
     if not isinstance(name, str):
-        validate.refuse(option, "the name of a column", f"{type(name).__name__} {validate.shown(name)}", TypeError)
+        validate.refuse(
+            option, "the name of a column", f"{type(name).__name__} {validate.format_value(name)}", TypeError
+        )
     if known.count(name) != 1:
         columns = list(map(str, known))
-        near = validate.meant(name, columns)
+        near = validate.suggest_name(name, columns)
         text = f"{name!r}, which {known.count(name)} of them are called" if name in known else f"{name!r}{near}"
-        validate.refuse(option, f"one of the columns {validate.shown(', '.join(columns), str)}", text)
+        validate.refuse(option, f"one of the columns {validate.format_value(', '.join(columns), str)}", text)
     return frame[name]

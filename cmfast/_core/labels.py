@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.adapters import _columns, _text, adapter, read_only
+from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
-NOWHERE = -1  # a place that no label has
+NO_POSITION = -1  # a place that no label has
 MOST_CODE_TABLE_CELLS = 1 << 12  # cells of a table of codes that are few, however few samples there are
 SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever the number of classes is
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
@@ -59,9 +59,9 @@ def adopt(
     """
     foreign = [x for x in (*given.values(), listed) if x is not None and type(x) not in PLAIN]
     if any(adapter(x).takes_columns for x in foreign):
-        validate.columns(**given, labels=listed)
+        validate.refuse_tables(**given, labels=listed)
         dispatch.check_agreement(**given)
-        given = given | {name: _declared(name, given[name]) for name in NAMES}
+        given = given | {name: _read_categories(name, given[name]) for name in NAMES}
     names = None if listed is None else dispatch.adopt_one("labels", listed)
     for name in (*NAMES, "groups"):
         if isinstance(given[name], list | tuple) and not given[name]:  # of which NumPy would make floats
@@ -69,24 +69,24 @@ def adopt(
             given = given | {name: np.empty(0, dtype)}
     y_true, y_pred, *rest = dispatch.adopt(optional=("sample_weight", "groups"), **given)
     if whole_floats:
-        y_true, y_pred = whole("y_true", y_true), whole("y_pred", y_pred)
-    if any(isinstance(y, _text.Coded) and y.dtype.kind not in "US" for y in (y_true, y_pred)):
-        y_true, y_pred, names = alike(y_true, y_pred, names, n_classes)
+        y_true, y_pred = convert_whole_floats("y_true", y_true), convert_whole_floats("y_pred", y_pred)
+    if any(isinstance(y, _text_codes.Coded) and y.dtype.kind not in "US" for y in (y_true, y_pred)):
+        y_true, y_pred, names = unify_codes(y_true, y_pred, names, n_classes)
     if n_classes is None and not is_named and isinstance(y_true, np.ndarray) and y_true.dtype.kind == "M":
-        y_true, y_pred, names = dates(y_true, y_pred, names)
+        y_true, y_pred, names = dates_to_integers(y_true, y_pred, names)
     arrays = {name: x for name, x in zip(given, (y_true, y_pred, *rest), strict=True) if x is not None}
-    hosts = np.ndarray | _text.Coded
-    if not is_named or any(isinstance(y, _text.Coded) for y in (y_true, y_pred)):
+    hosts = np.ndarray | _text_codes.Coded
+    if not is_named or any(isinstance(y, _text_codes.Coded) for y in (y_true, y_pred)):
         arrays = {name: x if isinstance(x, hosts) else adapter(x).unwrap(x) for name, x in arrays.items()}
     dtypes = {name: x.dtype if isinstance(x, hosts) else adapter(x).dtype(x) for name, x in arrays.items()}
-    shapes = {name: tuple((x.codes if isinstance(x, _text.Coded) else x).shape) for name, x in arrays.items()}
+    shapes = {name: tuple((x.codes if isinstance(x, _text_codes.Coded) else x).shape) for name, x in arrays.items()}
     samples = {name: shape[-1:] for name, shape in shapes.items()}
     if sample_axes != 1:
         arrays, shapes, samples = _flatten(sample_axes, arrays, shapes)
     y_true, y_pred, weight, groups = (arrays.get(name) for name in given)
     if weight is not None and dtypes["sample_weight"] not in validate.REALS:
         validate.real(sample_weight=weight)
-    if groups is not None and dtypes["groups"].kind not in "bui" and not isinstance(groups, _text.Coded):
+    if groups is not None and dtypes["groups"].kind not in "bui" and not isinstance(groups, _text_codes.Coded):
         validate.integer(groups=groups)
     return Labels(y_true, y_pred, weight, groups, names, dtypes, shapes, samples)
 
@@ -111,7 +111,7 @@ def warn_of_one_hot(*labels: Any) -> bool:
     They may be n rows of C samples, as of a retrieval of one of C documents, so nothing is refused; but rows of classes
     that were encoded one-hot look alike. The first row tells nearly all others apart. Returns whether it has warned.
     """
-    arrays = _rows_of_bits(labels)
+    arrays = _get_2d_arrays(labels)
     n, C = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
     if n < 2 or C < 3:
         return False
@@ -122,7 +122,7 @@ def warn_of_one_hot(*labels: Any) -> bool:
                 return False
     given, every = ("y_true and y_pred", "both") if len(arrays) == 2 else ("labels", "all")
     said = f"{given} have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
-    failures.diagnose(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of {every}")
+    failures.warn_diagnostic(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of {every}")
     return True
 
 
@@ -133,7 +133,7 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
     """
     if warn_of_one_hot(y_true, y_pred):
         return
-    arrays = _rows_of_bits((y_true, y_pred))
+    arrays = _get_2d_arrays((y_true, y_pred))
     n, columns = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
     if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < LEAST_INDICATED_SAMPLES:
         return
@@ -144,12 +144,12 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
                 return
     said = f"y_true and y_pred have {n} rows of {columns} that are 0 or 1, as indicators of several labels have, and"
     cure = "metrics.multilabel takes indicators; for a batch pass n_classes=2"
-    failures.diagnose(f"{said} were counted as a batch of {n}, with {columns} samples each; {cure}")
+    failures.warn_diagnostic(f"{said} were counted as a batch of {n}, with {columns} samples each; {cure}")
 
 
-def _rows_of_bits(labels: Sequence[Any]) -> list[Any]:
+def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
     """Return arrays of one shape (n, C), not of text; none if any is something else."""
-    if any(isinstance(y, _text.Coded) for y in labels):
+    if any(isinstance(y, _text_codes.Coded) for y in labels):
         return []
     arrays = [adapter(y).unwrap(y) for y in labels]
     shapes = {dispatch.shape_of(y) for y in arrays}
@@ -164,17 +164,17 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     if len(shape) != 1 or shape[0] == 0:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
     if KINDS.get(adapter(names).dtype(names).kind) != KINDS[kind]:
-        validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.kind(names), TypeError)
-    values = listed(names)
+        validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.describe_dtype(names), TypeError)
+    values = list_values(names)
     value, times = Counter(values).most_common(1)[0]
     if times > 1:
         validate.refuse("labels", "unique", f"{value!r:.40} {times} times")
     return values
 
 
-def listed(names: Any) -> list[Any]:
+def list_values(names: Any) -> list[Any]:
     """Return adopted labels as Python's values."""
-    if isinstance(names, _text.Coded):
+    if isinstance(names, _text_codes.Coded):
         return [names.names[k] for k in names.codes.tolist()]
     values: list[Any] = adapter(names).to_host(names).tolist()
     return values
@@ -187,8 +187,8 @@ def are_unordered_text(classes: Any) -> bool:
 
 def has_order(y: Any) -> bool:
     """Whether a column declares the order of its categories."""
-    found = _declared("labels", y)
-    return isinstance(found, _text.Coded) and found.ordered
+    found = _read_categories("labels", y)
+    return isinstance(found, _text_codes.Coded) and found.ordered
 
 
 def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
@@ -197,28 +197,28 @@ def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
     verb = "depends" if len(names) == 1 else "depend"
     order = "in the order of a categorical that declares none" if of_categories else "and were sorted alphabetically"
     cure = "give it by labels=[...], or by an ordered categorical"
-    failures.diagnose(f"{shown} {verb} on the order of the classes, which are text {order}; {cure}")
+    failures.warn_diagnostic(f"{shown} {verb} on the order of the classes, which are text {order}; {cure}")
 
 
-def whole(name: str, y: Any) -> Any:
+def convert_whole_floats(name: str, y: Any) -> Any:
     """Return floats as integers, checked to be whole numbers; anything else as it is."""
-    if isinstance(y, _text.Coded) or adapter(y).dtype(y).kind != "f":
+    if isinstance(y, _text_codes.Coded) or adapter(y).dtype(y).kind != "f":
         return y
     if not adapter(y).is_on_host(y):
-        validate.refuse(name, "integers on a device", f"{validate.kind(y)}; convert them there", TypeError)
+        validate.refuse(name, "integers on a device", f"{validate.describe_dtype(y)}; convert them there", TypeError)
     values = adapter(y).to_host(y)
     with np.errstate(invalid="ignore"):
         numbers = values.astype(np.int64)
     bad = np.flatnonzero((numbers != values) | (abs(values) >= 2.0**63))
     if bad.size:
         index = np.unravel_index(bad[0], values.shape)
-        given = f"{values[index]} at {_text.where(index)}, {bad.size} such in all"
+        given = f"{values[index]} at {_text_codes.format_index(index)}, {bad.size} such in all"
         cure = validate.labels_of_probabilities(values)
         validate.refuse(name, "whole numbers", f"{given}; {cure}" if cure else given)
     return adapter(y).from_host(numbers, y)
 
 
-def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
+def dates_to_integers(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     """Return dates as the integers that they are made of, in the finest unit of all; anything else as it is."""
     given = {"y_true": y_true, "y_pred": y_pred, "labels": names}
     if not all(y is None or (isinstance(y, np.ndarray) and y.dtype.kind == "M") for y in given.values()):
@@ -227,12 +227,12 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     for name, y in given.items():
         missing = np.flatnonzero(np.isnat(y)) if y is not None else np.empty(0)
         if y is not None and missing.size:
-            _text.missing(name, missing.size, np.unravel_index(missing[0], y.shape), "NaT")
+            _text_codes.refuse_missing(name, missing.size, np.unravel_index(missing[0], y.shape), "NaT")
     first, second, last = (None if y is None else read_only(y.astype(unit).view(np.int64)) for y in given.values())
     return first, second, last
 
 
-def _declared(name: str, y: Any) -> Any:
+def _read_categories(name: str, y: Any) -> Any:
     """Return a column whose library keeps codes of text or integers as these; anything else as it is."""
     if type(y) in PLAIN:
         return y
@@ -240,36 +240,36 @@ def _declared(name: str, y: Any) -> Any:
         found = _columns.categories(name, y)
     except ValueError as error:  # of missing values, in the words for all columns
         validate.fail(str(error))
-    coded = None if found is None else _text.of_categories(found.values, found.codes, ordered=found.ordered)
+    coded = None if found is None else _text_codes.encode_categories(found.values, found.codes, ordered=found.ordered)
     return y if coded is None else coded
 
 
-def alike(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> tuple[Any, Any, Any]:
+def unify_codes(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> tuple[Any, Any, Any]:
     """Return integers that come as codes beside others: all as codes where an order is to be kept, else as they are."""
     given = [y_true, y_pred]
-    integers = [isinstance(y, _text.Coded) and not y.is_text for y in given]
+    integers = [isinstance(y, _text_codes.Coded) and not y.is_text for y in given]
     if not any(integers):
         return y_true, y_pred, names
     others = [y for y, is_coded in zip(given, integers, strict=True) if not is_coded]
-    ordered = names is None and n_classes is None and any(isinstance(y, _text.Coded) and y.ordered for y in given)
+    ordered = names is None and n_classes is None and any(isinstance(y, _text_codes.Coded) and y.ordered for y in given)
     known = all(isinstance(y, np.ndarray) and y.dtype.kind in "bui" for y in others)
     if n_classes is not None or (others and known and not ordered):
-        first, second = (_values(y) if coded else y for y, coded in zip(given, integers, strict=True))
+        first, second = (_decode(y) if coded else y for y, coded in zip(given, integers, strict=True))
         return first, second, names
     if known:
-        given = [_codes(y) if isinstance(y, np.ndarray) else y for y in given]
+        given = [_encode(y) if isinstance(y, np.ndarray) else y for y in given]
     if isinstance(names, np.ndarray) and names.dtype.kind in "bui":
-        names = _codes(names)
+        names = _encode(names)
     return given[0], given[1], names
 
 
-def _values(y: _text.Coded) -> np.ndarray:
+def _decode(y: _text_codes.Coded) -> np.ndarray:
     return read_only(np.array(y.names, y.dtype)[y.codes])
 
 
-def _codes(y: np.ndarray) -> _text.Coded:
+def _encode(y: np.ndarray) -> _text_codes.Coded:
     values, codes = np.unique(y, return_inverse=True)
-    return _text.Coded(codes.reshape(y.shape), values.tolist(), y.dtype)
+    return _text_codes.Coded(codes.reshape(y.shape), values.tolist(), y.dtype)
 
 
 def count_codes(
@@ -301,7 +301,7 @@ def count_codes(
         seen = M if weight is None else dispatch.call("confusion_matrix", truth, guess, None, None, **options)[0]
         seen = seen.reshape(-1, n, n).any(axis=0)
         found = [{y.names[k] for k in np.flatnonzero(seen.any(axis=1 - k))} for k, y in enumerate((y_true, y_pred))]
-        order = _in_order(known, *found)
+        order = _order_labels(known, *found)
     else:
         order = [names.names[k] for k in names.codes.tolist()]
     places = {name: k for k, name in enumerate(order)}
@@ -312,7 +312,7 @@ def count_codes(
     return out, order
 
 
-def _in_order(known: list[Any], true: set[Any], predicted: set[Any]) -> list[Any]:
+def _order_labels(known: list[Any], true: set[Any], predicted: set[Any]) -> list[Any]:
     """Return all labels, first those whose order is known, then the others, sorted.
 
     Warn where no text is both a truth and a prediction, of several each.
@@ -321,29 +321,31 @@ def _in_order(known: list[Any], true: set[Any], predicted: set[Any]) -> list[Any
     text = any(isinstance(label, str | bytes) for label in every)
     if text and min(len(true), len(predicted)) > 1 and true.isdisjoint(predicted):
         numbers = f"{len(true)} and {len(predicted)}"
-        failures.diagnose(f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?")
+        failures.warn_diagnostic(
+            f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?"
+        )
     return [*(label for label in known if label in every), *sorted(every.difference(known))]
 
 
-def _known_order(y_true: _text.Coded, y_pred: _text.Coded) -> list[Any]:
+def _known_order(y_true: _text_codes.Coded, y_pred: _text_codes.Coded) -> list[Any]:
     """Return the categories of the columns that have them in an order, which must not contradict each other."""
     orders = [y.names for y in (y_true, y_pred) if y.ordered]
     if len(orders) < 2:
         return orders[0] if orders else []
-    return list(agreed("y_pred", *map(tuple, orders)))
+    return list(merge_orders("y_pred", *map(tuple, orders)))
 
 
-def agreed(what: str, labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+def merge_orders(what: str, labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the labels of two ordered lists in an order that is that of both; refuse what has none."""
-    found = inserted(labels, others)
+    found = insert_labels(labels, others)
     places = {label: k for k, label in enumerate(found)}
     if not all(places[a] < places[b] for a, b in pairwise(others)):
-        orders = f"{validate.shown(labels)} and {validate.shown(others)}"
+        orders = f"{validate.format_value(labels)} and {validate.format_value(others)}"
         validate.refuse(what, "of ordered categories that agree", orders)
     return found
 
 
-def inserted(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+def insert_labels(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return `labels` with what is new in `others` behind the one that stands before it there."""
     out, known = list(labels), set(labels)
     at = len(out) if not known.intersection(others) else 0
@@ -357,7 +359,7 @@ def inserted(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(out)
 
 
-def match(samples: Labels, ignored: str | bytes | int | None) -> tuple[Labels, list[Any]]:
+def match_labels(samples: Labels, ignored: str | bytes | int | None) -> tuple[Labels, list[Any]]:
     """Return coded labels as positions in those listed, or in those that occur; and these. Warn if none is in both.
 
     A truth that is `ignored` is NOWHERE.
@@ -371,17 +373,17 @@ def match(samples: Labels, ignored: str | bytes | int | None) -> tuple[Labels, l
         truth, guess = y_true, y_pred
         if seen is not None:  # what is predicted there alone does not occur
             both, codes = np.broadcast_arrays(seen, y_pred.codes)
-            truth = _text.Coded(y_true.codes[seen], y_true.names, y_true.dtype)
-            guess = _text.Coded(codes[both], y_pred.names, y_pred.dtype)
-        order = _in_order(known, _text.occurring(truth), _text.occurring(guess))
+            truth = _text_codes.Coded(y_true.codes[seen], y_true.names, y_true.dtype)
+            guess = _text_codes.Coded(codes[both], y_pred.names, y_pred.dtype)
+        order = _order_labels(known, _text_codes.list_occurring(truth), _text_codes.list_occurring(guess))
     else:
         order = [names.names[k] for k in names.codes.tolist()]
-    first, second = _text.match(order, y_true, y_pred)
-    truth = first if seen is None else np.where(seen, first, NOWHERE)
+    first, second = _text_codes.match_labels(order, y_true, y_pred)
+    truth = first if seen is None else np.where(seen, first, NO_POSITION)
     return samples._replace(y_true=truth, y_pred=second), order
 
 
-def occurring(samples: Labels, ignored: int | None) -> list[int]:
+def list_occurring(samples: Labels, ignored: int | None) -> list[int]:
     """Return the integers that occur, sorted; synchronises.
 
     Where the truth is `ignored` nothing does, neither there nor among the predictions.
@@ -391,14 +393,16 @@ def occurring(samples: Labels, ignored: int | None) -> list[int]:
         truth, guess = one.to_host(samples.y_true), one.to_host(samples.y_pred)
         if truth.shape != guess.shape and ignored is not None:
             truth, guess = np.broadcast_arrays(truth, guess)
-        return _occurring(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
+        return (
+            _list_occurring_on_host(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
+        )
     truth, guess = one.unwrap(samples.y_true), one.unwrap(samples.y_pred)
     if ignored is not None:
-        truth, guess = adapter(truth).evaluate(partial(_leave_out, ignored), truth, guess)
+        truth, guess = adapter(truth).evaluate(partial(_drop_ignored, ignored), truth, guess)
     return sorted({value for y in (truth, guess) for value in adapter(y).unique(y)[0].tolist()})
 
 
-def _leave_out(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
+def _drop_ignored(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
     """Return both without samples whose truth is `ignored`."""
     if truth.shape != guess.shape:
         truth, guess = truth + guess * 0, guess + truth * 0
@@ -406,7 +410,7 @@ def _leave_out(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
     return truth[seen], guess[seen]
 
 
-def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
+def _list_occurring_on_host(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
     low, high = min(int(truth.min()), int(guess.min())), max(int(truth.max()), int(guess.max()))
     size = max(truth.size, guess.size)
     near = high - low < max(MOST_LOOKUP_SPAN, size)
@@ -417,18 +421,20 @@ def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> lis
         for y in (truth, guess):
             values = y[start:stop][seen]
             if near:
-                table[_distances(values, low)] = True
+                table[_subtract_low(values, low)] = True
             else:
                 found.update(np.unique(values).tolist())
     return [low + k for k in np.flatnonzero(table).tolist()] if near else sorted(found)
 
 
-def _distances(values: np.ndarray, low: int) -> np.ndarray:
+def _subtract_low(values: np.ndarray, low: int) -> np.ndarray:
     """Return how far integers are above `low`, modulo 2**64: as unsigned ones, all that are below it are far above."""
     return values.astype(np.uint64) - np.uint64(low % 2**64)
 
 
-def tabulate(samples: Labels, ignored: int | None, counting: dict[str, Any]) -> tuple[Any, int, list[int]] | None:
+def count_dense_range(
+    samples: Labels, ignored: int | None, counting: dict[str, Any]
+) -> tuple[Any, int, list[int]] | None:
     """Return the matrices of integers that are close together on the host, the first label, and those that occur.
 
     None where to place each label is better. Nothing is as long as the samples.
@@ -453,21 +459,21 @@ def tabulate(samples: Labels, ignored: int | None, counting: dict[str, Any]) -> 
     return M, low, [low + k for k in np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1)).tolist()]
 
 
-def placed(y: Any, classes: list[int], ignored: int | None = None) -> Any:
+def encode_positions(y: Any, classes: list[int], ignored: int | None = None) -> Any:
     """Return integers as places among `classes`, in few bytes; NOWHERE for others and `ignored`."""
     array = adapter(y).unwrap(y)
     index = {value: k for k, value in enumerate(classes) if value != ignored}
     if adapter(array).is_on_host(array):
-        out = adapter(array).from_host(_placed(adapter(array).to_host(array), classes, index), array)
+        out = adapter(array).from_host(_encode_on_host(adapter(array).to_host(array), classes, index), array)
     else:
         values, codes = adapter(array).unique(array)
-        host = np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64)
+        host = np.array([index.get(value, NO_POSITION) for value in values.tolist()], np.int64)
         places = adapter(array).send(host, array)
         out = adapter(array).evaluate(lambda places, codes: places[codes], places, codes)
     return adapter(y).rewrap(out, y)
 
 
-def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:
+def _encode_on_host(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:
     out = np.empty(y.shape, np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32)
     if not y.size:
         return out
@@ -476,20 +482,20 @@ def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndar
     near = span <= max(MOST_LOOKUP_SPAN, y.size)
     own = values[:0] if near else np.unique(values)
     known: Any = range(low, low + span) if near else own.tolist()
-    table = np.array([*(index.get(value, NOWHERE) for value in known), NOWHERE], out.dtype)
+    table = np.array([*(index.get(value, NO_POSITION) for value in known), NO_POSITION], out.dtype)
     for start in range(0, y.size, LOOKUP_SAMPLES):
         some = values[start : start + LOOKUP_SAMPLES]
-        at = np.minimum(_distances(some, low), np.uint64(span)) if near else np.searchsorted(own, some)
+        at = np.minimum(_subtract_low(some, low), np.uint64(span)) if near else np.searchsorted(own, some)
         flat[start : start + LOOKUP_SAMPLES] = table[at]
     return out
 
 
-def number_groups(groups: _text.Coded, n_groups: int | None) -> tuple[Any, int, list[Any]]:
+def number_groups(groups: _text_codes.Coded, n_groups: int | None) -> tuple[Any, int, list[Any]]:
     """Return groups that are text as positions in those that occur, sorted; how many these are, and their names."""
     if n_groups is not None:
         validate.refuse("n_groups", "None where groups are text", n_groups)
-    order = sorted(_text.occurring(groups))
-    (positions,) = _text.match(order, groups)
+    order = sorted(_text_codes.list_occurring(groups))
+    (positions,) = _text_codes.match_labels(order, groups)
     return read_only(positions), len(order), order
 
 
@@ -508,9 +514,9 @@ def _flatten(
             validate.refuse(name, f"samples of shape {samples[first]} as {first}", f"shape {shape}")
     flat = {}
     for name, x in arrays.items():
-        codes = x.codes if isinstance(x, _text.Coded) else x
+        codes = x.codes if isinstance(x, _text_codes.Coded) else x
         codes = adapter(codes).flatten(codes, cut[name])
-        flat[name] = replace(x, codes=codes) if isinstance(x, _text.Coded) else codes
+        flat[name] = replace(x, codes=codes) if isinstance(x, _text_codes.Coded) else codes
     shapes = {name: (*shape[: cut[name]], math.prod(samples[name])) for name, shape in shapes.items()}
     return flat, shapes, samples
 
@@ -521,12 +527,12 @@ def check_ignored(value: object) -> None:
         validate.count("ignore_index", value, least=-(2**63))
 
 
-def ignored(value: Any, dtype: np.dtype[Any]) -> Any:
+def resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return the truth that counts nowhere, None where no label of the type `dtype` can be it."""
     text = isinstance(value, str | bytes)
     if text != (dtype.kind in "US"):
         wanted, given = ("an integer", "text") if text else ("text", "an integer")
-        validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.shown(value)}", TypeError)
+        validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.format_value(value)}", TypeError)
     if text:
         return value
     value = validate.count("ignore_index", value, least=-(2**63))

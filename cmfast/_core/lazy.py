@@ -15,20 +15,20 @@ from cmfast.kernels.loading import load
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_places: ContextVar[Any] = ContextVar("cmfast_places", default=None)
+_element_indices: ContextVar[Any] = ContextVar("cmfast_places", default=None)
 
 
 @contextmanager
-def placed(places: Any) -> Iterator[None]:
+def set_element_indices(places: Any) -> Iterator[None]:
     """Let a batch be a part of another, in which its elements have these places, shape (...): it draws as there."""
-    token = _places.set(places)
+    token = _element_indices.set(places)
     try:
         yield
     finally:
-        _places.reset(token)
+        _element_indices.reset(token)
 
 
-def by_block(
+def accept_dask_arrays(
     numbers: str | None = None, /, **cores: "str | Callable[[dict[str, Any]], str]"
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Have a function whose leading axes are a batch take Dask arrays.
@@ -45,9 +45,9 @@ def by_block(
         def called(*args: P.args, **options: P.kwargs) -> R:
             if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                 bound = known.bind(*args, **options)
-                out: R = dask().batches(called, bound, cores, numbers)
+                out: R = dask().map_batches(called, bound, cores, numbers)
                 return out
-            if numbers is not None and numbers not in options and (places := _places.get()) is not None:
+            if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
                 options[numbers] = places
             return function(*args, **options)
 
@@ -62,30 +62,30 @@ def are_lazy(*arrays: object) -> bool:
     return dask is not None and any(isinstance(x, getattr(dask, "Array", ())) for x in arrays)
 
 
-def is_frame(x: object) -> bool:
+def is_dask_frame(x: object) -> bool:
     """Whether `x` is a DataFrame of Dask's."""
     return isinstance(x, getattr(sys.modules.get("dask.dataframe"), "DataFrame", ()))
 
 
-def is_awaited(x: object) -> bool:
+def is_delayed(x: object) -> bool:
     """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
     return isinstance(x, getattr(sys.modules.get("dask.delayed"), "Delayed", ()))
 
 
-def later(function: Callable[P, R]) -> Callable[P, R]:
+def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
     """Have a function of states take states that Dask has yet to compute: it is called when they are there."""
 
     @wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
-        if "dask.delayed" in sys.modules and any(map(is_awaited, _within(chain(args, options.values())))):
-            out: R = dask().awaited(called, *args, **options)  # by its name, under which workers find it
+        if "dask.delayed" in sys.modules and any(map(is_delayed, _flatten(chain(args, options.values())))):
+            out: R = dask().call_delayed(called, *args, **options)  # by its name, under which workers find it
             return out
         return function(*args, **options)
 
     return called
 
 
-def _within(values: Iterable[object]) -> Iterator[object]:
+def _flatten(values: Iterable[object]) -> Iterator[object]:
     """Yield values, and those in lists and dicts of them."""
     for value in values:
         if isinstance(value, list | tuple):

@@ -7,7 +7,7 @@ import numpy as np
 Kind: TypeAlias = Literal["exact", "mid_p", "corrected"]
 
 
-def binomial(b: Any, c: Any, kind: Kind = "exact") -> Any:
+def binomial_test(b: Any, c: Any, kind: Kind = "exact") -> Any:
     """Return the two-sided p of `b` samples against `c`, each of which falls to either side evenly; 1 without any."""
     from scipy.special import bdtr
 
@@ -23,28 +23,28 @@ def binomial(b: Any, c: Any, kind: Kind = "exact") -> Any:
 
 def holm(p: np.ndarray) -> np.ndarray:
     """Return p-values along the first axis, corrected for their number; what is NaN does not count."""
-    order, ordered, n = _ordered(p)
+    order, ordered, n = _sort_p_values(p)
     rank = np.arange(len(p)).reshape(-1, *[1] * (p.ndim - 1))
-    return _back(np.minimum(np.maximum.accumulate(ordered * np.maximum(n - rank, 1), axis=0), 1.0), order, p)
+    return _restore_order(np.minimum(np.maximum.accumulate(ordered * np.maximum(n - rank, 1), axis=0), 1.0), order, p)
 
 
 def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
     """Return p-values along the first axis, corrected for the share of false discoveries."""
-    order, ordered, n = _ordered(p)
+    order, ordered, n = _sort_p_values(p)
     rank = np.arange(1, len(p) + 1).reshape(-1, *[1] * (p.ndim - 1))
-    return _back(
+    return _restore_order(
         np.minimum(np.minimum.accumulate((ordered * np.maximum(n, 1) / rank)[::-1], axis=0)[::-1], 1.0), order, p
     )
 
 
-def _ordered(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sort_p_values(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the order of p-values, themselves in order with 1 for NaN, and how many there are."""
     order = np.argsort(p, axis=0, kind="stable")
     ordered = np.take_along_axis(p, order, axis=0)
     return order, np.where(np.isnan(ordered), np.inf, ordered), np.count_nonzero(~np.isnan(p), axis=0)
 
 
-def _back(corrected: np.ndarray, order: np.ndarray, p: np.ndarray) -> np.ndarray:
+def _restore_order(corrected: np.ndarray, order: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Return corrected p-values in their own order."""
     out = np.empty_like(p)
     np.put_along_axis(out, order, corrected, axis=0)

@@ -12,7 +12,7 @@ from cmfast._core.annotations import Progress
 PLAIN_SECONDS = 2.0  # between two plain lines, which often end up in a log file
 
 
-def on_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether people are looking at stderr."""
     return sys.stderr is not None and sys.stderr.isatty()
 
@@ -30,7 +30,7 @@ class Bar:
         try:
             if "ipykernel" in sys.modules:  # a notebook, where bars may be widgets
                 from tqdm.auto import tqdm
-            elif on_terminal():
+            elif is_terminal():
                 from tqdm import tqdm
             else:  # a log, which keeps every state of a bar
                 self._plain(done, total)
@@ -61,7 +61,7 @@ class Bar:
             self._tqdm = None
 
 
-class Line(logging.Handler):
+class StderrHandler(logging.Handler):
     """Where what cmfast logs goes in a program that has not set up logging: a line on stderr that tears no bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -81,7 +81,7 @@ class Line(logging.Handler):
             pass
 
 
-def reporter(progress: Progress, unit: str = "") -> Callable[[int, int], object] | None:
+def make_reporter(progress: Progress, unit: str = "") -> Callable[[int, int], object] | None:
     """Return the callable that the option ``progress=`` of a public function asks for, or None for silence."""
     if progress is True:
         return Bar(caller.name(), unit)

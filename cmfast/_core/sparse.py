@@ -16,7 +16,7 @@ def is_sparse(M: Any) -> bool:
     return kind is not np.ndarray and kind.__module__.startswith("scipy.sparse") and hasattr(M, "tocoo")
 
 
-def counted(
+def count_sparse(
     y_true: np.ndarray,
     y_pred: np.ndarray,
     weight: np.ndarray | None,
@@ -32,7 +32,7 @@ def counted(
         seen = y_true != ignored
         y_true, y_pred = y_true[seen], y_pred[seen]
         weight = None if weight is None else weight[seen]
-    i, j, C = (y_true, y_pred, n_classes) if n_classes is not None else _numbered(y_true, y_pred, labels)
+    i, j, C = (y_true, y_pred, n_classes) if n_classes is not None else _encode_positions(y_true, y_pred, labels)
     inside = (i >= 0) & (j >= 0)
     if not inside.all():
         i, j = i[inside], j[inside]
@@ -64,7 +64,9 @@ def _status(*, good: bool) -> np.int8:
     return np.int8(Status.CONVERGED if good else Status.INVALID)
 
 
-def _numbered(y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, int]:
+def _encode_positions(
+    y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Return both as positions in `labels` (-1: not among them), or in the sorted labels that occur, and how many."""
     pair = (y_true, y_pred)
     full = [y for y in pair if y.size]
@@ -88,7 +90,7 @@ def _numbered(y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None)
     return codes[0], codes[1], len(names)
 
 
-def margins(M: Any) -> tuple[np.ndarray, ...]:
+def sum_margins(M: Any) -> tuple[np.ndarray, ...]:
     """Return diagonal, row sums, column sums, bands and tops of a square sparse matrix, integers exactly."""
     cells = M.tocoo()
     C = cells.shape[0]
@@ -109,7 +111,7 @@ def margins(M: Any) -> tuple[np.ndarray, ...]:
     return tuple(sums)
 
 
-def unsummed(M: Any, index: tuple[int, ...] = ()) -> str:
+def explain_bad_cells(M: Any, index: tuple[int, ...] = ()) -> str:
     """Say what is wrong with the cells of `M`, which is the only one; "" if nothing is."""
     del index
     cells = M.tocoo()

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args
 import numpy as np
 
 from cmfast._core import caller
-from cmfast._core.adapters import _columns, _text, adapter
+from cmfast._core.adapters import _columns, _text_codes, adapter
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.dispatch import shape_of
 
@@ -29,7 +29,7 @@ NUMBERS = (int, float, np.integer, np.floating)
 
 def refuse(name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:
     """Raise `error` in the one pattern of the library."""
-    fail(f"{name} must be {wanted}, got {given if isinstance(given, str) else shown(given, str)}", error)
+    fail(f"{name} must be {wanted}, got {given if isinstance(given, str) else format_value(given, str)}", error)
 
 
 def fail(text: str, error: type[Exception] = ValueError) -> NoReturn:
@@ -37,10 +37,10 @@ def fail(text: str, error: type[Exception] = ValueError) -> NoReturn:
     line = " ".join(part.strip() for part in text.splitlines())  # what was given may be shown in several
     if not line.isprintable():  # it may be text that a terminal would act on
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    raise error(caller.named(line)) from None
+    raise error(caller.prefix_name(line)) from None
 
 
-def shown(value: object, how: Callable[[object], str] = repr) -> str:
+def format_value(value: object, how: Callable[[object], str] = repr) -> str:
     """Return `value` as a message gives it: whatever it is, without an error of its own, and in a line."""
     if isinstance(value, int) and value.bit_length() > MOST_BITS:  # Python refuses to write thousands of digits
         return f"an integer of {value.bit_length()} bits"
@@ -49,19 +49,19 @@ def shown(value: object, how: Callable[[object], str] = repr) -> str:
 
 
 @contextmanager
-def room(n_bytes: int, **asking: object) -> Iterator[None]:
+def explain_memory_error(n_bytes: int, **asking: object) -> Iterator[None]:
     """Say which arguments ask for how much where there is no memory for a result of `n_bytes`."""
     try:
         if n_bytes > LARGEST_INT64:  # NumPy would say something else of it in every place
             raise MemoryError
         yield
     except MemoryError:
-        too_large(n_bytes, **asking)
+        refuse_memory(n_bytes, **asking)
 
 
-def too_large(n_bytes: int, **asking: object) -> NoReturn:
+def refuse_memory(n_bytes: int, **asking: object) -> NoReturn:
     """Say which arguments ask for a result of `n_bytes`, for which there is no memory."""
-    sizes = " and ".join(f"{name}={shown(value)}" for name, value in asking.items())
+    sizes = " and ".join(f"{name}={format_value(value)}" for name, value in asking.items())
     fail(f"{sizes} asks for an array of {float(n_bytes):.3g} bytes, which memory does not hold", MemoryError)
 
 
@@ -85,10 +85,10 @@ def integer(**arrays: Any) -> None:
     """Check that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
         if array is not None and adapter(array).dtype(array).kind not in "bui":
-            refuse(name, "integers", kind(array), TypeError)
+            refuse(name, "integers", describe_dtype(array), TypeError)
 
 
-def kind(array: Any) -> str:
+def describe_dtype(array: Any) -> str:
     """Return what an array holds in place of labels, for messages: its dtype, and whether floats stand for gaps."""
     dtype = adapter(array).dtype(array)
     text = f"dtype {dtype}"
@@ -99,12 +99,12 @@ def kind(array: Any) -> str:
     bad = np.flatnonzero(np.isnan(adapter(array).to_host(array)))
     if not bad.size:
         return text
-    return f"{text} with {_text.gaps(bad.size, np.unravel_index(bad[0], shape_of(array)), 'nan')}"
+    return f"{text} with {_text_codes.describe_missing(bad.size, np.unravel_index(bad[0], shape_of(array)), 'nan')}"
 
 
 def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
     """Refuse what cannot be labels; floats might be, where the function has the option for them."""
-    text = kind(array)
+    text = describe_dtype(array)
     floats = adapter(array).dtype(array).kind == "f" and "missing" not in text
     cure = "whole_floats=True takes whole numbers"
     if caller.name().startswith(("display.", "report", "uncertainty.paired_counts")):  # those have no such option
@@ -123,15 +123,15 @@ def labels_of_probabilities(array: Any) -> str:
     return cure if likely else ""
 
 
-def labelled(y: Any) -> Any:
+def type_empty_labels(y: Any) -> Any:
     """Return labels; a list without any, which NumPy takes for floats, as integers."""
     return np.empty(0, np.int64) if isinstance(y, list | tuple) and not y else y
 
 
-def columns(**arrays: Any) -> None:
+def refuse_tables(**arrays: Any) -> None:
     """Check that no array is a table, whose rows would be taken for a batch: labels come from one of its columns."""
     for name, array in arrays.items():
-        column = None if array is None or type(array) is np.ndarray else _columns.frame(array)
+        column = None if array is None or type(array) is np.ndarray else _columns.column_hint(array)
         if column is not None:
             what = f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
             refuse(name, "an array of labels", f"a {what}; pass a column: {name}{column}", TypeError)
@@ -188,7 +188,7 @@ def points(**arrays: Any) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def per_point(n: int, **arrays: Any) -> None:
+def point_arrays(n: int, **arrays: Any) -> None:
     """Check that every array has one entry per point; None is skipped."""
     for name, array in arrays.items():
         if array is not None and shape_of(array) != (n,):
@@ -227,10 +227,10 @@ def choice(name: str, value: object, allowed: Collection[str], other: str = "") 
     wanted = f"{other}{'one of ' if len(allowed) > 1 else ''}{', '.join(map(repr, allowed))}"
     if not isinstance(value, str):
         refuse(name, wanted, type(value).__name__, TypeError)
-    refuse(name, wanted, f"{shown(value)}{meant(value, allowed)}")
+    refuse(name, wanted, f"{format_value(value)}{suggest_name(value, allowed)}")
 
 
-def meant(given: object, known: Collection[str]) -> str:
+def suggest_name(given: object, known: Collection[str]) -> str:
     """Return the end of a message that names what of `known` was meant, perhaps; nothing where that is not plain."""
     from difflib import get_close_matches
 
@@ -250,7 +250,7 @@ def names(name: str, value: Any, n: int) -> list[Any]:
         except NotImplementedError as error:  # a tensor of no memory
             refuse(name, wanted, f"{type(value).__name__}: {error}", TypeError)
     else:
-        refuse(name, wanted, f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, wanted, f"{type(value).__name__} {format_value(value)}", TypeError)
     if len(found) != n:
         refuse(name, wanted, f"{len(found)}")
     return found
@@ -259,7 +259,7 @@ def names(name: str, value: Any, n: int) -> list[Any]:
 def flag(name: str, value: object) -> None:
     """Check that `value` is True or False, and not something that is only true or false."""
     if not isinstance(value, BOOLS):
-        refuse(name, "True or False", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "True or False", f"{type(value).__name__} {format_value(value)}", TypeError)
 
 
 def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST_INT64) -> int:
@@ -269,7 +269,7 @@ def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST_I
     try:
         number = operator.index(value)
     except TypeError:
-        refuse(name, "an integer", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "an integer", f"{type(value).__name__} {format_value(value)}", TypeError)
     if number < least:
         refuse(name, f"at least {least}", number)
     if most is not None and number > most:
@@ -280,7 +280,7 @@ def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST_I
 def number(name: str, value: Any) -> float:
     """Return `value` as a float; it must be a real number, if only NaN or infinite."""
     if isinstance(value, BOOLS) or not isinstance(value, NUMBERS):
-        refuse(name, "a number", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "a number", f"{type(value).__name__} {format_value(value)}", TypeError)
     try:
         return float(value)
     except OverflowError:  # an int beyond float64
@@ -328,7 +328,7 @@ def max_iter(value: Any) -> int | None:
 def path(name: str, value: object) -> None:
     """Check that `value` is the name of a file or folder."""
     if not isinstance(value, str | os.PathLike):
-        refuse(name, "a path", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "a path", f"{type(value).__name__} {format_value(value)}", TypeError)
 
 
 def path_name(name: str, value: Any) -> str:
@@ -342,14 +342,14 @@ def path_name(name: str, value: Any) -> str:
     return found
 
 
-def place(index: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+def batch_index(index: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return `index` as one place in a batch."""
     found = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
     wanted = f"one place in a batch of shape {shape}"
     if len(found) != len(shape) or None in found:
-        refuse("index", wanted, shown(index), TypeError)
+        refuse("index", wanted, format_value(index), TypeError)
     if not all(-n <= k < n for k, n in zip(found, shape, strict=True)):
-        refuse("index", wanted, shown(index), IndexError)
+        refuse("index", wanted, format_value(index), IndexError)
     return found
 
 
@@ -368,7 +368,7 @@ def generator(rng: Any) -> "np.random.Generator":
     try:
         return np.random.default_rng(count("rng", rng, most=None))
     except TypeError:
-        given = f"{type(rng).__name__} {shown(rng)}"
+        given = f"{type(rng).__name__} {format_value(rng)}"
         refuse("rng", "an integer or a Generator of NumPy", given, TypeError)
 
 

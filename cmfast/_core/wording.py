@@ -38,7 +38,7 @@ def current() -> Wording:
 
 
 @contextmanager
-def using(wording: Wording) -> Iterator[None]:
+def use_wording(wording: Wording) -> Iterator[None]:
     """Word messages by `wording`."""
     token = _wording.set(wording)
     try:

@@ -247,9 +247,12 @@ def describe_damage(error: DamagedError, classes: tuple[type[State], ...]) -> st
 def _class_of(name: Any, number: Any, classes: tuple[type[State], ...]) -> type[State]:
     """Return which of `classes` a state is of, in a format that is read here."""
     known = {one.__name__: one for one in classes}
-    demand(isinstance(name, str) and name in known, f"its class is {validate.shown(name)}, not {' or '.join(known)}")
     demand(
-        type(number) is int and number == FORMAT, f"it has format {validate.shown(number)}, this version reads {FORMAT}"
+        isinstance(name, str) and name in known, f"its class is {validate.format_value(name)}, not {' or '.join(known)}"
+    )
+    demand(
+        type(number) is int and number == FORMAT,
+        f"it has format {validate.format_value(number)}, this version reads {FORMAT}",
     )
     return known[name]
 
@@ -321,7 +324,7 @@ def _of_facts(facts: Any, classes: tuple[type[State], ...]) -> Any:
     demand(known is None or known == digest(facts), changed)
     one = _class_of(facts.pop("class", None), facts.pop("format", None), classes)
     for name in facts:
-        demand(name in one._STORED, f"it has {validate.shown(name)}")
+        demand(name in one._STORED, f"it has {validate.format_value(name)}")
     for name in one._STORED:
         demand(name in facts or name in one._OPTIONAL, f"it has no {name}")
     texts = {name for name, kind in one._STORED.items() if kind == TEXT}

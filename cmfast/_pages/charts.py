@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from cmfast._core.markup import shorten
-from cmfast._core.pictures import DIAGONAL, OFF_DIAGONAL, ink_on, percent, shade
+from cmfast._core.plot_style import DIAGONAL, OFF_DIAGONAL, choose_ink, format_percent, shade
 from cmfast._pages.svg import ACCENT, CHART, INK, LINE, MUTED, Svg
 from cmfast._pages.values import NOTHING
 
@@ -138,7 +138,7 @@ def heatmap(
             share = value / scale
             x, y = left + j * cell, top + i * cell
             said = f"true {names[i]}, predicted {names[j]}: {100 * value:.2f} %"
-            paint_cell(svg, (x, y, cell, cell), shade(share, colour), percent(value), size=10.5, title=said)
+            paint_cell(svg, (x, y, cell, cell), shade(share, colour), format_percent(value), size=10.5, title=said)
     svg.rect(left, top, n * cell, n * cell, "none", more=f'stroke="{LINE}"')
     return svg
 
@@ -157,7 +157,7 @@ def paint_cell(
     x, y, w, h = box
     svg.rect(x + 0.5, y + 0.5, w - 1, h - 1, colour, title=title)
     if text:
-        ink = ink_on(colour, INK)
+        ink = choose_ink(colour, INK)
         svg.text(x + w / 2, y + h / 2 + 4, text, size=size, anchor="middle", fill=ink, weight=weight)
 
 

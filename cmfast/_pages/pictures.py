@@ -9,7 +9,7 @@ say values under the pointer, and follow the colours of the page.
 import io
 from typing import Any
 
-from cmfast._core import drawing as matplotlib_drawing
+from cmfast._core import plotting as matplotlib_drawing
 from cmfast._pages.parts import Picture
 from cmfast._pages.svg import Svg
 
@@ -24,5 +24,5 @@ def save_png(figure: Any, dpi: int = 90) -> bytes:
     """Return a figure of matplotlib as PNG, the same bytes in every run, and close it."""
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
-    matplotlib_drawing.pyplot().close(figure)
+    matplotlib_drawing.load_pyplot().close(figure)
     return out.getvalue()

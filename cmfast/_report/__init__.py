@@ -91,7 +91,7 @@ def report(
     if title is not None and not isinstance(title, str):
         validate.refuse("title", "a str", type(title).__name__, TypeError)
     if smoothing is not None and not 0.0 < validate.number("smoothing", smoothing) < float("inf"):
-        validate.refuse("smoothing", "None or a number above 0", validate.shown(smoothing))
+        validate.refuse("smoothing", "None or a number above 0", validate.format_value(smoothing))
     if not 0.0 < validate.number("level", level) < 1.0:
         validate.refuse("level", "between 0 and 1", level)
     validate.generator(rng)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import metrics, uncertainty
-from cmfast._core.p_values import binomial, holm
+from cmfast._core.p_values import binomial_test, holm
 from cmfast._report._asked import Asked, Scaled
 from cmfast._report._cells import Cells
 
@@ -36,7 +36,7 @@ def taken_for(cells: Cells, level: float) -> np.ndarray:
     second = np.where(np.append(rows, -1)[first + 1] == rows[first], after, 0)
     out = np.full(cells.n_classes, -1)
     if cells.n_classes > 2 and len(first):  # of two classes there is no other
-        first = first[holm(np.atleast_1d(binomial(counts[first], second))) <= 1.0 - level]
+        first = first[holm(np.atleast_1d(binomial_test(counts[first], second))) <= 1.0 - level]
     out[rows[first]] = cols[first]
     return out
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import uncertainty
-from cmfast._core import ranks
+from cmfast._core import confused_pairs
 from cmfast._report import _cells
 from cmfast._report._asked import LARGEST, MOST_RESAMPLED_CLASSES, Asked, Scaled
 from cmfast._report._cells import Cells
@@ -19,26 +19,26 @@ MOST_RANK_CHANGES = 8  # pairs that are listed because their rank changes
 def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
     """Return the largest confusions with intervals, and what of their order is beyond chance."""
     cells = _cells.of_matrix(M)
-    pairs, errors = ranks.pairs(*cells), _balanced_errors(M, scaled, asked)
+    pairs, errors = confused_pairs.list_pairs(*cells), _balanced_errors(M, scaled, asked)
     in_balance = _ranks_in_balance(M, scaled, errors, pairs, asked)
     return _of_pairs(cells, pairs, scaled, errors, in_balance, labels, asked)
 
 
 def of_cells(cells: Cells, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
     """Return the same of so many classes that nothing is known of errors and ranks of balanced cells."""
-    return _of_pairs(cells, ranks.pairs(*cells), scaled, None, None, labels, asked)
+    return _of_pairs(cells, confused_pairs.list_pairs(*cells), scaled, None, None, labels, asked)
 
 
 def _of_pairs(
     cells: Cells,
-    pairs: ranks.Pairs,
+    pairs: confused_pairs.Pairs,
     scaled: Scaled,
     errors: np.ndarray | None,
     in_balance: np.ndarray | None,
     labels: Sequence[str],
     asked: Asked,
 ) -> Facts:
-    what = ranks.standing(pairs, asked.level)
+    what = confused_pairs.find_distinct_pairs(pairs, asked.level)
     forth, back = scaled.at(pairs.first, pairs.second, pairs.forth), scaled.at(pairs.second, pairs.first, pairs.back)
     both, support = (forth + back) / 2, cells.sums()[1]
     told = [
@@ -72,7 +72,7 @@ def _balanced_errors(M: np.ndarray, scaled: Scaled, asked: Asked) -> np.ndarray 
 
 
 def _ranks_in_balance(
-    M: np.ndarray, scaled: Scaled, errors: np.ndarray | None, pairs: ranks.Pairs, asked: Asked
+    M: np.ndarray, scaled: Scaled, errors: np.ndarray | None, pairs: confused_pairs.Pairs, asked: Asked
 ) -> np.ndarray | None:
     """Return the ranks of pairs that simultaneous intervals allow when balanced; None where errors are not known.
 
@@ -84,21 +84,21 @@ def _ranks_in_balance(
     if errors is None or not np.isfinite(errors).all():
         return None
     balanced = scaled.cells(M)
-    tail = (1.0 - asked.level) / ranks.STATEMENTS / max(4 * pairs.n_pairs, 1)
+    tail = (1.0 - asked.level) / confused_pairs.STATEMENTS / max(4 * pairs.n_pairs, 1)
     reach = -ndtri(tail) * errors
     factors = scaled.rows[:, None] * scaled.cols
-    few, many = ranks.poisson_ends(M.astype(np.float64), tail)
+    few, many = confused_pairs.poisson_intervals(M.astype(np.float64), tail)
     low = np.maximum(np.minimum(balanced - reach, few * factors), 0.0)
     high = np.minimum(np.maximum(balanced + reach, many * factors), 1.0)
     upper = np.triu_indices(len(M), 1)
-    ends = ranks.rank_ends(low[upper] + low.T[upper], high[upper] + high.T[upper], pairs.n_pairs, 0.0)
+    ends = confused_pairs.bound_ranks(low[upper] + low.T[upper], high[upper] + high.T[upper], pairs.n_pairs, 0.0)
     place = np.zeros(M.shape, np.int64)
     place[upper] = np.arange(pairs.n_pairs)
     return np.asarray(ends[place[pairs.first, pairs.second]])
 
 
 def _moved(
-    pairs: ranks.Pairs, by_count: np.ndarray, in_balance: np.ndarray, both: np.ndarray, labels: Sequence[str]
+    pairs: confused_pairs.Pairs, by_count: np.ndarray, in_balance: np.ndarray, both: np.ndarray, labels: Sequence[str]
 ) -> list[Facts]:
     """Return the pairs whose ranks by count and when balanced cannot be the same, farthest first."""
     far = np.maximum(by_count[:, 0] - in_balance[:, 1], in_balance[:, 0] - by_count[:, 1])
@@ -118,7 +118,7 @@ def _moved(
 
 def _lines(
     k: int,
-    pairs: ranks.Pairs,
+    pairs: confused_pairs.Pairs,
     told: bool,
     support: np.ndarray,
     scaled: Scaled,

@@ -39,7 +39,7 @@ def models(y_pred: Any) -> dict[str, Any]:
         validate.refuse("y_pred", wanted, f"a dict of {len(y_pred)}")
     names = [str(name) for name in y_pred]
     if len(set(names)) < len(names):
-        validate.refuse("y_pred", "models of different names", validate.shown(names))
+        validate.refuse("y_pred", "models of different names", validate.format_value(names))
     return dict(zip(names, y_pred.values(), strict=True))
 
 

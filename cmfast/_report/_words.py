@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import ranks
+from cmfast._core import confused_pairs
 from cmfast._core.markup import isolate
 from cmfast._report._asked import MOST_RESAMPLED_CLASSES
 from cmfast.uncertainty._comparison import DECIDES
@@ -77,7 +77,9 @@ def _standing(one: Facts) -> str:
     if not found["confused"]:
         return f"{name} confuses nothing"
     pairs = [
-        ranks.named(isolate(p["first"]), isolate(p["second"]), int(p["forth"]), int(p["back"]), told=p["told"])
+        confused_pairs.describe_pair(
+            isolate(p["first"]), isolate(p["second"]), int(p["forth"]), int(p["back"]), told=p["told"]
+        )
         for p in found["pairs"]
     ]
     if found["n_pairs"] == 1:

@@ -8,7 +8,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 from cmfast.balancing import _reasons
 from cmfast.balancing._result import BalanceResult
 
@@ -145,7 +145,7 @@ def balance(
     }
     arrays, n = _adopted(A, sums, keep)
     options |= {"n": n, "blocks": _offsets("blocks", blocks, n), "mad_blocks": _offsets("mad_blocks", mad_blocks, n)}
-    report = reporter(progress, "blocks")
+    report = make_reporter(progress, "blocks")
     out = dispatch.call("balance", *arrays.values(), **options, num_threads=num_threads, progress=report)
     result: BalanceResult[Any] = BalanceResult(*out)
 
@@ -170,7 +170,13 @@ def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
         validate.refuse("A", MAP, type(A).__name__, TypeError)
     names, optional = ("rows", "columns", "values", "sums", "keep"), ("sums", "keep")
     one = float(sums) if type(sums) in (int, float) else None  # a sum for all
-    given = validate.labelled(rows), validate.labelled(columns), values, sums if one is None else None, keep
+    given = (
+        validate.type_empty_labels(rows),
+        validate.type_empty_labels(columns),
+        values,
+        sums if one is None else None,
+        keep,
+    )
     adopted = dispatch.adopt(optional=optional, **dict(zip(names, given, strict=True)))
     arrays = dict(zip(names, adopted, strict=True))
     if one is not None:
@@ -212,7 +218,7 @@ def _offsets(name: str, given: Any, n: int) -> list[int] | None:
     except (TypeError, ValueError, RuntimeError):
         validate.refuse(name, wanted, type(given).__name__, TypeError)
     if found.dtype.kind not in "iu":
-        validate.refuse(name, wanted, validate.shown(given), TypeError)
+        validate.refuse(name, wanted, validate.format_value(given), TypeError)
     if found.ndim != 1 or len(found) < 2 or found[0] != 0 or found[-1] != n or (found[1:] < found[:-1]).any():
-        validate.refuse(name, wanted, validate.shown(given))
+        validate.refuse(name, wanted, validate.format_value(given))
     return [int(k) for k in found]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import values, wording
+from cmfast._core import bad_values, wording
 from cmfast._core.adapters import adapter
 from cmfast.balancing._result import MEANING, BalanceResult
 from cmfast.kernels.status import Status
@@ -54,7 +54,7 @@ def _named(marked: np.ndarray, start: int) -> str:
 
 def _invalid(arrays: dict[str, Any], n: int, upper: bool) -> str:
     rows, columns = arrays["rows"], arrays["columns"]
-    said = values.bad(values=arrays["values"], sums=arrays["sums"])
+    said = bad_values.describe_bad_value(values=arrays["values"], sums=arrays["sums"])
     if said:
         return said
     sums = arrays["sums"]

@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import reading
+from cmfast._core import result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.balancing import REASONS
@@ -23,7 +23,7 @@ MEANING = {
 }
 
 
-@reading.readable
+@result_repr.add_repr
 class BalanceResult(NamedTuple, Generic[ArrayT]):
     """What :func:`balance` returns.
 
@@ -64,10 +64,10 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         out = [f"{number:,} {name}" for name, number in zip(REASONS, found, strict=True) if number]
         return {
             "bins": ", ".join(out) or "none",
-            "status": reading.statuses(self.status),
-            "residual": reading.most(self.residual),
-            "worst row": reading.most(self.worst_row),
-            "passes": reading.most(self.n_iter, ","),
+            "status": result_repr.format_statuses(self.status),
+            "residual": result_repr.format_largest(self.residual),
+            "worst row": result_repr.format_largest(self.worst_row),
+            "passes": result_repr.format_largest(self.n_iter, ","),
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -81,4 +81,4 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         >>> cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper").explain()
         'CONVERGED: all bins that are left have their sums, measured again with the weights that are returned'
         """
-        return reading.explained(self.status, index, MEANING, "no blocks")
+        return result_repr.explain_statuses(self.status, index, MEANING, "no blocks")

@@ -9,7 +9,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core import caller, lazy
-from cmfast._core.progress import Bar, on_terminal
+from cmfast._core.progress import Bar, is_terminal
 from cmfast.cli._parser import UsageError
 
 
@@ -42,13 +42,13 @@ def compute_with_status(
 @contextmanager
 def part_of_batch(function: str, first: int, n: int) -> Iterator[None]:
     """Let calls know that they get `n` matrices of a batch from its element `first` on, and are part of `function`."""
-    with caller.inside(function, is_part=True), lazy.placed(np.arange(first, first + n)):
+    with caller.set_task(function, is_part=True), lazy.set_element_indices(np.arange(first, first + n)):
         yield
 
 
 def bar(args: argparse.Namespace, label: str, unit: str = "") -> Bar | None:
     """Return a progress bar; None with --quiet, and where stderr is no terminal."""
-    return None if args.quiet or not on_terminal() else Bar(label, unit)
+    return None if args.quiet or not is_terminal() else Bar(label, unit)
 
 
 def tick(args: argparse.Namespace, label: str, unit: str = "") -> Callable[[int, int], object]:

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import cmfast
-from cmfast._core.identity import identity, refusal
+from cmfast._core.source_digest import explain_mismatch, version_and_digest
 from cmfast._files import sources, tables
 from cmfast._files.output import FileError, make_folder, replacing
 from cmfast._files.sources import Source
@@ -134,7 +134,9 @@ class Tasks:
         threads = self._args.threads
         if threads is None and self._args.scheduler is not None:
             threads = 1  # as many tasks run at a time as there are cores
-        yield from self._map(partial(run_task, task=task, given=given, threads=threads, made_by=identity()), parts)
+        yield from self._map(
+            partial(run_task, task=task, given=given, threads=threads, made_by=version_and_digest()), parts
+        )
 
     def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
         if self._folder is None:
@@ -153,7 +155,7 @@ class Tasks:
         """Return the hash of all that a state is made of."""
         parts = [part] if isinstance(part, Part) else part
         files = [[[self._identity(one) for one in each.sources], *each[1:]] for each in parts]
-        facts = json.dumps([identity(), files, given], sort_keys=True, default=_hashed)
+        facts = json.dumps([version_and_digest(), files, given], sort_keys=True, default=_hashed)
         return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
     def _identity(self, source: Source) -> list[Any]:
@@ -238,7 +240,7 @@ def run_task(
 
     A worker of another version than that which made the task refuses it.
     """
-    other = refusal(made_by)
+    other = explain_mismatch(made_by)
     if other:
         return UsageError(f"--scheduler: {other}"), None
     try:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NoReturn
 
 import cmfast
-from cmfast._core import compiling, wording
+from cmfast._core import compile_notices, wording
 from cmfast._files.output import FileError, reason
 from cmfast.cli import _screen
 from cmfast.cli._parser import Parser, UsageError
@@ -52,8 +52,13 @@ def _run(argv: Sequence[str] | None) -> int:
         args = _parser().parse_args(argv)
     except SystemExit as done:  # --help and --version have been printed
         return int(done.code or 0)
-    quiet = compiling.silence() if getattr(args, "quiet", False) else nullcontext()
-    with _Signals(), quiet, wording.using(CommandWording(args.flags)), warnings.catch_warnings(record=True) as caught:
+    quiet = compile_notices.silence() if getattr(args, "quiet", False) else nullcontext()
+    with (
+        _Signals(),
+        quiet,
+        wording.use_wording(CommandWording(args.flags)),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always", cmfast.FailureWarning)
         warnings.simplefilter("always", cmfast.DiagnosticWarning)
         try:

@@ -32,7 +32,9 @@ class Parser(argparse.ArgumentParser):
         if rest:
             wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-            self.error(f"unrecognized arguments: {' '.join(rest)}{validate.meant(wrong, known) if wrong else ''}")
+            self.error(
+                f"unrecognized arguments: {' '.join(rest)}{validate.suggest_name(wrong, known) if wrong else ''}"
+            )
         return found, rest
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from cmfast._core.reading import MOST_SHOWN_CLASSES
+from cmfast._core.result_repr import MOST_SHOWN_CLASSES
 from cmfast._files.output import to_json
 from cmfast._files.states import State
 from cmfast.cli import _screen

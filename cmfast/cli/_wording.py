@@ -40,5 +40,5 @@ def naming_elements(argument: str, names: Sequence[str]) -> Iterator[None]:
     """Let messages call the elements of an argument by `names`, not by their indices."""
     words = wording.current()
     assert isinstance(words, CommandWording)
-    with wording.using(words.add_elements(argument, names)):
+    with wording.use_wording(words.add_elements(argument, names)):
         yield

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
 from cmfast._files.archive import Parts, demand
@@ -20,7 +20,7 @@ Order: TypeAlias = Literal["high", "low"]
 UNDEFINED, ORDERS = get_args(Undefined), get_args(Order)
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CcmCounts(BatchedCounts):
     """How many sets hold two classes, and how many sets there are. Made by :func:`ccm`.
@@ -125,7 +125,11 @@ class CcmCounts(BatchedCounts):
         return found
 
     def _parts(self) -> dict[str, str]:
-        return {"counts": reading.shape(self.G), "sets": reading.most(self.n, ","), "empty": self.empty}
+        return {
+            "counts": result_repr.format_shape(self.G),
+            "sets": result_repr.format_largest(self.n, ","),
+            "empty": self.empty,
+        }
 
     def explain(self) -> str:
         """Say in words how many classes have a correlation."""
@@ -196,8 +200,8 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
     if lazy.are_lazy(sets.packed):
-        counts = lazy.dask().sums(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
-        lazily: CcmCounts = lazy.dask().awaited(CcmCounts, *counts, sets.empty)
+        counts = lazy.dask().sum_blocks(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
+        lazily: CcmCounts = lazy.dask().call_delayed(CcmCounts, *counts, sets.empty)
         return lazily
     return CcmCounts._of(*_counted(sets.packed, **options), sets.empty)
 
@@ -205,13 +209,13 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
 def _counted(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple[Array, Array]:
     (packed,) = dispatch.adopt(sets=packed)
     (*batch, n, _) = dispatch.shape_of(packed)
-    with validate.room(8 * n_classes**2 * math.prod(batch), n_classes=n_classes):
+    with validate.explain_memory_error(8 * n_classes**2 * math.prod(batch), n_classes=n_classes):
         G = dispatch.call("ccm", packed, n_classes=n_classes, num_threads=num_threads)
     packed = adapter(packed).unwrap(packed)
     return adapter(packed).send(np.full(batch, n, np.int64), packed), G
 
 
-@lazy.later
+@lazy.accept_delayed
 def rank_clients(
     ccms: CcmCounts | Sequence[CcmCounts], pairs: Sequence[tuple[int, int]], /, *, order: Order
 ) -> Integers:
@@ -268,7 +272,7 @@ def rank_clients(
 
 def _stacked(ccms: Any) -> np.ndarray:
     if not isinstance(ccms, list | tuple) or not ccms or not all(isinstance(one, CcmCounts) for one in ccms):
-        validate.refuse("ccms", "CcmCounts or a list of them", validate.shown(ccms), TypeError)
+        validate.refuse("ccms", "CcmCounts or a list of them", validate.format_value(ccms), TypeError)
     if len({one.empty for one in ccms}) > 1:
         validate.refuse("ccms", "of sets made by one rule for empty ones", ", ".join(one.empty for one in ccms))
     found = [adapter(rho).to_host(rho) for rho in (one.correlation() for one in ccms)]
@@ -280,10 +284,10 @@ def _stacked(ccms: Any) -> np.ndarray:
 def _pairs(pairs: Any, n_classes: int) -> tuple[list[int], list[int]]:
     wanted = f"a list of pairs of classes from 0 to {n_classes - 1}"
     if not isinstance(pairs, list | tuple | np.ndarray) or not len(pairs):
-        validate.refuse("pairs", wanted, validate.shown(pairs), TypeError)
+        validate.refuse("pairs", wanted, validate.format_value(pairs), TypeError)
     found = []
     for pair in pairs:
         if not isinstance(pair, list | tuple | np.ndarray) or np.shape(pair) != (2,):
-            validate.refuse("pairs", wanted, validate.shown(pair))
+            validate.refuse("pairs", wanted, validate.format_value(pair))
         found.append([validate.count("pairs", k, most=n_classes - 1) for k in pair])
     return [pair[0] for pair in found], [pair[1] for pair in found]

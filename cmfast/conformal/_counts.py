@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import addition, dispatch, lazy, validate
+from cmfast._core import dispatch, lazy, overflow_checks, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.addition import MOST_SAMPLES
+from cmfast._core.overflow_checks import MOST_SAMPLES
 from cmfast._files.archive import demand
 from cmfast._files.states import State, of_class
 
@@ -41,14 +41,16 @@ class BatchedCounts(State):
         """Refuse negative counts, and more samples than can be multiplied; synchronises the device."""
         for name in self._CORES:
             array = getattr(self, name)
-            addition.check(name, adapter(array).unwrap(array), MOST_SAMPLES)
+            overflow_checks.check_counts(name, adapter(array).unwrap(array), MOST_SAMPLES)
         self._check_totals()
 
     def _check_totals(self) -> None:
         for name in self._TOTALS:
             array = getattr(self, name)
             array = adapter(array).unwrap(array)
-            addition.add_along(f"the sum of {name}", array, len(dispatch.shape_of(array)) - 1, MOST_SAMPLES)
+            overflow_checks.sum_counts_along(
+                f"the sum of {name}", array, len(dispatch.shape_of(array)) - 1, MOST_SAMPLES
+            )
 
     @classmethod
     def _of(cls, *fields: Any) -> Self:
@@ -77,7 +79,7 @@ class BatchedCounts(State):
             shapes = dispatch.shape_of(mine), dispatch.shape_of(others)
             if shapes[0] != shapes[1]:
                 validate.refuse(name, f"of one shape in both, {shapes[0]}", f"shape {shapes[1]}")
-            found[name] = addition.add(name, mine, others, MOST_SAMPLES)
+            found[name] = overflow_checks.add_counts(name, mine, others, MOST_SAMPLES)
         out = self._made(**found)
         out._check_totals()
         return out
@@ -143,7 +145,9 @@ class BatchedCounts(State):
         """
         batch = self._batch()
         at = self._axis(axis, batch)
-        sums = {name: addition.add_along(name, getattr(self, name), at, MOST_SAMPLES) for name in self._CORES}
+        sums = {
+            name: overflow_checks.sum_counts_along(name, getattr(self, name), at, MOST_SAMPLES) for name in self._CORES
+        }
         out = self._made(**sums)
         out._check_totals()
         return out
@@ -156,7 +160,7 @@ class BatchedCounts(State):
     @staticmethod
     def _axis(axis: Any, batch: tuple[int, ...]) -> int:
         if not batch:
-            validate.refuse("axis", "an axis of the batch, of which there is none", validate.shown(axis))
+            validate.refuse("axis", "an axis of the batch, of which there is none", validate.format_value(axis))
         at = validate.count("axis", axis, least=-len(batch), most=len(batch) - 1)
         return at % len(batch)
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import lazy, reading, validate
+from cmfast._core import lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
@@ -14,7 +14,7 @@ from cmfast.conformal._counts import BatchedCounts
 from cmfast.conformal._sets import EmptySets, PredictionSets, counted, rule_of_empty
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CoverageCounts(BatchedCounts):
     """How many sets of every true class hold every class. Made by :func:`coverage_confusion`.
@@ -55,7 +55,7 @@ class CoverageCounts(BatchedCounts):
             return adapter(V).evaluate(lambda V, n: adapter(V).cast(V, np.float64) / n[..., None], V, n)
 
     def _parts(self) -> dict[str, str]:
-        return {"counts": reading.shape(self.V), "empty": self.empty}
+        return {"counts": result_repr.format_shape(self.V), "empty": self.empty}
 
     def explain(self) -> str:
         """Say in words how often sets hold their class."""
@@ -124,6 +124,6 @@ def coverage_confusion(
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     V, n = counted("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
     if lazy.are_lazy(V):
-        lazily: CoverageCounts = lazy.dask().awaited(CoverageCounts, V, n, sets.empty)
+        lazily: CoverageCounts = lazy.dask().call_delayed(CoverageCounts, V, n, sets.empty)
         return lazily
     return CoverageCounts._of(V, n, sets.empty)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core import dispatch, plot_style, plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.conformal._correlation import ccm
@@ -131,29 +131,29 @@ class CcmDisplay:
         parts = [self._correlation, self._confusion, self._coverage, self._sizes]
         held = [self.correlation, self.confusion, self.coverage, self.sizes]
         drawn = [part for part, data in zip(parts, held, strict=True) if data is not None]
-        self.figure_, self.axes_ = drawing.row_of_axes(len(drawn))
+        self.figure_, self.axes_ = plotting.make_axes_row(len(drawn))
         for part, ax in zip(drawn, self.axes_, strict=True):
             part(ax)
-            drawing.count_classes(ax.xaxis)
+            plotting.set_integer_ticks(ax.xaxis)
         return self
 
     def _correlation(self, ax: Any) -> None:
-        shown = ax.imshow(self.correlation, cmap=drawing.SIGNED, vmin=-1, vmax=1)
+        shown = ax.imshow(self.correlation, cmap=plotting.SIGNED, vmin=-1, vmax=1)
         ax.set_facecolor(UNDEFINED)
         ax.figure.colorbar(shown, ax=ax, shrink=0.8)
-        drawing.count_classes(ax.yaxis)
+        plotting.set_integer_ticks(ax.yaxis)
         ax.set(title="correlation of sets", xlabel="class", ylabel="class")
         if np.isnan(self.correlation).any():
             ax.set_xlabel("class; gray: in no set, or in all")
 
     def _confusion(self, ax: Any) -> None:
         shown = self.confusion > 0
-        colours = drawing.colours_of(ax)
-        scale = drawing.colour_map(pictures.ramp(colours.ground, colours.off_diagonal), colours.ground)
-        low, high = drawing.limits(np.asarray(self.confusion, np.float64), None, None, log=True)
-        drawing.layer(ax, self.confusion, shown, scale, low=low, high=high, log=True)
+        colours = plotting.match_palette(ax)
+        scale = plotting.make_colour_map(plot_style.make_ramp(colours.ground, colours.off_diagonal), colours.ground)
+        low, high = plotting.get_scale_limits(np.asarray(self.confusion, np.float64), None, None, log=True)
+        plotting.paint_cells(ax, self.confusion, shown, scale, low=low, high=high, log=True)
         ax.set(title="confusion matrix, log", xlabel="predicted", ylabel="true")
-        drawing.count_classes(ax.yaxis)
+        plotting.set_integer_ticks(ax.yaxis)
 
     def _coverage(self, ax: Any) -> None:
         ax.bar(np.arange(len(self.coverage)), self.coverage, color="0.6")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
@@ -17,7 +17,7 @@ from cmfast.kernels.shared.conformal import rank
 MOST_HISTOGRAM_BINS = 1 << 28
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreHistogram(BatchedCounts):
     """How many scores are in each cell of a grid. Made by :func:`score_histogram`.
@@ -91,7 +91,7 @@ class ScoreHistogram(BatchedCounts):
         return adapter(counts).send(out.reshape(*host.shape[:-1], len(alphas)), counts)
 
     def _parts(self) -> dict[str, str]:
-        return {"counts": reading.shape(self.counts, 1), "top": f"{self.top:.4g}"}
+        return {"counts": result_repr.format_shape(self.counts, 1), "top": f"{self.top:.4g}"}
 
     def explain(self) -> str:
         """Say in words what is counted."""
@@ -157,8 +157,8 @@ def score_histogram(
     num_threads = validate.num_threads(num_threads)
     options: dict[str, Any] = {"bins": bins, "top": top, "num_threads": num_threads}
     if lazy.are_lazy(s):
-        counts = lazy.dask().sums(_counted, {"s": s}, 1, **options)
-        lazily: ScoreHistogram = lazy.dask().awaited(ScoreHistogram, counts, top)
+        counts = lazy.dask().sum_blocks(_counted, {"s": s}, 1, **options)
+        lazily: ScoreHistogram = lazy.dask().call_delayed(ScoreHistogram, counts, top)
         return lazily
     return ScoreHistogram._of(_counted(s, **options), top)
 
@@ -169,5 +169,5 @@ def _counted(s: Array, *, bins: int, top: float, num_threads: int | None) -> Arr
     shape = dispatch.shape_of(s)
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
-    with validate.room(8 * (bins + 1) * math.prod(shape[:-1]), bins=bins):
+    with validate.explain_memory_error(8 * (bins + 1) * math.prod(shape[:-1]), bins=bins):
         return dispatch.call("score_histogram", s, bins=bins, width=top / bins, num_threads=num_threads)

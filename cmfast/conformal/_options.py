@@ -62,7 +62,7 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threa
     None where all of it counts.
     """
     if u is not None and rng is not None:
-        validate.refuse("rng", "None where u is given", validate.shown(rng))
+        validate.refuse("rng", "None where u is given", validate.format_value(rng))
     if not rule.randomised:
         if u is not None:
             validate.refuse("u", "None where nothing is randomised", "an array")

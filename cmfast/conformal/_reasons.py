@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, values
+from cmfast._core import bad_values, dispatch
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.conformal import OUTSIDE
 
@@ -19,7 +19,7 @@ def unscored(P: Any, y: Any, u: Any, groups: Any, n_groups: int, index: tuple[in
         or ("" if u is None else _no_share(adapter(u).entry(u, index), index))
         or ("" if y is None else unlabelled("y", y, n_classes, index))
         or ("" if groups is None else unlabelled("groups", groups, n_groups, index))
-        or f"probabilities of P{values.place(index)} add up to more than fits"
+        or f"probabilities of P{bad_values.format_index(index)} add up to more than fits"
     )
 
 
@@ -29,7 +29,7 @@ def unlabelled(name: str, labels: Any, number: int, index: tuple[int, ...]) -> s
     if 0 <= label < number:
         return ""
     which = f"none of the {number} {kinds}, 0 to {number - 1}" if number else f"none, as there are no {kinds}"
-    return f"{label} at {name}{values.place(index)} is {which}"
+    return f"{label} at {name}{bad_values.format_index(index)} is {which}"
 
 
 def unscored_kind(name: str, index: tuple[int, ...]) -> str:
@@ -45,11 +45,11 @@ def _no_probability(row: np.ndarray, index: tuple[int, ...]) -> str:
         return ""
     j = int(np.argmax(wrong))
     if not np.isfinite(row[j]):
-        return values.first("P", row, wrong, index)
-    return f"{row[j]:.6g} at P{values.place((*index, j))} is no probability; {CURE}"
+        return bad_values.describe_first("P", row, wrong, index)
+    return f"{row[j]:.6g} at P{bad_values.format_index((*index, j))} is no probability; {CURE}"
 
 
 def _no_share(u: Any, index: tuple[int, ...]) -> str:
     if np.isnan(u):
-        return f"NaN value at u{values.place(index)}"
-    return "" if 0.0 <= u <= 1.0 else f"{u:.6g} at u{values.place(index)} is not from 0 to 1"
+        return f"NaN value at u{bad_values.format_index(index)}"
+    return "" if 0.0 <= u <= 1.0 else f"{u:.6g} at u{bad_values.format_index(index)} is not from 0 to 1"

@@ -42,7 +42,7 @@ def scores(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-@lazy.by_block(P="C", y="", u="")
+@lazy.accept_dask_arrays(P="C", y="", u="")
 def scores(
     P: Array,
     y: Array | None = None,
@@ -144,7 +144,7 @@ def scores(
     rule = _options.rule(method, randomised, lam, k_reg)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
-    P, y, u = dispatch.adopt(optional=("y", "u"), P=P, y=validate.labelled(y), u=u)
+    P, y, u = dispatch.adopt(optional=("y", "u"), P=P, y=validate.type_empty_labels(y), u=u)
     rows = _options.probabilities(P, rule)
     validate.integer(y=y)
     _options.per_row("y", y, rows)

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, lazy, reading, validate
+from cmfast._core import dispatch, failures, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import demand
@@ -31,7 +31,7 @@ class SizeCoverage(NamedTuple):
     covered: Array
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSets:
     """Sets of labels, as bits. Made by :func:`prediction_sets`.
@@ -63,7 +63,9 @@ class PredictionSets:
         """How many sets there are of 0, 1, ..., C labels: int64, shape (..., A, C + 1). No labels are needed."""
         counts: Array
         if lazy.are_lazy(self.packed):
-            (counts,) = lazy.dask().sums(_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes)
+            (counts,) = lazy.dask().sum_blocks(
+                _sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes
+            )
         else:
             (counts,) = _sizes(self.packed, n_classes=self.n_classes)
         return counts
@@ -135,7 +137,7 @@ class PredictionSets:
         return SizeCoverage(*counted("set_coverage", self, y, on_failure))
 
     def _parts(self) -> dict[str, str]:
-        return {"sets": reading.shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
+        return {"sets": result_repr.format_shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
 
     def explain(self) -> str:
         """Say in words how large the sets are."""
@@ -159,7 +161,7 @@ def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
     return found
 
 
-@lazy.by_block(words="W")
+@lazy.accept_dask_arrays(words="W")
 def _mask(words: Array, *, n_classes: int) -> Array:
     shape = dispatch.shape_of(words)
     places = adapter(words).send(np.arange(BITS_PER_WORD), words)
@@ -184,7 +186,7 @@ def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **op
     known = {"n_classes": sets.n_classes, **options}
     if lazy.are_lazy(sets.packed, y):
         y = y[..., np.newaxis, :] if lazy.are_lazy(y) else y  # one for all alphas
-        found: tuple[Array, Array] = lazy.dask().sums(
+        found: tuple[Array, Array] = lazy.dask().sum_blocks(
             _counted, {"sets": sets.packed, "y": y}, 1, {"sets": 1, "y": 0}, op=op, on_failure=on_failure, **known
         )
         return found
@@ -193,7 +195,7 @@ def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **op
 
 
 def _counted(sets: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any) -> tuple[Array, Array]:
-    packed, y = dispatch.adopt(sets=sets, y=validate.labelled(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
+    packed, y = dispatch.adopt(sets=sets, y=validate.type_empty_labels(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
     validate.integer(y=y)
     return _reported(op, packed, y, on_failure, known)
 
@@ -209,7 +211,7 @@ def labels_of(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
     """Return the bits of sets and the label of every row, of one library and of shapes that fit."""
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
-    packed, y = dispatch.adopt(sets=sets.packed, y=validate.labelled(y))
+    packed, y = dispatch.adopt(sets=sets.packed, y=validate.type_empty_labels(y))
     validate.integer(y=y)
     (*batch, _, n, _), given = dispatch.shape_of(packed), dispatch.shape_of(y)
     if given != (*batch, n):
@@ -327,7 +329,7 @@ def _sets(
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> PredictionSets:
-    arrays = given._replace(groups=validate.labelled(given.groups))._asdict()
+    arrays = given._replace(groups=validate.type_empty_labels(given.groups))._asdict()
     P, q, u, groups = dispatch.adopt(optional=("u", "groups"), **arrays)
     rows = _options.probabilities(P, rule)
     validate.integer(groups=groups)
@@ -354,7 +356,7 @@ def _of_chunks(
     _limits(q, rows, n_classes, groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]
     core = "A" * (len(dispatch.shape_of(q)) - len(rows))
-    found = lazy.dask().blocks(
+    found = lazy.dask().map_blocks(
         _turned, {"P": P, "q": q, "u": u, "groups": groups}, {"P": "C", "q": core, "u": "", "groups": ""}, {},
         rule=rule, empty=empty, **options,
     )  # fmt: skip

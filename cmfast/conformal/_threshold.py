@@ -13,7 +13,7 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.labels import check_known
-from cmfast._core.lazy import are_lazy, by_block
+from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast.conformal import _reasons
 from cmfast.kernels.shared.conformal import rank
 
@@ -37,13 +37,13 @@ def _level(one: Any) -> Fraction:
     if isinstance(one, int | np.integer) and not isinstance(one, bool):
         validate.refuse("alpha", wanted, one)
     if not isinstance(one, REAL):
-        validate.refuse("alpha", wanted, f"{type(one).__name__} {validate.shown(one)}", TypeError)
+        validate.refuse("alpha", wanted, f"{type(one).__name__} {validate.format_value(one)}", TypeError)
     try:
         found = Fraction(str(one) if isinstance(one, float | np.floating) else one)
     except (ValueError, OverflowError):  # NaN and infinity
-        validate.refuse("alpha", wanted, validate.shown(one))
+        validate.refuse("alpha", wanted, validate.format_value(one))
     if not 0 < found < 1:
-        validate.refuse("alpha", wanted, validate.shown(one))
+        validate.refuse("alpha", wanted, validate.format_value(one))
     return found
 
 
@@ -176,7 +176,7 @@ def threshold(
     )  # fmt: skip
 
 
-@by_block(s="n", y="n", groups="n")
+@accept_dask_arrays(s="n", y="n", groups="n")
 def _thresholds(
     s: Array,
     *,
@@ -194,7 +194,7 @@ def _thresholds(
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     n_groups = None if n_groups is None else validate.count("n_groups", n_groups)
     s, y, groups = dispatch.adopt(
-        optional=("y", "groups"), s=s, y=validate.labelled(y), groups=validate.labelled(groups)
+        optional=("y", "groups"), s=s, y=validate.type_empty_labels(y), groups=validate.type_empty_labels(groups)
     )
     shape = _checked(s, y=y, groups=groups)
     if y is not None and groups is not None:
@@ -207,7 +207,7 @@ def _thresholds(
     wanted = ranks(alphas, range(n, n + 1) if labels is None else range(n + 1))
     options = {"ranks": wanted, "turn": turn(alphas), "num_threads": num_threads}
     asking = {"n_classes" if name == "y" else "n_groups": number}
-    with validate.room(8 * number * len(alphas) * math.prod(shape[:-1]), **asking):
+    with validate.explain_memory_error(8 * number * len(alphas) * math.prod(shape[:-1]), **asking):
         found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
     if labels is None:
         return found[..., 0]

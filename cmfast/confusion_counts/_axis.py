@@ -53,7 +53,7 @@ class Axis(NamedTuple):
         """Return where a label is that the argument `name` holds, which must be one."""
         place = self.places.get(label) if isinstance(label, Hashable) else None
         if place is None:
-            validate.refuse(name, f"of the labels {validate.shown(self.labels)}", validate.shown(label))
+            validate.refuse(name, f"of the labels {validate.format_value(self.labels)}", validate.format_value(label))
         return place
 
     @property
@@ -76,7 +76,7 @@ class Axis(NamedTuple):
         if self == other:
             return self
         if self.kind and other.kind and not comparable(self.kind, other.kind):
-            given = f"{other.kind}, {validate.shown(other.labels)}"
+            given = f"{other.kind}, {validate.format_value(other.labels)}"
             validate.refuse(what, f"{self.kind}, as {like}", given, TypeError)
         source = _source(self.source, other.source)
         if source == FOUND:
@@ -87,14 +87,16 @@ class Axis(NamedTuple):
         if first.source != second.source:  # the others have no say in the order
             known = set(first.labels)
             return Axis(first.labels + tuple(label for label in second.labels if label not in known), source)
-        merged = partial(_labels.agreed, what) if first.source == second.source == ORDERED else _labels.inserted
+        merged = (
+            partial(_labels.merge_orders, what) if first.source == second.source == ORDERED else _labels.insert_labels
+        )
         return Axis(merged(first.labels, second.labels), source)
 
     def described(self) -> str:
         """Say what the labels are, and whether they were given."""
         if self.source == IDS:
             return f"n_classes={len(self.labels)}"
-        return f"{'labels' if self.source == LABELS else 'found labels'} {validate.shown(self.labels)}"
+        return f"{'labels' if self.source == LABELS else 'found labels'} {validate.format_value(self.labels)}"
 
     def to_facts(self) -> dict[str, Any]:
         """Return the axis as JSON has it."""

@@ -78,24 +78,24 @@ def by(
     0    a       0.0
     1    b       0.5
     """
-    if lazy.is_frame(frame):
+    if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
         options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
         lazily: ConfusionCounts[NDArray[Any]] = _of_partitions(frame, keys, **options)
         return lazily
-    library = frames.library("frame", frame)
+    library = frames.library_name("frame", frame)
     named = [keys] if isinstance(keys, str) else keys
     if not isinstance(named, list | tuple) or len(named) == 0:
-        validate.refuse("keys", "the name of a column, or a list of them", validate.shown(keys), TypeError)
+        validate.refuse("keys", "the name of a column, or a list of them", validate.format_value(keys), TypeError)
     if len(set(map(str, named))) < len(named):
-        validate.refuse("keys", "different", validate.shown(named))
-    column = {key: frames.column(frame, "keys", key) for key in named}
+        validate.refuse("keys", "different", validate.format_value(named))
+    column = {key: frames.get_column(frame, "keys", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
     counts._library = library
     return counts._updated(
-        frames.column(frame, "y_true", y_true),
-        frames.column(frame, "y_pred", y_pred),
-        None if sample_weight is None else frames.column(frame, "sample_weight", sample_weight),
+        frames.get_column(frame, "y_true", y_true),
+        frames.get_column(frame, "y_pred", y_pred),
+        None if sample_weight is None else frames.get_column(frame, "sample_weight", sample_weight),
         column,
         ignore_index,
         whole_floats=whole_floats,
@@ -109,10 +109,10 @@ def _of_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any)
     if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
         wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
         validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
-    parts = [lazy.dask().awaited(_of_one, part, k, keys, options) for k, part in enumerate(frame.to_delayed())]
-    return lazy.dask().tree(ConfusionCounts.merge, parts)
+    parts = [lazy.dask().call_delayed(_of_one, part, k, keys, options) for k, part in enumerate(frame.to_delayed())]
+    return lazy.dask().merge_tree(ConfusionCounts.merge, parts)
 
 
 def _of_one(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
-    with caller.inside("by", f", in partition {k}", is_part=True):
+    with caller.set_task("by", f", in partition {k}", is_part=True):
         return by(part, keys, **options)

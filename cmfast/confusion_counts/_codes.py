@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
-from cmfast._core.adapters import _columns, _text, adapter, read_only
+from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
 
@@ -40,15 +40,15 @@ def of_labels(name: str, y: Array, *, dates: bool = False, floats: bool = False)
 
 
 def _refuse(name: str, x: Array, wanted: str) -> NoReturn:
-    validate.refuse(name, wanted, validate.kind(x), TypeError)
+    validate.refuse(name, wanted, validate.describe_dtype(x), TypeError)
 
 
 def whole(name: str, y: Array) -> Array:
     """Return labels that are floats as integers, checked to be whole numbers; any others as they are."""
-    found = dispatch.adopt_one(name, validate.labelled(y))
+    found = dispatch.adopt_one(name, validate.type_empty_labels(y))
     found = adapter(found).unwrap(found)
-    floats = not isinstance(found, _text.Coded) and adapter(found).dtype(found).kind == "f"
-    return _labels.whole(name, found) if floats else y
+    floats = not isinstance(found, _text_codes.Coded) and adapter(found).dtype(found).kind == "f"
+    return _labels.convert_whole_floats(name, found) if floats else y
 
 
 def coded(
@@ -68,9 +68,9 @@ def coded(
         values = _plain(declared.values)
         source = ORDERED if declared.ordered else CATEGORIES
         return Codes(read_only(declared.codes), values, Axis(tuple(values), source))
-    x = dispatch.adopt_one(name, validate.labelled(x))
+    x = dispatch.adopt_one(name, validate.type_empty_labels(x))
     x = adapter(x).unwrap(x)
-    if isinstance(x, _text.Coded):
+    if isinstance(x, _text_codes.Coded):
         return Codes(x.codes, x.names)
     dtype = adapter(x).dtype(x)
     if dtype.kind not in kinds:

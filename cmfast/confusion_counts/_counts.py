@@ -396,7 +396,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return metrics of what was counted at one moment, and the classes that there are for them."""
         _samples.warn_of_strangers(held)
         check_options(**options)
-        if _plan.is_binary(_plan.names_of(names)):
+        if _plan.is_binary(_plan.resolve_names(names)):
             held, place = for_two(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis
@@ -404,11 +404,11 @@ class ConfusionCounts(State, Generic[ArrayT]):
         if pos_label is not None:
             options = {**options, "positive": axis.place_of("pos_label", pos_label)}
             if len(axis.labels) != 2:
-                given = f"{validate.shown(pos_label)} with {len(axis.labels)} classes"
+                given = f"{validate.format_value(pos_label)} with {len(axis.labels)} classes"
                 validate.refuse("pos_label", "None for other than two classes", given)
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
-                validate.refuse("average_over", "a list of labels", validate.shown(average_over), TypeError)
+                validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
             places = [axis.place_of("average_over", label) for label in average_over]
             options = {**options, "average_over": places}
         M: Any = held.whole()
@@ -483,7 +483,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
             place = {name: k for k, name in enumerate(groups)}[key]
         except (KeyError, TypeError) as error:
             kind = KeyError if isinstance(error, KeyError) else TypeError
-            validate.refuse("key", f"one of the groups {validate.shown(groups)}", validate.shown(key), kind)
+            validate.refuse(
+                "key", f"one of the groups {validate.format_value(groups)}", validate.format_value(key), kind
+            )
         return self._with(one_of(held, place), empty)
 
     def normalize(

@@ -4,14 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import addition, dispatch, validate
+from cmfast._core import dispatch, overflow_checks, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.confusion_counts._axis import FOUND, GROWING, IDS, Axis
 from cmfast.confusion_counts._keys import Keys
-from cmfast.metrics._samples import of_two
+from cmfast.metrics._samples import order_two_classes
 
 COUNTS = ("<i8", "<f8")
 PARTS: Parts = {
@@ -76,7 +76,7 @@ def add_matrix(held: HeldCounts, M: Array, most: int) -> HeldCounts:
     """Return counts with a matrix of the same classes added, whose integers add up to `most` at most."""
     most += held.most
     if most > validate.LARGEST_INT64 and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
-        return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
+        return looked_at(held._replace(matrix=overflow_checks.add_counts("counts", held.matrix, M), most=most))
     with np.errstate(over="ignore"):  # sums of float weights beyond float64 are infinite, which metrics report
         matrix = adapter(M).evaluate(lambda a, b: a + b, held.matrix, M)
     return held._replace(matrix=matrix, most=most)
@@ -87,7 +87,7 @@ def looked_at(held: HeldCounts) -> HeldCounts:
     M = held.matrix
     if M is None or held.most <= validate.LARGEST_INT64 or adapter(M).dtype(M).kind == "f":
         return held
-    return held._replace(most=addition.check_total("counts", M))
+    return held._replace(most=overflow_checks.check_total("counts", M))
 
 
 def moved(held: HeldCounts, out: HeldCounts) -> Array:
@@ -117,7 +117,7 @@ def for_two(held: HeldCounts, positive: int) -> tuple[HeldCounts, int]:
     alone = source in GROWING and set(labels) in ({-1}, {0}, {1})
     if source == IDS or held.axis.kind not in ("booleans", "integers") or not (alone or len(labels) == 2):
         return held, positive
-    pair = of_two(labels, positive)
+    pair = order_two_classes(labels, positive)
     if alone:
         both = held._replace(axis=Axis(tuple(pair), source))
         held = both._replace(matrix=moved(held._replace(matrix=held.whole()), both))
@@ -138,7 +138,7 @@ def parts_of(held: HeldCounts, *, on_host: bool) -> dict[str, Any]:
 def of_parts(parts: dict[str, Any]) -> tuple[HeldCounts, HeldCounts]:
     """Return the counts of these parts, and the same before anything was counted; refuse what contradicts itself."""
     for name in parts:
-        demand(name in PARTS, f"it has {validate.shown(name)}")
+        demand(name in PARTS, f"it has {validate.format_value(name)}")
     axis, keys = Axis.of_facts(parts.get("classes")), None
     demand(("columns" in parts) == ("groups" in parts) == ("matrices" in parts), "its groups are not whole")
     demand(not ("groups" in parts and "matrix" in parts), "it has counts with groups and without")

@@ -112,7 +112,7 @@ def _named(groups: Any) -> dict[str, Any]:
         if not named:
             validate.refuse("groups", "an array", "dict without columns", TypeError)
         return named
-    validate.columns(groups=groups)
+    validate.refuse_tables(groups=groups)
     return {"groups": groups}
 
 

@@ -15,7 +15,7 @@ from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, IDS, LABELS, Axis, comparable, kind_of
 from cmfast.confusion_counts._held import UNKNOWN, HeldCounts
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import needs
+from cmfast.metrics._evaluate import get_ordered_sums
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
@@ -38,7 +38,7 @@ def classes(labels: Array | None, n_classes: int | None, *, dates: bool = False)
         return Axis(tuple(range(n)), IDS)
     if labels is None:
         return Axis((), FOUND)
-    validate.columns(labels=labels)
+    validate.refuse_tables(labels=labels)
     found = _codes.of_labels("labels", labels, dates=dates)
     shape = dispatch.shape_of(found.codes)
     if len(shape) != 1 or not shape[0]:
@@ -65,7 +65,7 @@ def counted(
     A truth that is `ignored` counts nowhere; None for none.
     """
     validate.flag("whole_floats", whole_floats)
-    validate.columns(y_true=y_true, y_pred=y_pred)
+    validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if whole_floats:
         y_true, y_pred = _codes.whole("y_true", y_true), _codes.whole("y_pred", y_pred)
@@ -117,8 +117,8 @@ def _counted_ids(
     """Return the counts of class ids, which the kernel checks; nothing is looked up."""
     y_true, y_pred, weight = dispatch.adopt(
         optional=("sample_weight",),
-        y_true=validate.labelled(y_true),
-        y_pred=validate.labelled(y_pred),
+        y_true=validate.type_empty_labels(y_true),
+        y_pred=validate.type_empty_labels(y_pred),
         sample_weight=weight,
     )
     y_true, y_pred, weight = (None if x is None else adapter(x).unwrap(x) for x in (y_true, y_pred, weight))
@@ -170,7 +170,7 @@ def _counted(
         _codes.of_labels(name, y, dates=True, floats=True) for name, y in (("y_true", y_true), ("y_pred", y_pred))
     ]
     if weight is not None:
-        validate.columns(sample_weight=weight)
+        validate.refuse_tables(sample_weight=weight)
         weight = dispatch.adopt_one("sample_weight", weight)
         weight = adapter(weight).unwrap(weight)
         validate.real(sample_weight=weight)
@@ -203,7 +203,9 @@ def warn_of_strangers(held: HeldCounts) -> None:
     occurs = [pairs.any(axis=axis) for axis in (1, 0)]
     if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
         numbers = " and ".join(str(int(found.sum())) for found in occurs)
-        failures.diagnose(f"truth and prediction have no label in common, of {numbers}; are they of the same classes?")
+        failures.warn_diagnostic(
+            f"truth and prediction have no label in common, of {numbers}; are they of the same classes?"
+        )
 
 
 def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
@@ -212,7 +214,7 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
     sources = [source for source in sources if source in (FOUND, CATEGORIES)]
     if names is None or not sources or _plan.is_group(names):
         return
-    ordered = [name for name in _plan.names_of(names) if needs(name)]
+    ordered = [name for name in _plan.resolve_names(names) if get_ordered_sums(name)]
     if ordered:
         _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 
@@ -223,7 +225,7 @@ def _place_of(ignored: Any, truth: _codes.Codes) -> int | None:
     kind = kind_of(truth.values[0]) if truth.values else ""
     _labels.check_ignored(label)
     if kind and not comparable(kind, kind_of(label)):
-        given = f"{type(ignored).__name__} {validate.shown(ignored)}"
+        given = f"{type(ignored).__name__} {validate.format_value(ignored)}"
         validate.refuse("ignore_index", f"a label of the {kind or 'labels'} in y_true", given, TypeError)
     return truth.values.index(label) if label in truth.values else None
 

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from cmfast._core.adapters import _processes, adapter
+from cmfast._core.adapters import _distributed, adapter
 from cmfast.confusion_counts._held import HeldCounts, looked_at, merged, moved
 
 
 def summed(held: HeldCounts, group: Any) -> HeldCounts:
     """Return the sum over all processes: labels and groups are exchanged, then matrices of one shape are added."""
-    place = _processes.where(held.matrix)
+    place = _distributed.describe_location(held.matrix)
     floats = held.matrix is not None and adapter(held.matrix).dtype(held.matrix).kind == "f"
-    heads = _processes.gathered((held.axis, held.keys, place, floats, 0 if held.matrix is None else held.most), group)
+    heads = _distributed.gather_objects(
+        (held.axis, held.keys, place, floats, 0 if held.matrix is None else held.most), group
+    )
     if heads is None:
         return held
     every = HeldCounts(heads[0][0], heads[0][1], None)
@@ -21,5 +23,5 @@ def summed(held: HeldCounts, group: Any) -> HeldCounts:
         return every
     part = None if held.matrix is None else moved(held, every)
     options = {"floats": any(head[3] for head in heads), "group": group, "most": sum(head[4] for head in heads)}
-    matrix = _processes.added(part, every.shape(), place or places[0], **options)
+    matrix = _distributed.sum_over_processes(part, every.shape(), place or places[0], **options)
     return looked_at(every._replace(matrix=matrix, most=options["most"]))

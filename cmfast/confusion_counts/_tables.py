@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import ranks, reading, validate
+from cmfast._core import confused_pairs, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.markup import escape_name, escape_prose, isolate
@@ -44,7 +44,7 @@ def to_html(held: HeldCounts, said: str) -> str:
     labels = [escape_name(label) for label in held.axis.labels]
     head = f"<table><caption>{escape_prose(said)}</caption>"
     foot = f"</table><p>{escape_prose(explained(held, isolate))}</p>"
-    if held.keys is not None or not 0 < len(labels) <= reading.MOST_SHOWN_CLASSES:
+    if held.keys is not None or not 0 < len(labels) <= result_repr.MOST_SHOWN_CLASSES:
         return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
     M = held.whole()
@@ -80,9 +80,9 @@ def explained(held: HeldCounts, name: Callable[[object], str] = str) -> str:
 
 def _worst(M: np.ndarray, labels: Sequence[str]) -> str:
     """Say which class is found least and which confusions stand out, where chance does not explain it."""
-    found, true, right = ranks.sentence(M, labels), M.sum(axis=1), M.diagonal()
+    found, true, right = confused_pairs.describe_confusions(M, labels), M.sum(axis=1), M.diagonal()
     whole = bool((np.floor(M) == M).all())
-    k = ranks.least_found(right, true) if whole else None
+    k = confused_pairs.find_least_recall(right, true) if whole else None
     return found if k is None else f"least found is {labels[k]}, {right[k] / true[k]:.1%} of which is; {found}"
 
 

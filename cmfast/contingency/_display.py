@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, validate
+from cmfast._core import dispatch, plotting, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
 from cmfast.contingency._surface import lowest, metric_of, metric_surface
@@ -95,13 +95,19 @@ class SurfaceDisplay:
         """
         levels = validate.count("levels", levels, least=1)
         validate.flag("colorbar", colorbar)
-        ax = drawing.axes(ax)
+        ax = plotting.get_axes(ax)
         axis = np.linspace(0.0, 1.0, len(self.surface))
         scale = np.linspace(self.low, self.high, levels)
         half = axis[1] / 2.0 if len(axis) > 1 else 0.5  # the first and last nodes are on the edges
         box = (-half, 1.0 + half, -half, 1.0 + half)
         shown = ax.imshow(
-            self.surface, origin="lower", extent=box, interpolation="bilinear", cmap=drawing.SIGNED, vmin=-1.0, vmax=1.0
+            self.surface,
+            origin="lower",
+            extent=box,
+            interpolation="bilinear",
+            cmap=plotting.SIGNED,
+            vmin=-1.0,
+            vmax=1.0,
         )
         self.contours_ = ax.contour(axis, axis, self.surface, scale, colors="black", linewidths=0.4)
         if colorbar:
@@ -124,10 +130,10 @@ class SurfaceDisplay:
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
         if ax is None:
-            plt = drawing.pyplot()
+            plt = plotting.load_pyplot()
             ax = plt.figure(figsize=(5.0, 4.4), layout="constrained").add_subplot(projection="3d")
         x, y = np.meshgrid(*2 * [np.linspace(0.0, 1.0, len(self.surface))])
-        style: dict[str, Any] = {"cmap": drawing.SIGNED, "vmin": -1.0, "vmax": 1.0, "edgecolor": "0.3"}
+        style: dict[str, Any] = {"cmap": plotting.SIGNED, "vmin": -1.0, "vmax": 1.0, "edgecolor": "0.3"}
         ax.plot_surface(x, y, self.surface, linewidth=0.2, rcount=25, ccount=25, **style)
         ax.set(xlim=(0, 1), ylim=(0, 1), zlim=(self.low, self.high), title=self._title())
         ax.set(xlabel="true negative rate", ylabel="true positive rate")
@@ -146,10 +152,10 @@ def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true po
 def _two(classes: Any, C: int) -> tuple[int, int]:
     wanted = f"two of 0..{C - 1}"
     if not isinstance(classes, tuple | list | np.ndarray):
-        validate.refuse("classes", wanted, f"{type(classes).__name__} {validate.shown(classes)}", TypeError)
+        validate.refuse("classes", wanted, f"{type(classes).__name__} {validate.format_value(classes)}", TypeError)
     found = tuple(validate.count("classes", k) for k in classes)
     if len(found) != 2 or found[0] == found[1] or max(found) >= C:
-        validate.refuse("classes", wanted, validate.shown(classes))
+        validate.refuse("classes", wanted, validate.format_value(classes))
     return found
 
 
@@ -255,7 +261,7 @@ class PathDisplay:
         PathDisplay
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
-        ax = drawing.axes(ax)
+        ax = plotting.get_axes(ax)
         if self.surface is not None:
             self.surface.plot(ax=ax)
         self.lines_ = []

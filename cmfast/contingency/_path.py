@@ -5,14 +5,14 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
 from cmfast.contingency._surface import metric_of
 from cmfast.metrics import MetricName, compute
 
 
-@reading.readable
+@result_repr.add_repr
 class LearningPath(NamedTuple, Generic[ArrayT]):
     """A training run, or many, in the contingency space."""
 
@@ -29,13 +29,13 @@ class LearningPath(NamedTuple, Generic[ArrayT]):
 
     def _parts(self) -> dict[str, str]:
         names = ("length", "displacement", "straightness")
-        parts = {name: reading.numbers(getattr(self, name)) for name in names}
-        return {"checkpoints x coordinates": reading.shape(self.points), **parts}
+        parts = {name: result_repr.format_values(getattr(self, name)) for name in names}
+        return {"checkpoints x coordinates": result_repr.format_shape(self.points), **parts}
 
     def explain(self) -> str:
         """Say in words how far the runs went, and how straight."""
         steps = dispatch.shape_of(self.points)[-2] - 1
-        length, straightness = reading.numbers(self.length), reading.numbers(self.straightness)
+        length, straightness = result_repr.format_values(self.length), result_repr.format_values(self.straightness)
         return f"a way of length {length} in {steps} steps, straight to {straightness}"
 
 

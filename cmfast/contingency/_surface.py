@@ -5,11 +5,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
-from cmfast._core import reading, validate
+from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Floats
 from cmfast.metrics import MetricName, compute
-from cmfast.metrics._catalogue import find
-from cmfast.metrics._plan import names_of
+from cmfast.metrics._catalogue import find_form
+from cmfast.metrics._plan import resolve_names
 
 Nodes: TypeAlias = Literal["nodes", "midpoints"]
 Rule: TypeAlias = Literal["gauss", "nodes", "midpoints"]
@@ -18,7 +18,7 @@ _GAUSS = 4  # nodes of each panel and axis
 MATRIX_BYTES = 32  # of two by two
 
 
-@reading.readable
+@result_repr.add_repr
 class Sensitivity(NamedTuple):
     """The volume between two surfaces of a metric."""
 
@@ -29,18 +29,19 @@ class Sensitivity(NamedTuple):
     is a closed form. NaN for the sums over a grid, which are what they are."""
 
     def _parts(self) -> dict[str, str]:
-        return {"value": reading.numbers(self.value), "error": reading.numbers(self.error)}
+        return {"value": result_repr.format_values(self.value), "error": result_repr.format_values(self.error)}
 
     def explain(self) -> str:
         """Say in words how far imbalance warps the metric."""
-        return f"imbalance moves the metric by {reading.numbers(self.value)} on average, give or take what `error` says"
+        value = result_repr.format_values(self.value)
+        return f"imbalance moves the metric by {value} on average, give or take what `error` says"
 
 
 def metric_of(metric: object) -> MetricName:
     """Return `metric`, checked to be the name of one."""
     if not isinstance(metric, str):
         validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
-    return cast(MetricName, names_of([metric], "metric")[0])
+    return cast(MetricName, resolve_names([metric], "metric")[0])
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
@@ -50,7 +51,7 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
         found = np.array(None)
     if found.dtype.kind not in "uif":
-        given = f"{type(value).__name__} {validate.shown(value)}"
+        given = f"{type(value).__name__} {validate.format_value(value)}"
         validate.refuse(name, "a number or a list of numbers", given, TypeError)
     return found.astype(np.float64)
 
@@ -89,7 +90,7 @@ def lowest(metric: MetricName) -> float:
 
     That is -1 where total disagreement of two equal classes is below 0, else 0; of a weighted tau it is that itself.
     """
-    form, value = find(metric), compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
+    form, value = find_form(metric), compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
     least = float(np.min(value))
     return least if form is not None and form.weights else -1.0 if least < 0.0 else 0.0
 
@@ -148,7 +149,7 @@ def metric_surface(
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
     metric, ratios = metric_of(metric), ratios_of(r)
-    with validate.room(ratios.size * size**2 * MATRIX_BYTES, size=size):
+    with validate.explain_memory_error(ratios.size * size**2 * MATRIX_BYTES, size=size):
         return _values(metric, ratios, _axis(grid, size), rescale=rescale)
 
 
@@ -263,7 +264,7 @@ def imbalance_sensitivity(
     if rule == "gauss" and size % 2:
         validate.refuse("size", "even with rule='gauss'", size)
     nodes = size * _GAUSS if rule == "gauss" else size
-    with validate.room(nodes**2 * MATRIX_BYTES, size=size):
+    with validate.explain_memory_error(nodes**2 * MATRIX_BYTES, size=size):
         return _sensitivity(metric, ratios, rule, size, rescale=rescale)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from cmfast._core import drawing, validate
+from cmfast._core import plotting, validate
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.display import _orders, _painting, _values
@@ -235,7 +235,7 @@ class ConfusionDisplay:
         look = replace(look, values_format=written(values_format, 1 if self._drawn.whole else 0.5))
         bars = (1 + look.own_diagonal) * look.colorbar
         size = _painting.size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
-        ax = drawing.axes(ax, size, "compressed")
+        ax = plotting.get_axes(ax, size, "compressed")
         unit = _values.UNITS.get(self._normalize or "", "count")
         found = _painting.paint(ax, self._drawn, look, unit)
         self.ax_, self.figure_ = ax, ax.figure

@@ -5,13 +5,13 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import drawing, pictures, validate
+from cmfast._core import plot_style, plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
-from cmfast._core.p_values import binomial, holm
+from cmfast._core.p_values import binomial_test, holm
 from cmfast.display import _painting, _values
 from cmfast.uncertainty import PairedCounts
-from cmfast.uncertainty._hypotheses import check
+from cmfast.uncertainty._symmetry_tests import check_paired
 
 SignedText: TypeAlias = Literal["value", "none"]
 MINUS = "\N{MINUS SIGN}"
@@ -85,19 +85,19 @@ class DifferenceDisplay:
         known = np.isfinite(values)
         most = float(np.abs(values[known]).max(initial=0.0)) or 1.0
         end = most if vmax is None else validate.positive("vmax", vmax)
-        ax = drawing.axes(ax, _painting.size(self._drawn, bars=int(colorbar)), "compressed")
-        colours = drawing.colours_of(ax)
-        ramp = drawing.colour_map(pictures.signed_ramp(colours.ground, *colours.signed), colours.signed[0])
+        ax = plotting.get_axes(ax, _painting.size(self._drawn, bars=int(colorbar)), "compressed")
+        colours = plotting.match_palette(ax)
+        ramp = plotting.make_colour_map(plot_style.make_signed_ramp(colours.ground, *colours.signed), colours.signed[0])
         shown = known & (values != 0)
-        self.im_ = drawing.layer(ax, values, shown, ramp, low=-end, high=end)
+        self.im_ = plotting.paint_cells(ax, values, shown, ramp, low=-end, high=end)
         if colorbar:
             _painting.bar(ax, self.im_, f"first less second, {self._unit}", shares=self._unit.startswith("%"))
         cell, self.dot_, large = _painting.lay_out(ax, self._drawn, known, colours)
         if self.dot_ > 1:
             signed = np.where(shown, values, 0.0)
-            high, low = (drawing.pooled(signed, self.dot_, by) for by in (np.maximum, np.minimum))
+            high, low = (plotting.pool_cells(signed, self.dot_, by) for by in (np.maximum, np.minimum))
             strongest = np.where(high >= -low, high, low)
-            drawing.repaint(ax, self.im_, np.ma.masked_array(strongest, strongest == 0), self.dot_)
+            plotting.repaint(ax, self.im_, np.ma.masked_array(strongest, strongest == 0), self.dot_)
         self.text_ = self._write(ax, shown, cell, large) if text == "value" and self.dot_ == 1 else None
         self.marks_ = None
         if self.text_ is None and self.dot_ == 1 and self.significant is not None:
@@ -116,7 +116,11 @@ class DifferenceDisplay:
 
     def _text(self, i: int, j: int) -> str:
         value = float(self.difference[i, j])
-        size = pictures.percent(abs(value)) or "<0.1" if self._unit.startswith("%") else pictures.short(abs(value))
+        size = (
+            plot_style.format_percent(abs(value)) or "<0.1"
+            if self._unit.startswith("%")
+            else plot_style.format_short(abs(value))
+        )
         star = "*" if self.significant is not None and self.significant[i, j] else ""
         return f"{'+' if value > 0 else MINUS}{size}{star}"
 
@@ -139,7 +143,7 @@ def difference(
     names = class_names
     p = None
     if paired is not None:
-        check(paired, "paired")
+        check_paired(paired, "paired")
         theirs = [adapter(M).to_host(M) for M in (paired.first, paired.second)]
         if not all(map(np.array_equal, (first, second), theirs)):
             validate.refuse("paired", "the counts of A and B", "others")
@@ -163,5 +167,5 @@ def _p_values(T: PairedCounts, C: int) -> np.ndarray:
     only = np.zeros((2, C, C), np.int64)
     for table, said in zip(only, (first, second), strict=True):
         np.add.at(table, (truth[apart], said[apart]), counts[apart])
-    found = np.where(only.sum(axis=0) > 0, binomial(only[0], only[1]), np.nan).ravel()
+    found = np.where(only.sum(axis=0) > 0, binomial_test(only[0], only[1]), np.nan).ravel()
     return np.asarray(np.nan_to_num(holm(found), nan=1.0)).reshape(C, C)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core import dispatch, plot_style, plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.display import _painting, _values
@@ -132,11 +132,11 @@ class StripDisplay:
         some = np.unique(np.linspace(E - 1, 0, min(most, E)).round().astype(int))
         off = np.where(_values.defined(self.matrices), self.matrices, 0).astype(np.float64)[some]
         off[:, np.arange(off.shape[1]), np.arange(off.shape[1])] = 0.0
-        low, high = drawing.limits(off, None, high, log=log)
+        low, high = plotting.get_scale_limits(off, None, high, log=log)
         look = Look(log=log, vmin=low, vmax=high, colorbar=False, side=EPOCH_INCHES)
         rows = -(-len(some) // ACROSS)
         across = -(-len(some) // rows)  # the same in every row, but for the last
-        self.figure_, axes = drawing.grid_of_axes(rows, across, EPOCH_INCHES)
+        self.figure_, axes = plotting.make_axes_grid(rows, across, EPOCH_INCHES)
         self.axes_ = axes[: len(some)]
         found = []
         for ax, k in zip(self.axes_, some, strict=True):
@@ -155,7 +155,7 @@ class StripDisplay:
         """Name the lines of the first of each row of pictures, if there is room."""
         n = len(self.order)
         size = min(8.0, 0.86 * 72.0 * EPOCH_INCHES / max(n, 1))
-        if size >= drawing.SMALLEST_FONT:
+        if size >= plotting.SMALLEST_FONT:
             for ax in self.axes_[::across]:
                 ax.set_yticks(range(n), _painting.shortened(self._drawn[0].names), fontsize=size, parse_math=False)
                 ax.tick_params(length=0)
@@ -250,11 +250,11 @@ class CellsDisplay:
         CellsDisplay
             Itself; `ax_`, `figure_` and `lines_` are set. Nothing is shown.
         """
-        ax = drawing.axes(ax, (7.2, 3.6))
+        ax = plotting.get_axes(ax, (7.2, 3.6))
         scale = 100.0 if self._unit.startswith("%") else 1.0
         at = np.arange(len(self.names))
-        marker = "" if len(at) > 40 else pictures.MARKERS
-        cycle = pictures.cycle(drawing.colours_of(ax).ground)
+        marker = "" if len(at) > 40 else plot_style.MARKERS
+        cycle = plot_style.list_line_colours(plotting.match_palette(ax).ground)
         self.lines_ = []
         for n, (row, label) in enumerate(zip(self.values, self.labels, strict=True)):
             look = {"color": cycle[n % len(cycle)], "marker": marker[n % len(marker)] if marker else ""}

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import drawing, pictures, validate
+from cmfast._core import plot_style, plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast.display import _painting, _values
 from cmfast.display._painting import Look
@@ -114,7 +114,7 @@ class GcmDisplay:
         GcmDisplay
             Itself; `axes_`, `figure_`, `im_`, `bars_` and `lines_` are set. Nothing is shown.
         """
-        self.figure_, self.axes_ = drawing.row_of_axes(
+        self.figure_, self.axes_ = plotting.make_axes_row(
             2 if self.curve is None else 3, 1.25 * GEOMETRY_INCHES, GEOMETRY_INCHES
         )
         self._overlaps(self.axes_[1])
@@ -126,7 +126,7 @@ class GcmDisplay:
 
     def _overlaps(self, ax: Any) -> None:
         """Draw a bar for each weighting: what was guaranteed, what was earned beyond it; a line for permuted labels."""
-        colours = drawing.colours_of(ax)
+        colours = plotting.match_palette(ax)
         rows = np.arange(len(self.weighting))[::-1]
         earned = self.overlap - self.guaranteed
         pale = colours.ground + 0.4 * (colours.off_diagonal - colours.ground)
@@ -150,11 +150,13 @@ class GcmDisplay:
         curve: Any = self.curve
         overlaps = curve.overlaps.reshape(len(curve.factors), curve.origins, -1)
         permuted = np.array([np.atleast_1d(d.null_overlap) for d in curve.diagnostics])
-        cycle = pictures.cycle(drawing.colours_of(ax).ground)
+        cycle = plot_style.list_line_colours(plotting.match_palette(ax).ground)
         lines = []
         for k, name in enumerate(self.weighting):
             own, colour = overlaps[..., k], cycle[k % len(cycle)]
-            lines += ax.plot(curve.factors, own.mean(axis=1), color=colour, marker=pictures.MARKERS[k % 7], label=name)
+            lines += ax.plot(
+                curve.factors, own.mean(axis=1), color=colour, marker=plot_style.MARKERS[k % 7], label=name
+            )
             ax.fill_between(curve.factors, own.min(axis=1), own.max(axis=1), color=colour, alpha=0.25, linewidth=0)
             ax.plot(curve.factors, permuted[:, k], color=colour, linestyle=":")
         ax.set(ylim=(0, 1), xlabel="width of cells; band: all origins; dots: labels permuted")

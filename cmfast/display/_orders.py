@@ -18,10 +18,10 @@ def checked(order: Any, C: int) -> Any:
         return order
     wanted = f"one of {', '.join(map(repr, ORDERS))}, or different classes from 0 to {C - 1}"
     if not isinstance(order, Sequence | np.ndarray):
-        validate.refuse("order", wanted, f"{type(order).__name__} {validate.shown(order)}", TypeError)
+        validate.refuse("order", wanted, f"{type(order).__name__} {validate.format_value(order)}", TypeError)
     whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in order)
     if not whole or len(set(order)) < len(order) or not all(0 <= k < C for k in order):
-        validate.refuse("order", wanted, validate.shown(order), ValueError if whole else TypeError)
+        validate.refuse("order", wanted, validate.format_value(order), ValueError if whole else TypeError)
     return np.array(order, np.int64)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cmfast._core import drawing, pictures
+from cmfast._core import plot_style, plotting
 from cmfast.display._values import Drawn, defined
 
 Text: TypeAlias = Literal["value", "triple", "none"]
@@ -50,7 +50,7 @@ def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
     shares = drawn.shares is not None
     values = np.asarray(drawn.shares if shares else drawn.counts, np.float64)
     known = defined(values)
-    colours = drawing.colours_of(ax)
+    colours = plotting.match_palette(ax)
     on = np.eye(len(values), dtype=bool) & look.own_diagonal
     image = _layer(ax, values, known & ~on, look, colours.off_diagonal, colours)
     diagonal = None
@@ -72,13 +72,13 @@ def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
 
 def _layer(ax: Any, values: np.ndarray, known: np.ndarray, look: Look, end: np.ndarray, colours: Any) -> Any:
     """Paint the cells that are `known` and not zero from nearly the ground to `end`; return the image."""
-    scale = drawing.colour_map(pictures.ramp(colours.ground, end, log=look.log), colours.ground)
-    low, high = drawing.limits(np.where(known, values, 0.0), look.vmin, look.vmax, log=look.log)
-    return drawing.layer(ax, values, known & (values > 0), scale, low=low, high=high, log=look.log)
+    scale = plotting.make_colour_map(plot_style.make_ramp(colours.ground, end, log=look.log), colours.ground)
+    low, high = plotting.get_scale_limits(np.where(known, values, 0.0), look.vmin, look.vmax, log=look.log)
+    return plotting.paint_cells(ax, values, known & (values > 0), scale, low=low, high=high, log=look.log)
 
 
 def lay_out(
-    ax: Any, drawn: Drawn, known: np.ndarray, colours: pictures.Palette, side: float | None = None
+    ax: Any, drawn: Drawn, known: np.ndarray, colours: plot_style.Palette, side: float | None = None
 ) -> tuple[float, int, float]:
     """Name all lines, and paint cells without a value; return points of a cell, lines of a dot, points of the font."""
     n = len(known)
@@ -87,20 +87,20 @@ def lay_out(
     for spine in ax.spines.values():
         spine.set_color(colours.line)
     if side is None:
-        cell, pixels = drawing.cell_size(ax, n)
+        cell, pixels = plotting.measure_cell(ax, n)
     else:
         cell, pixels = (side * unit / max(n, 1) for unit in (72.0, ax.get_figure().dpi))
-    dot = drawing.dots(n, pixels)
+    dot = plotting.choose_dot_size(n, pixels)
     notes = [f"a dot is the largest of {dot} x {dot}"] if dot > 1 else []
     notes += [] if known.all() else [f"{'striped' if dot == 1 else 'blank'}: undefined"]
     ax.set_xlabel(f"predicted ({'; '.join(notes)})" if notes else "predicted")
     if dot == 1 and not known.all():
-        drawing.hatched(ax, ~known, colours)
-    if dot == 1 and n <= drawing.FINEST:
+        plotting.paint_undefined(ax, ~known, colours)
+    if dot == 1 and n <= plotting.FINEST:
         _separate(ax, n, colours)
     if side is None:
         _name(ax, drawn, cell, most, colours)
-        cell = drawing.cell_size(ax, n)[0] if dot == 1 else cell
+        cell = plotting.measure_cell(ax, n)[0] if dot == 1 else cell
     return cell, dot, most
 
 
@@ -119,7 +119,7 @@ def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
     if whole and isinstance(found.ax.yaxis.get_major_locator(), MaxNLocator):
         found.ax.yaxis.get_major_locator().set_params(integer=True)
     unit = 100.0 if shares else 1.0
-    found.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: pictures.tick(unit * value)))
+    found.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: plot_style.format_tick(unit * value)))
     found.ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between(unit * value, layer.norm)))
 
 
@@ -128,7 +128,7 @@ def _between(value: float, norm: Any) -> str:
     decades = np.log10(norm.vmax / norm.vmin)
     first = round(value / 10.0 ** np.floor(np.log10(value)))
     written = decades < 0.7 or (decades < 2 and first in (2, 5))
-    return pictures.tick(value) if written else ""
+    return plot_style.format_tick(value) if written else ""
 
 
 def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> None:
@@ -136,8 +136,8 @@ def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> N
     least = np.fmin.reduceat(np.diagonal(values), np.arange(0, len(values), dot))
     if diagonal is not None:
         np.fill_diagonal(values, np.nan)
-    largest = drawing.pooled(values, dot, np.fmax)
-    drawing.repaint(ax, image, np.ma.masked_array(largest, ~(np.nan_to_num(largest) > 0)), dot)
+    largest = plotting.pool_cells(values, dot, np.fmax)
+    plotting.repaint(ax, image, np.ma.masked_array(largest, ~(np.nan_to_num(largest) > 0)), dot)
     if diagonal is None:
         return
     diagonal.remove()
@@ -148,17 +148,17 @@ def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> N
     strip.set(ylim=ax.get_ylim(), xticks=[], yticks=[])
 
 
-def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: pictures.Palette) -> None:
+def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: plot_style.Palette) -> None:
     """Write the names of the classes; where they are too small, of the groups. Lines set groups apart."""
     names = shortened(drawn.names)
     bounds = _bounds(drawn.groups)
-    if drawn.groups and len(bounds) > 1 and 0.86 * cell < drawing.SMALLEST_FONT:
-        large = [(a, b) for a, b in bounds if (b - a) * cell >= drawing.HEIGHT * drawing.SMALLEST_FONT]
+    if drawn.groups and len(bounds) > 1 and 0.86 * cell < plotting.SMALLEST_FONT:
+        large = [(a, b) for a, b in bounds if (b - a) * cell >= plotting.HEIGHT * plotting.SMALLEST_FONT]
         room = min([(b - a) * cell for a, b in large], default=0.0)
         places = [(a + b - 1) / 2 for a, b in large]
-        drawing.write(ax, places, [drawn.groups[a] for a, _ in large], room, min(most, 8.0, 0.86 * room))
+        plotting.set_tick_labels(ax, places, [drawn.groups[a] for a, _ in large], room, min(most, 8.0, 0.86 * room))
     else:
-        drawing.tick_names(ax, names, cell, most)
+        plotting.draw_class_ticks(ax, names, cell, most)
     for a, _ in bounds[1:]:
         for line in (ax.axhline, ax.axvline):
             line(a - 0.5, color=colours.line, linewidth=1.0 if cell > 4 else 0.5)
@@ -178,7 +178,7 @@ def _bounds(groups: list[str] | None) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(groups)], strict=True))
 
 
-def _separate(ax: Any, n: int, colours: pictures.Palette) -> None:
+def _separate(ax: Any, n: int, colours: plot_style.Palette) -> None:
     """Draw lines of the ground between cells."""
     between = np.arange(0.5, n - 1)
     ax.set_xticks(between, minor=True)
@@ -211,13 +211,13 @@ def write_cells(
     """
     lines = [text.split("\n") for text in texts]
     longest = max((len(line) for text in lines for line in text), default=0)
-    points = drawing.font_size(max(map(len, lines), default=1), longest, cell, most)
+    points = plotting.fit_font(max(map(len, lines), default=1), longest, cell, most)
     if not points or not texts:
         return None
     out = np.full(values.shape, None, object)
     for (i, j), text in zip(places, texts, strict=True):
         layer = layers[1] if i == j and layers[1] is not None else layers[0]
-        ink = "white" if pictures.is_dark(layer.to_rgba(values[i, j])[:3]) else "black"
+        ink = "white" if plot_style.is_dark(layer.to_rgba(values[i, j])[:3]) else "black"
         look = {"ha": "center", "va": "center", "fontsize": points, "color": ink, "linespacing": 1.1}
         out[i, j] = ax.text(j, i, text, **look)
     return out
@@ -229,7 +229,9 @@ def _text(drawn: Drawn, values: np.ndarray, i: int, j: int, lines: int, look: Lo
         if look.values_format is not None:
             value = drawn.counts[i, j] if drawn.whole else values[i, j]
             return format(value.item(), look.values_format)
-        return pictures.short(values[i, j]) if drawn.shares is None else pictures.percent(values[i, j])
+        return (
+            plot_style.format_short(values[i, j]) if drawn.shares is None else plot_style.format_percent(values[i, j])
+        )
     totals = (drawn.row_sums[i], drawn.col_sums[j])[: lines - 1]
-    shares = [f"{pictures.percent(drawn.counts[i, j] / total) or '<0.1'} %" for total in totals]
-    return "\n".join([pictures.short(drawn.counts[i, j]), *shares])
+    shares = [f"{plot_style.format_percent(drawn.counts[i, j] / total) or '<0.1'} %" for total in totals]
+    return "\n".join([plot_style.format_short(drawn.counts[i, j]), *shares])

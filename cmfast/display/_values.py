@@ -80,7 +80,7 @@ def texts(option: str, names: Any, C: int) -> list[str]:
     """Return names given by an option, one for each of `C`."""
     given = validate.names(option, names, C)
     if any(name is None for name in given):
-        validate.refuse(option, f"a sequence of {C} names", validate.shown(given), TypeError)
+        validate.refuse(option, f"a sequence of {C} names", validate.format_value(given), TypeError)
     return [" ".join(str(name).split()) for name in given]
 
 

@@ -13,7 +13,7 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.locking import ObjectLock
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 from cmfast._files.scratch import Scratch
 from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts, push
@@ -267,7 +267,7 @@ def count_in_parts(
         return _binning.count_points(points, grid, n_classes=n_classes, progress=progress, **options)
     n_classes = _binning.classes_of(points, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
-    report = reporter(progress, "points")
+    report = make_reporter(progress, "points")
     for start in range(0, points.n, MOST_PART_POINTS):
         part = points.part(slice(start, min(start + MOST_PART_POINTS, points.n)))
         ranges = found._held.ranges

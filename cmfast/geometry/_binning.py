@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import OnFailure, Progress
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, overflow_of
@@ -55,7 +55,7 @@ def count_points(
         "n_classes": n_classes,
         "ranges": ranges,
         "num_threads": num_threads,
-        "progress": reporter(progress, "points"),
+        "progress": make_reporter(progress, "points"),
     }
     with overflow_of(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
         counted = CountedCells(*dispatch.call("cell_counts", points.X, points.y_true, points.y_pred, **options))
@@ -109,7 +109,7 @@ def heights(
         "n_groups": n_groups,
         "num_threads": num_threads,
     }
-    options["progress"] = reporter(progress, "points")
+    options["progress"] = make_reporter(progress, "points")
     with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
         keys, values, table, found, status, outside = dispatch.call(
             "sparse_histogram", points.X, points.weights, points.groups, **options
@@ -147,7 +147,7 @@ def report_dropped(
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
         text = f"{n_dropped} of {n} points left out{where}: {why}"
-        failures.announce(text, on_failure, np.int8(Status.INVALID))
+        failures.warn_or_raise(text, on_failure, np.int8(Status.INVALID))
 
 
 def refuse_outside(outside: Outside) -> None:

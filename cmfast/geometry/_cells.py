@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
@@ -36,7 +36,7 @@ CELL_PARTS: Parts = {  # types and dimensions of what is written
 }
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseHistogram(Generic[ArrayT]):
     """Heights per cell and group, of the occupied cells only. Made by :func:`cmfast.sparse_histogram`.
@@ -92,7 +92,7 @@ class SparseHistogram(Generic[ArrayT]):
         return f"heights of {len(self):,} pairs of an occupied cell and a group; all others are zero"
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CellCounts(State, Generic[ArrayT]):
     """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.

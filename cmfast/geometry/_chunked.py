@@ -18,8 +18,8 @@ def grid(kind: type, rule: str, X: Any, *given: Any, on_failure: OnFailure, num_
     if rule == "scott":
         found, sums = summed(X, _moments, _added, num_threads=num_threads)
     else:
-        found, sums = lazy.dask().merged(_spread, _joined, {"X": X}, {"X": 1}, num_threads=num_threads), None
-    return lazy.dask().awaited(_grid, kind, rule, given, found, sums, on_failure)
+        found, sums = lazy.dask().merge_parts(_spread, _joined, {"X": X}, {"X": 1}, num_threads=num_threads), None
+    return lazy.dask().call_delayed(_grid, kind, rule, given, found, sums, on_failure)
 
 
 def summed(X: Any, function: Callable[..., Any], merge: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
@@ -28,11 +28,11 @@ def summed(X: Any, function: Callable[..., Any], merge: Any, *, num_threads: int
     Both are Delayed, and one follows from the other. The points are read twice; no chunk is held from one pass to the
     next.
     """
-    found = lazy.dask().merged(_spread, _joined, {"X": X}, {"X": 1}, num_threads=num_threads)
+    found = lazy.dask().merge_parts(_spread, _joined, {"X": X}, {"X": 1}, num_threads=num_threads)
     none = np.zeros(X.shape[1])
     known = {"found": (found, Spread(none, none, 0, 0))}
-    again = lazy.dask().read_again({"X": X}, found)
-    return found, lazy.dask().merged(function, merge, again, {"X": 1}, known=known, num_threads=num_threads)
+    again = lazy.dask().recompute_after({"X": X}, found)
+    return found, lazy.dask().merge_parts(function, merge, again, {"X": 1}, known=known, num_threads=num_threads)
 
 
 def _spread(X: Array, *, num_threads: int | None) -> Spread:

@@ -38,19 +38,21 @@ def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **
     cores = {"X": 1, "weights": 0, "groups": 0}
     known: dict[str, Any] = {}
     given = {"grid": grid}
-    if lazy.is_awaited(grid):
+    if lazy.is_delayed(grid):
         m = validate.points(X=X)[1]
         known["grid"], given = (grid, Grid(np.zeros(m), np.ones(m))), {}
-        arrays = lazy.dask().read_again(arrays, grid)
+        arrays = lazy.dask().recompute_after(arrays, grid)
     kind = adapter(weights).dtype(weights) if lazy.are_lazy(weights) else None
     top: Any = None
     if kind is not None and kind.kind == "f":
         some = {name: arrays[name] for name in ("X", "weights")}
-        top = lazy.dask().merged(_largest, max, some, cores, known=known, **given, num_threads=options["num_threads"])
-        arrays = lazy.dask().read_again(arrays, top)
+        top = lazy.dask().merge_parts(
+            _largest, max, some, cores, known=known, **given, num_threads=options["num_threads"]
+        )
+        arrays = lazy.dask().recompute_after(arrays, top)
         known["top"] = (top, 0.0)
-    found = lazy.dask().merged(_sums, _joined, arrays, cores, known=known, **given, n_groups=n_groups, **options)
-    return lazy.dask().awaited(_finished, found, grid, kind, top, options["on_failure"])
+    found = lazy.dask().merge_parts(_sums, _joined, arrays, cores, known=known, **given, n_groups=n_groups, **options)
+    return lazy.dask().call_delayed(_finished, found, grid, kind, top, options["on_failure"])
 
 
 def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -> float:
@@ -59,7 +61,7 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
     X, weights = dispatch.adopt(X=X, weights=weights)
     n, m = validate.points(X=X)
     validate.real(weights=weights)
-    validate.per_point(n, weights=weights)
+    validate.point_arrays(n, weights=weights)
     as_grid(grid, m)
     top, step = 0.0, max(1, MOST_PART_COORDINATES // m)
     origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))

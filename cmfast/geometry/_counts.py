@@ -139,17 +139,17 @@ def _of_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **opti
     """Return the lazy counts of Dask arrays, chunk by chunk."""
     labels.check_known(n_classes=options["n_classes"])
     known: dict[str, Any] = {}
-    if lazy.is_awaited(grid):
+    if lazy.is_delayed(grid):
         m = validate.points(X=arrays["X"])[1]
         known = {"grid": (grid, Grid(np.zeros(m), np.ones(m)))}
-        arrays = lazy.dask().read_again(arrays, grid)
+        arrays = lazy.dask().recompute_after(arrays, grid)
     else:
         options["grid"] = grid
     cores = {"X": 1, "y_true": 0, "y_pred": 0}
     if n_parts is None:
-        return lazy.dask().merged(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
+        return lazy.dask().merge_parts(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
     options["n_parts"] = n_parts
-    return lazy.dask().dealt(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
+    return lazy.dask().merge_shards(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
 
 
 @overload

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import reading, validate
+from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of
@@ -21,7 +21,7 @@ from cmfast.geometry._weights import is_list, options_of_bi
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class WidthCurve:
     """Diagnostics of one set of points over widths and origins of the cells. Print it for a table.
@@ -61,8 +61,8 @@ class WidthCurve:
         return "\n".join(lines)
 
     def _parts(self) -> dict[str, str]:
-        parts = {"widths": reading.numbers(np.array(self.factors), "g"), "origins": str(self.origins)}
-        return parts | {"origin spread": reading.most(self.origin_spread)}
+        parts = {"widths": result_repr.format_values(np.array(self.factors), "g"), "origins": str(self.origins)}
+        return parts | {"origin spread": result_repr.format_largest(self.origin_spread)}
 
     def explain(self) -> str:
         """Say in a sentence how much hangs on the cells: the last line of what is printed."""
@@ -148,7 +148,7 @@ def width_curve(
     given: Any = factors
     several = isinstance(given, Iterable) and not isinstance(given, Set | Mapping | str | bytes)
     if not several or getattr(given, "ndim", 1) == 0:
-        what = f"{type(factors).__name__} {validate.shown(factors)}"
+        what = f"{type(factors).__name__} {validate.format_value(factors)}"
         validate.refuse("factors", "a sequence of numbers", what, TypeError)
     widths = tuple(validate.positive("factors", factor) for factor in factors)
     if not widths:
@@ -158,7 +158,7 @@ def width_curve(
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
     known = embedded(adopt_labelled(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = known.n_classes
-    report = reporter(progress, "grids")
+    report = make_reporter(progress, "grids")
     single = not is_list(weights)
     diagnostics: list[GcmDiagnostics] = []
     overlaps: list[list[list[float]]] = []

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, reading, wording
+from cmfast._core import dispatch, failures, result_repr, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry import _null
@@ -20,7 +20,7 @@ MOST_MISSING = 0.02
 DEVIATIONS = 3.0
 
 
-@reading.readable
+@result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class GcmDiagnostics:
     """How to read a geometric confusion matrix (GCM). Print it for a table.
@@ -118,9 +118,9 @@ class GcmDiagnostics:
 
     def _parts(self) -> dict[str, str]:
         parts = {"points": f"{self.n_points:,}", "cells": f"{self.n_cells:,}"}
-        parts |= {"weights": ", ".join(self.weighting), "status": reading.statuses(self.status)}
+        parts |= {"weights": ", ".join(self.weighting), "status": result_repr.format_statuses(self.status)}
         shown = {"overlap": self.overlap, "guaranteed": self.guaranteed, "permuted": self.null_overlap}
-        return parts | {name: reading.numbers(value, ".3f") for name, value in shown.items()}
+        return parts | {name: result_repr.format_values(value, ".3f") for name, value in shown.items()}
 
     def explain(self) -> str:
         """Say in a sentence what the agreement is worth: the last line of what is printed."""
@@ -143,7 +143,7 @@ def warned(found: GcmDiagnostics) -> GcmDiagnostics:
     """Return the diagnostics; warn once if the result says little."""
     why = reasons(found)
     if why:
-        failures.diagnose("; ".join(why))
+        failures.warn_diagnostic("; ".join(why))
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
@@ -116,8 +116,12 @@ class Grid(State):
         return f"Grid(origin={self.origin.tolist()}, width={self.width.tolist()})"
 
     def _repr_html_(self) -> str:
-        parts = {"axes": str(self.n_axes), "origin": reading.numbers(self.origin), "width": reading.numbers(self.width)}
-        return reading.html("Grid", parts, self.explain())
+        parts = {
+            "axes": str(self.n_axes),
+            "origin": result_repr.format_values(self.origin),
+            "width": result_repr.format_values(self.width),
+        }
+        return result_repr.render_html("Grid", parts, self.explain())
 
     def explain(self) -> str:
         """Say in words how the cells lie.

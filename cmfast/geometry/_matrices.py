@@ -112,7 +112,7 @@ def gcm(
     return _of_all(cells, weights, bi, on_failure, num_threads)
 
 
-@lazy.later
+@lazy.accept_delayed
 def _of_all(cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None) -> Any:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
@@ -197,7 +197,7 @@ def diagnose(
     return _diagnosed(cells, weights, bi, rng, on_failure, num_threads)
 
 
-@lazy.later
+@lazy.accept_delayed
 def _diagnosed(
     cells: Any, weights: Any, bi: dict[str, Any], rng: Any, on_failure: OnFailure, num_threads: int | None
 ) -> GcmDiagnostics:
@@ -210,7 +210,7 @@ def _diagnosed(
     return warned(describe(shapes_of(cells), found, out, generator, single=not is_list(weights)))
 
 
-@lazy.later
+@lazy.accept_delayed
 def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on_failure: OnFailure = "warn") -> ArrayT:
     """Overlap of every histogram of `a` with every histogram of `b`.
 

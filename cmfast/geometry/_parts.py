@@ -54,7 +54,9 @@ def _summed(parts: list[Any], weights: Any, bi: dict[str, Any], num_threads: int
     n = len(parts)
     if not n:
         validate.refuse("cells", "at least one part", "none")
-    once, tree = (lazy.dask().awaited, lazy.dask().tree) if any(map(lazy.is_awaited, parts)) else (_now, _now)
+    once, tree = (
+        (lazy.dask().call_delayed, lazy.dask().merge_tree) if any(map(lazy.is_delayed, parts)) else (_now, _now)
+    )
     whole = tree(_together, [once(_part, part, k, n) for k, part in enumerate(parts)])
     fixed = once(_tables, whole, weights, bi)
     sums = tree(_added, [once(_sums, part, whole, fixed, num_threads=num_threads) for part in parts])

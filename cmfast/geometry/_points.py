@@ -34,12 +34,12 @@ def adopt_points(X: Array) -> AdoptedPoints:
 
 def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     """Adopt points with integer labels and predictions; the result has no names of axes."""
-    validate.columns(y_true=y_true, y_pred=y_pred)
+    validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = (x if type(x) is np.ndarray else adapter(x).unwrap(x) for x in arrays)
     n, m = validate.points(X=X)
     validate.integer(y_true=y_true, y_pred=y_pred)
-    validate.per_point(n, y_true=y_true, y_pred=y_pred)
+    validate.point_arrays(n, y_true=y_true, y_pred=y_pred)
     return AdoptedPoints(X, n, m, y_true, y_pred)
 
 
@@ -59,5 +59,5 @@ def adopt_weighted(X: Array, weights: Array | None, groups: Array | None) -> Wei
     n, m = validate.points(X=X)
     validate.real(weights=weights)
     validate.integer(groups=groups)
-    validate.per_point(n, weights=weights, groups=groups)
+    validate.point_arrays(n, weights=weights, groups=groups)
     return WeightedPoints(X, n, m, weights, groups)

@@ -5,10 +5,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias,
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, lazy, reading, validate
+from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
-from cmfast._core.lazy import are_lazy, by_block
+from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
@@ -28,7 +28,7 @@ class _Axes(NamedTuple, Generic[ArrayT]):
     explained_variance_ratio: ArrayT
 
 
-@reading.readable
+@result_repr.add_repr
 class Projection(_Axes[ArrayT], State):
     """Principal axes of a set of points.
 
@@ -120,14 +120,14 @@ class Projection(_Axes[ArrayT], State):
                [10.]])
         """
         if are_lazy(self.mean):
-            lazily: Array = lazy.dask().blocks(
+            lazily: Array = lazy.dask().map_blocks(
                 _transformed, {"X": X}, {"X": "n"}, {"axes": self}, num_threads=num_threads
             )
             return lazily
         return _transformed(X, axes=self, num_threads=num_threads)
 
 
-@by_block(X="n")
+@accept_dask_arrays(X="n")
 def _transformed(X: Array, *, axes: Projection[Any], num_threads: int | None) -> Array:
     num_threads = validate.num_threads(num_threads)
     X, mean, components = dispatch.adopt(X=X, mean=axes.mean, components=axes.components)
@@ -236,7 +236,9 @@ def pca(
     if chunked:
         found, words = _chunked.summed(X, _products, _joined)
         shapes = ((n,), np.float64), ((m, n), np.float64), ((m,), np.float64)
-        return Projection(*lazy.dask().arrays(lazy.dask().awaited(_of_sums, found, words, m, on_failure), shapes, X))
+        return Projection(
+            *lazy.dask().delayed_to_arrays(lazy.dask().call_delayed(_of_sums, found, words, m, on_failure), shapes, X)
+        )
     if precision == "exact":
         rows = spread(X, None)
         axes = _of_sums(rows, products(X, rows), m, on_failure)

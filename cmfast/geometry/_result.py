@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import labels, lazy, reading, validate
+from cmfast._core import labels, lazy, result_repr, validate
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import _binning
@@ -19,7 +19,7 @@ from cmfast.geometry._points import adopt_labelled
 from cmfast.geometry._weights import Weighting, is_list, options_of_bi, report, statuses, tables
 
 
-@reading.readable
+@result_repr.add_repr
 class GcmResult(NamedTuple, Generic[ArrayT]):
     """Result of :func:`geometric_confusion_matrix`.
 
@@ -39,7 +39,7 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
     diagnostics: GcmDiagnostics
 
     def _parts(self) -> dict[str, str]:
-        return {"of": reading.shape(self.matrix), **self.diagnostics._parts()}
+        return {"of": result_repr.format_shape(self.matrix), **self.diagnostics._parts()}
 
     def explain(self) -> str:
         """Say in words what the result is worth."""
@@ -230,14 +230,14 @@ def _of_chunks(
         wanted = "None with Dask arrays, whose points are taken as they are; for their axes there is "
         validate.refuse("n_components", wanted + 'cmfast.pca(X, precision="exact").transform(X)', n_components)
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
-    given = isinstance(grid, Grid) or lazy.is_awaited(grid)
+    given = isinstance(grid, Grid) or lazy.is_delayed(grid)
     if not given:
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     cells_of = grid if given else getattr(Grid, str(grid))(arrays["X"], **quiet)
     cells = cell_counts(**arrays, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
     M = confusion_matrix(arrays["y_true"], arrays["y_pred"], n_classes=n_classes, num_threads=num_threads)
     asked |= {"num_threads": num_threads}
-    return lazy.dask().awaited(of_counted, cells, M, rng, has_grid=given, **asked)
+    return lazy.dask().call_delayed(of_counted, cells, M, rng, has_grid=given, **asked)
 
 
 def of_counted(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:

@@ -65,7 +65,7 @@ class Columns:
             validate.refuse("X", "points with at least one finite row", given)
         if self.n < n_rows:
             text = f"{n_rows - self.n} of {n_rows} rows left out: not finite"
-            failures.announce(text, on_failure)
+            failures.warn_or_raise(text, on_failure)
         with np.errstate(over="ignore"):
             if not np.isfinite(self.high - self.low).all():
                 validate.refuse("X", "columns with a range below 1.8e308", "more")
@@ -103,7 +103,7 @@ class Columns:
         if flat:
             axes = ", ".join(map(str, flat))
             text = f"the interquartile range of axis {axes} is 0; Scott's rule is used there"
-            failures.diagnose(text)
+            failures.warn_diagnostic(text)
         return [scott[d] if s == 0 else self.rule(2 * s, n) for d, s in enumerate(spread)]
 
     def regular(self, bins: Any) -> np.ndarray:

@@ -154,7 +154,7 @@ def ipf_cells(
     long = None
     if frames.is_table(coords):
         if shape is not None:
-            validate.refuse("shape", "None where coords is a table", validate.shown(shape))
+            validate.refuse("shape", "None where coords is a table", validate.format_value(shape))
         long = _tidy.read(values, coords, margins, ARGUMENTS)
         values, coords, margins, shape = long.values, long.coords, long.margins, long.shape
     axes, targets = split("margins", "axes", margins, MOST_AXES)

@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import OnFailure, Progress
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 
 
 def of_tables(
@@ -29,7 +29,7 @@ def of_tables(
         "tol": validate.tolerance(tol),
         "max_iter": validate.max_iter(max_iter),
         "num_threads": validate.num_threads(num_threads),
-        "progress": reporter(progress, "tables"),
+        "progress": make_reporter(progress, "tables"),
     }
 
 
@@ -41,9 +41,9 @@ def numbers(name: str, given: Any, n: int) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError):
         validate.refuse(name, wanted, type(given).__name__, TypeError)
     if found.dtype.kind not in "uif" or found.dtype.itemsize > 8:
-        validate.refuse(name, wanted, validate.shown(given), TypeError)
+        validate.refuse(name, wanted, validate.format_value(given), TypeError)
     if found.shape not in ((), (n,)) or np.isnan(found).any():
-        validate.refuse(name, wanted, validate.shown(given))
+        validate.refuse(name, wanted, validate.format_value(given))
     return np.array(found, np.float64)
 
 
@@ -53,5 +53,5 @@ def importances(importance: Any, n: int) -> list[float] | None:
         return None
     found = np.broadcast_to(numbers("importance", importance, n), n)
     if not (found > 0.0).all():
-        validate.refuse("importance", "above 0", validate.shown(importance))
+        validate.refuse("importance", "above 0", validate.format_value(importance))
     return [float(p) for p in found] if np.isfinite(found).any() else None

@@ -8,7 +8,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 from cmfast.margins import _rake_reasons, _tidy
 from cmfast.margins._options import importances, numbers
 from cmfast.margins._pairs import split
@@ -179,7 +179,7 @@ def rake(
     long = None
     if _tidy.are_by_name(design, targets, ARGUMENTS):
         if names is not None:
-            validate.refuse("names", "None where targets names columns", validate.shown(names))
+            validate.refuse("names", "None where targets names columns", validate.format_value(names))
         long = _tidy.read(weights, design, targets, ARGUMENTS)
         weights, design, targets = long.values, long.coords, long.margins
     if long is not None or _are_pairs(targets):
@@ -205,7 +205,13 @@ def rake(
     lines = _names(names, n_lines)
     words = Words() if long is None else long.words
     out = dispatch.call(
-        "rake", design, weights, *given, **options, num_threads=num_threads, progress=reporter(progress, "elements")
+        "rake",
+        design,
+        weights,
+        *given,
+        **options,
+        num_threads=num_threads,
+        progress=make_reporter(progress, "elements"),
     )
     parts = [list(out[k : k + len(given)]) for k in range(1, 3 * len(given) + 1, len(given))]
     result: RakeResult[Any] = RakeResult(out[0], *(parts if axes else (part[0] for part in parts)), *out[-4:])
@@ -234,7 +240,9 @@ def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tup
         before = float(np.asarray(adapter(weights).to_host(weights), np.float64).sum(-1).min())
     if before >= LEAST_COUNTED_TOTAL:
         said = f"targets add up to 1, as proportions do, and so will the weights, which add up to {before:,.6g} now"
-        failures.diagnose(f"{said}; multiply the targets by the size of the population for weights that add up to it")
+        failures.warn_diagnostic(
+            f"{said}; multiply the targets by the size of the population for weights that add up to it"
+        )
 
 
 def _are_pairs(targets: Any) -> bool:
@@ -302,15 +310,15 @@ def _bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.nda
     """Return the bounds as arrays of none or n numbers."""
     if method not in BOUNDED:
         if bounds is not None:
-            validate.refuse("bounds", f'None with method="{method}", which has none', validate.shown(bounds))
+            validate.refuse("bounds", f'None with method="{method}", which has none', validate.format_value(bounds))
         return None, None
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         validate.refuse("bounds", "a pair (low, high)", type(bounds).__name__, TypeError)
     low, high = (numbers(f"bounds[{k}]", part, n) for k, part in enumerate(bounds))
     if not ((low >= 0.0) & (low <= high)).all() or np.isinf(low).any():
-        validate.refuse("bounds", "0 <= low <= high, low finite", validate.shown(bounds))
+        validate.refuse("bounds", "0 <= low <= high, low finite", validate.format_value(bounds))
     if method == "logit" and not ((low < 1.0) & (high > 1.0) & (high < np.inf)).all():
-        validate.refuse("bounds", 'low < 1 < high, finite, with method="logit"', validate.shown(bounds))
+        validate.refuse("bounds", 'low < 1 < high, finite, with method="logit"', validate.format_value(bounds))
     return low, high
 
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import values, wording
+from cmfast._core import bad_values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
@@ -73,7 +73,7 @@ def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, 
             words.place(of, at) for of, target in zip(axes, targets, strict=True) for at in np.ndindex(target.shape)
         ]
     return [
-        f"{wording.element('targets', k)}{values.place(at)}"
+        f"{wording.element('targets', k)}{bad_values.format_index(at)}"
         for k, target in enumerate(targets)
         for at in np.ndindex(target.shape)
     ]
@@ -99,11 +99,11 @@ def _invalid(
         said = _beyond(design, targets, axes)
     else:
         is_sparse = isinstance(design, CsrMatrix)
-        said = design.bad("design") if is_sparse else values.first("design", design, ~np.isfinite(design))
-    said = said or values.bad(weights=weights)
+        said = design.bad("design") if is_sparse else bad_values.describe_first("design", design, ~np.isfinite(design))
+    said = said or bad_values.describe_bad_value(weights=weights)
     for k, target in enumerate(targets):
         if axes is None:
-            said = said or values.first("targets", target, np.isinf(target))
+            said = said or bad_values.describe_first("targets", target, np.isinf(target))
         else:
             said = said or bad_target("targets", k, target, axes[k], words)
     return said

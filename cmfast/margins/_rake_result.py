@@ -2,7 +2,7 @@
 
 from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, reading
+from cmfast._core import dispatch, result_repr
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
@@ -19,7 +19,7 @@ MEANING = {
 }
 
 
-@reading.readable
+@result_repr.add_repr
 class RakeResult(NamedTuple, Generic[ArrayT]):
     """What :func:`rake` returns.
 
@@ -65,10 +65,10 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         return {
             "records": f"{dispatch.shape_of(self.weights)[-1]:,}"
             + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
-            "status": reading.statuses(self.status),
-            "residual": reading.most(self.residual),
-            "estimated weight error": reading.most(self.weight_error),
-            "passes": reading.most(self.n_iter, ","),
+            "status": result_repr.format_statuses(self.status),
+            "residual": result_repr.format_largest(self.residual),
+            "estimated weight error": result_repr.format_largest(self.weight_error),
+            "passes": result_repr.format_largest(self.n_iter, ","),
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -82,4 +82,4 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         >>> cmfast.rake([[1.0], [2.0]], [6.0]).explain()
         'CONVERGED: totals measured again on the result are met; weights are off by an estimated 1e-4 at most'
         """
-        return reading.explained(self.status, index, MEANING, "no sets of weights")
+        return result_repr.explain_statuses(self.status, index, MEANING, "no sets of weights")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import values, wording
+from cmfast._core import bad_values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
 from cmfast.margins._result import MEANING, MarginsResult
@@ -87,7 +87,7 @@ def one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -
 
 def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: TableProblem, where: tuple[np.ndarray, ...]) -> str:
     words = problem.words
-    said = values.bad(**{problem.name: given})
+    said = bad_values.describe_bad_value(**{problem.name: given})
     if said and words.columns:
         k = np.flatnonzero(~(given >= 0) | (given == np.inf))[0]
         return f"{said}, which is {words.place(range(len(where)), [int(c[k]) for c in where])}"
@@ -99,7 +99,7 @@ def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: TableProblem
 def bad_target(name: str, k: int, target: np.ndarray, of: tuple[int, ...], words: Words) -> str:
     """Name the first number of a target that none can be, of the argument `name`."""
     wrong = (target < 0) | (target == np.inf)
-    said = values.first(wording.element(name, k, "target of "), target, wrong)
+    said = bad_values.describe_first(wording.element(name, k, "target of "), target, wrong)
     if not said or not words.columns:
         return said
     return f"{said.partition(' at ')[0]} in {words.margins[k]} at {words.place(of, np.argwhere(wrong)[0].tolist())}"

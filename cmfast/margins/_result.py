@@ -2,7 +2,7 @@
 
 from typing import Generic, NamedTuple
 
-from cmfast._core import dispatch, reading
+from cmfast._core import dispatch, result_repr
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
@@ -19,7 +19,7 @@ MEANING = {
 }
 
 
-@reading.readable
+@result_repr.add_repr
 class MarginsResult(NamedTuple, Generic[ArrayT]):
     """What :func:`ipf_nd` and :func:`ipf_cells` return.
 
@@ -66,10 +66,10 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
             "of": " x ".join(map(str, shape[len(batch) :]))
             + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
             "margins": str(len(self.factors)),
-            "status": reading.statuses(self.status),
-            "residual": reading.most(self.residual),
-            "estimated cell error": reading.most(self.cell_error),
-            "passes": reading.most(self.n_iter, ","),
+            "status": result_repr.format_statuses(self.status),
+            "residual": result_repr.format_largest(self.residual),
+            "estimated cell error": result_repr.format_largest(self.cell_error),
+            "passes": result_repr.format_largest(self.n_iter, ","),
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -83,4 +83,4 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         >>> cmfast.ipf_nd([[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]).explain()
         'CONVERGED: margins measured again on the result are met; cells are off by an estimated 1e-4 at most'
         """
-        return reading.explained(self.status, index, MEANING, "no tables")
+        return result_repr.explain_statuses(self.status, index, MEANING, "no tables")

@@ -5,10 +5,10 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, reading, validate, values
+from cmfast._core import bad_values, dispatch, failures, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
-from cmfast._core.progress import reporter
+from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
 from cmfast.margins._functions import Axes
 from cmfast.margins._pairs import MOST_AXES, n_axes, split
@@ -21,7 +21,7 @@ MEANING = {
 }
 
 
-@reading.readable
+@result_repr.add_repr
 class RoundedTable(NamedTuple, Generic[ArrayT]):
     """What :func:`round_to_margins` returns.
 
@@ -42,8 +42,8 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
     def _parts(self) -> dict[str, str]:
         return {
             "of": " x ".join(map(str, dispatch.shape_of(self.table))),
-            "status": reading.statuses(self.status),
-            "miss": reading.most(self.miss),
+            "status": result_repr.format_statuses(self.status),
+            "miss": result_repr.format_largest(self.miss),
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -57,7 +57,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
         >>> cmfast.round_to_margins([[0.5, 0.5], [0.5, 0.5]]).explain()
         'CONVERGED: every cell and every sum is an integer next to what it was'
         """
-        return reading.explained(self.status, index, MEANING, "no tables")
+        return result_repr.explain_statuses(self.status, index, MEANING, "no tables")
 
 
 def round_to_margins(
@@ -153,13 +153,13 @@ def round_to_margins(
     if len(shape) < ndim:
         validate.refuse("M", f"of shape (..., *table) with {ndim} axes in a table", f"shape {shape}")
     options = {"axes": kept, "ndim": ndim, "seed": seed, "num_threads": num_threads}
-    out = dispatch.call("round_to_margins", M, **options, progress=reporter(progress, "tables"))
+    out = dispatch.call("round_to_margins", M, **options, progress=make_reporter(progress, "tables"))
     result: RoundedTable[Any] = RoundedTable(*out)
 
     def describe(index: tuple[int, ...]) -> str:
         status = Status(int(adapter(result.status).to_host(result.status)[index]))
         if status is Status.INVALID:
-            return values.bad(M=adapter(M).to_host(M)[index])
+            return bad_values.describe_bad_value(M=adapter(M).to_host(M)[index])
         if status is Status.MAX_ITER:
             miss = float(adapter(result.miss).to_host(result.miss)[index])
             return f"some sums are {miss:g} off the integers next to them"

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import values
+from cmfast._core import bad_values
 
 
 class CsrMatrix(NamedTuple):
@@ -22,7 +22,9 @@ class CsrMatrix(NamedTuple):
             return ""
         line = np.zeros(self.shape[1])
         line[self.columns[wrong[0]]] = self.values[wrong[0]]
-        return values.first(name, line, ~np.isfinite(line), (int(np.searchsorted(self.first, wrong[0], "right")) - 1,))
+        return bad_values.describe_first(
+            name, line, ~np.isfinite(line), (int(np.searchsorted(self.first, wrong[0], "right")) - 1,)
+        )
 
     def used(self) -> np.ndarray:
         """Return which columns have a number that is not zero."""

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, reading, validate, values
+from cmfast._core import bad_values, dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast.kernels.status import Status
@@ -18,7 +18,7 @@ MOST_PROOF_LINES = 6  # lines of a side of a proof
 NOT_DECIDED = "neither an answer nor a proof that there is none was found"
 
 
-@reading.readable
+@result_repr.add_repr
 class MarginsSupport(NamedTuple, Generic[ArrayT]):
     """What :func:`support_nd` returns.
 
@@ -51,8 +51,8 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
 
     def _parts(self) -> dict[str, str]:
         core = len(dispatch.shape_of(self.dead_cells)) - len(dispatch.shape_of(self.status))
-        parts = {"of": reading.shape(self.dead_cells, core), "margins": str(len(self.proof))}
-        parts |= {"status": reading.statuses(self.status)}
+        parts = {"of": result_repr.format_shape(self.dead_cells, core), "margins": str(len(self.proof))}
+        parts |= {"status": result_repr.format_statuses(self.status)}
         return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -81,8 +81,8 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         """
         codes = adapter(self.status).to_host(self.status)
         if index is None and codes.ndim:
-            return reading.statuses(codes)
-        place = validate.place(() if index is None else index, codes.shape)
+            return result_repr.format_statuses(codes)
+        place = validate.batch_index(() if index is None else index, codes.shape)
         status = Status(int(codes[place]))
         if status is Status.CONVERGED:
             return "a table with these margins exists that is positive wherever this one is"
@@ -100,7 +100,7 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         if status is not Status.LIMIT_ONLY:
             return said or MEANING[status]
         cells = "1 positive cell goes" if len(dead) == 1 else f"{len(dead)} positive cells go"
-        return f"{cells} to zero, first {values.place(dead[0].tolist())}" + (f": {said}" if said else "")
+        return f"{cells} to zero, first {bad_values.format_index(dead[0].tolist())}" + (f": {said}" if said else "")
 
 
 def _proved(proof: list[np.ndarray], asked: float, carried: float, *, short: bool) -> str:
@@ -124,7 +124,7 @@ def _named(proof: list[np.ndarray]) -> list[str]:
     for k, part in enumerate(proof):
         for at in np.argwhere(part > 0.0).tolist():
             times = f"{part[tuple(at)]:g} times " if part[tuple(at)] != 1.0 else ""
-            found.append(f"{times}margins[{k}]{values.place(at)}")
+            found.append(f"{times}margins[{k}]{bad_values.format_index(at)}")
     return found if len(found) <= MOST_PROOF_LINES else [*found[:MOST_PROOF_LINES], f"... ({len(found)} in all)"]
 
 

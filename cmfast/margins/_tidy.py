@@ -54,9 +54,9 @@ def are_by_name(frame: Any, margins: Any, called: Arguments) -> bool:
     if isinstance(margins, Mapping):
         return True
     if frames.is_table(margins):
-        frames.library(called.frame, frame)
-        frames.library(called.margins, margins)
-        return frames.names(margins) != frames.names(frame)
+        frames.library_name(called.frame, frame)
+        frames.library_name(called.margins, margins)
+        return frames.column_names(margins) != frames.column_names(frame)
     return isinstance(margins, list | tuple) and any(map(frames.is_table, margins))
 
 
@@ -65,10 +65,10 @@ def read(values: Any, frame: Any, margins: Any, called: Arguments) -> Long:
 
     Axes are the columns that margins name, and, where rows are cells, all others that may be categories.
     """
-    frames.library(called.frame, frame)
-    own, others = values, frames.names(frame)
+    frames.library_name(called.frame, frame)
+    own, others = values, frames.column_names(frame)
     if isinstance(values, str):
-        own = frames.column(frame, called.values, values)
+        own = frames.get_column(frame, called.values, values)
         others.remove(values)
     given = _margins(margins, others, called)
     columns = list(dict.fromkeys(name for margin in given for name in margin.columns))
@@ -77,7 +77,7 @@ def read(values: Any, frame: Any, margins: Any, called: Arguments) -> Long:
     known: dict[str, dict[Any, int]] = {}
     codes = np.zeros((len(columns), len(frame)), np.int64)
     for line, name in zip(codes, columns, strict=True):
-        line[:] = _coded(name, frames.column(frame, called.frame, name), known)
+        line[:] = _coded(name, frames.get_column(frame, called.frame, name), known)
     found = [_target(margin, known) for margin in given]
     labels = tuple(called.margins if isinstance(margins, Mapping) else margin.label for margin in given)
     words = Words(tuple(columns), tuple(list(known[name]) for name in columns), labels)
@@ -106,38 +106,42 @@ def _margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin
 
 def _of_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
     """Return a margin that is a table: columns of categories, and one more, of targets."""
-    frames.library(option, margin)
-    names = frames.names(margin)
+    frames.library_name(option, margin)
+    names = frames.column_names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]
     if len(rest) != 1:
         wanted = f"of some columns of {called.frame}, and one more, of targets"
-        validate.refuse(option, wanted, f"columns {validate.shown(', '.join(map(str, names)), str)}")
-    columns = {name: frames.column(margin, option, name) for name in sides}
-    return _Margin(option, columns, f"{rest[0]} of {option}", frames.column(margin, option, rest[0]))
+        validate.refuse(option, wanted, f"columns {validate.format_value(', '.join(map(str, names)), str)}")
+    columns = {name: frames.get_column(margin, option, name) for name in sides}
+    return _Margin(option, columns, f"{rest[0]} of {option}", frames.get_column(margin, option, rest[0]))
 
 
 def _of_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _Margin:
     """Return a margin from the names of columns, and the totals of their categories."""
-    option = f"{called.margins}[{validate.shown(key)}]"
+    option = f"{called.margins}[{validate.format_value(key)}]"
     names = list(key) if isinstance(key, tuple) else [key]
     for name in names:
         if name not in others or names.count(name) > 1:
-            wanted = f"for different columns of {called.frame}: {validate.shown(', '.join(map(str, others)), str)}"
-            validate.refuse(called.margins, wanted, f"{validate.shown(key)}{validate.meant(name, others)}")
+            wanted = (
+                f"for different columns of {called.frame}: {validate.format_value(', '.join(map(str, others)), str)}"
+            )
+            validate.refuse(
+                called.margins, wanted, f"{validate.format_value(key)}{validate.suggest_name(name, others)}"
+            )
     if frames.is_table(totals):
         margin = _of_table(option, totals, others, called)
         if set(margin.columns) != set(names):
             wanted = "a table with its columns, and one more, of targets"
-            validate.refuse(option, wanted, f"columns {validate.shown(', '.join(margin.columns), str)}")
+            validate.refuse(option, wanted, f"columns {validate.format_value(', '.join(margin.columns), str)}")
         return margin
     if isinstance(totals, Mapping):
         rows = [row if isinstance(row, tuple) else (row,) for row in totals]
         wrong = next((row for row in rows if len(row) != len(names)), None)
         if wrong is not None:
-            validate.refuse(f"a category of {option}", f"of {len(names)} columns", validate.shown(wrong))
+            validate.refuse(f"a category of {option}", f"of {len(names)} columns", validate.format_value(wrong))
         columns: dict[str, Any] = {name: [row[k] for row in rows] for k, name in enumerate(names)}
         return _Margin(option, columns, option, list(totals.values()))
-    levels = frames.levels(totals, names)
+    levels = frames.index_levels(totals, names)
     if levels is None:
         wanted = "a dict {category: total}, a Series of pandas with categories as its index, or a table"
         validate.refuse(option, wanted, type(totals).__name__, TypeError)

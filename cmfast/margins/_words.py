@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cmfast._core import values, wording
+from cmfast._core import bad_values, wording
 from cmfast._files.tidy_totals import named
 
 
@@ -17,7 +17,7 @@ class Words(NamedTuple):
     def place(self, axes: Sequence[int], at: Sequence[int]) -> str:
         """Return what a place on some axes is called."""
         if not self.columns:
-            return values.place(at)
+            return bad_values.format_index(at)
         key = tuple(str(self.labels[axis][k]) for axis, k in zip(axes, at, strict=True))
         return named(tuple(self.columns[axis] for axis in axes), key) or "the total"
 
@@ -37,4 +37,4 @@ class Words(NamedTuple):
             return "total"
         if self.columns:
             return self.place(common, at)
-        return f"{kept} {tuple(common)} that they share, at {values.place(at)}"
+        return f"{kept} {tuple(common)} that they share, at {bad_values.format_index(at)}"

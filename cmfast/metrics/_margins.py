@@ -1,4 +1,4 @@
-"""The sums of matrices that every metric is made of."""
+"""Diagonal, margins and distance sums of confusion matrices, from which every metric is computed."""
 
 from functools import partial
 from typing import Any, Generic, NamedTuple, overload
@@ -6,26 +6,26 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, sparse, validate, values
+from cmfast._core import bad_values, dispatch, failures, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.status import Status
 
 
-@reading.readable
+@result_repr.add_repr
 class Margins(NamedTuple, Generic[ArrayT]):
-    """The sums of a batch of matrices that every metric is made of.
+    """Diagonal, margins and distance sums of a batch of matrices, from which every metric is computed.
 
     Attributes
     ----------
     diagonal, row_sums, col_sums : array, shape (..., C)
-        What was right, true and predicted, per class.
+        Correctly predicted, true and predicted mass per class.
     bands : array, shape (..., C)
         Mass at distance k from the diagonal: ``(bands * distance).sum()`` is the distance-weighted sum of the weighted
         kappas.
     tops : array, shape (..., C)
-        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs beside the bands.
+        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs in addition to the bands.
     total : array, shape (...)
         Total mass.
     status : array of int8, shape (...)
@@ -41,11 +41,14 @@ class Margins(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
-        parts = {"classes": reading.shape(self.diagonal, 1), "total": reading.numbers(self.total, ",")}
-        return parts | {"status": reading.statuses(self.status)}
+        parts = {
+            "classes": result_repr.format_shape(self.diagonal, 1),
+            "total": result_repr.format_values(self.total, ","),
+        }
+        return parts | {"status": result_repr.format_statuses(self.status)}
 
     def explain(self) -> str:
-        """Say in words what the sums say."""
+        """Return a text with the total and its share on the diagonal."""
         a, n = (float(np.nansum(np.asarray(adapter(x).to_host(x), np.float64))) for x in (self.diagonal, self.total))
         share = f"{a / n:.1%} of it" if n else "nothing"
         return f"a total of {n:,.6g}, {share} on the diagonal"
@@ -67,9 +70,9 @@ def margins(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Margins[NDArray[Any]]: ...
-@by_block(M="CC")
+@accept_dask_arrays(M="CC")
 def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
-    """Diagonal, margins and distance sums of confusion matrices, in one pass.
+    """Compute diagonal, margins and distance sums of confusion matrices, in one pass.
 
     Parameters
     ----------
@@ -106,22 +109,22 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if sparse.is_sparse(M):
-        return _of_sparse(M, on_failure)
+        return _sum_sparse_matrix(M, on_failure)
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
-    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(values.unsummed, M))
+    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(bad_values.explain_sum, M))
     return sums
 
 
-def _of_sparse(M: Any, on_failure: OnFailure) -> Margins[Any]:
-    """Return the sums of one matrix of scipy.sparse."""
+def _sum_sparse_matrix(M: Any, on_failure: OnFailure) -> Margins[Any]:
+    """Compute diagonal, margins and distance sums of one scipy.sparse matrix."""
     validate.matrices(square=True, M=M)
-    parts = sparse.margins(M)
-    bad = bool(sparse.unsummed(M))
+    parts = sparse.sum_margins(M)
+    bad = bool(sparse.explain_bad_cells(M))
     if bad:
         parts = tuple(np.full_like(part, np.nan if part.dtype.kind == "f" else 0) for part in parts)
     status = np.int8(Status.INVALID if bad else Status.CONVERGED)
-    failures.report(status, on_failure, failed="matrices not summed", why=partial(sparse.unsummed, M))
+    failures.report(status, on_failure, failed="matrices not summed", why=partial(sparse.explain_bad_cells, M))
     d, t, p, bands, tops = parts
     return Margins(d, t, p, bands, tops, t.sum(), status)

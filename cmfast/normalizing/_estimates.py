@@ -8,11 +8,11 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, reading, validate, values
+from cmfast._core import bad_values, dispatch, failures, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Progress
-from cmfast._core.lazy import by_block
-from cmfast._core.progress import reporter
+from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
 from cmfast.normalizing._functions import divide_by_samples, match_types, unreached
 from cmfast.scaling._reasons import OUT_OF_RANGE
@@ -29,7 +29,7 @@ MEANING = {
 }
 
 
-@reading.readable
+@result_repr.add_repr
 class TargetEstimate(NamedTuple, Generic[ArrayT]):
     """What :func:`estimate_for_target` returns; ``matrix = weights * M``.
 
@@ -54,9 +54,9 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
 
     def _parts(self) -> dict[str, str]:
         return {
-            "of": reading.shape(self.matrix),
-            "status": reading.statuses(self.status),
-            "effective sample size": reading.numbers(self.effective_sample_size),
+            "of": result_repr.format_shape(self.matrix),
+            "status": result_repr.format_statuses(self.status),
+            "effective sample size": result_repr.format_values(self.effective_sample_size),
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -70,7 +70,7 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
         >>> cmfast.estimate_for_target([[90, 10], [20, 80]], class_shares=[0.9, 0.1]).explain()
         'CONVERGED: the estimate has the wanted distribution'
         """
-        return reading.explained(self.status, index, MEANING, "no estimates")
+        return result_repr.explain_statuses(self.status, index, MEANING, "no estimates")
 
 
 @overload
@@ -95,7 +95,7 @@ def estimate_for_target(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> TargetEstimate[Floats]: ...
-@by_block(M="RC", class_shares="R", target="RC")
+@accept_dask_arrays(M="RC", class_shares="R", target="RC")
 def estimate_for_target(
     M: Array,
     /,
@@ -204,7 +204,7 @@ def estimate_for_target(
     failures.report(status, on_failure, failed="matrices without estimates", describe=describe)
     if on_failure != "ignore":
         _warn_of_few(size)
-    if tick := reporter(progress, "matrices"):
+    if tick := make_reporter(progress, "matrices"):
         tick(math.prod(batch), math.prod(batch))
     outs = zip((matrix, weights, size, status), ("(R,C)", "(R,C)", "()", "()"), strict=True)
     name_dimensions = adapter(arrays[0]).name_dimensions
@@ -286,14 +286,18 @@ def _sum_last(x: Any) -> Any:
 
 def _explain_failure(name: str, M: np.ndarray, wanted: np.ndarray) -> str:
     """Say why there is no estimate for one matrix."""
-    if said := values.bad(M=M, **{name: wanted}):
+    if said := bad_values.describe_bad_value(M=M, **{name: wanted}):
         return said
     if not wanted.any():
         return f"{name} is zero everywhere"
     if name == "target":
         return unreached(M, wanted)
     lacking = np.flatnonzero((M == 0).all(-1) & (wanted > 0))
-    return f"{name}{values.place(lacking[:1])} is positive and M has no such sample" if len(lacking) else OUT_OF_RANGE
+    return (
+        f"{name}{bad_values.format_index(lacking[:1])} is positive and M has no such sample"
+        if len(lacking)
+        else OUT_OF_RANGE
+    )
 
 
 def _warn_of_few(size: Any) -> None:
@@ -304,7 +308,7 @@ def _warn_of_few(size: Any) -> None:
         return
     where = f"{few} of {known.size} estimates are" if known.ndim else "the estimate is"
     least = f"{'smallest ' * bool(known.ndim)}effective sample size {np.nanmin(known):.3g}"
-    failures.diagnose(
+    failures.warn_diagnostic(
         f"{where} worth fewer than {LEAST_RELIABLE_SAMPLES} samples ({least}), so metrics of it are uncertain and may "
         "be biased; collect more samples of the classes with the largest weights"
     )

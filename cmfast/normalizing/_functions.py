@@ -7,7 +7,7 @@ from typing import Any, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate, values
+from cmfast._core import bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import (
     METHODS,
@@ -25,8 +25,8 @@ from cmfast._core.annotations import (
     Sparse,
     Start,
 )
-from cmfast._core.lazy import by_block
-from cmfast._core.progress import reporter
+from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
 from cmfast.scaling._functions import OPTIONS, check_rules, ipf, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
@@ -238,7 +238,7 @@ def _refuse_beside_target(method: str | None, options: BiOptions) -> None:
         validate.fail(f"target has no option {name!r}", TypeError)
 
 
-@by_block(M="RC", target="RC")
+@accept_dask_arrays(M="RC", target="RC")
 def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
     validate.on_failure(on_failure)
     validate.num_threads(num_threads)
@@ -256,7 +256,7 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
         return unreached(*arrays)
 
     failures.report(status, on_failure, failed="matrices without weights", describe=describe)
-    if tick := reporter(progress, "matrices"):
+    if tick := make_reporter(progress, "matrices"):
         tick(math.prod(batch), math.prod(batch))
     return adapter(given[0]).name_dimensions("(R,C),(R,C)->(R,C)", tuple(given), out)
 
@@ -293,11 +293,15 @@ def divide_by_samples(cells: Any, target: Any) -> tuple[Any, Any, Any, Any]:
 def unreached(M: np.ndarray, target: np.ndarray) -> str:
     """Say why no weights make a matrix the target."""
     lacking = np.argwhere((M == 0) & (target > 0))
-    said = f"the target is positive where there are no samples, at M{values.place(lacking[0])}" if len(lacking) else ""
-    return values.bad(M=M, target=target) or said or OUT_OF_RANGE
+    said = (
+        f"the target is positive where there are no samples, at M{bad_values.format_index(lacking[0])}"
+        if len(lacking)
+        else ""
+    )
+    return bad_values.describe_bad_value(M=M, target=target) or said or OUT_OF_RANGE
 
 
-@by_block(M="RC")
+@accept_dask_arrays(M="RC")
 def _by_factors(M: Array, *, on_failure: OnFailure, **options: Any) -> Any:
     validate.on_failure(on_failure)
     out, status, why = bi_weights(M, **options)
@@ -454,11 +458,11 @@ def bi_normalize(
     ).matrix
 
 
-@by_block(M="RC")
+@accept_dask_arrays(M="RC")
 def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
     validate.on_failure(on_failure)
     validate.progress(progress)
-    options = {"num_threads": validate.num_threads(num_threads), "progress": reporter(progress, "matrices")}
+    options = {"num_threads": validate.num_threads(num_threads), "progress": make_reporter(progress, "matrices")}
     M = dispatch.adopt_one("M", M, op)
     validate.matrices(M=M)
     factors = () if op == "normalize" else (None, None, None)
@@ -473,6 +477,6 @@ def _method(method: Any, options: dict[str, Any]) -> str:
     one = str(SYNONYMS.get(method, method))
     for name in options:
         if one != "bi" or name not in OPTIONS:
-            near = validate.meant(name, OPTIONS) if one == "bi" else ""
+            near = validate.suggest_name(name, OPTIONS) if one == "bi" else ""
             validate.fail(f"method {method!r} has no option {name!r}{near}", TypeError)
     return one

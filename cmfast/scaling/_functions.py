@@ -19,8 +19,8 @@ from cmfast._core.annotations import (
     Sparse,
     Start,
 )
-from cmfast._core.lazy import by_block
-from cmfast._core.progress import reporter
+from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.progress import make_reporter
 from cmfast.scaling import _reasons, _sparse
 from cmfast.scaling._result import ScalingResult
 
@@ -88,7 +88,7 @@ def ipf(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> ScalingResult[Any, Floats]: ...
-@by_block(M="RC", row_sums="R", col_sums="C")
+@accept_dask_arrays(M="RC", row_sums="R", col_sums="C")
 def ipf(
     M: Array,
     /,
@@ -265,7 +265,7 @@ def ras(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> ScalingResult[None, Floats]: ...
-@by_block(M="RC", row_sums="R", col_sums="C")
+@accept_dask_arrays(M="RC", row_sums="R", col_sums="C")
 def ras(
     M: Array,
     /,
@@ -362,7 +362,7 @@ def solve(
         factors = dict(zip(FACTORS, _pair(start), strict=True))
         arrays = dispatch.adopt(optional=VECTORS, op=kernel, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
-    report = reporter(progress, "matrices")
+    report = make_reporter(progress, "matrices")
     if of_logits:
         given = {name: value for name, value in rules.items() if name != "smoothing"}
         out = dispatch.call(kernel, *arrays[:3], **given, num_threads=num_threads, progress=report)

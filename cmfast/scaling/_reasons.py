@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import values, wording
+from cmfast._core import bad_values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.scaling import pseudo_bayes
 from cmfast.kernels.status import Status
@@ -18,7 +18,7 @@ OUT_OF_RANGE = "a weight leaves the range of the result"
 
 def unnormalised(M: np.ndarray) -> str:
     """Say what is wrong with a matrix that :func:`normalize` or :func:`importance_weights` gave NaN."""
-    return values.bad(M=M) or OUT_OF_RANGE
+    return bad_values.describe_bad_value(M=M) or OUT_OF_RANGE
 
 
 def unscaled(
@@ -38,7 +38,7 @@ def unscaled(
     )
     status = Status(int(_element(result.status, batch, 0, index)))
     if status is Status.INVALID:
-        return values.bad(M=M, row_sums=u, col_sums=v)
+        return bad_values.describe_bad_value(M=M, row_sums=u, col_sums=v)
     assert M is not None
     u, v = (np.ones(n) if line is None else line for n, line in zip(M.shape, (u, v), strict=True))
     if status is Status.TOTALS:
@@ -65,7 +65,7 @@ def unscaled(
     allowed = support(A, u, v)
     dead = np.argwhere(allowed.dead_cells)  # not the zeros of the result: small cells of float32 are zeros, too
     if status is Status.LIMIT_ONLY and result.matrix is not None and len(dead):
-        where = values.place(dead[0])
+        where = bad_values.format_index(dead[0])
         cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
         return f"no scaling exists, and this limit takes {cells} to zero; {_smooth()}"
     return f"{allowed.explain()}; {_smooth()}"

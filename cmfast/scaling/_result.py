@@ -2,7 +2,7 @@
 
 from typing import Generic, NamedTuple
 
-from cmfast._core import dispatch, reading
+from cmfast._core import dispatch, result_repr
 from cmfast._core.annotations import ArrayT, MatrixT
 from cmfast.kernels.status import Status
 
@@ -19,7 +19,7 @@ MEANING = {
 }
 
 
-@reading.readable
+@result_repr.add_repr
 class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     """What :func:`ipf` and :func:`ras` return; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
 
@@ -58,10 +58,10 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         batch = " x ".join(map(str, dispatch.shape_of(self.row_scale)[:-1]))
         return {
             "of": f"{R} x {C}" + (f", a batch of {batch}" if batch else ""),
-            "status": reading.statuses(self.status),
-            "residual": reading.most(self.residual),
-            "line error": reading.most(self.line_error),
-            "passes": reading.most(self.n_iter, ","),
+            "status": result_repr.format_statuses(self.status),
+            "residual": result_repr.format_largest(self.residual),
+            "line error": result_repr.format_largest(self.line_error),
+            "passes": result_repr.format_largest(self.n_iter, ","),
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -89,4 +89,4 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         >>> result.explain()
         'CONVERGED: every row and column has the wanted sum, measured again on what is returned'
         """
-        return reading.explained(self.status, index, MEANING, "no matrices")
+        return result_repr.explain_statuses(self.status, index, MEANING, "no matrices")

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, sparse, validate, values
-from cmfast._core.progress import reporter
+from cmfast._core import bad_values, dispatch, sparse, validate
+from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import MEANING, ScalingResult
 
@@ -19,7 +19,9 @@ def solve(
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
     """Check everything and scale `M`, one of scipy.sparse; also return what says in words why that failed."""
     if options["smoothing"] is not None:
-        validate.refuse("smoothing", "None for a sparse M, which it would fill", validate.shown(options["smoothing"]))
+        validate.refuse(
+            "smoothing", "None for a sparse M, which it would fill", validate.format_value(options["smoothing"])
+        )
     if len(M.shape) != 2:
         validate.refuse("M", "of shape (R, C)", f"shape {tuple(M.shape)}")
     if M.dtype.kind not in "buif" or M.dtype.itemsize > 8:
@@ -38,7 +40,7 @@ def solve(
             validate.refuse(name, f"of shape ({n},) for a sparse M", f"shape {dispatch.shape_of(line)}")
     rules = {name: value for name, value in options.items() if name != "smoothing"}
     arrays = cells.indptr.astype(np.int64), cells.indices, cells.data, u, v, start_row, start_col
-    report = reporter(progress, "matrices")
+    report = make_reporter(progress, "matrices")
     found = dispatch.call("ipf_sparse", *arrays, n_columns=C, **rules, num_threads=num_threads, progress=report)
     out, x, y, residual, n_iter, status, line_error, rows, columns = found
     scaled = type(cells)((out, cells.indices, cells.indptr), shape=(R, C)) if matrix else None
@@ -55,7 +57,7 @@ def _reason(cells: Any, u: Any, v: Any, result: ScalingResult[Any, Any], rows: n
     """Say why a sparse matrix was not scaled."""
     status = Status(int(result.status))
     if status is Status.INVALID:
-        return sparse.unsummed(cells) or values.bad(row_sums=u, col_sums=v)
+        return sparse.explain_bad_cells(cells) or bad_values.describe_bad_value(row_sums=u, col_sums=v)
     u, v = (np.ones(n) if line is None else line for n, line in zip(cells.shape, (u, v), strict=True))
     if status is Status.TOTALS:
         return f"row targets add up to {u.sum():.12g}, column targets to {v.sum():.12g} (relative gap 1e-9 allowed)"

@@ -1,4 +1,4 @@
-"""What intervals and posteriors come back as."""
+"""Result types of intervals and posteriors of metrics."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, drawing, reading, validate
+from cmfast._core import dispatch, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 
 
-@reading.readable
+@result_repr.add_repr
 class Interval(NamedTuple):
-    """An interval of one metric.
+    """An interval of one metric, with estimate and standard error.
 
     Attributes
     ----------
@@ -21,9 +21,9 @@ class Interval(NamedTuple):
     low, high : array
         Ends of the interval; NaN where the metric is undefined.
     standard_error : array
-        Standard deviation of the replicates; by the delta method, or of the share, where nothing was drawn.
+        Standard deviation of the replicates; without replicates, by the delta method or of the share.
     n_undefined : array of int64
-        Replicates in which the metric was undefined. They are left out of all the rest.
+        Number of replicates in which the metric was undefined, left out of all other fields.
     """
 
     estimate: Any
@@ -34,25 +34,26 @@ class Interval(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         names = ("estimate", "low", "high", "standard_error")
-        parts = {name: reading.numbers(getattr(self, name)) for name in names}
+        parts = {name: result_repr.format_values(getattr(self, name)) for name in names}
         if np.any(adapter(self.n_undefined).to_host(self.n_undefined)):
-            parts["n_undefined"] = reading.numbers(self.n_undefined, ",")
+            parts["n_undefined"] = result_repr.format_values(self.n_undefined, ",")
         return parts
 
     def explain(self) -> str:
-        """Say in words what the interval says."""
+        """Return a text with the estimate and the ends of the interval."""
         estimate, low, high = (np.asarray(adapter(x).to_host(x), np.float64) for x in self[:3])
         text = f"{estimate.size:,} intervals"
         if estimate.ndim == 0:
-            text = f"{float(estimate):.4g}, and from {float(low):.4g} to {float(high):.4g} with other samples"
+            text = f"{float(estimate):.4g}, interval {float(low):.4g} to {float(high):.4g}"
         lost = int(np.max(adapter(self.n_undefined).to_host(self.n_undefined), initial=0))
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
 
 
 def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
-    """Return the interval of `z` standard errors on both sides; no replicate of it was undefined."""
+    """Return the interval estimate +- `z` standard errors, with 0 undefined replicates."""
 
     def ends(estimate: Any, error: Any) -> tuple[Any, ...]:
+        """Return both ends, and an array of False."""
         none = (error != error) & (error == error)  # noqa: PLR0124
         return estimate - z * error, estimate + z * error, none
 
@@ -60,19 +61,19 @@ def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
     return Interval(estimate, low, high, error, none)
 
 
-@reading.computable
-@dataclass(eq=False, repr=False)  # as one dask.compute finds the arrays in it
+@result_repr.add_compute
+@dataclass(eq=False, repr=False)  # a dataclass, so that dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):
     """Intervals of several metrics, by name.
 
     Attributes
     ----------
     method : str
-        How they were made.
+        Method of the intervals.
     level : float
-        The share of such intervals that hold the truth, if all is well.
+        Nominal coverage of the intervals.
     n_replicates : int
-        How many replicates were drawn; 0 where none was needed.
+        Number of replicates; 0 for methods without resampling.
     """
 
     _found: Mapping[str, Interval]
@@ -91,10 +92,11 @@ class Intervals(Mapping[str, Interval]):
 
     def __repr__(self) -> str:
         drawn = f", {self.n_replicates:,} replicates" if self.n_replicates else ""
-        lazy = "; lazy, dask.compute gives it" if reading.is_lazy_result(self) else ""
+        lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
         return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _rows(self) -> list[dict[str, Any]]:
+        """Return a dict per value: metric, index and the fields of its interval."""
         rows = []
         for name, one in self._found.items():
             parts = [adapter(part).to_host(part) for part in one]
@@ -105,7 +107,7 @@ class Intervals(Mapping[str, Interval]):
         return rows
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame, a row for each number; how they were made is in its ``attrs``."""
+        """Return a pandas DataFrame with a row per value; method, level and n_replicates are in its ``attrs``."""
         import pandas as pd
 
         frame = pd.DataFrame(self._rows(), columns=["metric", "index", *Interval._fields])
@@ -113,28 +115,28 @@ class Intervals(Mapping[str, Interval]):
         return frame
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw a forest plot: a line for each number.
+        """Draw a forest plot with a row per value.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
 
         Returns
         -------
         matplotlib axes
-            What was drawn on. Nothing is shown.
+            Axes of the plot; the figure is not shown.
         """
         rows = self._rows()
-        ax = drawing.forest_axes(ax, len(rows))
+        ax = plotting.make_forest_axes(ax, len(rows))
         low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
         names = [row["metric"] + (f" [{row['index']}]" if row["index"] else "") for row in rows]
-        drawing.forest(ax, names, estimate, low, high)
+        plotting.draw_forest(ax, names, estimate, low, high)
         ax.set_xlabel(f"{self.level:.0%} by {self.method}")
         return ax
 
 
-@reading.readable
+@result_repr.add_repr
 class Posterior(NamedTuple):
     """Draws of one metric from its posterior.
 
@@ -157,16 +159,17 @@ class Posterior(NamedTuple):
         return adapter(self.draws).evaluate(lambda draws: draws.std(-1), self.draws)
 
     def probability(self, above: float) -> Any:
-        """Return the probability that the metric is greater than a number."""
+        """Return the posterior probability that the metric is greater than `above`."""
         above = validate.finite("above", above)
         size = max(1, self.draws.shape[-1])
         return adapter(self.draws).evaluate(lambda draws: (draws > above).sum(-1) / size, self.draws)
 
     def _parts(self) -> dict[str, str]:
-        return {"draws": reading.shape(self.draws, 1), "mean": reading.numbers(self.mean)}
+        return {"draws": result_repr.format_shape(self.draws, 1), "mean": result_repr.format_values(self.mean)}
 
     def explain(self) -> str:
-        """Say in words what the draws say."""
+        """Return a text with the mean and the standard deviation of the draws."""
         if 0 in dispatch.shape_of(self.draws):
             return "no draws"
-        return f"mean {reading.numbers(self.mean)}, standard deviation {reading.numbers(self.standard_deviation)}"
+        mean, deviation = map(result_repr.format_values, (self.mean, self.standard_deviation))
+        return f"mean {mean}, standard deviation {deviation}"

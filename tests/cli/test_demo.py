@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast._core import pictures
+from cmfast._core import plot_style
 from cmfast._files.output import plain
 from cmfast._reproduce import _page
 from cmfast._reproduce.demo import experiment, page, report, words
@@ -195,7 +195,7 @@ def test_imbalance_keeps_what_it_promises(rng):
 
 
 def test_percent_is_short():
-    assert [pictures.percent(v) for v in (1.0, 0.0996, 0.0994, 0.0005, 0.0004, 0.0)] == [
+    assert [plot_style.format_percent(v) for v in (1.0, 0.0996, 0.0994, 0.0005, 0.0004, 0.0)] == [
         "100",
         "10",
         "9.9",

@@ -12,7 +12,7 @@ import pytest
 from processes import ROOT
 
 from cmfast import _reproduce
-from cmfast._core import drawing
+from cmfast._core import plotting
 from cmfast._files.output import FileError, Outputs
 from cmfast._pages import parts, pictures
 from cmfast._pages.parts import Claim, Picture, Table, classify
@@ -131,7 +131,7 @@ def test_pictures_have_names_of_their_own(tmp_path):
 
 def undrawn(figure, *dpi):
     """Stand for a picture that takes long to write."""
-    drawing.pyplot().close(figure)
+    plotting.load_pyplot().close(figure)
     return b"PNG"
 
 
@@ -211,7 +211,7 @@ def test_a_paper_has_options_of_its_own(tmp_path, capsys, monkeypatch):
 
 
 def test_a_figure_is_the_same_bytes_twice():
-    pyplot = drawing.pyplot()
+    pyplot = plotting.load_pyplot()
     images = []
     for _ in range(2):
         figure, ax = pyplot.subplots(figsize=(1, 1))

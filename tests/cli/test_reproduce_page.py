@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from cmfast._core import drawing
+from cmfast._core import plotting
 from cmfast._pages import pictures, render
 from cmfast._pages.parts import Claim, Picture, Table
 from cmfast._pages.svg import INK, Svg
@@ -45,7 +45,7 @@ def silent(label, unit):
 
 def undrawn(figure, *dpi):
     """Stand for a picture that takes long to write."""
-    drawing.pyplot().close(figure)
+    plotting.load_pyplot().close(figure)
     return b"PNG"
 
 

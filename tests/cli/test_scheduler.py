@@ -151,7 +151,7 @@ def test_what_has_no_answer_has_none_in_parts(run, points, pred, options):
 
 
 def test_how_far_the_parts_are_is_shown(run, monkeypatch):
-    monkeypatch.setattr(_calls, "on_terminal", lambda: True)
+    monkeypatch.setattr(_calls, "is_terminal", lambda: True)
     _, parts = write("parquet")
     assert run("confusion", parts, *COLUMNS)[2].startswith("confusion, labels: 100% (4 of 4 parts) ")
     assert run("confusion", parts, *COLUMNS, "--quiet")[2] == ""

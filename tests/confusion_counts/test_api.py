@@ -19,7 +19,7 @@ from processes import ROOT
 
 import cmfast
 from cmfast import ConfusionCounts, metrics
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _text_codes
 from cmfast.confusion_counts import _samples
 from cmfast.confusion_counts._axis import Axis
 
@@ -154,7 +154,7 @@ def test_codes_of_categories_are_used(monkeypatch):
     def never(*args, **kwargs):
         pytest.fail("the values were looked at")
 
-    monkeypatch.setattr(_text, "encode", never)
+    monkeypatch.setattr(_text_codes, "encode", never)
     monkeypatch.setattr(np, "unique", never)
     assert ConfusionCounts.from_labels(*labels, groups=site).n_samples == 60
     assert ConfusionCounts.from_labels(*enums).n_samples == 60
@@ -703,14 +703,14 @@ APART = """
 import sys
 import numpy as np, torch.distributed as dist
 import cmfast
-from cmfast._core import identity
+from cmfast._core import source_digest
 
 rank, file, way = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
 n = 2**62 if way == "many" else 1
 counts = cmfast.ConfusionCounts(n_classes=2).update([0], [rank], sample_weight=np.array([n]))
 if way == "versions" and rank:
-    identity.identity = lambda: "7.8.9"
+    source_digest.version_and_digest = lambda: "7.8.9"
 try:
     print(counts.sync().matrix.tolist())
 except (RuntimeError, OverflowError) as error:

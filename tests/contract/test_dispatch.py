@@ -16,7 +16,7 @@ from processes import ROOT, python
 import cmfast
 from cmfast._core import adapters, dispatch
 from cmfast._core.adapters import Adapter, _numpy, adapter
-from cmfast._core.targets import kernel
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.ops import OPS
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
@@ -175,12 +175,12 @@ def test_subclasses_belong_to_their_library():
 
 @pytest.mark.parametrize("op", OPS)
 def test_every_op_has_its_kernels(op):
-    assert callable(kernel(op, "cpu"))
+    assert callable(get_kernel(op, "cpu"))
     if "cuda" in OPS[op].targets:
-        assert callable(kernel(op, "cuda"))
+        assert callable(get_kernel(op, "cuda"))
     else:
         with pytest.raises(NotImplementedError, match=f"^{op} has no cuda kernel"):
-            kernel(op, "cuda")
+            get_kernel(op, "cuda")
 
 
 HEAVY = {"numba", "scipy", "torch", "pandas", "polars", "pyarrow", "sklearn", "matplotlib", "dask", "cupy", "tqdm"}

@@ -90,7 +90,7 @@ def test_an_error_in_a_thread_of_the_pool_names_the_function(monkeypatch):
     def kernel(*_, **__):
         pool.run_pieces(work, [(0, 1), (1, 2)], seconds=1.0, num_threads=2)
 
-    monkeypatch.setattr(_numpy, "kernel", lambda *_: kernel)
+    monkeypatch.setattr(_numpy, "get_kernel", lambda *_: kernel)
     with pytest.raises(OverflowError, match=r"^metrics\.margins: \d to \d is too much$"):
         cmfast.metrics.margins(np.ones((2, 2)))
 

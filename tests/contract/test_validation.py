@@ -33,7 +33,7 @@ from processes import ROOT
 
 import cmfast
 from cmfast._core import caller, dispatch, validate
-from cmfast._core.targets import kernel
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.ops import OPS
 
 MATRICES = {"M", "A", "B", "S", "T", "P", "Q", "cells", "values", "coords", "a", "b"}  # given by their place alone
@@ -281,7 +281,7 @@ def test_nothing_is_computed_before_the_checks(name, monkeypatch):
 
 @pytest.mark.parametrize("op", OPS)
 def test_no_kernel_takes_a_number_of_threads_that_it_does_not_use(op):
-    function = inspect.unwrap(kernel(op, "cpu"))
+    function = inspect.unwrap(get_kernel(op, "cpu"))
     used = {node.id for node in ast.walk(ast.parse(inspect.getsource(function))) if isinstance(node, ast.Name)}
     assert "num_threads" in used or "num_threads" not in inspect.signature(function).parameters
 
@@ -450,14 +450,14 @@ def test_a_bar_is_called_as_the_function(name, capsys):
 
 def test_names_come_from_outside_only():
     assert caller.name() == ""  # called by no public function
-    assert caller.named("text") == "text"
-    assert caller._public("cmfast.kernels.cpu.scaling.launch", "ipf") is None
-    assert caller._public("cmfast.scaling._functions", "solve") is None
-    assert caller._public("cmfast.geometry._grid", "Grid.__init__") == "Grid"
-    assert caller._public("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
-    assert caller._public("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None
-    assert caller._public("cmfast.metrics._functions", "f1") == "metrics.f1"
-    assert caller._public("cmfast.uncertainty._resample", "resample") == "uncertainty.resample"
+    assert caller.prefix_name("text") == "text"
+    assert caller._public_name("cmfast.kernels.cpu.scaling.launch", "ipf") is None
+    assert caller._public_name("cmfast.scaling._functions", "solve") is None
+    assert caller._public_name("cmfast.geometry._grid", "Grid.__init__") == "Grid"
+    assert caller._public_name("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
+    assert caller._public_name("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None
+    assert caller._public_name("cmfast.metrics._functions", "f1") == "metrics.f1"
+    assert caller._public_name("cmfast.uncertainty._resample", "resample") == "uncertainty.resample"
 
 
 def test_names_are_put_in_front_in_one_place():
@@ -525,7 +525,7 @@ def test_groups_that_no_memory_holds():
 
 
 def test_values_are_shown_in_a_line():
-    assert validate.shown(10**5000) == "an integer of 16610 bits"
-    assert validate.shown([0] * 10**4).endswith("...")
-    assert len(validate.shown([0] * 10**4)) == validate.MOST_SHOWN_CHARACTERS
-    assert validate.shown(np.ones((3, 3))).count("\n") == 0
+    assert validate.format_value(10**5000) == "an integer of 16610 bits"
+    assert validate.format_value([0] * 10**4).endswith("...")
+    assert len(validate.format_value([0] * 10**4)) == validate.MOST_SHOWN_CHARACTERS
+    assert validate.format_value(np.ones((3, 3))).count("\n") == 0

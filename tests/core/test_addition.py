@@ -10,7 +10,7 @@ import torch
 
 import cmfast
 from cmfast import conformal, metrics, uncertainty
-from cmfast._core import addition
+from cmfast._core import overflow_checks
 
 HUGE = 2**62
 MOST = 2**61 - 1
@@ -178,18 +178,18 @@ def test_sums_of_random_counts_are_those_of_pythons_integers():
         exact = x.astype(object) + y.astype(object)
         for library in (np.array, torch.tensor):
             a, b = library(x), library(y)
-            assert addition.total(a) == sum(x.ravel().tolist())
+            assert overflow_checks.sum_counts(a) == sum(x.ravel().tolist())
             if exact.max() > most:
                 with pytest.raises(OverflowError, match=f"{int(exact.max()):,}"):
-                    addition.add("x", a, b, most)
+                    overflow_checks.add_counts("x", a, b, most)
             else:
-                assert np.array_equal(np.asarray(addition.add("x", a, b, most)), exact)
+                assert np.array_equal(np.asarray(overflow_checks.add_counts("x", a, b, most)), exact)
             along = x.astype(object).sum(0)
             if along.max() > most:
                 with pytest.raises(OverflowError):
-                    addition.add_along("x", a, 0, most)
+                    overflow_checks.sum_counts_along("x", a, 0, most)
             else:
-                assert np.array_equal(np.asarray(addition.add_along("x", a, 0, most)), along)
+                assert np.array_equal(np.asarray(overflow_checks.sum_counts_along("x", a, 0, most)), along)
 
 
 @pytest.mark.parametrize("weight", [[HUGE, HUGE], [HUGE, HUGE, HUGE, HUGE], [2**63 - 1, 0, 1]])
@@ -300,8 +300,8 @@ def test_sums_over_chunks_raise_where_int64_does_not_hold_them():
         cmfast.confusion_matrix(y, y, n_classes=1, sample_weight=weight).compute()
     digits = da.full((2**20, 1), 2**43, chunks=(2**18, 1), dtype=np.int64)
     with pytest.raises(OverflowError, match="all chunks"):
-        da.reduction(digits, _dask._added, _dask._added, axis=(0,), dtype=np.int64).compute()
-    exact = da.reduction(digits[:-1], _dask._added, _dask._added, axis=(0,), dtype=np.int64).compute()
+        da.reduction(digits, _dask._sum_integers, _dask._sum_integers, axis=(0,), dtype=np.int64).compute()
+    exact = da.reduction(digits[:-1], _dask._sum_integers, _dask._sum_integers, axis=(0,), dtype=np.int64).compute()
     assert exact.tolist() == [2**43 * (2**20 - 1)]
 
 

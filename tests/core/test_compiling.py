@@ -12,9 +12,9 @@ from callables import ENTRIES, call
 from processes import ROOT, python
 
 import cmfast
-from cmfast._core import compiling
+from cmfast._core import compile_notices
 from cmfast._core.adapters import _numpy
-from cmfast._core.progress import Bar, Line
+from cmfast._core.progress import Bar, StderrHandler
 from cmfast.kernels.cpu.margins.tables import lanes
 from cmfast.kernels.cpu.scaling import _tile_equilibration, _tile_loop, _zero_support
 
@@ -27,9 +27,9 @@ CODE = """
 import sys, time
 import numpy as np
 import cmfast
-from cmfast._core import compiling
+from cmfast._core import compile_notices
 
-compiling.PATIENCE = float(sys.argv[1])
+compile_notices.NOTICE_DELAY = float(sys.argv[1])
 M = np.ones((100_000, 3, 3))
 exec(sys.argv[2])
 cmfast.overlap(M, M, num_threads=2)
@@ -83,9 +83,9 @@ def test_where_nothing_can_be_kept_it_is_said_that_every_process_compiles(said, 
 def notices(monkeypatch, caplog_of_cmfast):
     """Return notices that wait for a moment only."""
     monkeypatch.delenv("CMFAST_QUIET", raising=False)
-    monkeypatch.setattr(compiling, "PATIENCE", 0.05)
-    monkeypatch.setattr(compiling, "_called", lambda frame: ("bi_normalize", "ipf"))
-    return compiling.Notices()
+    monkeypatch.setattr(compile_notices, "NOTICE_DELAY", 0.05)
+    monkeypatch.setattr(compile_notices, "_find_called_op", lambda frame: ("bi_normalize", "ipf"))
+    return compile_notices.Notices()
 
 
 @pytest.fixture
@@ -110,13 +110,13 @@ def waited(texts):
 
 def test_it_is_said_while_it_compiles(notices, caplog_of_cmfast):
     notices.begin(KERNEL)
-    about = compiling.KERNELS[KERNEL]
+    about = compile_notices.KERNELS[KERNEL]
     assert waited(caplog_of_cmfast) == [f"compiling bi_normalize, once per machine, about {about:.0f} s"]
     notices.end()
 
 
 def test_short_compilations_of_one_function_count_together(notices, caplog_of_cmfast, monkeypatch):
-    monkeypatch.setattr(compiling, "PATIENCE", 3600.0)
+    monkeypatch.setattr(compile_notices, "NOTICE_DELAY", 3600.0)
     notices.begin(KERNEL)
     notices.end()
     assert not caplog_of_cmfast
@@ -145,7 +145,7 @@ def test_no_bar_is_torn(monkeypatch):
     monkeypatch.setattr(sys, "stderr", text)
     bar = Bar("training", "networks")
     bar(1, 3)
-    Line().emit(logging.LogRecord("cmfast", logging.WARNING, "", 0, "compiling %s", ("ipf",), None))
+    StderrHandler().emit(logging.LogRecord("cmfast", logging.WARNING, "", 0, "compiling %s", ("ipf",), None))
     bar(3, 3)
     lines = text.getvalue().replace("\r", "\n").split("\n")
     assert "cmfast: compiling ipf" in lines
@@ -157,8 +157,8 @@ def test_a_closed_stderr_is_no_error(monkeypatch, stream):
         stream.close()
     monkeypatch.setattr(sys, "stderr", stream)
     failed = []
-    monkeypatch.setattr(Line, "handleError", lambda handler, record: failed.append(record))
-    Line().emit(logging.LogRecord("cmfast", logging.WARNING, "", 0, "anything", (), None))
+    monkeypatch.setattr(StderrHandler, "handleError", lambda handler, record: failed.append(record))
+    StderrHandler().emit(logging.LogRecord("cmfast", logging.WARNING, "", 0, "anything", (), None))
     assert not failed
 
 
@@ -170,7 +170,7 @@ def test_what_a_function_needs_is_what_it_calls(name, monkeypatch):
     monkeypatch.setattr(_numpy.ADAPTER, "call", lambda op, *rest: called.add(op) or honest(op, *rest))
     call(ENTRIES[name])
     if called:
-        assert set(compiling.ops_of(name)) & called, called
+        assert set(compile_notices.list_ops(name)) & called, called
 
 
 def test_straight_line_code_is_not_said_again_for_every_size(notices, caplog_of_cmfast):
@@ -183,10 +183,10 @@ def test_straight_line_code_is_not_said_again_for_every_size(notices, caplog_of_
 
 
 def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
-    about, seconds, kernels = compiling.seconds, compiling.SECONDS, compiling.KERNELS
+    about, seconds, kernels = compile_notices.estimate_seconds, compile_notices.SECONDS, compile_notices.KERNELS
     assert about("metrics.compute", "metrics_of_matrices", "any") == seconds["metrics_of_matrices"]
     assert about("normalize", "ipf", "any") == seconds["ipf"]
-    assert about("Grid.regular", "column_ranges", "any") == compiling.USUAL_SECONDS
+    assert about("Grid.regular", "column_ranges", "any") == compile_notices.USUAL_SECONDS
     assert about("geometric_confusion_matrix", "gcm", "any") > seconds["gcm"]
     assert about("bi_normalize", "ipf", "bring_near") == kernels["bring_near"]
     assert about("bi_normalize", "ipf", f"{KERNEL} for a size") < about("bi_normalize", "ipf", KERNEL)
@@ -194,7 +194,7 @@ def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
 
 def test_every_kernel_whose_seconds_are_known_is_there():
     kernels = {**vars(_tile_equilibration), **vars(_tile_loop), **vars(_zero_support), **vars(lanes)}
-    assert {name.removesuffix(" for a size") for name in compiling.KERNELS} <= set(kernels)
+    assert {name.removesuffix(" for a size") for name in compile_notices.KERNELS} <= set(kernels)
 
 
 def test_methods_and_callbacks_have_their_own_names(monkeypatch):
@@ -203,8 +203,10 @@ def test_methods_and_callbacks_have_their_own_names(monkeypatch):
     found = []
     honest = comparison._compare
     monkeypatch.setattr(
-        comparison, "_compare", lambda *args: found.append(compiling._called(sys._getframe())) or honest(*args)
+        comparison,
+        "_compare",
+        lambda *args: found.append(compile_notices._find_called_op(sys._getframe())) or honest(*args),
     )
     cmfast.overlap(np.ones((2, 2)), np.ones((2, 2)))
     assert found == [("overlap", "overlap")]
-    assert compiling._called(sys._getframe()) is None
+    assert compile_notices._find_called_op(sys._getframe()) is None

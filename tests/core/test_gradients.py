@@ -205,7 +205,7 @@ def bytes_kept(function, M):
 
 @pytest.mark.parametrize("op", FUNCTIONS)
 def test_nothing_is_recorded_where_nothing_requires_a_gradient(op, monkeypatch):
-    monkeypatch.setattr(_torch_gradients, "call", None)
+    monkeypatch.setattr(_torch_gradients, "call_with_gradient", None)
     M = tensor(2, 3, 3)
     for context, given in ((nullcontext(), M.detach()), (torch.no_grad(), M)):
         with context:
@@ -310,10 +310,10 @@ def test_devices_without_the_kernel_are_refused(monkeypatch):
     class OnDevice:
         device = torch.device("cuda:0")
 
-    assert _torch_gradients.refusal(OnDevice, "ipf") is None
+    assert _torch_gradients.explain_refusal(OnDevice, "ipf") is None
     monkeypatch.setitem(OPS, "scaling_gradient", replace(OPS["scaling_gradient"], targets=frozenset({"cpu"})))
-    assert _torch_gradients.refusal(OnDevice, "ipf").endswith("does not propagate on cuda")
-    assert _torch_gradients.refusal(tensor(1), "ipf") is None
+    assert _torch_gradients.explain_refusal(OnDevice, "ipf").endswith("does not propagate on cuda")
+    assert _torch_gradients.explain_refusal(tensor(1), "ipf") is None
 
 
 @pytest.mark.parametrize(
@@ -324,11 +324,11 @@ def test_forms_of_tau_without_a_gradient_on_a_gpu_are_refused_there(v, normalize
         device = torch.device("cuda:0")
         requires_grad = True
 
-    plan = _plan.plan_tau_weighted(torch.ones(2).numpy(), v, normalize=normalize, undefined="present")
+    plan = _plan.make_tau_plan(torch.ones(2).numpy(), v, normalize=normalize, undefined="present")
     with (
         pytest.raises(TypeError, match=r"v=1.0 and normalize=False alone; give M.cpu\(\)") if refused else nullcontext()
     ):
-        assert _torch_gradients.wanted((OnDevice(),), {"plan": plan})
+        assert _torch_gradients.needs_gradient((OnDevice(),), {"plan": plan})
 
 
 def test_warm_starts_are_no_part_of_the_graph():

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from cmfast._core.progress import Bar, on_terminal
+from cmfast._core.progress import Bar, is_terminal
 
 
 def terminal():
@@ -22,7 +22,7 @@ def test_no_bar_goes_into_a_log(monkeypatch, capsys):
     bar(3, 3)
     assert capsys.readouterr().err.startswith("work: 100% (3 of 3 points)")
     monkeypatch.setattr(sys, "stderr", None)
-    assert not on_terminal()
+    assert not is_terminal()
 
 
 @pytest.mark.parametrize("notebook", [False, True])

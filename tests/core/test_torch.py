@@ -122,7 +122,7 @@ def rehearsed(monkeypatch):
     cupy_on_cuda_host.install(monkeypatch)
     monkeypatch.delitem(sys.modules, "cmfast._core.adapters._torch_memory", raising=False)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
-    yield lambda op, *arrays, **options: _torch._on_cuda(op, torch.device("cpu:0"), arrays, options)
+    yield lambda op, *arrays, **options: _torch._call_cuda(op, torch.device("cpu:0"), arrays, options)
     sys.modules.pop("cmfast._core.adapters._torch_memory", None)
 
 
@@ -154,7 +154,7 @@ def test_results_on_a_device_without_elements_and_of_other_memory(rehearsed):
     other = SimpleNamespace(
         data=SimpleNamespace(mem=None), __dlpack__=numbers.__dlpack__, __dlpack_device__=numbers.__dlpack_device__
     )
-    assert memory.tensor(other, torch.float64).data_ptr() == numbers.ctypes.data
+    assert memory.to_tensor(other, torch.float64).data_ptr() == numbers.ctypes.data
 
 
 def test_parts_of_results_on_a_device_keep_their_place(rehearsed):
@@ -173,7 +173,7 @@ def test_gradients_on_a_device_go_the_way_of_results(rehearsed, op):
     for run in (_torch.ADAPTER._run, lambda op, arrays, options: rehearsed(op, *arrays, **options)):
         M = (torch.rand((5, 3, 4), generator=generator.manual_seed(0)) + 0.1).requires_grad_()
         u, v = torch.full((3,), 4.0, requires_grad=True), torch.full((4,), 3.0, requires_grad=True)
-        out = _torch_gradients.call(run, op, (M, u, v, None, None), {"tol": 1e-13})
+        out = _torch_gradients.call_with_gradient(run, op, (M, u, v, None, None), {"tol": 1e-13})
         (out[0][:, 0].sum() + out[1].square().sum()).backward()
         found.append((M.grad, u.grad, v.grad))
         assert all(part.isfinite().all() for part in found[-1])

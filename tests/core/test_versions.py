@@ -11,7 +11,7 @@ import pytest
 from processes import ROOT
 
 import cmfast
-from cmfast._core import identity
+from cmfast._core import source_digest
 from cmfast.cli import _cluster
 from cmfast.cli._parser import UsageError
 
@@ -66,7 +66,7 @@ def test_a_worker_of_another_version_refuses_by_name(other, tmp_path):
         paths.append(tmp_path / name)
         paths[-1].write_bytes(cloudpickle.dumps(result))
     paths.append(tmp_path / "command")
-    options = {"task": str.format, "given": (), "threads": 1, "made_by": identity.identity()}
+    options = {"task": str.format, "given": (), "threads": 1, "made_by": source_digest.version_and_digest()}
     paths[-1].write_bytes(cloudpickle.dumps(partial(_cluster.run_task, "part", **options)))
     same = worked(other, paths)  # a copy is the same cmfast, wherever it lies
     assert [line.split()[0] for line in same] == ["RESULT"] * 4, same
@@ -78,16 +78,16 @@ def test_a_worker_of_another_version_refuses_by_name(other, tmp_path):
     refused = worked(other, paths)
     for line in refused:
         assert "has cmfast 7.8.9 (" in line, line
-        assert f"but the task was made by cmfast {identity.identity()}" in line
+        assert f"but the task was made by cmfast {source_digest.version_and_digest()}" in line
     assert refused[0].startswith("RuntimeError confusion_matrix: process ")
     assert refused[3].startswith("RESULT (UsageError('--scheduler: process")
 
 
 def test_the_same_version_with_another_kernel_is_another(other):
-    before = pickle.dumps(identity.identity())
+    before = pickle.dumps(source_digest.version_and_digest())
     kernel = other / "cmfast" / "kernels" / "cpu" / "counting.py"
     kernel.write_text(kernel.read_text() + "# changed\n")
-    code = "from cmfast._core.identity import identity as of; import pickle, sys; "
+    code = "from cmfast._core.source_digest import version_and_digest as of; import pickle, sys; "
     code += "sys.stdout.buffer.write(pickle.dumps(of()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=other, env={"PYTHONPATH": str(other), "PATH": ""},
                           capture_output=True, timeout=120, check=True)  # fmt: skip
@@ -97,7 +97,7 @@ def test_the_same_version_with_another_kernel_is_another(other):
 def test_every_task_of_a_graph_is_stamped(monkeypatch):
     y = da.from_array(np.arange(40) % 3, chunks=10)
     lazily = cmfast.confusion_matrix(y, y, n_classes=3)
-    monkeypatch.setattr(identity, "identity", lambda: "another")
+    monkeypatch.setattr(source_digest, "version_and_digest", lambda: "another")
     with pytest.raises(RuntimeError, match="has cmfast another, but the task was made by cmfast"):
         lazily.compute(scheduler="sync")
     failed, result = _cluster.run_task("part", task=task, given=(), threads=1, made_by="0.0.1 (of before)")

@@ -20,7 +20,7 @@ def test_python_by_default():
 
 
 def test_the_command_by_its_options_where_it_has_them():
-    with wording.using(CommandWording(FLAGS)):
+    with wording.use_wording(CommandWording(FLAGS)):
         assert wording.option("max_iter") == "--max-iter"
         assert wording.option("n_components", 2) == "--components 2"
         assert wording.option("empty", "drop") == 'empty="drop"'
@@ -38,7 +38,7 @@ def test_advice_of_a_function(empty):
     M = [[1.0, 0.0], [1.0, 0.0]] if empty else [[1.0, 1.0], [0.0, 1.0]]
     said = {}
     for name, words in (("python", wording.Wording()), ("command", CommandWording(FLAGS))):
-        with wording.using(words), pytest.warns(cmfast.FailureWarning) as caught:
+        with wording.use_wording(words), pytest.warns(cmfast.FailureWarning) as caught:
             cmfast.ipf(np.array(M))
         said[name] = str(caught[0].message)
     assert "smoothing=" in said["python"]

@@ -10,7 +10,7 @@ from backends import CUDA_HOST, convert, has_kernels, supports
 from calls import public
 from cases import CASES
 
-from cmfast._core.compiling import SECONDS, USUAL_SECONDS
+from cmfast._core.compile_notices import SECONDS, USUAL_SECONDS
 from cmfast._warmup import compile_op, groups
 from cmfast.kernels.ops import OPS
 

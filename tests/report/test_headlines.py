@@ -8,7 +8,7 @@ import pytest
 
 import cmfast
 from cmfast import metrics, uncertainty
-from cmfast._core import ranks
+from cmfast._core import confused_pairs
 
 FAST = [case for case in headlines.cases() if case[1] in (5, 10)]
 
@@ -23,7 +23,7 @@ def of(M):
     """Return what stands out of a matrix."""
     M = np.asarray(M)
     rows, cols = np.nonzero(M)
-    return ranks.standing(ranks.pairs(rows, cols, M[rows, cols], len(M)))
+    return confused_pairs.find_distinct_pairs(confused_pairs.list_pairs(rows, cols, M[rows, cols], len(M)))
 
 
 def allowed(level, draws):
@@ -45,7 +45,7 @@ def test_headlines_are_false_as_seldom_as_promised(kind, C, n):
 
 
 def test_without_a_test_of_ranks_most_headlines_would_be_false(monkeypatch):
-    monkeypatch.setattr(ranks, "binomial", lambda b, c: np.zeros(np.shape(b)))
+    monkeypatch.setattr(confused_pairs, "binomial_test", lambda b, c: np.zeros(np.shape(b)))
     wrong, stands = headlines.simulate("uniform", 5, 10_000, 20)
     assert (wrong, stands) == (20, 20)
 
@@ -76,8 +76,8 @@ def test_directions_are_told_apart_as_holm_says():
             break
         wanted.add(pair)
     rows, cols = np.nonzero(M)
-    found = ranks.pairs(rows, cols, M[rows, cols], 4)
-    told = ranks.standing(found).told
+    found = confused_pairs.list_pairs(rows, cols, M[rows, cols], 4)
+    told = confused_pairs.find_distinct_pairs(found).told
     assert {(int(i), int(j)) for i, j, d in zip(found.first, found.second, told, strict=True) if d} == wanted
     assert 0 < len(wanted) < 4
 
@@ -85,7 +85,7 @@ def test_directions_are_told_apart_as_holm_says():
 def test_ranks_are_those_that_intervals_allow():
     low, high = np.array([5.0, 4.0, 1.0, 0.0]), np.array([9.0, 8.0, 3.0, 2.0])
     wanted = [(1 + sum(low > h), 7 - sum(high < x) - 3 * (x > 0.5)) for x, h in zip(low, high, strict=True)]
-    np.testing.assert_array_equal(ranks.rank_ends(low, high, 7, 0.5), wanted)
+    np.testing.assert_array_equal(confused_pairs.bound_ranks(low, high, 7, 0.5), wanted)
 
 
 @pytest.mark.parametrize(
@@ -100,28 +100,30 @@ def test_ranks_are_those_that_intervals_allow():
     ],
 )
 def test_what_is_said(M, said):
-    assert ranks.sentence(np.array(M, float), ["a", "b", "c"]) == said
+    assert confused_pairs.describe_confusions(np.array(M, float), ["a", "b", "c"]) == said
 
 
 def test_several_that_are_equal_stand_out_together():
     M = np.full((6, 6), 3)
     for i, j in ((0, 1), (2, 3)):
         M[i, j] = M[j, i] = 200
-    assert ranks.sentence(M, "abcdef").startswith("2 confusions stand out: a and b (400 samples, both ways together); ")
+    assert confused_pairs.describe_confusions(M, "abcdef").startswith(
+        "2 confusions stand out: a and b (400 samples, both ways together); "
+    )
 
 
 def test_the_class_that_is_found_least_is_named_where_it_is_beyond_chance():
     of = np.array([100, 100, 0, 100])
-    assert ranks.least_found(np.array([90, 50, 0, 88]), of) == 1
-    assert ranks.least_found(np.array([90, 85, 0, 88]), of) is None
-    assert ranks.least_found(np.array([0]), np.array([3])) is None
+    assert confused_pairs.find_least_recall(np.array([90, 50, 0, 88]), of) == 1
+    assert confused_pairs.find_least_recall(np.array([90, 85, 0, 88]), of) is None
+    assert confused_pairs.find_least_recall(np.array([0]), np.array([3])) is None
     wrong = 0
     rng = np.random.default_rng(0)
     for _ in range(400):
-        wrong += ranks.least_found(rng.binomial(40, 0.7, 10), np.full(10, 40)) is not None
+        wrong += confused_pairs.find_least_recall(rng.binomial(40, 0.7, 10), np.full(10, 40)) is not None
     assert wrong <= allowed(0.05, 400)
-    assert "least found" not in metrics.report([[8, 2], [3, 7]]).explain()
-    assert metrics.report([[98, 2], [50, 50]]).explain().endswith("least found is 1, with a recall of 0.5000")
+    assert "lowest recall" not in metrics.report([[8, 2], [3, 7]]).explain()
+    assert metrics.report([[98, 2], [50, 50]]).explain().endswith("the lowest recall is that of 1, 0.5000")
 
 
 def test_the_top_of_a_page_says_that_nothing_stands_out():
@@ -149,6 +151,6 @@ def test_where_balancing_changes_a_rank_beyond_chance_it_is_said():
 def test_of_two_models_the_commonest_difference_is_named_where_it_is_beyond_chance():
     y = ["a"] * 40 + ["b"] * 10
     first = ["a"] * 30 + ["b"] * 10 + ["b"] * 10
-    assert "most often (10) the first says b" in uncertainty.paired_counts(y, first, y).explain()
+    assert "most frequent flip (10): the first predicts b" in uncertainty.paired_counts(y, first, y).explain()
     few = ["a"] * 38 + ["b"] * 2 + ["b"] * 8 + ["a"] * 2
-    assert uncertainty.paired_counts(y, few, y).explain().endswith("no difference stands out")
+    assert uncertainty.paired_counts(y, few, y).explain().endswith("no flip is significantly most frequent")

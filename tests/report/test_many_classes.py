@@ -6,7 +6,7 @@ from report_pages import Page, stored, unpacked
 
 import cmfast
 from cmfast import metrics, uncertainty
-from cmfast._core.p_values import binomial, holm
+from cmfast._core.p_values import binomial_test, holm
 from cmfast._report import _asked, _cells, _classes, _facts, _many, _samples
 
 pytestmark = pytest.mark.pictures
@@ -60,7 +60,7 @@ def most_often(M, level):
     off = np.where(np.eye(len(M), dtype=bool), 0, M)
     met = np.flatnonzero(off.max(axis=1))
     largest, second = np.sort(off[met], axis=1)[:, :-3:-1].T
-    sure = met[holm(binomial(largest, second)) <= 1.0 - level] if len(M) > 2 else met
+    sure = met[holm(binomial_test(largest, second)) <= 1.0 - level] if len(M) > 2 else met
     out[sure] = off[sure].argmax(axis=1)
     return out
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core.targets import kernel
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import load
 
 # Root module of an array's class -> module here, imported when the first such array comes.
@@ -67,7 +67,7 @@ class Adapter:
         """Run `op` where its arrays live; those that are None stay None."""
         like = next(x for x in arrays if x is not None)
         hosts = (None if x is None else read_only(self.to_host(x)) for x in arrays)
-        return self._returned(kernel(op, "cpu")(*hosts, **options), like)
+        return self._returned(get_kernel(op, "cpu")(*hosts, **options), like)
 
     def _returned(self, out: Any, like: Any) -> Any:
         """Return what was computed on the host, as arrays of this library."""
@@ -161,7 +161,7 @@ def adapter(x: Any) -> Adapter:
         roots = [base.__module__.partition(".")[0] for base in cls.__mro__]
         name = next((ADAPTERS[root] for root in roots if root in ADAPTERS), None)
         if name is None and hasattr(cls, "__array_namespace__"):
-            found = load("cmfast._core.adapters._namespace").adapter_of(x.__array_namespace__())
+            found = load("cmfast._core.adapters._array_api").adapter_of(x.__array_namespace__())
         else:
             found = load(f"cmfast._core.adapters.{name or '_numpy'}").ADAPTER
         KNOWN[cls] = found

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core.adapters import _lines, _text
+from cmfast._core.adapters import _class_order, _text_codes
 from cmfast.kernels.loading import loaded
 
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
 
-def frame(x: Any) -> str | None:
+def column_hint(x: Any) -> str | None:
     """Return how a column is taken from the table `x` in the words of its library; None for what is no table."""
     base = _table_class(x)
     if base is None:
@@ -22,7 +22,7 @@ def frame(x: Any) -> str | None:
     return f"[{names[0] if names else 'name'!r}]"
 
 
-def library(x: Any) -> str | None:
+def library_name(x: Any) -> str | None:
     """Return whose table `x` is; None for what is no table, or one that is not computed yet."""
     base = _table_class(x)
     return None if base is None or base.__name__ == "LazyFrame" else base.__module__.partition(".")[0]
@@ -33,13 +33,13 @@ def _table_class(x: Any) -> type | None:
     return next(classes, None)
 
 
-def dictionary(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
+def dictionary_codes(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
     """Return distinct values and which of them each entry is, where the library of the column `x` knows them.
 
     None for anything else that ``numpy.asarray`` takes. A missing value is refused, but in a column of floats, of which
     NumPy makes NaN: a bad value, which kernels report.
     """
-    for library, column in (("pandas", _pandas), ("polars", _polars), ("pyarrow", _arrow)):
+    for library, column in (("pandas", _pandas_codes), ("polars", _polars_codes), ("pyarrow", _arrow_codes)):
         module = loaded(library)  # where it is not, nothing can be of it
         if module is not None:
             found: tuple[Any, np.ndarray] | None = column(name, module, x)
@@ -70,12 +70,12 @@ def categories(name: str, x: Any) -> Categories | None:
         _refuse_missing(name, x.is_null().to_numpy() if x.null_count() else np.empty(0), "null")
         return Categories(dtype.categories.to_list(), x.to_physical().to_numpy(), ordered=True)
     if pa is not None and isinstance(x, pa.Array | pa.ChunkedArray) and getattr(x.type, "ordered", False):
-        found = _arrow(name, pa, x)
+        found = _arrow_codes(name, pa, x)
         return None if found is None else Categories(list(found[0]), found[1], ordered=True)
     return None
 
 
-def table(name: str, x: Any) -> Any:
+def frame_to_array(name: str, x: Any) -> Any:
     """Return a table of pandas with columns of several types of numbers as one array; anything else as it is.
 
     NumPy would get Python objects from nullable columns, and from bools beside numbers. Gaps are NaN, as in any table.
@@ -84,7 +84,7 @@ def table(name: str, x: Any) -> Any:
     pd = loaded("pandas")
     if pd is None or not isinstance(x, pd.DataFrame):
         return x
-    _lines.check(name, x.index, x.columns)
+    _class_order.check_class_order(name, x.index, x.columns)
     dtypes = {getattr(dtype, "numpy_dtype", dtype) for dtype in x.dtypes}
     if not dtypes or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
         return x
@@ -93,22 +93,22 @@ def table(name: str, x: Any) -> Any:
     return x.to_numpy(dtype=together, **({"na_value": np.nan} if gaps else {}))
 
 
-def _pandas(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+def _pandas_codes(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not isinstance(x, pd.Series | pd.Index | pd.api.extensions.ExtensionArray) or isinstance(x, pd.MultiIndex):
         return None
     dtype = x.dtype
     values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
     if isinstance(dtype, pd.CategoricalDtype):
         _refuse_missing(name, values.codes < 0, "nan")
-        return _of_objects(values) if dtype.categories.dtype == object else (values.categories, values.codes)
+        return _object_categories(values) if dtype.categories.dtype == object else (values.categories, values.codes)
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
-        return _arrow(name, sys.modules["pyarrow"], values.__arrow_array__())
+        return _arrow_codes(name, sys.modules["pyarrow"], values.__arrow_array__())
     if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "biu":
         _refuse_missing(name, values.isna(), "<NA>")
     return None
 
 
-def _of_objects(values: Any) -> tuple[Any, np.ndarray] | None:
+def _object_categories(values: Any) -> tuple[Any, np.ndarray] | None:
     """Return the texts of a categorical of Python objects; one of another type that never occurs does no harm."""
     texts = list(values.categories)
     if texts and set(map(type, texts)) in ({str}, {bytes}):
@@ -122,7 +122,7 @@ def _of_objects(values: Any) -> tuple[Any, np.ndarray] | None:
     return texts, places[values.codes]
 
 
-def _polars(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+def _polars_codes(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not isinstance(x, pl.Series):
         return None
     if not x.dtype.is_float() and x.null_count():
@@ -146,7 +146,7 @@ def _polars(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     return _texts((distinct if x.dtype == pl.Binary else distinct.cast(pl.String)).to_list()), codes
 
 
-def _arrow(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not isinstance(x, pa.Array | pa.ChunkedArray):
         return None
     if pa.types.is_dictionary(x.type):
@@ -177,4 +177,4 @@ def _texts(distinct: list[Any]) -> Any:
 def _refuse_missing(name: str, missing: np.ndarray, value: str) -> None:
     bad = np.flatnonzero(missing)
     if bad.size:
-        _text.missing(name, bad.size, (bad[0],), value)
+        _text_codes.refuse_missing(name, bad.size, (bad[0],), value)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core.adapters import Adapter
-from cmfast._core.targets import kernel
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.cuda._core import module
 
 
@@ -43,7 +43,7 @@ class CuPy(Adapter):
         """Run the ``cuda`` kernel; 0-d results stay arrays: a number would have to wait for the device."""
         first = next(array for array in arrays if array is not None)
         with first.device:
-            return kernel(op, "cuda")(*arrays, **options)
+            return get_kernel(op, "cuda")(*arrays, **options)
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
         with arrays[0].device:

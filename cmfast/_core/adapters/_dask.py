@@ -17,8 +17,8 @@ from dask.layers import ArrayBlockIdDep  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.adapters import Adapter, adapter
-from cmfast._core.identity import identity, require
 from cmfast._core.lazy import are_lazy
+from cmfast._core.source_digest import require_same_version, version_and_digest
 from cmfast.kernels.shared import halves
 
 MERGED_STATES = 8  # states that are merged at a time
@@ -37,7 +37,7 @@ class Dask(Adapter):
     def to_host(self, x: Any) -> NoReturn:
         """Refuse to compute what was not asked for."""
         msg = f"a lazy {type(x).__module__}.{type(x).__qualname__} has no values yet; call dask.compute first"
-        raise TypeError(caller.named(msg))
+        raise TypeError(caller.prefix_name(msg))
 
     def device(self, x: Any) -> str:
         """Return the name of no device: blocks live where they are computed."""
@@ -64,17 +64,17 @@ class Block:
     known: tuple[str, ...] = ()
     numbers: str | None = None
     is_part: bool = False
-    made_by: str = field(default_factory=identity)
+    made_by: str = field(default_factory=version_and_digest)
 
     def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
         """Return all that the function returns; behind the blocks are the values that had to be computed first."""
         n = len(self.arrays)
-        given = dict(zip(self.arrays, map(_unpacked, blocks[:n]), strict=True))
+        given = dict(zip(self.arrays, map(_unpack_block, blocks[:n]), strict=True))
         given |= zip(self.known, blocks[n:], strict=True)
         if self.numbers is not None:
             given[self.numbers] = self._numbers(place)
-        with caller.inside(self.name, self._where(place), is_part=self.is_part):
-            require(self.made_by)
+        with caller.set_task(self.name, self._where(place), is_part=self.is_part):
+            require_same_version(self.made_by)
             return [call(self.function, self.positional, self.values | given)]  # no array, of which Dask would ask more
 
     def _where(self, place: tuple[int, ...]) -> str:
@@ -99,7 +99,7 @@ class WorkerTask:
     """The task of a worker beside blocks: call a function of this module, if the worker has the same cmfast."""
 
     function: Callable[..., Any]
-    made_by: str = field(default_factory=identity)
+    made_by: str = field(default_factory=version_and_digest)
 
     @property
     def __name__(self) -> str:  # by which Dask calls its keys
@@ -107,7 +107,7 @@ class WorkerTask:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Return what the function returns."""
-        require(self.made_by)
+        require_same_version(self.made_by)
         return self.function(*args, **options)
 
 
@@ -116,7 +116,7 @@ def call(function: Callable[..., Any], positional: tuple[str, ...], values: dict
     return function(*(values[name] for name in positional), **{k: x for k, x in values.items() if k not in positional})
 
 
-def _unpacked(block: Any) -> Any:
+def _unpack_block(block: Any) -> Any:
     """Return the one array in the lists that Dask makes of axes that a result does not have."""
     while isinstance(block, list):
         (block,) = block
@@ -132,7 +132,7 @@ class BlockCalls(NamedTuple):
     sample: Any
 
 
-def tasks(
+def make_block_tasks(
     function: Callable[..., Any],
     positional: tuple[str, ...],
     values: dict[str, Any],
@@ -150,13 +150,15 @@ def tasks(
     an option that gets the places of the elements of a block in the whole loop.
     """
     name = caller.name()
-    arrays = _lazy(values, cores)
+    arrays = _select_lazy(values, cores)
     for key, x in arrays.items():
         if any(map(isnan, x.shape[0 if numbers else max(x.ndim - cores[key], 0) :])):
             validate.refuse(key, f"of known size; call {key}.compute_chunk_sizes()", f"shape {x.shape}")
     known = known or {}
     alike = values | {key: one for key, (_, one) in known.items()}
-    sample = _checked(function, positional, alike, arrays, {key: like(x, cores[key]) for key, x in arrays.items()})
+    sample = _call_on_empty(
+        function, positional, alike, arrays, {key: like(x, cores[key]) for key, x in arrays.items()}
+    )
     shapes = {key: x.shape[: x.ndim - cores[key]] for key, x in arrays.items()}
     if not any(isnan(n) for shape in shapes.values() for n in shape):
         validate.batch(**shapes)
@@ -187,18 +189,18 @@ def _takes_threads(function: Callable[..., Any]) -> bool:
     return "num_threads" in parameters or any(x.kind is Parameter.VAR_KEYWORD for x in parameters.values())
 
 
-def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
+def _select_lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
     """Return the arrays by name; refuse other libraries, Dask arrays in place of options, and what workers cannot."""
     arrays = {name: x for name, x in values.items() if name in cores and x is not None}
     if not all(map(are_lazy, arrays.values())):
-        what = ", ".join(f"{name} from {dispatch.library(x)}" for name, x in arrays.items())
+        what = ", ".join(f"{name} from {dispatch.library_name(x)}" for name, x in arrays.items())
         validate.fail(f"arrays must come from one library, got {what}", TypeError)
     for name, value in values.items():
         if isinstance(value, np.random.Generator):
             validate.refuse(
                 name, "a seed with Dask arrays, whose blocks would all draw the same", "a Generator", TypeError
             )
-        if name not in arrays and are_lazy(*leaves(value)):
+        if name not in arrays and are_lazy(*iterate_arrays(value)):
             validate.refuse(name, "without Dask arrays", "some; call dask.compute first", TypeError)
     if values.get("progress"):
         bar = "None with Dask arrays, which have dask.diagnostics.ProgressBar"
@@ -206,7 +208,7 @@ def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
     return arrays
 
 
-def _checked(
+def _call_on_empty(
     function: Callable[..., Any],
     positional: tuple[str, ...],
     values: dict[str, Any],
@@ -234,17 +236,17 @@ def _check_chunks(name: str, x: Any, n_core: int) -> None:
         validate.refuse(name, wanted, f"chunks {x.chunks[x.ndim - n_core :]}")
 
 
-def batches(
+def map_batches(
     function: Callable[..., Any], bound: BoundArguments, cores: dict[str, Any], numbers: str | None = None
 ) -> Any:
     """Return what `function` of a batch returns, with a Dask array in the place of each of its arrays."""
-    with caller.inside(caller.name() or caller.public(function)):
-        positional, values = _arguments(bound)
+    with caller.set_task(caller.name() or caller.public_name(function)):
+        positional, values = _split_arguments(bound)
         known = {key: len(core if isinstance(core, str) else core(values)) for key, core in cores.items()}
-        return _parted(tasks(function, positional, values, known, _no_batch, numbers=numbers))
+        return _split_results(make_block_tasks(function, positional, values, known, _make_empty_batch, numbers=numbers))
 
 
-def blocks(
+def map_blocks(
     function: Callable[..., Any],
     arrays: dict[str, Any],
     cores: dict[str, str],
@@ -254,15 +256,15 @@ def blocks(
     """Return, as Dask arrays, what `function` returns of blocks; it gets results of Dask arrays in `known` whole."""
     later = {}
     for name, one in known.items():
-        like = rebuilt(one, (np.zeros_like(x._meta, shape=x.shape) for x in leaves(one)))
-        later[name] = awaited(type(one), *one), like
+        like = replace_arrays(one, (np.zeros_like(x._meta, shape=x.shape) for x in iterate_arrays(one)))
+        later[name] = call_delayed(type(one), *one), like
     sizes = {key: len(core) for key, core in cores.items()}
-    return _parted(tasks(function, (), arrays | values, sizes, _no_batch, known=later))
+    return _split_results(make_block_tasks(function, (), arrays | values, sizes, _make_empty_batch, known=later))
 
 
-def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
+def delayed_to_arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
     """Return what a Delayed has, host arrays of these shapes and types, as Dask arrays of the library of `like`."""
-    take = delayed(WorkerTask(_sent), pure=True)
+    take = delayed(WorkerTask(_send_result), pure=True)
     made = []
     for k, (shape, dtype) in enumerate(kinds):
         meta = np.empty_like(like._meta, shape=(0,) * len(shape), dtype=dtype)
@@ -270,17 +272,17 @@ def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) 
     return made
 
 
-def _sent(found: Any, k: int, like: Any) -> Any:
+def _send_result(found: Any, k: int, like: Any) -> Any:
     return adapter(like).send(found[k], like)
 
 
-def _parted(found: BlockCalls) -> Any:
+def _split_results(found: BlockCalls) -> Any:
     """Return what tasks give with a Dask array in the place of each array."""
-    lazy = (_part(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(leaves(found.sample)))
-    return rebuilt(found.sample, lazy)
+    lazy = (_result_array(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(iterate_arrays(found.sample)))
+    return replace_arrays(found.sample, lazy)
 
 
-def _arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _split_arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the names of what has to be given by position, and the values of all that was given, by name."""
     parameters = bound.signature.parameters
     values: dict[str, Any] = {}
@@ -290,14 +292,14 @@ def _arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, Any]]:
     return tuple(name for name in values if kinds.get(name) is Parameter.POSITIONAL_ONLY), values
 
 
-def _no_batch(x: Any, n_core: int) -> Any:
+def _make_empty_batch(x: Any, n_core: int) -> Any:
     """Return an array in the library of the blocks of `x`, with a batch of none; if it is no batch, as large as it."""
     if x.ndim < n_core:
         return np.broadcast_to(np.zeros((), x.dtype), x.shape)
     return np.zeros_like(x._meta, shape=(0, *x.shape[x.ndim - n_core :]))
 
 
-def _part(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
+def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
     """Return the Dask array of result number `k` of all blocks, like `leaf` and of shape `core` behind the batch.
 
     The last `n_samples` axes of the loop are used up, and have size 1 in it.
@@ -307,22 +309,22 @@ def _part(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n_samples
     meta = np.empty_like(leaf, shape=(0,) * (len(found.loop) + len(core)))
     used = found.loop[len(found.loop) - n_samples :]
     return da.blockwise(
-        _taken, (*found.loop, *fresh), found.every, found.loop, k, None, len(found.loop), None, len(used), None,
+        _take_result, (*found.loop, *fresh), found.every, found.loop, k, None, len(found.loop), None, len(used), None,
         new_axes=fresh, adjust_chunks={axis: (1,) * found.every.numblocks[axis] for axis in used}, meta=meta,
         token=found.name,
     )  # fmt: skip
 
 
-def _taken(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
+def _take_result(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
     """Return array number `k` of what one task gave, with an axis for each that was used up."""
-    x = list(leaves(found[0]))[k]
+    x = list(iterate_arrays(found[0]))[k]
     if not n_samples:
         return x
     n_batch = n_loop - n_samples
     return x.reshape(x.shape[:n_batch] + (1,) * n_samples + x.shape[n_batch:])
 
 
-def sums(
+def sum_blocks(
     function: Callable[..., Any],
     arrays: dict[str, Any],
     n_samples: int | None,
@@ -336,19 +338,19 @@ def sums(
     OverflowError when they are computed.
     """
     cores = cores or dict.fromkeys(arrays, 0)
-    loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _lazy(arrays, cores).items()}
+    loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _select_lazy(arrays, cores).items()}
     _check_samples({name: loop[-(n_samples or len(loop)) :] for name, loop in loops.items()})
-    found = tasks(function, (), arrays | values, cores, _no_samples, is_part=True)
+    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, is_part=True)
     n_loop = len(found.loop)
     used = n_loop if n_samples is None else n_samples
     lazy = []
-    for k, leaf in enumerate(leaves(found.sample)):
-        part = _part(found, k, leaf, leaf.shape[n_loop - used :], used)
+    for k, leaf in enumerate(iterate_arrays(found.sample)):
+        part = _result_array(found, k, leaf, leaf.shape[n_loop - used :], used)
         axes = tuple(range(n_loop - used, n_loop))
         options = {"axis": axes, "dtype": leaf.dtype, "split_every": MERGED_STATES}
-        reduce = WorkerTask(_largest if leaf.dtype == np.int8 else _added)
+        reduce = WorkerTask(_take_largest if leaf.dtype == np.int8 else _sum_integers)
         lazy.append(da.reduction(part, reduce, reduce, **options))
-    return rebuilt(found.sample, iter(lazy))
+    return replace_arrays(found.sample, iter(lazy))
 
 
 def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
@@ -360,7 +362,7 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
             validate.refuse(name, f"of {wanted} samples as {next(iter(sizes))}", given)
 
 
-def _added(x: Any, axis: Any, keepdims: bool) -> Any:
+def _sum_integers(x: Any, axis: Any, keepdims: bool) -> Any:
     """Return the sums of integers along axes; raise OverflowError where int64 does not hold one."""
     if x.size and not halves.fits(int(x.min()), int(x.max()), x.size):
         low, high = (half.sum(axis=axis, keepdims=True) for half in halves.split(x))
@@ -369,18 +371,18 @@ def _added(x: Any, axis: Any, keepdims: bool) -> Any:
     return x.sum(axis=axis, keepdims=keepdims)
 
 
-def _largest(x: Any, axis: Any, keepdims: bool) -> Any:
+def _take_largest(x: Any, axis: Any, keepdims: bool) -> Any:
     """Return the largest along axes that hold something, of a batch that may hold nothing."""
     return x.max(axis=axis, keepdims=keepdims) if x.size else x.sum(axis=axis, keepdims=keepdims, dtype=x.dtype)
 
 
-def _no_samples(x: Any, n_core: int) -> Any:
+def _make_no_samples(x: Any, n_core: int) -> Any:
     """Return an array in the library of the blocks of `x` with as many axes, and nothing in those of the loop."""
     n_loop = max(x.ndim - n_core, 0)
     return np.zeros_like(x._meta, shape=((0,) * n_loop + x.shape[n_loop:]))
 
 
-def merged(
+def merge_parts(
     function: Callable[..., Any],
     merge: Any,
     arrays: dict[str, Any],
@@ -393,12 +395,12 @@ def merged(
 
     `known` has values that are Delayed, each with one of its kind that the arguments can be checked with.
     """
-    parts = _parts(function, arrays, cores, values, known or {})
-    once = delayed(WorkerTask(_merged), pure=True)
-    return delayed(WorkerTask(_only), pure=True)(_tree(lambda some: once(merge, some), parts))
+    parts = _delay_parts(function, arrays, cores, values, known or {})
+    once = delayed(WorkerTask(_merge_lists), pure=True)
+    return delayed(WorkerTask(_unwrap_single), pure=True)(_reduce_tree(lambda some: once(merge, some), parts))
 
 
-def dealt(
+def merge_shards(
     function: Callable[..., Any],
     merge: Any,
     arrays: dict[str, Any],
@@ -410,26 +412,26 @@ def dealt(
 ) -> list[Any]:
     """Return `n` Delayed: `function` returns a list of `n` of each part of the points, and each number is merged.
 
-    All else is as for :func:`merged`.
+    All else is as for :func:`merge_parts`.
     """
-    parts = _parts(function, arrays, cores, values, known or {})
-    take = delayed(WorkerTask(_piece), pure=True)
-    return [tree(merge, [take(part, k) for part in parts]) for k in range(n)]
+    parts = _delay_parts(function, arrays, cores, values, known or {})
+    take = delayed(WorkerTask(_take_shard), pure=True)
+    return [merge_tree(merge, [take(part, k) for part in parts]) for k in range(n)]
 
 
-def tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
-    return _tree(lambda some: awaited(merge, some), parts)
+    return _reduce_tree(lambda some: call_delayed(merge, some), parts)
 
 
-def _tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+def _reduce_tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     while len(parts) > 1:
         several = (parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES))
         parts = [once(some) if len(some) > 1 else some[0] for some in several]
     return parts[0]
 
 
-def _parts(
+def _delay_parts(
     function: Callable[..., Any],
     arrays: dict[str, Any],
     cores: dict[str, int],
@@ -437,58 +439,58 @@ def _parts(
     known: dict[str, tuple[Any, Any]],
 ) -> list[Any]:
     """Return a Delayed for each part of the points, of a list of what `function` returns."""
-    _check_samples({name: x.shape[:1] for name, x in _lazy(arrays, cores).items()})
-    found = tasks(function, (), arrays | values, cores, _no_samples, known=known, is_part=True)
+    _check_samples({name: x.shape[:1] for name, x in _select_lazy(arrays, cores).items()})
+    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, known=known, is_part=True)
     return list(found.every.to_delayed().ravel())
 
 
-def _merged(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
+def _merge_lists(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
     return [merge([part for (part,) in parts])]
 
 
-def _only(found: list[Any]) -> Any:
+def _unwrap_single(found: list[Any]) -> Any:
     return found[0]
 
 
-def _piece(found: list[list[Any]], k: int) -> Any:
+def _take_shard(found: list[list[Any]], k: int) -> Any:
     return found[0][k]
 
 
-def awaited(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
-    name = caller.name() or caller.public(function)
+    name = caller.name() or caller.public_name(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
-    return delayed(WorkerTask(_called), pure=True)(function, name, list(args), options, dask_key_name=key)
+    return delayed(WorkerTask(_call_named), pure=True)(function, name, list(args), options, dask_key_name=key)
 
 
-def _called(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:
-    with caller.inside(name):
+def _call_named(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:
+    with caller.set_task(name):
         return function(*args, **options)
 
 
-def read_again(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
+def recompute_after(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
     """Return the Dask arrays as others, which are computed once more when `after` is known: none is held until then."""
     given = [x for x in arrays.values() if x is not None]
     found = iter(bind(given, after, seed=tokenize(after)))
     return {name: None if x is None else next(found) for name, x in arrays.items()}
 
 
-def leaves(found: Any) -> Iterator[Any]:
-    """Yield the arrays of a result, in the order in which :func:`rebuilt` takes them."""
+def iterate_arrays(found: Any) -> Iterator[Any]:
+    """Yield the arrays of a result, in the order in which :func:`replace_arrays` takes them."""
     if hasattr(found, "shape"):
         yield found
     elif isinstance(found, dict | tuple | list):
         for part in found.values() if isinstance(found, dict) else found:
-            yield from leaves(part)
+            yield from iterate_arrays(part)
 
 
-def rebuilt(found: Any, arrays: Iterator[Any]) -> Any:
+def replace_arrays(found: Any, arrays: Iterator[Any]) -> Any:
     """Return a result with others in the place of its arrays."""
     if hasattr(found, "shape"):
         return next(arrays)
     if isinstance(found, dict):
-        return {key: rebuilt(part, arrays) for key, part in found.items()}
+        return {key: replace_arrays(part, arrays) for key, part in found.items()}
     if isinstance(found, tuple | list):
-        parts = [rebuilt(part, arrays) for part in found]
+        parts = [replace_arrays(part, arrays) for part in found]
         return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)
     return found

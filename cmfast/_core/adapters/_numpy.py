@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
 
-from cmfast._core.adapters import Adapter, _columns, _text, read_only
-from cmfast._core.targets import kernel
+from cmfast._core.adapters import Adapter, _columns, _text_codes, read_only
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import loaded
 
 _HOST = 1  # kDLCPU
@@ -27,26 +27,26 @@ class NumPy(Adapter):
         Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
         kernel a second time for writable ones. Text comes back as :class:`Coded`.
         """
-        if isinstance(x, _text.Coded):
+        if isinstance(x, _text_codes.Coded):
             return x
         if type(x) is list or type(x) is tuple:
-            x = _converted(name, x)
+            x = _to_array(name, x)
         elif type(x) is not np.ndarray:
-            refuse(name, x)
-            known = _columns.dictionary(name, x)
+            refuse_unsafe(name, x)
+            known = _columns.dictionary_codes(name, x)
             if known is not None:
                 distinct, codes = known
                 values = self.adopt(name, distinct, op)
-                return values.taken(codes) if isinstance(values, _text.Coded) else read_only(values[codes])
-            x = _converted(name, _columns.table(name, x))
+                return values.taken(codes) if isinstance(values, _text_codes.Coded) else read_only(values[codes])
+            x = _to_array(name, _columns.frame_to_array(name, x))
         kind = x.dtype.kind
         if kind == "O":
-            found = _text.objects(name, x)
+            found = _text_codes.encode_objects(name, x)
             return read_only(found) if isinstance(found, np.ndarray) else found
         if kind in "UST":
-            coded = _text.encode(x)
+            coded = _text_codes.encode(x)
             if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)
-                return _text.objects(name, x.astype(object))
+                return _text_codes.encode_objects(name, x.astype(object))
             return coded
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
@@ -73,7 +73,7 @@ class NumPy(Adapter):
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
-        out = kernel(op, "cpu")(*arrays, **options)
+        out = get_kernel(op, "cpu")(*arrays, **options)
         if not isinstance(out, tuple):
             return out[()] if type(out) is np.ndarray and not out.ndim else out
         return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
@@ -96,31 +96,31 @@ class NumPy(Adapter):
         return x
 
 
-def _converted(name: str, x: Any) -> np.ndarray:
+def _to_array(name: str, x: Any) -> np.ndarray:
     """Return what NumPy makes of `x`, but for what it would round, or widen to the longest text."""
     kinds: set[type] = set()
     depth = 0
     if isinstance(x, Sequence) and not isinstance(x, _BUFFERS):
-        kinds, depth = _text.leaves(x)
+        kinds, depth = _text_codes.leaf_types(x)
     if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
         msg = f"{name} must be an array, got masked values in a {type(x).__name__}; fill or drop them first"
         raise TypeError(msg)
-    as_objects = _text.is_text(kinds) or _text.is_missing(kinds)
+    as_objects = _text_codes.is_text(kinds) or _text_codes.is_missing(kinds)
     try:
         out = np.array(x, object) if as_objects else np.asarray(x)
         if out.dtype.kind in "US" and not hasattr(x, "dtype"):  # rows of text beside others
             out = np.array(x, object)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that need gradients
         if "inhomogeneous" in str(error):
-            _text.refuse_ragged(name, x)
+            _text_codes.refuse_ragged(name, x)
         msg = f"{name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
         raise TypeError(msg) from error
     if as_objects and out.ndim <= depth:
-        _text.refuse_ragged(name, x)
-    return _text.exact(name, x) if out.dtype.kind in "Of" and _text.are_integers(kinds) else out
+        _text_codes.refuse_ragged(name, x)
+    return _text_codes.to_uint64(name, x) if out.dtype.kind in "Of" and _text_codes.are_integers(kinds) else out
 
 
-def refuse(name: str, x: Any) -> None:
+def refuse_unsafe(name: str, x: Any) -> None:
     """Refuse what NumPy would take, but not as it is meant: masks, lazy values, sparse and device memory."""
     what = f"{type(x).__module__}.{type(x).__qualname__}"
     if isinstance(x, np.ma.MaskedArray):
@@ -138,7 +138,7 @@ def refuse(name: str, x: Any) -> None:
     if hasattr(x, "todense") or hasattr(x, "toarray"):
         msg = f"{name} is a sparse {what}; give {name}.toarray()"
         raise TypeError(msg)
-    if _on_a_device(x):
+    if _is_on_device(x):
         where = getattr(x, "device", "a device")
         msg = f"{name} is a {what} on {where}; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
@@ -147,7 +147,7 @@ def refuse(name: str, x: Any) -> None:
         raise TypeError(msg)
 
 
-def _on_a_device(x: Any) -> bool:
+def _is_on_device(x: Any) -> bool:
     device = getattr(x, "__dlpack_device__", None)
     try:
         return device is not None and int(device()[0]) != _HOST

@@ -12,11 +12,11 @@ from torch.autograd import forward_ad  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import Adapter, _torch_gradients
-from cmfast._core.targets import kernel
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import load
 
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch keeps, but hardly calculates with
-_stepped_over: set[str] = set()
+_skipped_packages: set[str] = set()
 
 _DTYPES = {
     torch.bool: np.dtype(np.bool_),
@@ -51,7 +51,7 @@ class Torch(Adapter):
         if not isinstance(x, torch.Tensor):
             msg = f"{name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
             raise TypeError(msg)
-        if x.requires_grad and (refusal := _torch_gradients.refusal(x, op)):
+        if x.requires_grad and (refusal := _torch_gradients.explain_refusal(x, op)):
             msg = f"{name} {refusal}; give {name}.detach()"
             raise TypeError(msg)
         if forward_ad.unpack_dual(x).tangent is not None:
@@ -72,8 +72,8 @@ class Torch(Adapter):
         if x.device.type not in {"cpu", "cuda"}:
             msg = f"{name} is on {x.device}; cmfast works on cpu and cuda tensors"
             raise TypeError(msg)
-        if "torch._dynamo" in sys.modules and not _stepped_over:
-            _step_over()
+        if "torch._dynamo" in sys.modules and not _skipped_packages:
+            _skip_in_torch_compile()
         return x
 
     def to_host(self, x: Any) -> np.ndarray:
@@ -99,8 +99,8 @@ class Torch(Adapter):
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
         run: Any = self._run
-        if _torch_gradients.wanted(arrays, options):
-            run = partial(_torch_gradients.call, run)
+        if _torch_gradients.needs_gradient(arrays, options):
+            run = partial(_torch_gradients.call_with_gradient, run)
         if "torch._dynamo" in sys.modules:
             disabled: Any = torch.compiler.disable
             run = disabled(lambda op, *rest, run=run: run(op, *rest))
@@ -110,7 +110,7 @@ class Torch(Adapter):
         """Run the op on the memory of the tensors, without gradients."""
         first = next(array for array in arrays if array is not None)
         if first.device.type == "cuda":
-            return _on_cuda(op, first.device, arrays, options)
+            return _call_cuda(op, first.device, arrays, options)
         return super().call(op, arrays, options)
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
@@ -131,17 +131,17 @@ class Torch(Adapter):
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
         out = torch.zeros(shape, dtype=torch.float64 if x.is_floating_point() else torch.int64, device=x.device)
-        out[_mesh(target, x.device)] = x[_mesh(source, x.device)].to(out.dtype)
+        out[_index_mesh(target, x.device)] = x[_index_mesh(source, x.device)].to(out.dtype)
         return out
 
 
-def _step_over() -> None:
+def _skip_in_torch_compile() -> None:
     """Have torch.compile leave the functions of cmfast as they are: it would take NumPy's arrays for tensors."""
     from torch._dynamo import trace_rules  # noqa: TID251
 
     for package in ("cmfast", "cmfast.kernels"):
         trace_rules.add(package)
-        _stepped_over.add(package)
+        _skipped_packages.add(package)
 
 
 class _CurrentStream:
@@ -155,29 +155,29 @@ class _CurrentStream:
         return 0, self._stream.cuda_stream
 
 
-def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _call_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Share the tensors with CuPy, run the op on torch's own stream, so in its order, share the results back."""
-    kernel(op, "cuda")
+    get_kernel(op, "cuda")
     try:
         import cupy  # noqa: TID251
     except ImportError as error:
         msg = f"tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
-        raise ImportError(caller.named(msg)) from error
+        raise ImportError(caller.prefix_name(msg)) from error
     cuda, memory = load("cmfast._core.adapters._cupy").ADAPTER, load("cmfast._core.adapters._torch_memory")
     with (
         cupy.cuda.Device(device.index),
         cupy.cuda.Stream.from_external(_CurrentStream(device)),
-        cupy.cuda.using_allocator(memory.allocator(device)),
+        cupy.cuda.using_allocator(memory.make_allocator(device)),
     ):
         bare = (None if array is None else array.detach().resolve_neg() for array in arrays)
         shared = tuple(None if array is None else cupy.from_dlpack(array) for array in bare)
         out = cuda.call(op, shared, options)
         items = out if isinstance(out, tuple) else (out,)
-        parts = [memory.tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in items]
+        parts = [memory.to_tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in items]
     return tuple(parts) if isinstance(out, tuple) else parts[0]
 
 
-def _mesh(places: list[Any], device: Any) -> tuple[Any, ...]:
+def _index_mesh(places: list[Any], device: Any) -> tuple[Any, ...]:
     """Return an index of every combination of places, one list per axis."""
     flat = (torch.as_tensor(place, dtype=torch.int64, device=device) for place in places)
     mesh: tuple[Any, ...] = torch.meshgrid(*flat, indexing="ij")

@@ -18,7 +18,7 @@ from cmfast.kernels.status import Status
 Run = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
 
-def refusal(x: Any, op: str | None) -> str | None:
+def explain_refusal(x: Any, op: str | None) -> str | None:
     """Return why the gradient that `x` requires is not propagated by `op`, or by what is no op; None where it is."""
     gradient = None if op is None else OPS[op].gradient
     if gradient is None:
@@ -28,21 +28,21 @@ def refusal(x: Any, op: str | None) -> str | None:
     return None
 
 
-def wanted(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
+def needs_gradient(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
     """Return whether what is computed of the arrays is to be recorded; refuse what has no gradient."""
     if not (torch.is_grad_enabled() and any(array is not None and array.requires_grad for array in arrays)):
         return False
     if options.get("smoothing") == "pseudo-bayes":
         msg = "smoothing='pseudo-bayes' has no gradient: its weight is a function of the data; give a number"
-        raise TypeError(caller.named(msg))
+        raise TypeError(caller.prefix_name(msg))
     plan = options.get("plan")
-    if plan is not None and arrays[0].device.type != "cpu" and _is_bent(plan):
+    if plan is not None and arrays[0].device.type != "cpu" and _needs_cpu(plan):
         msg = "M requires gradients, of which a GPU has those of v=1.0 and normalize=False alone; give M.cpu()"
-        raise TypeError(caller.named(msg))
+        raise TypeError(caller.prefix_name(msg))
     return True
 
 
-def _is_bent(plan: Any) -> bool:
+def _needs_cpu(plan: Any) -> bool:
     """Whether a step is a weighted tau that was normalised, or has a factor."""
     return any(
         kind == Step.REDUCE and (code == Over.TAU_NORMALIZED or (code == Over.TAU_WEIGHTED and parameter != 1.0))
@@ -50,14 +50,14 @@ def _is_bent(plan: Any) -> bool:
     )
 
 
-def call(run: Run, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def call_with_gradient(run: Run, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the op so that gradients find their way back."""
-    function: Any = _Recorded
+    function: Any = _OpWithGradient
     out = function.apply(run, op, options, *arrays)
     return out[0] if len(out) == 1 else out
 
 
-class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked at
+class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked at
     """An op, and its way back."""
 
     @staticmethod
@@ -70,7 +70,7 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         """Keep what the way back needs."""
         run, op, options, *arrays = inputs
-        kept = KEPT.get(op, ())
+        kept = SAVED_RESULTS.get(op, ())
         ctx.call = _Call(run, op, options, len(arrays))
         ctx.save_for_backward(*arrays, *(output[k] for k in kept))
         numbers = DIFFERENTIABLE.get(op)
@@ -88,7 +88,7 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
         places = [k for k, need in enumerate(needed) if need]
         found: list[Any] = [None] * known.arrays
         if any(grad is not None for grad in grads):
-            once: Any = _Once
+            once: Any = _Backward
             made = once.apply(known, tuple(places), *grads, *arrays, *kept)
             for place, one in zip(places, made, strict=True):
                 found[place] = one
@@ -102,17 +102,17 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
         raise TypeError(msg)
 
 
-class _Once(torch.autograd.Function):  # type: ignore[misc]
+class _Backward(torch.autograd.Function):  # type: ignore[misc]
     """The way back, which has none, and says so to whoever asks for it."""
 
     @staticmethod
     def forward(known: "_Call", places: tuple[int, ...], *tensors: Any) -> Any:
         """Return the gradients in the arrays at these places."""
-        n = len(tensors) - known.arrays - len(KEPT.get(known.op, ()))
+        n = len(tensors) - known.arrays - len(SAVED_RESULTS.get(known.op, ()))
         grads, arrays, kept = tensors[:n], tensors[n : n + known.arrays], tensors[n + known.arrays :]
         needed = [k in places for k in range(known.arrays)]
         found = BACKWARDS[known.op](known, arrays, kept, grads, needed)
-        return tuple(_as(found[place], arrays[place]) for place in places)
+        return tuple(_match_array(found[place], arrays[place]) for place in places)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -135,7 +135,7 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
         raise TypeError(msg)
 
 
-def _as(grad: Any, array: Any) -> Any:
+def _match_array(grad: Any, array: Any) -> Any:
     """Return a gradient in the shape and the type of its array, which may have been shared by a batch."""
     return torch.zeros_like(array) if grad is None else grad.sum_to_size(array.shape).to(array.dtype)
 
@@ -158,7 +158,7 @@ class _Call(NamedTuple):
         return self.gradient(*arrays, targets=targets, tol=self.options.get("tol", 0.0))
 
 
-def _of_ipf(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _ipf_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     matrix, *factors, status, smoothing = kept
     targets = bool(needed[1] or needed[2])
     given = (arrays[0], *grads[:3], *factors, matrix, status, smoothing)
@@ -166,7 +166,7 @@ def _of_ipf(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> An
     return (*(found if targets else (*found, None, None)), None, None)
 
 
-def _of_ras(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _ras_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     *factors, status, smoothing = kept
     targets = bool(needed[1] or needed[2])
     given = (arrays[0], None, *grads[:2], *factors, None, status, smoothing)
@@ -179,7 +179,7 @@ def _of_ras(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> An
     return (*(found if targets else (*found, None, None)), None, None)
 
 
-def _of_logits(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _logits_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     """Return the gradients by those in the cells of the scaled matrix, whose own factors are ones.
 
     A line with a target of zero has no cells there: its own are taken, near one.
@@ -199,17 +199,17 @@ def _of_logits(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) ->
     return (found[0] * cells, *(found[1:] if targets else (None, None)))
 
 
-def _of_comparison(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _comparison_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     del kept, needed
     return known.gradient(*arrays, grads[0], of=known.op)
 
 
-def _of_normalize(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _normalize_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     del kept, needed
     return (known.gradient(arrays[0], grads[0], method=known.options["method"]),)
 
 
-def _of_weights(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _weights_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     del kept, needed
     method, (M, row, col, _), G = known.options["method"], arrays, grads[0]
     if method != "bi":
@@ -222,16 +222,16 @@ def _of_weights(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -
     return None, of_row, of_col, None
 
 
-def _of_metrics(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+def _metrics_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     del kept, needed
     (M,), plan = arrays, known.options["plan"]
     batch, C = M.shape[:-2], M.shape[-1]
-    scalars = _stacked(grads[: plan.scalars], batch, -1, M)
-    tables = _stacked(grads[plan.scalars : plan.scalars + plan.tables], (*batch, C), -2, M)
+    scalars = _stack_gradients(grads[: plan.scalars], batch, -1, M)
+    tables = _stack_gradients(grads[plan.scalars : plan.scalars + plan.tables], (*batch, C), -2, M)
     return (known.gradient(M, scalars, tables, plan=plan),)
 
 
-def _stacked(grads: Any, shape: Any, axis: int, like: Any) -> Any:
+def _stack_gradients(grads: Any, shape: Any, axis: int, like: Any) -> Any:
     """Return gradients side by side in one tensor of float64, zeros where there are none."""
     zeros = torch.zeros(shape, dtype=torch.float64, device=like.device)
     if not grads:
@@ -240,17 +240,17 @@ def _stacked(grads: Any, shape: Any, axis: int, like: Any) -> Any:
 
 
 BACKWARDS: dict[str, Callable[..., Any]] = {
-    "ipf": _of_ipf,
-    "ras": _of_ras,
-    "ipf_of_logits": _of_logits,
-    "overlap": _of_comparison,
-    "l1_distance": _of_comparison,
-    "kl_divergence": _of_comparison,
-    "normalize": _of_normalize,
-    "importance_weights": _of_weights,
-    "metrics_of_matrices": _of_metrics,
+    "ipf": _ipf_backward,
+    "ras": _ras_backward,
+    "ipf_of_logits": _logits_backward,
+    "overlap": _comparison_backward,
+    "l1_distance": _comparison_backward,
+    "kl_divergence": _comparison_backward,
+    "normalize": _normalize_backward,
+    "importance_weights": _weights_backward,
+    "metrics_of_matrices": _metrics_backward,
 }
-KEPT = {"ipf": (0, 1, 2, 5, 6), "ras": (0, 1, 4, 5), "ipf_of_logits": (0, 1, 2, 5)}  # results by their places
+SAVED_RESULTS = {"ipf": (0, 1, 2, 5, 6), "ras": (0, 1, 4, 5), "ipf_of_logits": (0, 1, 2, 5)}  # results by their places
 DIFFERENTIABLE = {
     "ipf": 3,
     "ras": 2,

@@ -10,7 +10,7 @@ from typing import Any
 import torch  # noqa: TID251
 
 
-def allocator(device: torch.device) -> Callable[[int], Any]:
+def make_allocator(device: torch.device) -> Callable[[int], Any]:
     """Return what CuPy is to ask for memory: each piece is a tensor of bytes on `device`, for the current stream."""
     import cupy  # noqa: TID251
 
@@ -21,7 +21,7 @@ def allocator(device: torch.device) -> Callable[[int], Any]:
     return allocate
 
 
-def tensor(x: Any, dtype: torch.dtype) -> torch.Tensor:
+def to_tensor(x: Any, dtype: torch.dtype) -> torch.Tensor:
     """Return an array of CuPy as a tensor of the same memory: torch's own where that is where it came from."""
     owner = getattr(x.data.mem, "_owner", None)
     if not isinstance(owner, torch.Tensor):

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from cmfast._core import caller, dispatch
-from cmfast._core.adapters import Adapter, _lines, adapter
+from cmfast._core.adapters import Adapter, _class_order, adapter
 from cmfast.kernels.ops import OPS
 
 CORE = re.compile(r"\(([^)]*)\)")
@@ -52,7 +52,7 @@ class XArray(Adapter):
             raise TypeError(msg)
         _check_rows(name, x.dims)
         if all(dim in x.coords for dim in x.dims[-2:]) and x.ndim > 1:
-            _lines.check(name, *(x.coords[dim].values.tolist() for dim in x.dims[-2:]))
+            _class_order.check_class_order(name, *(x.coords[dim].values.tolist() for dim in x.dims[-2:]))
         found = adapter(x.data).adopt(name, x.data, None)
         return x.copy(data=found) if hasattr(found, "ndim") else found
 
@@ -148,7 +148,7 @@ def _check_rows(name: str, dims: Sequence[Any]) -> None:
     """Raise ValueError where names of dimensions say that rows are not the truth, or columns not the prediction."""
     roles: list[str | None] = [None, None, *map(_role, dims)]
     rest, rows, columns = roles[:-2], roles[-2], roles[-1]
-    if name in _lines.MATRICES:
+    if name in _class_order.MATRICES:
         turned = (rows == "predicted" != columns) or (columns == "true" != rows)
         others = {*rest, rows, columns} >= {"true", "predicted"}
         apart = others and ((rows is None and "true" in rest) or (columns is None and "predicted" in rest))
@@ -228,7 +228,7 @@ def _is_unnamed(dim: Any) -> bool:
 
 def _refuse_places(dim: Any, dims: list[tuple[Any, ...]]) -> None:
     msg = f"dimension {dim!r} must be the same axis of all arrays, got {' and '.join(map(str, dims))}; transpose one"
-    raise ValueError(caller.named(msg))
+    raise ValueError(caller.prefix_name(msg))
 
 
 ADAPTER = XArray()

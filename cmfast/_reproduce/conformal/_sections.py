@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import conformal
-from cmfast._core import drawing
+from cmfast._core import plotting
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import draw
 from cmfast._reproduce import _paired as paired
@@ -56,7 +56,7 @@ def _by_step(
     name: str, bands: dict[str, np.ndarray], step: str, label: str, says: str, dashed: tuple[float, str] | None = None
 ) -> Picture:
     """Return median and eighty percent of the seeds by step, of arrays (seeds, steps); NaN is left out."""
-    figure, ax = drawing.pyplot().subplots(figsize=(6, 3.2), layout="constrained")
+    figure, ax = plotting.load_pyplot().subplots(figsize=(6, 3.2), layout="constrained")
     numbers: dict[str, Any] = {}
     for colour, (text, values) in zip(("C0", "C1", "C2"), bands.items(), strict=False):
         known = [column[~np.isnan(column)] for column in values.T]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import contingency
-from cmfast._core import drawing
+from cmfast._core import plotting
 from cmfast._pages.parts import Picture
 from cmfast._pages.pictures import draw
 from cmfast._reproduce.contingency import _costs, _epochs, _paths, _roc, _surfaces
@@ -33,7 +33,7 @@ def precision() -> list[Picture]:
 
 def of_metrics() -> Picture:
     """Draw Fig. 2: twelve metrics at two imbalances."""
-    figure, axes = drawing.grid_of_axes(4, 6, 1.9)
+    figure, axes = plotting.make_axes_grid(4, 6, 1.9)
     for k, (name, metric) in enumerate(METRICS.items()):
         for side, r in enumerate(_surfaces.SIDES):
             ax = axes[6 * (k // 3) + k % 3 + 3 * side]
@@ -47,7 +47,7 @@ def of_metrics() -> Picture:
 def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
     """Draw Figs. 3 and 4: a path on each pair over the surface of F1, box plots of all lengths."""
     runs = found.both[rate]
-    figure, axes = drawing.row_of_axes(2, 4.0)
+    figure, axes = plotting.make_axes_row(2, 4.0)
     for ax, (name, one) in zip(axes, runs.items(), strict=True):
         display = PathDisplay.from_matrices(one.matrices[0])
         display.surface = SurfaceDisplay.from_metric("f1")
@@ -55,7 +55,7 @@ def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
         ax.set_title(f"{name}, over F1, r = 1")
     first = {name: one.path.points[0] for name, one in runs.items()}
     lengths = {f"{rate:g}": {name: one.path.length for name, one in both.items()} for rate, both in found.both.items()}
-    figure_4, sides = drawing.row_of_axes(len(found.both), 4.0)
+    figure_4, sides = plotting.make_axes_row(len(found.both), 4.0)
     for ax, (rate_, both) in zip(sides, found.both.items(), strict=True):
         ax.boxplot([one.path.length for one in both.values()], tick_labels=list(both))
         ax.set(title=f"rate of learning {rate_:g}", ylabel="length of the path")
@@ -67,7 +67,7 @@ def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
 
 def of_pairs(found: _paths.Paths) -> Picture:
     """Draw length and error of every two digits."""
-    figure, ax = drawing.pyplot().subplots(figsize=(5.2, 4.0), layout="constrained")
+    figure, ax = plotting.load_pyplot().subplots(figsize=(5.2, 4.0), layout="constrained")
     x, y = np.array(list(found.pairs.values())).T
     ax.plot(x, y, "o", color="C0")
     for name, place in found.pairs.items():
@@ -79,7 +79,7 @@ def of_pairs(found: _paths.Paths) -> Picture:
 
 def warped() -> list[Picture]:
     """Draw Figs. 5 and 6: F1 as the imbalance grows, and the volume between two of its surfaces."""
-    figure, axes = drawing.row_of_axes(len(_surfaces.WARPED), 2.0, 2.4)
+    figure, axes = plotting.make_axes_row(len(_surfaces.WARPED), 2.0, 2.4)
     for ax, r in zip(axes, _surfaces.WARPED, strict=True):
         SurfaceDisplay.from_metric("f1", r).plot(ax=ax, colorbar=False)
         _bare(ax, f"F1, r = {r:g}")
@@ -98,7 +98,7 @@ def warped() -> list[Picture]:
 
 def of_sensitivities(found: _surfaces.Sensitivities) -> list[Picture]:
     """Draw Fig. 7: the sensitivity of all metrics against the imbalance, and far beyond."""
-    figure, axes = drawing.row_of_axes(3, 4.2, 3.8)
+    figure, axes = plotting.make_axes_row(3, 4.2, 3.8)
     for ax, names, title in zip(axes, (METRICS, OTHERS), ("Table 2", "others"), strict=False):
         for name in names:
             style = "--" if name in AGNOSTIC else "-"
@@ -118,7 +118,7 @@ def of_sensitivities(found: _surfaces.Sensitivities) -> list[Picture]:
 
 def of_weights() -> Picture:
     """Draw Fig. 8: weighted tau, x heavier, y heavier, v larger."""
-    figure, axes = drawing.grid_of_axes(3, 4, 2.2)
+    figure, axes = plotting.make_axes_grid(3, 4, 2.2)
     kept = {}
     for ax, (x, y, v) in zip(axes, _costs.WEIGHTED, strict=True):
         shown = SurfaceDisplay(_costs.weighted_surface(x, y, v, _surfaces.SURFACE_POINTS), low=-2.0, high=2.0)
@@ -134,7 +134,7 @@ def of_epochs(tracks: _epochs.Tracks) -> list[Picture]:
     out = []
     for kind, M in tracks.items():
         found = {name: one[0] for name, one in _epochs.curves(M[:1]).items()}
-        figure, axes = drawing.row_of_axes(2, 5.0, 3.6)
+        figure, axes = plotting.make_axes_row(2, 5.0, 3.6)
         epochs = np.arange(1, M.shape[1] + 1)
         for ax, names in zip(axes, (list(found)[1:4], list(found)[4:]), strict=True):
             for name in names:
@@ -148,7 +148,7 @@ def of_epochs(tracks: _epochs.Tracks) -> list[Picture]:
 
 def of_roc(found: _roc.Scores) -> Picture:
     """Draw one score in both spaces, its hull, and lines of equal cost."""
-    figure, axes = drawing.row_of_axes(2, 4.4, 4.2)
+    figure, axes = plotting.make_axes_row(2, 4.4, 4.2)
     tnr, tpr = found.rates.T
     x, y = found.hull.points.T
     for ax, mirrored in zip(axes, (False, True), strict=True):

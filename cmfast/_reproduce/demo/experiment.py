@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._core import compiling
+from cmfast._core import compile_notices
 from cmfast._core.annotations import NORMALIZATIONS, Method
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce._frame import one_thread, timed
@@ -53,7 +53,7 @@ class Twins(NamedTuple):
 def run(seed: int, settings: DemoSettings, bar: Callable[[str, str], Tick]) -> Results:
     """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
     results = Results({"seed": seed, "settings": asdict(settings), "samples": {"classes": C}}, {})
-    with timed(results.timings, "first_calls"), compiling.silence():  # the bar says it
+    with timed(results.timings, "first_calls"), compile_notices.silence():  # the bar says it
         _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
     with timed(results.timings, "normalising"):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cmfast._core.pictures import DIAGONAL, OFF_DIAGONAL, shade
+from cmfast._core.plot_style import DIAGONAL, OFF_DIAGONAL, shade
 from cmfast._pages.charts import METHOD_COLOURS, Rows, paint_cell
 from cmfast._pages.svg import CHART, INK, MUTED, Svg
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import cmfast
 from cmfast import display, metrics
-from cmfast._core import drawing
+from cmfast._core import plotting
 from cmfast._pages.parts import Claim, Section, Table
 from cmfast._pages.pictures import draw
 from cmfast._reproduce._frame import illustrate
@@ -165,7 +165,7 @@ def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
 
 def snippet() -> tuple[list[Claim], list[Section]]:
     """Return what the colours of its program show, and that it does not run."""
-    colours = drawing.pyplot().get_cmap("RdYlGn")
+    colours = plotting.load_pyplot().get_cmap("RdYlGn")
     empty, full = ([round(float(part), 3) for part in colours(value)[:3]] for value in (0.0, 1.0))
     redder = full[0] - full[1] > empty[0] - empty[1]
     with np.errstate(invalid="ignore"):

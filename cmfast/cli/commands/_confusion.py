@@ -9,7 +9,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._core.reading import MOST_SHOWN_CLASSES
+from cmfast._core.result_repr import MOST_SHOWN_CLASSES
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, select_options

@@ -12,9 +12,9 @@ from cmfast._core.annotations import Undefined
 from cmfast.compat.sklearn._matrices import matrix
 from cmfast.compat.sklearn._targets import targets
 from cmfast.metrics import MetricName
-from cmfast.metrics._catalogue import find
-from cmfast.metrics._plan import is_binary, names_of
-from cmfast.metrics._samples import of_two
+from cmfast.metrics._catalogue import find_form
+from cmfast.metrics._plan import is_binary, resolve_names
+from cmfast.metrics._samples import order_two_classes
 
 # Of these the smallest is the best.
 LOSSES = frozenset({"fpr", "fnr", "fdr", "false_omission_rate", "negative_likelihood_ratio", "zero_one_loss"})
@@ -67,12 +67,12 @@ def make_scorer(
     array([0., 0.])
     """
     if not isinstance(name, str):
-        validate.refuse("name", "one name", validate.shown(name), TypeError)
-    names_of(name, "name")
-    form = find(name)
+        validate.refuse("name", "one name", validate.format_value(name), TypeError)
+    resolve_names(name, "name")
+    form = find_form(name)
     assert form is not None  # or it would have been refused
     if form.per_class:
-        validate.refuse("name", f"one number per matrix, as {name}_macro", validate.shown(name))
+        validate.refuse("name", f"one number per matrix, as {name}_macro", validate.format_value(name))
     labels = _listed(labels)
     if labels is not None and pos_label is not None:
         _place_of(pos_label, labels)
@@ -100,15 +100,15 @@ def value_of(
     classes = known if labels is None else labels
     table = matrix(found, labels)
     if table is None:
-        given = f"none of them, but {validate.shown(known)}"
-        validate.refuse("y_true", f"of the labels {validate.shown(classes)}", given)
+        given = f"none of them, but {validate.format_value(known)}"
+        validate.refuse("y_true", f"of the labels {validate.format_value(classes)}", given)
     if pos_label is not None:
         if labels is None and len(known) < 2:  # a fold lacks one
             classes = known if pos_label in known else [*known, pos_label]
             table = np.pad(table, [(0, 2 - len(known))] * 2)
         positive = _place_of(pos_label, classes)
     elif labels is None and is_binary((metric,)):
-        classes = of_two(known, positive)
+        classes = order_two_classes(known, positive)
         places = [list(classes).index(label) for label in known]
         full = np.zeros((len(classes), len(classes)), table.dtype)
         full[np.ix_(places, places)] = table
@@ -121,18 +121,18 @@ def _listed(labels: Any) -> list[Any] | None:
     if labels is None:
         return None
     if isinstance(labels, str | bytes | dict) or np.ndim(labels) != 1 or not len(labels):
-        validate.refuse("labels", "a list of labels, at least one", validate.shown(labels), TypeError)
+        validate.refuse("labels", "a list of labels, at least one", validate.format_value(labels), TypeError)
     listed: list[Any] = np.asarray(labels).tolist()
     if len(set(listed)) < len(listed):
-        validate.refuse("labels", "unique", validate.shown(listed))
+        validate.refuse("labels", "unique", validate.format_value(listed))
     return listed
 
 
 def _place_of(pos_label: Any, labels: list[Any]) -> int:
     """Return which of two labels is the positive one."""
     if pos_label not in labels:
-        validate.refuse("pos_label", f"of the labels {validate.shown(labels)}", validate.shown(pos_label))
+        validate.refuse("pos_label", f"of the labels {validate.format_value(labels)}", validate.format_value(pos_label))
     if len(labels) > 2:
-        given = f"{validate.shown(pos_label)} with {len(labels)} classes"
+        given = f"{validate.format_value(pos_label)} with {len(labels)} classes"
         validate.refuse("pos_label", "None for other than two classes", given)
     return labels.index(pos_label)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from cmfast import counting, metrics
 from cmfast._core import dispatch
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _text_codes
 
 LEAST_SEARCHED_SPAN = 4096  # classes that are numbered by a subtraction however few samples there are
 MATRIX = 1024  # classes of which a matrix is made where three sums would do
@@ -185,6 +185,6 @@ def _integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 def _texts(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return classes and positions of texts."""
     coded = dispatch.adopt(t=t, p=p)
-    names = sorted(_text.occurring(coded[0]) | _text.occurring(coded[1]))
-    t, p = _text.match(names, *coded)
+    names = sorted(_text_codes.list_occurring(coded[0]) | _text_codes.list_occurring(coded[1]))
+    t, p = _text_codes.match_labels(names, *coded)
     return np.array(names), t, p

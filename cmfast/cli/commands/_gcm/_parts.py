@@ -53,7 +53,7 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
     if not parts:
         raise FileError(str(args.input), "holds no samples")
     bi = options_of_bi(smoothing, empty)
-    with caller.inside(FUNCTION):
+    with caller.set_task(FUNCTION):
         known = tables_of(M, args.weights, bi)
         report(known, statuses(known), "warn")  # first, as it is found out first
     axes = grid = None
@@ -66,12 +66,12 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
     else:
         ((_, (grid, said)),) = work.each(_grid_by, [parts], columns, axes, rule)
         for text in said:
-            failures.diagnose(text)
+            failures.warn_diagnostic(text)
     cells = cmfast.CellAccumulator(cmfast.Grid.from_bytes(grid), len(M))
     for path in work.states("cells", _cells, parts, columns, axes, grid, len(M)):
         cells.add(read_counts(path, cmfast.CellCounts))
     options = {"weights": args.weights, "bi": bi, "on_failure": "warn"}
-    with caller.inside(FUNCTION):
+    with caller.set_task(FUNCTION):
         found: GcmResult = compute(
             of_counted, cells.counts(), M, args.seed, has_grid=False, num_threads=args.threads, **options
         )
@@ -92,7 +92,7 @@ def _rows(paths: Sequence[Path]) -> tuple[int, int]:
 @contextmanager
 def _read_points(part: Part, columns: Columned | None) -> Iterator[Points]:
     """Yield the points of a part, with their labels; messages are those of the function that they are for."""
-    with reached(part.sources) as paths, caller.inside(FUNCTION):
+    with reached(part.sources) as paths, caller.set_task(FUNCTION):
         if columns is None:
             X, y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths)
         else:
@@ -108,7 +108,7 @@ def _quietly(done: int, total: int) -> None:
 def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> bytes:
     """Return the confusion matrix of a part as a state, of as many classes as it has."""
     del threads  # integers are counted faster than they are read
-    with reached(part.sources) as paths, caller.inside(FUNCTION):
+    with reached(part.sources) as paths, caller.set_task(FUNCTION):
         if columns is None:
             y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths[1:])
         else:
@@ -159,7 +159,7 @@ def _describe(like: tuple[Any, ...]) -> str:
 def _axes(parts: Sequence[Part], columns: Columned | None, n: int, *, threads: int | None) -> bytes:
     """Return the principal axes of all points, which are added up block by block in their order, as a state."""
     del threads  # those of the linear algebra
-    with _all(parts, columns) as X, caller.inside(FUNCTION):
+    with _all(parts, columns) as X, caller.set_task(FUNCTION):
         n_columns = compute(validate.points, X=X)[1]
         state: State = compute(axes_of, X, min(n, n_columns), keep_all=False)
         return state.to_bytes()
@@ -169,7 +169,7 @@ def _grid_by(
     parts: Sequence[Part], columns: Columned | None, axes: bytes | None, rule: str, *, threads: int | None
 ) -> tuple[bytes, list[str]]:
     """Return the grid that a rule chooses of all points, and what it says of that."""
-    with _all(parts, columns) as X, caller.inside(FUNCTION), failures.collect_warnings() as texts:
+    with _all(parts, columns) as X, caller.set_task(FUNCTION), failures.collect_warnings() as texts:
         choose: Callable[..., cmfast.Grid] = getattr(cmfast.Grid, rule)
         grid = compute(choose, _project(X, axes, threads), on_failure="ignore", num_threads=threads)
         return grid.to_bytes(), texts
@@ -180,7 +180,7 @@ def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: byt
     each = [found for _, found in work.each(_find_extremes, parts, columns, axes)]
     low, high, n, n_rows = zip(*each, strict=True)
     found = Spread(np.minimum.reduce(low), np.maximum.reduce(high), sum(n), sum(n_rows))
-    with caller.inside(FUNCTION):
+    with caller.set_task(FUNCTION):
         compute(Columns, None, "ignore", None, found=found)  # which refuses points that no rule makes a grid of
         each = [sums for _, sums in work.each(_moments, parts, columns, axes, found)]
         sums = [[sum(column) for column in zip(*rows, strict=True)] for rows in zip(*each, strict=True)]

@@ -53,7 +53,7 @@ class Coded:
         return Coded(codes, [self.names[k] for k in self.codes.tolist()], self.dtype)
 
 
-def of_categories(values: list[Any], codes: np.ndarray, *, ordered: bool) -> Coded | None:
+def encode_categories(values: list[Any], codes: np.ndarray, *, ordered: bool) -> Coded | None:
     """Return a column of categories that are texts of one type, or integers; None for one of anything else."""
     names = [value.item() if isinstance(value, np.generic) else value for value in values]
     kinds = set(map(type, names))
@@ -98,30 +98,30 @@ def _dtype(names: Iterable[Any]) -> np.dtype[Any]:
     return np.dtype(f"{letter}{min(longest, 2**20)}")
 
 
-def match(labels: Sequence[Any], *arrays: Coded) -> list[np.ndarray]:
+def match_labels(labels: Sequence[Any], *arrays: Coded) -> list[np.ndarray]:
     """Return arrays as positions in `labels`, -1 for what is not among them."""
     index = {name: k for k, name in enumerate(labels)}
     return [np.array([index.get(name, -1) for name in y.names], np.int64)[y.codes] for y in arrays]
 
 
-def occurring(y: Coded) -> set[Any]:
+def list_occurring(y: Coded) -> set[Any]:
     """Return the texts that occur."""
     occurs = np.zeros(len(y.names), np.bool_)
     occurs[y.codes] = True
     return {y.names[k] for k in np.flatnonzero(occurs)}
 
 
-def leaves(x: Sequence[Any]) -> tuple[set[type], int]:
+def leaf_types(x: Sequence[Any]) -> tuple[set[type], int]:
     """Return the types of what nested lists hold, and how deep it lies."""
     depth = 0
     while True:
-        kinds = set(map(type, _level(x, depth)))
+        kinds = set(map(type, _flatten_levels(x, depth)))
         if not kinds or depth == _MOST_AXES or not all(issubclass(kind, list | tuple) for kind in kinds):
             return kinds, depth
         depth += 1
 
 
-def _level(x: Iterable[Any], depth: int) -> Iterable[Any]:
+def _flatten_levels(x: Iterable[Any], depth: int) -> Iterable[Any]:
     for _ in range(depth):
         x = chain.from_iterable(x)
     return x
@@ -142,39 +142,39 @@ def are_integers(kinds: set[type]) -> bool:
     return bool(kinds) and all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds)
 
 
-def objects(name: str, x: np.ndarray) -> Coded | np.ndarray:
+def encode_objects(name: str, x: np.ndarray) -> Coded | np.ndarray:
     """Return an array of Python objects, which must be texts of one type, or integers; refuse what they are instead.
 
     Without any it is text: a column of labels of which none is left.
     """
     kinds = set(map(type, x.flat))
     if are_integers(kinds):
-        return _integers(name, x, kinds)
+        return _convert_integers(name, x, kinds)
     for text, plain in ((str, str.__str__), (bytes, bytes.__bytes__)):
         if all(issubclass(kind, text) for kind in kinds):
             return encode(x, None if kinds == {text} else plain)
     numbers = all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds)
     if not numbers:
-        _refuse_missing(name, x)
+        _refuse_missing_objects(name, x)
     if is_text(kinds):
         _refuse_mixed(name, x)
     what = ", ".join(sorted(kind.__name__ for kind in kinds))
-    cure = f"; give {name}.astype(float)" if numbers else _of_holders(name, kinds)
+    cure = f"; give {name}.astype(float)" if numbers else _suggest_attribute(name, kinds)
     msg = f"{name} must be an array of numbers, got Python objects ({what}){cure}"
     raise TypeError(msg)
 
 
-def _integers(name: str, x: np.ndarray, kinds: set[type]) -> np.ndarray:
+def _convert_integers(name: str, x: np.ndarray, kinds: set[type]) -> np.ndarray:
     """Return integers that are Python objects, as those of a column that held something else, exactly."""
     if all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return x.astype(np.bool_)
     try:
         return x.astype(np.int64)
     except OverflowError:
-        return exact(name, x)
+        return to_uint64(name, x)
 
 
-def _of_holders(name: str, kinds: set[type]) -> str:
+def _suggest_attribute(name: str, kinds: set[type]) -> str:
     """Say what of one object that holds a matrix is an array, or how dates are text."""
     if all(issubclass(kind, date) for kind in kinds):
         return f"; give dates as text: list(map(str, {name}))"
@@ -184,10 +184,10 @@ def _of_holders(name: str, kinds: set[type]) -> str:
     return f"; give {name}.matrix{call}"
 
 
-def _refuse_missing(name: str, x: np.ndarray) -> None:
+def _refuse_missing_objects(name: str, x: np.ndarray) -> None:
     bad = [k for k, value in enumerate(x.flat) if is_missing({type(value)}) or _is_nan(value)]
     if bad:
-        missing(name, len(bad), np.unravel_index(bad[0], x.shape), x.flat[bad[0]])
+        refuse_missing(name, len(bad), np.unravel_index(bad[0], x.shape), x.flat[bad[0]])
 
 
 def _is_nan(value: Any) -> bool:
@@ -197,24 +197,24 @@ def _is_nan(value: Any) -> bool:
 def _refuse_mixed(name: str, x: np.ndarray) -> NoReturn:
     first: dict[str, str] = {}
     for k, value in enumerate(x.flat):
-        first.setdefault(type(value).__name__, f"{value!r:.40} at {where(np.unravel_index(k, x.shape))}")
+        first.setdefault(type(value).__name__, f"{value!r:.40} at {format_index(np.unravel_index(k, x.shape))}")
     what = " and ".join(f"{kind} ({value})" for kind, value in first.items())
     msg = f"{name} must be values of one type, got {what}"
     raise TypeError(msg)
 
 
-def missing(name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
+def refuse_missing(name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
     """Refuse an array because values are missing."""
-    msg = f"{name} must be without missing values, got {gaps(number, index, value)}"
+    msg = f"{name} must be without missing values, got {describe_missing(number, index, value)}"
     raise ValueError(msg)
 
 
-def gaps(number: int, index: Iterable[Any], value: object) -> str:
+def describe_missing(number: int, index: Iterable[Any], value: object) -> str:
     """Return how many values are missing and where the first is, for messages."""
-    return f"{number} missing (first: {value} at {where(index)})"
+    return f"{number} missing (first: {value} at {format_index(index)})"
 
 
-def where(index: Iterable[Any]) -> str:
+def format_index(index: Iterable[Any]) -> str:
     """Return an index as text."""
     found = tuple(int(k) for k in index)
     return str(found[0]) if len(found) == 1 else str(found)
@@ -229,7 +229,7 @@ def refuse_ragged(name: str, x: Any) -> NoReturn:
     raise TypeError(msg)
 
 
-def exact(name: str, x: Any) -> np.ndarray:
+def to_uint64(name: str, x: Any) -> np.ndarray:
     """Return integers of Python, of which int64 does not hold all, as uint64."""
     values = [int(value) for value in np.array(x, object).flat]
     low, high = min(values), max(values)

@@ -16,7 +16,7 @@ from cmfast.kernels.shared import halves
 MOST_SAMPLES = 2**61 - 1  # of counts whose algorithms multiply or weight them: two bits are theirs
 
 
-def total(x: Any) -> int:
+def sum_counts(x: Any) -> int:
     """Return the sum of int64 counts, exact however large it is; synchronises the device."""
     size = prod(dispatch.shape_of(x))
     if not size:
@@ -32,7 +32,7 @@ def _sum_halves(x: Any) -> tuple[int, int]:
     return int((x >> halves.BITS).sum()), int((x & (2**halves.BITS - 1)).sum())
 
 
-def add(name: str, a: Any, b: Any, most: int = validate.LARGEST_INT64) -> Any:
+def add_counts(name: str, a: Any, b: Any, most: int = validate.LARGEST_INT64) -> Any:
     """Return ``a + b`` of counts; raise OverflowError where a sum is above `most`. Synchronises the device."""
     out = adapter(a).evaluate(lambda a, b: a + b, a, b)
     size = prod(dispatch.shape_of(out))
@@ -46,7 +46,7 @@ def add(name: str, a: Any, b: Any, most: int = validate.LARGEST_INT64) -> Any:
     return out
 
 
-def add_along(name: str, x: Any, axis: int, most: int = validate.LARGEST_INT64) -> Any:
+def sum_counts_along(name: str, x: Any, axis: int, most: int = validate.LARGEST_INT64) -> Any:
     """Return the sums of counts along an axis; raise OverflowError where one is above `most`. Synchronises."""
     n = dispatch.shape_of(x)[axis]
     largest = adapter(x).extent(x)[1] if prod(dispatch.shape_of(x)) else 0
@@ -57,7 +57,7 @@ def add_along(name: str, x: Any, axis: int, most: int = validate.LARGEST_INT64) 
     return adapter(x).evaluate(lambda x: x.sum(axis), x)
 
 
-def check(name: str, x: Any, most: int = validate.LARGEST_INT64) -> None:
+def check_counts(name: str, x: Any, most: int = validate.LARGEST_INT64) -> None:
     """Refuse int64 counts that are negative (ValueError) or above `most` (OverflowError); synchronises the device."""
     if not prod(dispatch.shape_of(x)):
         return
@@ -70,8 +70,8 @@ def check(name: str, x: Any, most: int = validate.LARGEST_INT64) -> None:
 
 def check_total(name: str, x: Any, *, most: int = validate.LARGEST_INT64) -> int:
     """Return the sum of int64 counts; refuse negative ones, and more than `most` in all. Synchronises the device."""
-    check(name, x)
-    found = total(x)
+    check_counts(name, x)
+    found = sum_counts(x)
     if found > most:
         host = adapter(x).to_host(x)
         given = f"{found:,}, of which {host.max():,} are{_where(host.argmax(), host.shape) or ' one count'}"

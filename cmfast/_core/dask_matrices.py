@@ -19,7 +19,7 @@ SUMMED_DIGITS, SUMMED_DIGIT_BITS = (
 )  # of a weight that is a float; sums of a digit leave int64, and raise, after 2**38 samples
 
 
-def matrices(
+def count_blocks(
     count: Callable[..., Any],
     arrays: dict[str, Any],
     on_failure: OnFailure,
@@ -36,7 +36,7 @@ def matrices(
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
     def added(weight: Any) -> Any:
-        return lazy.dask().sums(count, arrays | {"sample_weight": weight}, axes, **options)
+        return lazy.dask().sum_blocks(count, arrays | {"sample_weight": weight}, axes, **options)
 
     dtype = adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None  # of another library it is refused
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
@@ -44,17 +44,19 @@ def matrices(
         found = added(weight)
     elif dtype.kind == "f":
         top = abs(halves.finite(weight)).max()
-        digits = {f"d{k}": added(weight.map_blocks(_digit, top, k, dtype=np.int64)) for k in range(SUMMED_DIGITS)}
+        digits = {
+            f"d{k}": added(weight.map_blocks(_extract_digit, top, k, dtype=np.int64)) for k in range(SUMMED_DIGITS)
+        }
         bad = added((weight != halves.finite(weight)).astype(np.int8))
-        found = _of_digits(**digits, bad=bad, top=top, **rest)
+        found = _join_digits(**digits, bad=bad, top=top, **rest)
     else:
         low, high = map(added, halves.split(weight))
-        return _of_halves(low, high, normalize=normalize, **rest)
+        return _join_halves(low, high, normalize=normalize, **rest)
     return found if normalize is None else normalize(found, num_threads=options["num_threads"])
 
 
-@lazy.by_block(low="CC", high="CC")
-def _of_halves(
+@lazy.accept_dask_arrays(low="CC", high="CC")
+def _join_halves(
     low: Any, high: Any, *, normalize: Callable[..., Any] | None, on_failure: OnFailure, num_threads: int | None
 ) -> Any:
     """Return the sums of integers whose halves were summed: 0, or normalised NaN, where int64 does not hold one."""
@@ -69,7 +71,7 @@ def _of_halves(
     return shares
 
 
-def _digit(weight: Any, top: Any, k: int) -> Any:
+def _extract_digit(weight: Any, top: Any, k: int) -> Any:
     """Return digit `k` of weights, whose first stands just below the power of two above the largest, `top`.
 
     What is below 2**-96 of that is rounded off.
@@ -78,8 +80,8 @@ def _digit(weight: Any, top: Any, k: int) -> Any:
     return next(islice(halves.digits(weight, exponent, SUMMED_DIGITS, SUMMED_DIGIT_BITS), k, None))
 
 
-@lazy.by_block(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")
-def _of_digits(
+@lazy.accept_dask_arrays(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")
+def _join_digits(
     *, d0: Any, d1: Any, d2: Any, d3: Any, bad: Any, top: Any, on_failure: OnFailure, num_threads: int | None
 ) -> Any:
     """Return the sums of floats whose digits were summed, each rounded once."""

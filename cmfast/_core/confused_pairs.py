@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmfast._core.p_values import binomial, holm
+from cmfast._core.p_values import binomial_test, holm
 
 USUAL_LEVEL = 0.95  # of texts that nobody asked for a level
 STATEMENTS = 4  # the first pair; the first few, and all ranks by count; directions; ranks when balanced
-MOST_STANDING_PAIRS = 8  # pairs that are said to stand out together
+MOST_LEADING_PAIRS = 8  # pairs that are said to stand out together
 LARGEST_DIRECTION = 2.0**61  # count of a direction: two add up to what int64 holds
 
 
@@ -25,7 +25,7 @@ class Pairs(NamedTuple):
     """Of all classes, with those that were never confused."""
 
 
-class Standing(NamedTuple):
+class PairTests(NamedTuple):
     """What can be said of pairs beyond chance."""
 
     leading: int
@@ -36,7 +36,7 @@ class Standing(NamedTuple):
     """Shape (pairs, 2): the least and the largest rank that counts allow."""
 
 
-def pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int) -> Pairs:
+def list_pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int) -> Pairs:
     """Return the pairs of the cells that hold something; those of the diagonal are left out."""
     if counts.dtype.kind == "f":  # sums of weights, of which whole samples are taken, and no more than fit
         counts = np.clip(np.nan_to_num(counts, nan=0.0), 0.0, LARGEST_DIRECTION)
@@ -51,7 +51,7 @@ def pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int
     return Pairs(first, second, forth[order], back[order], n_classes * (n_classes - 1) // 2)
 
 
-def standing(found: Pairs, level: float = USUAL_LEVEL) -> Standing:
+def find_distinct_pairs(found: Pairs, level: float = USUAL_LEVEL) -> PairTests:
     """Return what counts of samples support, with a chance of ``1 - level`` at most that any of it is wrong.
 
     One pair leads where an exact binomial test tells it from the second, which holds for the largest of many without
@@ -59,38 +59,38 @@ def standing(found: Pairs, level: float = USUAL_LEVEL) -> Standing:
     exact intervals (Garwood, 1936) lie apart. Directions: exact binomial tests of all pairs, corrected by Holm.
     """
     n, error = found.forth + found.back, (1.0 - level) / STATEMENTS
-    told = holm(np.atleast_1d(binomial(found.forth, found.back))) <= error
-    low, high = poisson_ends(n.astype(np.float64), error / (2 * max(found.n_pairs, 1)))
-    empty = poisson_ends(np.zeros(1), error / (2 * max(found.n_pairs, 1)))[1][0]
-    ranks = rank_ends(low, high, found.n_pairs, empty)
+    told = holm(np.atleast_1d(binomial_test(found.forth, found.back))) <= error
+    low, high = poisson_intervals(n.astype(np.float64), error / (2 * max(found.n_pairs, 1)))
+    empty = poisson_intervals(np.zeros(1), error / (2 * max(found.n_pairs, 1)))[1][0]
+    ranks = bound_ranks(low, high, found.n_pairs, empty)
     leading = 0
     if len(n) and found.n_pairs > 1:
         after = np.append(n, 0)
-        if binomial(after[0], after[1]) <= error:
+        if binomial_test(after[0], after[1]) <= error:
             leading = 1
         else:
             ends = np.append(high, empty)
             full = len(n) == found.n_pairs  # after the last there is nothing to stand out from
-            few = range(2, min(MOST_STANDING_PAIRS, len(n) - full) + 1)
+            few = range(2, min(MOST_LEADING_PAIRS, len(n) - full) + 1)
             leading = next((g for g in few if low[g - 1] > ends[g]), 0)
-    return Standing(leading, told, ranks)
+    return PairTests(leading, told, ranks)
 
 
-def rank_ends(low: np.ndarray, high: np.ndarray, n: int, empty: float) -> np.ndarray:
+def bound_ranks(low: np.ndarray, high: np.ndarray, n: int, empty: float) -> np.ndarray:
     """Return the least and largest rank that simultaneous intervals allow; those of `n` not given end at `empty`."""
     above = len(low) - np.searchsorted(np.sort(low), high, side="right")
     below = np.searchsorted(np.sort(high), low, side="left") + np.where(low > empty, n - len(low), 0)
     return np.stack([1 + above, n - below], axis=-1)
 
 
-def poisson_ends(n: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray]:
+def poisson_intervals(n: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the exact ends of expected counts, each missed with a chance of `tail` at most (Garwood, 1936)."""
     from scipy.special import gammainccinv, gammaincinv
 
     return np.where(n > 0, gammaincinv(np.maximum(n, 1.0), tail), 0.0), np.asarray(gammainccinv(n + 1.0, tail))
 
 
-def least_found(right: np.ndarray, of: np.ndarray, level: float = USUAL_LEVEL) -> int | None:
+def find_least_recall(right: np.ndarray, of: np.ndarray, level: float = USUAL_LEVEL) -> int | None:
     """Return the class of least recall where its exact interval lies below all others (simultaneous), else None.
 
     Intervals are those of Clopper and Pearson, 1934, corrected by Bonferroni; classes without a sample are left out.
@@ -107,7 +107,7 @@ def least_found(right: np.ndarray, of: np.ndarray, level: float = USUAL_LEVEL) -
     return int(known[k]) if high[k] < np.delete(low, k).min() else None
 
 
-def named(first: object, second: object, forth: int, back: int, *, told: bool) -> str:
+def describe_pair(first: object, second: object, forth: int, back: int, *, told: bool) -> str:
     """Name a pair with its samples: its directions where they differ, else both ways together."""
     if not told:
         n = forth + back
@@ -117,17 +117,17 @@ def named(first: object, second: object, forth: int, back: int, *, told: bool) -
     return f"{first} and {second} ({forth:,} samples of {first} taken for {second}, {back:,} the other way round)"
 
 
-def sentence(M: np.ndarray, labels: Sequence[object], level: float = USUAL_LEVEL) -> str:
+def describe_confusions(M: np.ndarray, labels: Sequence[object], level: float = USUAL_LEVEL) -> str:
     """Say which confusions of a matrix of counts stand out."""
     rows, cols = np.nonzero(M)
-    found = pairs(rows, cols, M[rows, cols], len(M))
+    found = list_pairs(rows, cols, M[rows, cols], len(M))
     if not len(found.first):
         return "nothing is confused"
     if not (np.floor(M) == M).all():
         return "which confusions stand out is not said of weights, as it takes counts of samples"
-    what = standing(found, level)
+    what = find_distinct_pairs(found, level)
     of = [
-        named(labels[i], labels[j], int(n), int(m), told=bool(told))
+        describe_pair(labels[i], labels[j], int(n), int(m), told=bool(told))
         for i, j, n, m, told in zip(*found[:4], what.told, strict=True)
     ][: max(what.leading, 1)]
     if found.n_pairs == 1:

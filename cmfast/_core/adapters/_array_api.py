@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import caller
 from cmfast._core.adapters import Adapter
-from cmfast._core.adapters._numpy import refuse
+from cmfast._core.adapters._numpy import refuse_unsafe
 
 WIDE = ("int64", "float64")  # counts and sums, which no narrower type holds
 
@@ -25,7 +25,7 @@ class Namespace(Adapter):
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
         """Return `x`; refuse what has no values in the memory of the host, or a device that cannot hold results."""
         del op
-        refuse(name, x)
+        refuse_unsafe(name, x)
         try:
             np.from_dlpack(x)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -58,7 +58,7 @@ class Namespace(Adapter):
         out = self._namespace.from_dlpack(x)
         if self.dtype(out) != x.dtype:
             msg = f"{self._namespace.__name__} made {out.dtype} of a result of {x.dtype}; enable that type there"
-            raise TypeError(caller.named(msg))
+            raise TypeError(caller.prefix_name(msg))
         return out if out.device == like.device else out.to_device(like.device)
 
     def dtype(self, x: Any) -> np.dtype[Any]:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from cmfast._core import compiling
+from cmfast._core import compile_notices
 from cmfast.kernels.loading import load
 from cmfast.kernels.ops import OPS
 
 
 @cache
-def kernel(op: str, target: str) -> Callable[..., Any]:
+def get_kernel(op: str, target: str) -> Callable[..., Any]:
     """Return kernel `op` for `target` ("cpu" or "cuda"); its module is imported once."""
     entry = OPS[op]
     if target not in entry.targets:
@@ -18,6 +18,6 @@ def kernel(op: str, target: str) -> Callable[..., Any]:
         raise NotImplementedError(msg)
     module = load(f"cmfast.kernels.{target}.{entry.module}")
     if target == "cpu":
-        compiling.watch()
+        compile_notices.watch()
     function: Callable[..., Any] = getattr(module, op)
     return function

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import identity, validate
+from cmfast._core import source_digest, validate
 from cmfast.kernels.shared import halves
 
 
-def gathered(value: Any, group: Any) -> list[Any] | None:
+def gather_objects(value: Any, group: Any) -> list[Any] | None:
     """Return what every process gave, in the order of their ranks; None where there is only this one.
 
     Raises RuntimeError, in all processes, where one of them has another version of cmfast.
@@ -21,7 +21,7 @@ def gathered(value: Any, group: Any) -> list[Any] | None:
     if not (dist.is_available() and dist.is_initialized()):
         return None
     every: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(every, (identity.identity(), value), group=group)
+    dist.all_gather_object(every, (source_digest.version_and_digest(), value), group=group)
     versions = {part[0] for part in every}
     if len(versions) > 1:
         named = " and ".join(sorted(versions))
@@ -29,7 +29,7 @@ def gathered(value: Any, group: Any) -> list[Any] | None:
     return [part[1] for part in every]
 
 
-def where(array: Any) -> str | None:
+def describe_location(array: Any) -> str | None:
     """Return the library and the kind of device of an array, in words that all processes share; None of None."""
     if array is None or isinstance(array, np.ndarray):
         return None if array is None else "numpy"
@@ -38,7 +38,7 @@ def where(array: Any) -> str | None:
     return f"torch {array.device.type}"
 
 
-def added(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group: Any, most: int) -> Any:
+def sum_over_processes(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group: Any, most: int) -> Any:
     """Return the sum of the arrays of all processes; None counts as zeros of `shape` at `place`.
 
     Integers add up to `most` at most; raises OverflowError, in all processes, where int64 does not hold a sum.

@@ -8,18 +8,18 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 
 
-def bad(**arrays: Any) -> str:
+def describe_bad_value(**arrays: Any) -> str:
     """Name the first value that is NaN, infinite or negative; "" if there is none. None is skipped."""
     for name, array in arrays.items():
         if array is None:
             continue
-        said = first(name, array, ~(array >= 0) | (array == np.inf))
+        said = describe_first(name, array, ~(array >= 0) | (array == np.inf))
         if said:
             return said
     return ""
 
 
-def first(name: str, array: np.ndarray, wrong: np.ndarray, at: tuple[int | str, ...] = ()) -> str:
+def describe_first(name: str, array: np.ndarray, wrong: np.ndarray, at: tuple[int | str, ...] = ()) -> str:
     """Name the first value of `array`, which is ``name[at]``, that is `wrong`; "" if there is none."""
     places = np.argwhere(wrong)
     if not len(places):
@@ -27,37 +27,37 @@ def first(name: str, array: np.ndarray, wrong: np.ndarray, at: tuple[int | str, 
     found = tuple(places[0])
     value = array[found]
     kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
-    return f"{kind} value at {name}{place((*at, *found))}"
+    return f"{kind} value at {name}{format_index((*at, *found))}"
 
 
-def place(index: Any) -> str:
+def format_index(index: Any) -> str:
     """Return an index as Python writes it."""
     return f"[{', '.join(str(k) for k in index)}]"
 
 
-def unweighted(weight: Any, samples: tuple[int, ...], groups: Any, index: tuple[int, ...]) -> str:
+def explain_weights(weight: Any, samples: tuple[int, ...], groups: Any, index: tuple[int, ...]) -> str:
     """Say why the matrix at `index` cannot hold its weights, which have `samples` as their last axes.
 
     Both arrays have these axes as one, and leading axes that broadcast; with `groups` the last of `index` is a group.
     """
-    weights = _row(weight, index if groups is None else index[:-1])
+    weights = _get_row(weight, index if groups is None else index[:-1])
     wrong = ~np.isfinite(weights)
     if groups is not None:
-        wrong = wrong & (_row(groups, index[:-1]) == index[-1])
+        wrong = wrong & (_get_row(groups, index[:-1]) == index[-1])
     batch = ("...",) if len(dispatch.shape_of(weight)) > 1 else ()  # which matrix it is stands in front of this
-    said = first("sample_weight", weights.reshape(samples), wrong.reshape(samples), batch)
+    said = describe_first("sample_weight", weights.reshape(samples), wrong.reshape(samples), batch)
     return said or "its weights add up to more than fits"
 
 
-def _row(array: Any, index: tuple[int, ...]) -> np.ndarray:
+def _get_row(array: Any, index: tuple[int, ...]) -> np.ndarray:
     """Return what `array`, whose leading axes broadcast, has for one place of the batch, on the host."""
     sizes = dispatch.shape_of(array)[:-1]
     own = tuple(0 if size == 1 else k for size, k in zip(sizes, index[len(index) - len(sizes) :], strict=True))
     return adapter(array).entry(array, own)
 
 
-def unsummed(M: Any, index: tuple[int, ...]) -> str:
+def explain_sum(M: Any, index: tuple[int, ...]) -> str:
     """Say why the matrix at `index` of a batch has no metrics."""
     one = adapter(M).entry(M, index)
-    name = f"M{place(index)}" if index else "M"
-    return bad(**{name: one}) or f"the cells of {name} add up to more than fits"
+    name = f"M{format_index(index)}" if index else "M"
+    return describe_bad_value(**{name: one}) or f"the cells of {name} add up to more than fits"

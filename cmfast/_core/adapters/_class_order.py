@@ -11,7 +11,7 @@ TOTALS = "All"  # what pandas.crosstab calls them
 MOST_SHOWN_LABELS = 4  # labels in a message
 
 
-def check(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
+def check_class_order(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
     """Raise ValueError where a square matrix has the same classes in two orders, other ones too, or totals.
 
     Names that have nothing in common, as "true a" and "predicted a", say nothing.
@@ -21,8 +21,8 @@ def check(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
     rows, columns = list(rows), list(columns)
     if rows != columns and not set(rows).isdisjoint(columns) and caller.name() not in TABLES:
         msg = (
-            f"{name} must have the same classes in rows and columns, in one order, got {_shown(rows)} and "
-            f"{_shown(columns)}; reindex both"
+            f"{name} must have the same classes in rows and columns, in one order, got {_format_labels(rows)} and "
+            f"{_format_labels(columns)}; reindex both"
         )
         raise ValueError(msg)
     if rows == columns and len(rows) > 1 and isinstance(rows[-1], str) and rows[-1] == TOTALS:
@@ -30,5 +30,5 @@ def check(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
         raise ValueError(msg)
 
 
-def _shown(labels: list[Any]) -> str:
+def _format_labels(labels: list[Any]) -> str:
     return f"({', '.join(map(repr, labels[:MOST_SHOWN_LABELS]))}{', ...' if len(labels) > MOST_SHOWN_LABELS else ''})"

@@ -15,13 +15,13 @@ from functools import cache
 from types import FrameType
 
 from cmfast._core import caller
-from cmfast._core.progress import Line
+from cmfast._core.progress import StderrHandler
 from cmfast.kernels.ops import OPS
 
-PATIENCE = 1.0  # seconds of compiling for one function until it is said
+NOTICE_DELAY = 1.0  # seconds of compiling for one function until it is said
 LEAST_ANNOUNCED_SECONDS = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
 _logger = logging.getLogger("cmfast")
-_logger.addHandler(Line())
+_logger.addHandler(StderrHandler())
 
 # About how long the usual first call of an op compiles, for one type of arrays on one core, where it is more than a
 # moment. Not in the table of ops, whose every change compiles all kernels anew.
@@ -158,7 +158,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def ops_of(name: str) -> tuple[str, ...]:
+def list_ops(name: str) -> tuple[str, ...]:
     """Return the ops that the public function `name`, or a method of the class, calls; none where it calls none."""
     first, _, last = name.partition(".")
     for known in (name, first):
@@ -169,14 +169,14 @@ def ops_of(name: str) -> tuple[str, ...]:
     return tuple(op for op in (last or first,) if op in OPS)
 
 
-def seconds(name: str, op: str, kernel: str) -> float:
+def estimate_seconds(name: str, op: str, kernel: str) -> float:
     """Return about how long the function `name` compiles at a call that has come to `op`, and there to `kernel`."""
-    needed = ops_of(name)
+    needed = list_ops(name)
     others = sum(SECONDS.get(each, USUAL_SECONDS) for each in (needed if op in needed else ()) if each != op)
     return others + KERNELS.get(kernel, SECONDS.get(op, USUAL_SECONDS))
 
 
-def _called(frame: FrameType | None) -> tuple[str, str] | None:
+def _find_called_op(frame: FrameType | None) -> tuple[str, str] | None:
     """Return which public function was called at `frame`, and the op that runs for it; None if none does."""
     while frame is not None:
         op = frame.f_code.co_name
@@ -206,13 +206,13 @@ class Notices:
 
         self.compiled += 1
         self._begun = time.monotonic()
-        called = _called(pool.caller())
+        called = _find_called_op(pool.caller())
         self._name = None if called is None else called[0]
         if called is None or called[0] in self._said or os.environ.get("CMFAST_QUIET") == "1":
             return
         if kernel is None:
             return
-        left = PATIENCE - self._spent.get(called[0], 0.0)
+        left = NOTICE_DELAY - self._spent.get(called[0], 0.0)
         self._timer = threading.Timer(max(0.0, left), self._say, (*called, kernel))
         self._timer.daemon = True
         try:
@@ -235,7 +235,10 @@ class Notices:
         kept = jit.cache_facts().writable
         often = "once per machine" if kept else f"in every process, as {jit.folder()} cannot be written"
         _logger.warning(
-            "compiling %s, %s, about %.0f s", name, often, max(seconds(name, op, kernel), LEAST_ANNOUNCED_SECONDS)
+            "compiling %s, %s, about %.0f s",
+            name,
+            often,
+            max(estimate_seconds(name, op, kernel), LEAST_ANNOUNCED_SECONDS),
         )
 
 

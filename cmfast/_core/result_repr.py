@@ -15,7 +15,7 @@ C = TypeVar("C", bound=type)
 MOST_SHOWN_CLASSES = 20  # classes of a matrix that is shown
 
 
-def readable(cls: C) -> C:
+def add_repr(cls: C) -> C:
     """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one.
 
     One that says names of the user has ``_explain(name)`` or ``_named_parts(name)`` too, which say each as ``name``
@@ -33,15 +33,15 @@ def readable(cls: C) -> C:
             return escape_prose(repr(self))
         said = self._explain(isolate) if hasattr(cls, "_explain") else self.explain()
         parts = self._named_parts(isolate) if hasattr(cls, "_named_parts") else self._parts()
-        return html(cls.__name__, parts, said, getattr(self, "matrix", None))
+        return render_html(cls.__name__, parts, said, getattr(self, "matrix", None))
 
     for function in (__repr__, _repr_html_):
         if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
             setattr(cls, function.__name__, function)
-    return computable(cls)
+    return add_compute(cls)
 
 
-def computable(cls: C) -> C:
+def add_compute(cls: C) -> C:
     """Give results of a class that are lazy, and no others, the method that Dask's users know: ``compute()``."""
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
@@ -60,17 +60,17 @@ def is_lazy_result(result: object) -> bool:
     return are_lazy(*(result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()))
 
 
-def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:
+def render_html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:
     """Return a result as an HTML table of its parts, with its matrix where that can be read, and what is `said`."""
     rows = "".join(
         f"<tr><th>{escape_prose(part)}</th><td>{escape_prose(text)}</td></tr>" for part, text in parts.items()
     )
     head = f"<table><caption>{name}</caption><tbody>{rows}</tbody></table>"
     words = escape_prose(said).replace("\n", "<br>")
-    return f"{head}{_cells(matrix)}<p>{words}</p>"
+    return f"{head}{_render_matrix(matrix)}<p>{words}</p>"
 
 
-def _cells(M: Any) -> str:
+def _render_matrix(M: Any) -> str:
     """Return one matrix that is small enough to be read as an HTML table."""
     if M is None or len(M.shape) != 2 or max(M.shape, default=0) > MOST_SHOWN_CLASSES:
         return ""
@@ -79,7 +79,7 @@ def _cells(M: Any) -> str:
     return f"<table><tbody>{body}</tbody></table>"
 
 
-def shape(array: Any, core: int = 2) -> str:
+def format_shape(array: Any, core: int = 2) -> str:
     """Return the shape of a batch in words: how many there are, and what one is like."""
     sizes = tuple(array.shape)
     one = " x ".join(map(str, sizes[len(sizes) - core :])) or "1"
@@ -87,7 +87,7 @@ def shape(array: Any, core: int = 2) -> str:
     return f"{one}, a batch of {batch}" if batch else one
 
 
-def explained(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping[Status, str], none: str) -> str:
+def explain_statuses(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping[Status, str], none: str) -> str:
     """Say in words what codes mean: of one place in the batch, or a line for every status that occurs; else `none`."""
     codes = adapter(status).to_host(status)
 
@@ -96,14 +96,14 @@ def explained(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping
         return f"{found.name}: {meaning[found]}"
 
     if index is not None:
-        return said(codes[validate.place(index, codes.shape)])
+        return said(codes[validate.batch_index(index, codes.shape)])
     if codes.ndim == 0:
         return said(codes)
     found, number = np.unique(codes, return_counts=True)
     return "\n".join(f"{n:,} {said(code)}" for n, code in zip(number.tolist(), found, strict=True)) or none
 
 
-def statuses(codes: Any) -> str:
+def format_statuses(codes: Any) -> str:
     """Return statuses by name, with their number where there are many."""
     found, number = np.unique(adapter(codes).to_host(codes), return_counts=True)
     names = [Status(int(code)).name for code in found]
@@ -112,7 +112,7 @@ def statuses(codes: Any) -> str:
     return ", ".join(f"{n:,} {name}" for n, name in zip(number.tolist(), names, strict=True)) or "none"
 
 
-def most(values: Any, form: str = ".2g") -> str:
+def format_largest(values: Any, form: str = ".2g") -> str:
     """Return a number, or the largest of many that are numbers."""
     host = adapter(values).to_host(values)
     if not host.ndim:
@@ -121,16 +121,16 @@ def most(values: Any, form: str = ".2g") -> str:
     return f"at most {format(known.max().item(), form)}" if known.size else "none"
 
 
-def numbers(values: Any, form: str = ".3g") -> str:
+def format_values(values: Any, form: str = ".3g") -> str:
     """Return a few numbers, or how many there are."""
     host = np.atleast_1d(adapter(values).to_host(values)).ravel()
     return ", ".join(format(x, form) for x in host.tolist()) if host.size <= 6 else f"{host.size:,} numbers"
 
 
-def least_p(p_values: Any) -> str:
+def format_least_p(p_values: Any) -> str:
     """Say how many groups there are, and the least of their p values."""
     return (
-        f"{np.size(p_values):,} groups, the least p is {numbers(np.min(p_values))}"
+        f"{np.size(p_values):,} groups, the least p is {format_values(np.min(p_values))}"
         if np.size(p_values)
         else "no groups"
     )

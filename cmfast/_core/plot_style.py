@@ -30,7 +30,7 @@ class Palette(NamedTuple):
     signed: tuple[np.ndarray, np.ndarray]
 
 
-def palette(ground: Any) -> Palette:
+def make_palette(ground: Any) -> Palette:
     """Return the colours for a ground (red, green, blue in 0..1): dark ends on light, light ends on dark."""
     back = np.asarray(ground, np.float64)[:3]
     if luminance(back) > 0.2:
@@ -47,19 +47,19 @@ def _unit(rgb: Rgb) -> np.ndarray:
     return np.array(rgb, np.float64) / 255.0
 
 
-def cycle(ground: np.ndarray) -> list[np.ndarray]:
+def list_line_colours(ground: np.ndarray) -> list[np.ndarray]:
     """Return colours of lines, those first that stand out most from the ground."""
     colours = [_unit(rgb) for rgb in CYCLE]
     return sorted(colours, key=lambda rgb: -abs(float(luminance(rgb) - luminance(ground))) > -0.25)
 
 
-def ramp(ground: np.ndarray, end: np.ndarray, *, log: bool = False, n: int = 256) -> np.ndarray:
+def make_ramp(ground: np.ndarray, end: np.ndarray, *, log: bool = False, n: int = 256) -> np.ndarray:
     """Return `n` colours from nearly `ground` to `end`; of a logarithm the least is more than nearly nothing."""
     t = np.linspace(FAINTEST_LOG if log else FAINTEST, 1.0, n)[:, None]
     return np.asarray(ground + (end - ground) * t)
 
 
-def signed_ramp(ground: np.ndarray, low: np.ndarray, high: np.ndarray, n: int = 257) -> np.ndarray:
+def make_signed_ramp(ground: np.ndarray, low: np.ndarray, high: np.ndarray, n: int = 257) -> np.ndarray:
     """Return `n` colours from `low` over `ground`, in the middle, to `high`."""
     t = np.linspace(-1.0, 1.0, n)[:, None]
     return np.asarray(ground + np.where(t < 0, (low - ground) * -t, (high - ground) * t))
@@ -83,12 +83,12 @@ def shade(share: float, rgb: Rgb) -> str:
     return "#" + "".join(f"{round(255 + (c - 255) * t):02x}" for c in rgb)
 
 
-def ink_on(colour: str, ink: str) -> str:
+def choose_ink(colour: str, ink: str) -> str:
     """Return white, or the dark `ink`, for a text on a colour that is written as #rrggbb."""
     return "white" if is_dark([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]) else ink
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """Return a share as a short number of percent; nothing where it rounds to 0.0."""
     p = 100 * value
     if p >= 9.95:
@@ -96,7 +96,7 @@ def percent(value: float) -> str:
     return f"{p:.1f}" if p >= 100 * LEAST_WRITTEN_SHARE else ""
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """Return a number in at most five characters, if it is not below 0: 12345 as 12k."""
     if value == 0:
         return "0"
@@ -108,7 +108,7 @@ def short(value: float) -> str:
     return f"{value:.0e}"
 
 
-def tick(value: float) -> str:
+def format_tick(value: float) -> str:
     """Return a number on a scale, all of its digits: 12500 as 12.5k."""
     for unit, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= factor and abs(value) >= 1e4:

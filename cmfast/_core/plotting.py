@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, pictures
+from cmfast._core import caller, plot_style
 
 SMALLEST_FONT = 5.5  # points of a text that can be read
 DOT = 3  # pixels of a cell that can be seen: of smaller ones several become one
@@ -15,35 +15,37 @@ HEIGHT = 1.25  # of a line
 SIGNED = "RdBu_r"  # -1 dark blue, 1 dark red
 
 
-def pyplot() -> Any:
-    """Return the module ``matplotlib.pyplot``, loaded when the first picture is drawn."""
+def load_pyplot() -> Any:
+    """Return the module ``matplotlib.load_pyplot``, loaded when the first picture is drawn."""
     try:
         import matplotlib.pyplot as plt  # noqa: TID251
     except ImportError as error:
         msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
-        raise ImportError(caller.named(msg)) from error
+        raise ImportError(caller.prefix_name(msg)) from error
     return plt
 
 
-def axes(ax: Any, size: tuple[float, float] | None = None, layout: str = "constrained") -> Any:
+def get_axes(ax: Any, size: tuple[float, float] | None = None, layout: str = "constrained") -> Any:
     """Return where to draw: `ax`, or axes in a new figure of `size` inches."""
-    return pyplot().subplots(figsize=size, layout=layout)[1] if ax is None else ax
+    return load_pyplot().subplots(figsize=size, layout=layout)[1] if ax is None else ax
 
 
-def row_of_axes(n: int, side: float = 3.3, height: float | None = None) -> tuple[Any, list[Any]]:
+def make_axes_row(n: int, side: float = 3.3, height: float | None = None) -> tuple[Any, list[Any]]:
     """Return a new figure, and `n` axes side by side in it."""
-    figure, found = pyplot().subplots(1, n, figsize=(side * n, height or side), layout="constrained", squeeze=False)
+    figure, found = load_pyplot().subplots(
+        1, n, figsize=(side * n, height or side), layout="constrained", squeeze=False
+    )
     return figure, list(found[0])
 
 
-def grid_of_axes(rows: int, columns: int, side: float) -> tuple[Any, list[Any]]:
+def make_axes_grid(rows: int, columns: int, side: float) -> tuple[Any, list[Any]]:
     """Return a new figure, and axes in rows and columns of it, row by row."""
     size = ((side + 0.1) * columns + 2.2, (side + 0.3) * rows + 0.3)
-    figure, found = pyplot().subplots(rows, columns, figsize=size, layout="compressed", squeeze=False)
+    figure, found = load_pyplot().subplots(rows, columns, figsize=size, layout="compressed", squeeze=False)
     return figure, list(found.ravel())
 
 
-def forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -> Any:
+def draw_forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -> Any:
     """Draw a disc for every estimate and a line for its interval, one below the other; return the lines."""
     rows = np.arange(len(names))[::-1]
     lines = ax.hlines(rows, low, high, color="C0", linewidth=2)
@@ -53,27 +55,29 @@ def forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -> Any
     return lines
 
 
-def forest_axes(ax: Any, n: int) -> Any:
+def make_forest_axes(ax: Any, n: int) -> Any:
     """Return where to draw `n` lines of a forest."""
-    return axes(ax, (6.4, 1.2 + 0.35 * n))
+    return get_axes(ax, (6.4, 1.2 + 0.35 * n))
 
 
-def colours_of(ax: Any) -> pictures.Palette:
+def match_palette(ax: Any) -> plot_style.Palette:
     """Return the colours that fit the ground of `ax`; where that is transparent, that of its figure."""
     from matplotlib.colors import to_rgba  # noqa: TID251
 
     grounds = (to_rgba(ax.get_facecolor()), to_rgba(ax.figure.get_facecolor()), (1.0, 1.0, 1.0, 1.0))
-    return pictures.palette(next(ground for ground in grounds if ground[3]))
+    return plot_style.make_palette(next(ground for ground in grounds if ground[3]))
 
 
-def colour_map(colours: np.ndarray, under: np.ndarray) -> Any:
+def make_colour_map(colours: np.ndarray, under: np.ndarray) -> Any:
     """Return a scale of `colours`, with nothing painted where there is no value, and `under` below its least one."""
     from matplotlib.colors import ListedColormap  # noqa: TID251
 
     return ListedColormap(colours).with_extremes(bad=(0, 0, 0, 0), under=(*under, 1.0))
 
 
-def limits(values: np.ndarray, low: float | None, high: float | None, *, log: bool = False) -> tuple[float, float]:
+def get_scale_limits(
+    values: np.ndarray, low: float | None, high: float | None, *, log: bool = False
+) -> tuple[float, float]:
     """Return the ends of a scale of `values`: as given, else 0 (of a logarithm the least above 0) and the largest."""
     known = values[values > 0]
     least = (float(known.min()) if known.size else 1.0) if log else 0.0
@@ -86,7 +90,7 @@ def limits(values: np.ndarray, low: float | None, high: float | None, *, log: bo
     return most / 10.0, most
 
 
-def layer(ax: Any, values: Any, shown: Any, colours: Any, *, low: float, high: float, log: bool = False) -> Any:
+def paint_cells(ax: Any, values: Any, shown: Any, colours: Any, *, low: float, high: float, log: bool = False) -> Any:
     """Paint the cells of `values` that are `shown`; return the image."""
     from matplotlib.colors import LogNorm, Normalize  # noqa: TID251
 
@@ -95,13 +99,13 @@ def layer(ax: Any, values: Any, shown: Any, colours: Any, *, low: float, high: f
     return ax.imshow(masked, cmap=colours, norm=norm, interpolation="nearest", aspect="equal")
 
 
-def hatched(ax: Any, cells: np.ndarray, colours: pictures.Palette) -> Any:
+def paint_undefined(ax: Any, cells: np.ndarray, colours: plot_style.Palette) -> Any:
     """Paint cells, given as a mask, as what has no value: gray, and striped where there are few."""
     from matplotlib.collections import PolyCollection  # noqa: TID251
 
     if np.count_nonzero(cells) > FINEST**2:
-        return layer(
-            ax, np.zeros(cells.shape), cells, colour_map(colours.undefined[None], colours.ground), low=0, high=1
+        return paint_cells(
+            ax, np.zeros(cells.shape), cells, make_colour_map(colours.undefined[None], colours.ground), low=0, high=1
         )
     corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     places = np.argwhere(cells)[:, None, ::-1] + corners
@@ -111,7 +115,7 @@ def hatched(ax: Any, cells: np.ndarray, colours: pictures.Palette) -> Any:
     return ax.add_collection(stripes)
 
 
-def cell_size(ax: Any, n: int) -> tuple[float, float]:
+def measure_cell(ax: Any, n: int) -> tuple[float, float]:
     """Return how large one of `n` cells along an axis of `ax` is, in points and in pixels, once all has its place."""
     figure = ax.get_figure()
     figure = getattr(figure, "figure", None) or figure  # of a part of a figure, the whole
@@ -121,13 +125,13 @@ def cell_size(ax: Any, n: int) -> tuple[float, float]:
     return pixels * 72.0 / figure.dpi, pixels
 
 
-def font_size(lines: int, longest: int, cell: float, most: float) -> float:
+def fit_font(lines: int, longest: int, cell: float, most: float) -> float:
     """Return how large the font of a text of `lines` may be in a square of `cell` points, 0 if it could not be read."""
     size = min(most, 0.92 * cell / (CHARACTER_WIDTH * max(longest, 1)), 0.9 * cell / (HEIGHT * lines))
     return size if size >= SMALLEST_FONT else 0.0
 
 
-def pooled(values: np.ndarray, k: int, by: Any) -> np.ndarray:
+def pool_cells(values: np.ndarray, k: int, by: Any) -> np.ndarray:
     """Return what `by` (a ufunc, which leaves out NaN) makes of squares of ``k x k`` cells."""
     starts = np.arange(0, len(values), k)
     return np.asarray(by.reduceat(by.reduceat(values, starts, axis=0), starts, axis=1))
@@ -142,17 +146,17 @@ def repaint(ax: Any, image: Any, values: Any, k: int) -> None:
     ax.set(xlim=ends[0], ylim=ends[1])
 
 
-def dots(n: int, pixels: float) -> int:
+def choose_dot_size(n: int, pixels: float) -> int:
     """Return how many of `n` lines, of so many pixels each, become one that can be seen."""
     return max(1, math.ceil(DOT / pixels)) if pixels > 0 and n else 1
 
 
-def count_classes(axis: Any) -> None:
+def set_integer_ticks(axis: Any) -> None:
     """Have ticks at whole numbers alone."""
     axis.get_major_locator().set_params(integer=True)
 
 
-def tick_names(ax: Any, names: list[str], cell: float, most: float) -> None:
+def draw_class_ticks(ax: Any, names: list[str], cell: float, most: float) -> None:
     """Write names along both axes, as many as can be read."""
     size = min(most, 0.86 * cell)
     step = 1
@@ -160,10 +164,10 @@ def tick_names(ax: Any, names: list[str], cell: float, most: float) -> None:
         size = min(most, 7.0)
         step = next(s * 10**e for e in range(9) for s in (1, 2, 5) if s * 10**e * cell >= HEIGHT * size)
     places = np.arange(0, len(names), step)
-    write(ax, places, [names[k] for k in places], step * cell, size)
+    set_tick_labels(ax, places, [names[k] for k in places], step * cell, size)
 
 
-def write(ax: Any, places: Any, names: list[str], room: float, size: float) -> None:
+def set_tick_labels(ax: Any, places: Any, names: list[str], room: float, size: float) -> None:
     """Write names at places along both axes, upwards where `room`, in points, is too narrow for them."""
     wide = max(map(len, names), default=0) * CHARACTER_WIDTH * size > 0.95 * room
     look = {"fontsize": size, "parse_math": False}  # a $ is a $: names come from data

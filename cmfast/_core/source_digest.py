@@ -16,7 +16,7 @@ SOURCES = (".py", ".cu", ".cuh")
 
 
 @cache
-def identity() -> str:
+def version_and_digest() -> str:
     """Return the version, and the SHA-256 of all sources, shortened; of an archive the version alone."""
     root = Path(__file__).parents[1]
     found = hashlib.sha256()
@@ -30,17 +30,17 @@ def identity() -> str:
     return f"{__version__} ({found.hexdigest()[:12]})" if names else __version__
 
 
-def refusal(made_by: str) -> str:
+def explain_mismatch(made_by: str) -> str:
     """Return why this process must not do a task that was made by `made_by`; "" if it may."""
-    here = identity()
+    here = version_and_digest()
     if here == made_by:
         return ""
     where = f"process {os.getpid()} on {socket.gethostname()}"
     return f"{where} has cmfast {here}, but the task was made by cmfast {made_by}; install one version on all machines"
 
 
-def require(made_by: str) -> None:
+def require_same_version(made_by: str) -> None:
     """Refuse a task that another cmfast made."""
-    text = refusal(made_by)
+    text = explain_mismatch(made_by)
     if text:
         validate.fail(text, RuntimeError)
