@@ -15,7 +15,7 @@ from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, IDS, LABELS, Axis, comparable, kind_of
 from cmfast.confusion_counts._held import UNKNOWN, HeldCounts
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import needs
+from cmfast.metrics._evaluate import get_ordered_sums
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
@@ -214,7 +214,7 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
     sources = [source for source in sources if source in (FOUND, CATEGORIES)]
     if names is None or not sources or _plan.is_group(names):
         return
-    ordered = [name for name in _plan.names_of(names) if needs(name)]
+    ordered = [name for name in _plan.resolve_names(names) if get_ordered_sums(name)]
     if ordered:
         _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 
