@@ -230,11 +230,11 @@ class PairedCounts(State):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         return parts_of(self._held)
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         return cls(of_parts(parts), nothing().keys)
 
 

@@ -10,9 +10,9 @@ from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.confusion_counts import _codes, _keys
-from cmfast.confusion_counts._axis import IDS, LABELS, Axis
-from cmfast.confusion_counts._samples import classes
+from cmfast.confusion_counts import _groups, _label_codes
+from cmfast.confusion_counts._count_samples import resolve_classes
+from cmfast.confusion_counts._label_axis import IDS, LABELS, Axis
 from cmfast.uncertainty._paired_held import HeldCells, check_room, decoded, sorted_cells
 
 CLUSTERS = "clusters"  # the column that they are
@@ -22,9 +22,9 @@ MOST_DENSE_CELLS = 2**16  # cells that are counted in a table, and four times as
 class _PairedSamples(NamedTuple):
     """Labels as numbers below `n`, one line of each; and which unit every sample is of."""
 
-    columns: list[_codes.Codes]
+    columns: list[_label_codes.Codes]
     n: int
-    units: _keys.Keys | None
+    units: _groups.Keys | None
     unit: Array | None
     place: np.ndarray
     """Where every number of a unit is in `units`."""
@@ -37,8 +37,8 @@ def counted(
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
     validate.refuse_tables(**given)
     dispatch.check_agreement(**given, groups=groups, clusters=clusters)
-    axis = classes(labels, n_classes)
-    columns = [_codes.of_labels(name, y, floats=True) for name, y in given.items()]
+    axis = resolve_classes(labels, n_classes)
+    columns = [_label_codes.encode_labels(name, y, floats=True) for name, y in given.items()]
     codes = dict(zip(given, (column.codes for column in columns), strict=True))
     dispatch.adopt(**codes)
     shape = validate.same_shape(**codes)
@@ -48,7 +48,7 @@ def counted(
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
             _check_ids(name, column, len(axis.labels))
-    if max(len(column.values) for column in columns) > _codes.OWN_CODE_SPAN:
+    if max(len(column.values) for column in columns) > _label_codes.OWN_CODE_SPAN:
         columns = [column.compact() for column in columns]
     units, unit, order = _units(groups, clusters, columns[0].codes, shape)
     place = np.empty(len(order), np.int64)
@@ -60,7 +60,7 @@ def counted(
     return _labelled(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
 
 
-def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
+def _check_ids(name: str, column: _label_codes.Codes, n: int) -> None:
     """Refuse labels that are no ids of `n` classes."""
     if column.declared is not None or not all(isinstance(value, int) for value in column.values):
         validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
@@ -72,7 +72,7 @@ def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
         validate.refuse(name, f"in 0..{n - 1}", low if low < 0 else high)
 
 
-def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tuple[_keys.Keys | None, Any, np.ndarray]:
+def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tuple[_groups.Keys | None, Any, np.ndarray]:
     """Return the units, which of them every sample is of, and the order of these numbers."""
     if groups is None and clusters is None:
         return None, None, np.zeros(1, np.int64)
@@ -86,7 +86,7 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
             validate.refuse("groups", f"without a column {CLUSTERS!r} beside clusters", "one")
         named[CLUSTERS] = clusters
     validate.refuse_tables(**named)
-    return _keys.of_columns(named, y, shape)
+    return _groups.number_groups(named, y, shape)
 
 
 def _cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
@@ -124,7 +124,7 @@ def _labelled(
     if given.source in (IDS, LABELS):
         given.union(axis, "y_true, y_a and y_b", "labels")  # for its checks
         axis = given
-    places, C = axis.places, len(axis.labels)
+    places, C = axis.positions, len(axis.labels)
     sides = [
         np.array([places.get(label, -1) for label in column.values] or [-1], np.int64)[side]
         for column, side in zip(samples.columns, sides, strict=True)
