@@ -21,7 +21,7 @@ from cmfast._core import compile_notices, dispatch
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import PER_CLASS, SCALARS
-from cmfast.metrics._plan import plan as plan_of
+from cmfast.metrics._plan import make_plan as plan_of
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
@@ -227,7 +227,7 @@ def _normalizing_gradient() -> None:
 def _metrics_gradient() -> None:
     names = ("geometric_mean", "gerrity", "recall")
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
-        plan = plan_of(names, n_classes, "present", 1, asked="M").plan
+        plan = plan_of(names, n_classes, "present", 1, argument="M").plan
         M = _matrix(dtype, n_classes)
         (M,) = dispatch.adopt(M=M)
         dispatch.call("metrics_gradient", M, np.ones(2), np.ones((1, n_classes)), plan=plan)

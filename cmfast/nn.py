@@ -15,7 +15,7 @@ import torch  # noqa: TID251
 from cmfast import metrics
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
-from cmfast.metrics._catalogue import find
+from cmfast.metrics._catalogue import find_form
 from cmfast.normalizing import bi_normalize
 
 # How far rows of probabilities may be from adding up to 1, by rounding: softmax in float32, and in bfloat16.
@@ -198,7 +198,7 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         validate.flag("from_logits", from_logits)
         self.from_logits = from_logits
-        form = find(str(name))
+        form = find_form(str(name))
         right = np.eye(len(form.weights) if form and form.weights else 2)
         tables = right, np.roll(right, 1, axis=1)
         found: list[Any] = [metrics.compute(M, name) for M in tables]  # type: ignore[call-overload]

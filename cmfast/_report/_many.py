@@ -15,7 +15,7 @@ from cmfast._report._facts import WHOLE, Model, Notes
 from cmfast.kernels.status import Status
 from cmfast.metrics import _plan
 from cmfast.scaling import ras
-from cmfast.uncertainty import Interval, _doubts
+from cmfast.uncertainty import Interval, _caveats
 
 Facts = dict[str, Any]
 MOST_DRAWN_CLASSES = 500  # classes of the picture
@@ -71,8 +71,8 @@ def of_whole(cells: Cells, asked: Asked) -> dict[str, Facts]:
         least = -1.0 if name in ("mcc", "kappa") else 0.0
         low, high = max(estimate - asked.z * error, least), min(estimate + asked.z * error, 1.0)
         found[name] = Interval(np.float64(estimate), np.float64(low), np.float64(high), np.float64(error), np.int64(0))
-    number = _doubts.number_of_doubts(M, found, "normal", 0, n=None, positive=1, num_threads=asked.num_threads)
-    _doubts.tell_doubts(number, "normal", None)
+    number = _caveats.count_caveats(M, found, "normal", 0, n=None, positive=1, num_threads=asked.num_threads)
+    _caveats.warn_of_counted_caveats(number, "normal", None)
     return {name: {"estimate": one.estimate, "low": one.low, "high": one.high} for name, one in found.items()}
 
 
@@ -81,9 +81,9 @@ def _standard_errors(cells: Cells, asked: Asked) -> dict[str, float]:
 
     Of such a model every metric is 1, and no sample moves it.
     """
-    layout = _plan.plan(WHOLE, cells.n_classes, "present", 1, asked="y_true")
+    layout = _plan.make_plan(WHOLE, cells.n_classes, "present", 1, argument="y_true")
     n = len(cells.counts)
     arrays = (cells.counts, np.array([0, n]), np.arange(n + 1), np.stack([cells.rows, cells.cols, cells.rows]))
     options: dict[str, Any] = {"n_classes": cells.n_classes, "clustered": False, "num_threads": asked.num_threads}
     found = dispatch.call("paired_errors", *arrays, np.ones(n, np.int64), plan=layout.plan, **options)
-    return {name: float(found[place][0]) for name, place in zip(WHOLE, layout.places, strict=True)}
+    return {name: float(found[place][0]) for name, place in zip(WHOLE, layout.positions, strict=True)}

@@ -106,8 +106,8 @@ def parse_metric_names(given: list[str]) -> list[str]:
 
     names = [name for text in given for name in text.split(",") if name]
     for name in names:
-        if _catalogue.find(name) is None:
-            near = _catalogue.near(name)
+        if _catalogue.find_form(name) is None:
+            near = _catalogue.suggest_names(name)
             other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
             misuse(f"--only: there is no metric {name!r}; {other}")
     if not names:

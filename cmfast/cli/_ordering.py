@@ -12,7 +12,7 @@ from cmfast._files import tables, texts
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source
 from cmfast.cli._parser import misuse
-from cmfast.metrics._evaluate import needs
+from cmfast.metrics._evaluate import get_ordered_sums
 
 
 class Orders:
@@ -73,7 +73,7 @@ def resolve_order(requested: list[str] | None, labels: Iterable[Any], declared: 
 
 def warn_of_order(names: Iterable[str], labels: Sequence[Any]) -> None:
     """Warn where metrics depend on the order of text, for labels that neither --order nor the file orders."""
-    ordered = [name for name in names if needs(name)]
+    ordered = [name for name in names if get_ordered_sums(name)]
     if ordered and _labels.are_unordered_text(labels):
         verb = "depends" if len(ordered) == 1 else "depend"
         what = f"{', '.join(ordered)} {verb} on the order of the classes, which are text and were sorted alphabetically"

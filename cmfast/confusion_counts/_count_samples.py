@@ -15,7 +15,7 @@ from cmfast.confusion_counts import _groups, _label_codes
 from cmfast.confusion_counts._label_axis import CATEGORIES, FOUND, IDS, LABELS, Axis, are_comparable, get_kind
 from cmfast.confusion_counts._state import UNKNOWN, CountsState
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import needs
+from cmfast.metrics._evaluate import get_ordered_sums
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
@@ -220,7 +220,7 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
     sources = [source for source in sources if source in (FOUND, CATEGORIES)]
     if names is None or not sources or _plan.is_group(names):
         return
-    ordered = [name for name in _plan.names_of(names) if needs(name)]
+    ordered = [name for name in _plan.resolve_names(names) if get_ordered_sums(name)]
     if ordered:
         _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 

@@ -396,7 +396,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return metrics of what was counted at one moment, and the classes that there are for them."""
         _count_samples.warn_of_disjoint_labels(held)
         check_options(**options)
-        if _plan.is_binary(_plan.names_of(names)):
+        if _plan.is_binary(_plan.resolve_names(names)):
             held, place = prepare_binary(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis

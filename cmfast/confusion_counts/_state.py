@@ -11,7 +11,7 @@ from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.confusion_counts._groups import Keys
 from cmfast.confusion_counts._label_axis import FOUND, GROWING, IDS, Axis
-from cmfast.metrics._samples import of_two
+from cmfast.metrics._samples import order_two_classes
 
 COUNTS = ("<i8", "<f8")
 PARTS: Parts = {
@@ -117,7 +117,7 @@ def prepare_binary(held: CountsState, positive: int) -> tuple[CountsState, int]:
     alone = source in GROWING and set(labels) in ({-1}, {0}, {1})
     if source == IDS or held.axis.kind not in ("booleans", "integers") or not (alone or len(labels) == 2):
         return held, positive
-    pair = of_two(labels, positive)
+    pair = order_two_classes(labels, positive)
     if alone:
         both = held._replace(axis=Axis(tuple(pair), source))
         held = both._replace(matrix=reindex_matrix(held._replace(matrix=held.whole()), both))

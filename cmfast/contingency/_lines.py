@@ -10,7 +10,7 @@ from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Floats
 from cmfast.contingency._surface import ratios_of
-from cmfast.metrics._thresholds import costs_of
+from cmfast.metrics._thresholds import validate_costs
 
 STRAIGHT = 1e-15  # twice the area of a triangle of points on one line, but for rounding
 
@@ -140,7 +140,7 @@ def iso_performance_slope(cost: Any, r: float | Sequence[float] = 1.0) -> Floats
     >>> contingency.iso_performance_slope([[0, 1], [10, 0]], [1, 5])
     array([-0.1, -0.5])
     """
-    table, ratios = costs_of(cost), ratios_of(r)
+    table, ratios = validate_costs(cost), ratios_of(r)
     alarm, miss = table[0, 1] - table[0, 0], table[1, 0] - table[1, 1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(-ratios * alarm / miss)[()]

@@ -8,8 +8,8 @@ import numpy as np
 from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Floats
 from cmfast.metrics import MetricName, compute
-from cmfast.metrics._catalogue import find
-from cmfast.metrics._plan import names_of
+from cmfast.metrics._catalogue import find_form
+from cmfast.metrics._plan import resolve_names
 
 Nodes: TypeAlias = Literal["nodes", "midpoints"]
 Rule: TypeAlias = Literal["gauss", "nodes", "midpoints"]
@@ -41,7 +41,7 @@ def metric_of(metric: object) -> MetricName:
     """Return `metric`, checked to be the name of one."""
     if not isinstance(metric, str):
         validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
-    return cast(MetricName, names_of([metric], "metric")[0])
+    return cast(MetricName, resolve_names([metric], "metric")[0])
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
@@ -90,7 +90,7 @@ def lowest(metric: MetricName) -> float:
 
     That is -1 where total disagreement of two equal classes is below 0, else 0; of a weighted tau it is that itself.
     """
-    form, value = find(metric), compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
+    form, value = find_form(metric), compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
     least = float(np.min(value))
     return least if form is not None and form.weights else -1.0 if least < 0.0 else 0.0
 

@@ -11,7 +11,7 @@ from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast._core.p_values import binomial_test, holm
 from cmfast.display import _painting, _values
 from cmfast.uncertainty import PairedCounts
-from cmfast.uncertainty._hypotheses import check
+from cmfast.uncertainty._symmetry_tests import check_paired
 
 SignedText: TypeAlias = Literal["value", "none"]
 MINUS = "\N{MINUS SIGN}"
@@ -143,7 +143,7 @@ def difference(
     names = class_names
     p = None
     if paired is not None:
-        check(paired, "paired")
+        check_paired(paired, "paired")
         theirs = [adapter(M).to_host(M) for M in (paired.first, paired.second)]
         if not all(map(np.array_equal, (first, second), theirs)):
             validate.refuse("paired", "the counts of A and B", "others")

@@ -1,4 +1,7 @@
-"""Metrics of confusion matrices: one function per metric, or many in one pass over a batch.
+"""Metrics of confusion matrices: one function per metric, or many metrics in one pass over a batch.
+
+All functions take matrices of shape (..., C, C) as counts or normalised; rows are true classes, columns are predicted
+classes. One option, ``undefined=``, sets what a 0/0 gives in every metric; see :func:`compute`.
 
 All take matrices of shape (..., C, C), rows the truth and columns the prediction, as counts or normalised. What a 0/0
 gives is one option, ``undefined=``, with one meaning for all of them; see :func:`compute`.

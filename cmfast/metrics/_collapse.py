@@ -1,4 +1,4 @@
-"""Classes put together: the confusion matrix of a coarser level of a hierarchy."""
+"""Collapse a confusion matrix to groups of classes: the coarser level of a class hierarchy."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, cast, overload
@@ -21,7 +21,7 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
     matrix : array, shape (..., G, G)
         Rows are the group of the truth, columns that of the prediction.
     groups : tuple
-        What the groups are called, in the order of rows and columns.
+        Names of the groups, in the order of rows and columns.
     """
 
     matrix: ArrayT
@@ -31,17 +31,18 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
         return self._named_parts(str)
 
     def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
+        """Return the parts of the repr; `name` formats the group names."""
         return {"of": result_repr.format_shape(self.matrix), "groups": name(validate.format_value(list(self.groups)))}
 
     def explain(self) -> str:
-        """Say in words how much of everything stays within its group; of a batch only how many matrices there are."""
+        """Return a text with the share of the total inside the groups; for a batch, the number of matrices."""
         found: Any = self.matrix
         M = found.toarray() if sparse.is_sparse(found) else adapter(found).to_host(found)
         if M.ndim > 2:
             return f"{M[..., 0, 0].size:,} matrices of {len(self.groups)} groups"
         total = M.sum()
         if not total > 0:
-            return "nothing was counted"
+            return "the matrix is empty"
         return f"{np.trace(M) / total:.4g} of everything stays within its group"
 
 
@@ -72,18 +73,18 @@ def collapse(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Collapsed[Any]:
-    """Put classes together: rows and columns of one group are added up.
+    """Merge classes into groups: add up the rows and the columns of each group.
 
     Parameters
     ----------
     M : array, shape (..., C, C)
-        Counts, or shares of the total; also one matrix of scipy.sparse. Of shares of rows or columns the sums are no
-        shares of anything: collapse the counts, then normalise.
+        Counts, or shares of the total; also one matrix of scipy.sparse. Do not collapse shares of rows or
+        columns, whose sums mean nothing: collapse the counts, then normalise.
     groups : sequence of C names
-        The group of every class, by names of any kind that are equal where the group is one. For a hierarchy of
-        several levels call this for each.
+        Group name of every class: any hashable values, equal for classes of the same group. For a hierarchy of
+        several levels call this function once per level.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices that have no answer (see Notes).
+        What to do about matrices that cannot be collapsed (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -91,7 +92,7 @@ def collapse(
     -------
     Collapsed
         ``matrix`` of shape (..., G, G), in the library and on the device of `M`: int64 and exact for integers, else
-        float64; of a sparse matrix a ``csr_array``. ``groups``: their names, in the order in which they first occur.
+        float64; a ``csr_array`` for a sparse matrix. ``groups``: the group names in order of first occurrence.
 
     Raises
     ------
@@ -100,15 +101,16 @@ def collapse(
 
     See Also
     --------
-    one_vs_rest : One class, and all others as the other group.
+    one_vs_rest : Split into one 2x2 table per class: the class and all others.
 
     Notes
     -----
     Bad values: a matrix with NaN or an infinite cell is NaN throughout, one whose sums int64 cannot hold is 0
-    throughout, and both are reported as `on_failure` says; their neighbours are as always. Of a sparse matrix floats
-    stay as they are. Synchronises the device. Reproducible: same input, same bits, for any number of threads.
+    throughout, and both are reported as `on_failure` says; other matrices of the batch are not affected. Float values
+    of a sparse matrix are not checked. Synchronises the device. Reproducible: same input, same bits, for any number
+    of threads.
 
-    Every cell is counted once, as a sample with a weight, by what :func:`cmfast.confusion_matrix` runs:
+    Every cell is counted as one weighted sample by the kernel of :func:`cmfast.confusion_matrix`:
     ``out[a, b]`` is the sum of ``M[i, j]`` over the classes i of group a and j of group b.
 
     Examples
@@ -124,7 +126,7 @@ def collapse(
     if not is_sparse:
         (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    names, codes = _numbered(groups, C)
+    names, codes = _number_groups(groups, C)
     if is_sparse:
         cells = cast("Any", M).tocoo()
         matrix, status = sparse.count_sparse(codes[cells.row], codes[cells.col], cells.data, len(names), None, None)
@@ -140,19 +142,19 @@ def collapse(
     return Collapsed(adapter(M).name_dimensions("(C,C)->(K,K)", (M,), matrix), names)
 
 
-def _numbered(groups: Any, C: int) -> tuple[tuple[Any, ...], np.ndarray]:
-    """Return the names of the groups in the order in which they first occur, and the number of that of each class."""
+def _number_groups(groups: Any, C: int) -> tuple[tuple[Any, ...], np.ndarray]:
+    """Return the distinct group names in order of first occurrence, and the group index of each class."""
     given = validate.names("groups", groups, C)
     number: dict[Any, int] = {}
     for name in given:
-        if not _is_name(name):
-            validate.refuse("groups", "names that can be told apart", validate.format_value(name), TypeError)
+        if not _is_hashable_name(name):
+            validate.refuse("groups", "hashable names, not None or NaN", validate.format_value(name), TypeError)
         number.setdefault(name, len(number))
     return tuple(number), np.array([number[name] for name in given], np.int64)
 
 
-def _is_name(name: Any) -> bool:
-    """Whether what is equal to `name` is found by it."""
+def _is_hashable_name(name: Any) -> bool:
+    """Return whether `name` is hashable, not None and equal to itself, so that it can name a group."""
     try:
         hash(name)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Any number of metrics in one pass over the matrices, or from their sums."""
+"""Evaluate many metrics in one pass over the matrices, or from their diagonals and margins."""
 
 from collections.abc import Sequence
 from typing import Any, overload
@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import evaluate, needs, of_sums
+from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, get_ordered_sums
 from cmfast.metrics._names import MetricName, Names
-from cmfast.metrics._single import of_policy
+from cmfast.metrics._single import reject_zero_division
 
 
 @overload
@@ -61,7 +61,7 @@ def compute(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@of_policy
+@reject_zero_division
 def compute(
     M: Array,
     /,
@@ -73,7 +73,7 @@ def compute(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Any number of metrics of confusion matrices, in one pass over the cells.
+    """Compute any number of metrics of confusion matrices, in one pass over the cells.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def compute(
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
     average_over : sequence of int, optional
-        Classes that averages are over, and whose values come back; all others stay the negatives of each. Metrics of
+        Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
@@ -111,10 +111,10 @@ def compute(
     -----
     A 0/0 is a property of the data and never warns. ``"nan"``: NaN, averages run over the classes where the metric is
     defined. ``"strict"``: NaN, also for an average with one undefined class. ``"present"``: 0, averages run over the
-    classes that are true or predicted at least once. A number from 0 to 1: the same with that number in the place of 0
+    classes that are true or predicted at least once. A number from 0 to 1: the same with that number instead of 0
     (1 is the ``zero_division=1`` of torchmetrics). ``"zero"``, ``"one"``: 0 or 1, averages run over all classes.
     Averages weighted by the class counts leave classes of weight 0 out, under ``"strict"`` too. Scores that are
-    corrected for chance get 0 in place of a number; but ``balanced_accuracy_adjusted`` is an average that is corrected
+    corrected for chance get 0 instead of a number; but ``balanced_accuracy_adjusted`` is an average that is corrected
     afterwards: a recall is filled in as in the balanced accuracy, and it is 0 only of fewer than two classes.
     :func:`defined` tells where something was filled in.
 
@@ -131,9 +131,9 @@ def compute(
     >>> round(float(found["mcc"]), 6), found["recall"].round(3).tolist()
     (0.844933, [0.933, 0.933, 0.8])
     """
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over)
-    return _plan.as_asked(names, wanted, found)
+    return _plan.match_requested_type(names, wanted, found)
 
 
 @overload
@@ -210,17 +210,17 @@ def from_sums(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Any number of metrics from the diagonal and the margins alone; no matrix is needed.
+    """Compute any number of metrics from the diagonal and the margins alone, without a matrix.
 
-    With tens of thousands of classes a matrix does not fit into memory, three histograms do: of the labels that were
-    predicted right, of the true ones, of the predicted ones (:func:`from_labels` makes them).
+    With tens of thousands of classes a matrix does not fit into memory, but three histograms do: of the correctly
+    predicted labels, of the true labels and of the predicted labels (:func:`from_labels` computes them).
 
     Parameters
     ----------
     d, t, p : array, shape (..., C)
         Diagonal, row sums (truth), column sums (prediction).
     names : str or list of str, optional
-        As for :func:`compute`; ``"scalars"``, the default, are those that the sums given have.
+        As for :func:`compute`; ``"scalars"``, the default, means those that can be computed from the given sums.
     bands, tops : array, shape (..., C), optional
         The two sums of :class:`Margins` that metrics of ordered classes need: the linear and the quadratic kappa need
         `bands`, ``gerrity`` needs both.
@@ -229,7 +229,7 @@ def from_sums(
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
     average_over : sequence of int, optional
-        Classes that averages are over, and whose values come back; all others stay the negatives of each. Metrics of
+        Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about sums that no matrix has (see Notes).
@@ -239,7 +239,7 @@ def from_sums(
     Returns
     -------
     array, or dict of str to array
-        The bits that :func:`compute` gives for a matrix with these sums.
+        Bitwise equal to what :func:`compute` gives for a matrix with these sums.
 
     Raises
     ------
@@ -259,12 +259,12 @@ def from_sums(
     0.844933
     """
     sums = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     if _plan.is_group(names):
         there = {name for name in ("bands", "tops") if sums[name] is not None}
-        wanted = tuple(name for name in wanted if there.issuperset(needs(name)))
-    found = of_sums(wanted, undefined, positive, on_failure, num_threads, average_over, **sums)
-    return _plan.as_asked(names, wanted, found)
+        wanted = tuple(name for name in wanted if there.issuperset(get_ordered_sums(name)))
+    found = evaluate_lazy_sums(wanted, undefined, positive, on_failure, num_threads, average_over, **sums)
+    return _plan.match_requested_type(names, wanted, found)
 
 
 @overload
@@ -284,7 +284,7 @@ def defined(
     num_threads: int | None = ...,
 ) -> Flags: ...
 def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
-    """Whether a metric is defined: True where no 0/0 was filled in or left out of an average.
+    """Return whether a metric is defined: True where no 0/0 was filled in or left out of an average.
 
     Parameters
     ----------
@@ -312,5 +312,5 @@ def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     """
     if not isinstance(name, str):
         validate.refuse("name", "one name", validate.format_value(name), TypeError)
-    value = evaluate(M, _plan.names_of([name], "name"), "strict", 1, "ignore", num_threads)[0]
+    value = evaluate(M, _plan.resolve_names([name], "name"), "strict", 1, "ignore", num_threads)[0]
     return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

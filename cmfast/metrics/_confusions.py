@@ -1,4 +1,4 @@
-"""Tables made of a confusion matrix: one class against the rest, shares of the rows, the largest confusions."""
+"""Tables derived from a confusion matrix: one-vs-rest tables, row shares, most confused class pairs."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overload
@@ -17,7 +17,7 @@ By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
 
 @accept_dask_arrays(M="CC")
-def _run(
+def _run_op(
     op: str,
     M: Array,
     on_failure: OnFailure,
@@ -25,11 +25,12 @@ def _run(
     classes: Sequence[int] | None = None,
     **options: Any,
 ) -> list[Any]:
+    """Run the op `op` on matrices, report failures, and return its results for `classes` (None for all)."""
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    chosen = _plan.labels_of(classes, C, "classes")
+    chosen = _plan.validate_class_ids(classes, C, "classes")
     found: list[Any]
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
     failures.report(status, on_failure, failed="matrices left out")
@@ -72,7 +73,7 @@ def one_vs_rest(
     M : array, shape (..., C, C)
         Counts or any normalisation of them.
     classes : sequence of int, optional
-        Classes whose tables come back, in their order; all others stay negatives. Default: all.
+        Classes to return tables of, in this order; all others remain negatives. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values; their tables are 0, or NaN for fractions.
     num_threads : int, optional
@@ -89,7 +90,7 @@ def one_vs_rest(
     >>> metrics.one_vs_rest([[420, 15, 15], [10, 280, 10], [30, 20, 200]])[0].tolist()
     [[510, 40], [30, 420]]
     """
-    return _run("one_vs_rest", M, on_failure, num_threads, classes)[0]
+    return _run_op("one_vs_rest", M, on_failure, num_threads, classes)[0]
 
 
 @overload
@@ -118,14 +119,14 @@ def confusion_fractions(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Share of each true class that was taken for each class: ``M[i, j] / t[i]``.
+    """Divide each row by its sum: the share of each true class predicted as each class, ``M[i, j] / t[i]``.
 
     Parameters
     ----------
     M : array, shape (..., C, C)
         Counts or any normalisation of them.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a row without mass gives: 0, NaN, NaN, 0, 1 or the number.
+        Value of the cells of a row that sums to 0: 0, NaN, NaN, 0, 1 or the given number.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values, which give NaN.
     num_threads : int, optional
@@ -142,9 +143,9 @@ def confusion_fractions(
     >>> metrics.confusion_fractions([[3, 1], [0, 0]], undefined="nan").tolist()
     [[0.75, 0.25], [nan, nan]]
     """
-    _plan.undefined_of(undefined)
-    fill = _plan.fill(FORMS["recall"].metric, undefined)
-    return _run("confusion_fractions", M, on_failure, num_threads, fill=fill)[0]
+    _plan.check_undefined(undefined)
+    fill = _plan.get_undefined_value(FORMS["recall"].metric, undefined)
+    return _run_op("confusion_fractions", M, on_failure, num_threads, fill=fill)[0]
 
 
 @result_repr.add_repr
@@ -154,7 +155,7 @@ class Confusions(NamedTuple, Generic[ArrayT]):
     Attributes
     ----------
     value : array of float64, shape (..., k)
-        How large.
+        Size of the confusion, as `by` of :func:`most_confused` defines it.
     row, col : array of int64, shape (..., k)
         True class and predicted class; for the symmetric kinds the smaller and the larger class.
     """
@@ -170,16 +171,16 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self, labels: Sequence[object] | NDArray[Any] | None = None) -> str:
-        """Say in words which classes are taken for which; of a batch only how many matrices there are.
+        """Return a text that lists the confused pairs of classes; for a batch, only the number of matrices.
 
         Parameters
         ----------
         labels : sequence, optional
-            What the classes are called, in their order; default: their numbers.
+            Class names in order; default: the class indices.
         """
         value, row, col = (adapter(x).to_host(x) for x in self)
         if value.ndim > 1:
-            return f"the largest confusions of {value[..., 0].size:,} matrices, of each in a row"
+            return f"the largest confusions of {value[..., 0].size:,} matrices, one row per matrix"
         n_classes = int(max(row.max(initial=-1), col.max(initial=-1))) + 1
         names = np.asarray(range(n_classes) if labels is None else labels, object)
         if names.ndim != 1 or len(names) < n_classes:
@@ -187,7 +188,7 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         what = "class " if labels is None else ""
         triples = zip(value, row, col, strict=True)
         found = [f"{what}{names[i]} and {names[j]}: {x:.6g}" for x, i, j in triples if i >= 0]
-        return "\n".join(found) or "nothing is confused"
+        return "\n".join(found) or "no confusions"
 
 
 @overload
@@ -226,7 +227,7 @@ def most_confused(
     M : array, shape (..., C, C)
         Counts or any normalisation of them.
     k : int
-        How many; fewer come back where there are fewer pairs.
+        Number of pairs to return; fewer if the matrix has fewer pairs.
     by : {"count", "rate", "symmetric", "symmetric_rate"}
         ``M[i, j]``; ``M[i, j] / t[i]``; the sum of either over both directions. A class that is never true has rate 0.
     on_failure : {"warn", "raise", "ignore"}
@@ -237,7 +238,7 @@ def most_confused(
     Returns
     -------
     Confusions
-        Equal ones are ordered by row, then column.
+        Ties are ordered by row, then column.
 
     Examples
     --------
@@ -248,4 +249,4 @@ def most_confused(
     """
     validate.choice("by", by, get_args(By))
     k = validate.count("k", k, least=1)
-    return Confusions(*_run("most_confused", M, on_failure, num_threads, k=k, by=by))
+    return Confusions(*_run_op("most_confused", M, on_failure, num_threads, k=k, by=by))

@@ -1,4 +1,4 @@
-"""What is known along the thresholds of a score: matrices, curves, and the threshold of least cost."""
+"""Result types of functions of scores: threshold matrices, ROC and precision-recall curves, least cost."""
 
 from typing import Generic, NamedTuple
 
@@ -9,14 +9,14 @@ from cmfast._core.annotations import ArrayT
 
 @result_repr.add_repr
 class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
-    """Every confusion matrix that a threshold on a score can give.
+    """Confusion matrices at every distinct decision threshold of a score.
 
     Attributes
     ----------
     thresholds : array, shape (..., n + 1)
         Descending, the first infinite: a sample is called positive if its score is at least the threshold.
     matrices : array, shape (..., n + 1, 2, 2)
-        The confusion matrix at each; the positive class is 1. int64, float64 with weights that are no integers.
+        The confusion matrix at each threshold; the positive class is 1. int64, or float64 for non-integer weights.
     """
 
     thresholds: ArrayT
@@ -26,20 +26,20 @@ class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
         return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
-        """Say in words what it holds."""
+        """Return a text with the number of thresholds."""
         return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
 
 @result_repr.add_repr
 class Roc(NamedTuple, Generic[ArrayT]):
-    """Rates along the thresholds of a score.
+    """ROC curve: false and true positive rates at the thresholds of a score.
 
     Attributes
     ----------
     thresholds : array, shape (..., t)
         As in :class:`ThresholdMatrices`.
     fpr, tpr : array of float64, shape (..., t)
-        Shares of the negative and of the positive samples that are called positive; NaN where there are none.
+        Shares of the negative and of the positive samples that are called positive; NaN without such samples.
     """
 
     thresholds: ArrayT
@@ -50,20 +50,20 @@ class Roc(NamedTuple, Generic[ArrayT]):
         return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
-        """Say in words what it holds."""
+        """Return a text with the number of thresholds."""
         return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
 
 @result_repr.add_repr
 class PrecisionRecall(NamedTuple, Generic[ArrayT]):
-    """Precision and recall along the thresholds of a score.
+    """Precision-recall curve: precision and recall at the thresholds of a score.
 
     Attributes
     ----------
     thresholds : array, shape (..., t)
         As in :class:`ThresholdMatrices`.
     precision, recall : array of float64, shape (..., t)
-        1 where nothing is called positive, and where nothing is positive.
+        Precision is 1 where no sample is called positive; recall is 1 if no sample is positive.
     """
 
     thresholds: ArrayT
@@ -74,23 +74,23 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
         return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
-        """Say in words what it holds."""
+        """Return a text with the number of thresholds."""
         n = dispatch.shape_of(self.thresholds)[-1]
         return f"precision and recall at each of {n:,} thresholds, from all negative on"
 
 
 @result_repr.add_repr
 class LeastCost(NamedTuple, Generic[ArrayT]):
-    """The threshold of least cost.
+    """The decision threshold of least total cost, with its cost and confusion matrix.
 
     Attributes
     ----------
     threshold : array, shape (...)
-        The highest, if several cost the same; infinite where it is best to call nothing positive.
+        The highest of equally cheap thresholds; infinite if calling no sample positive costs least.
     cost : array of float64, shape (...)
-        What all samples cost there.
+        Total cost of all samples at the threshold.
     matrix : array, shape (..., 2, 2)
-        The confusion matrix there.
+        The confusion matrix at the threshold.
     """
 
     threshold: ArrayT
@@ -101,7 +101,7 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
         return {"threshold": result_repr.format_values(self.threshold), "cost": result_repr.format_values(self.cost)}
 
     def explain(self) -> str:
-        """Say in words what to do."""
+        """Return a text that states the threshold of least cost."""
         if not adapter(self.matrix).any(self.matrix):
-            return "no samples, so no threshold costs anything"
-        return f"call positive what scores at least {result_repr.format_values(self.threshold)}; that costs least"
+            return "no samples, so every threshold costs 0"
+        return f"cost is least if scores of at least {result_repr.format_values(self.threshold)} are called positive"

@@ -1,4 +1,4 @@
-"""What every function that evaluates metrics runs, once the names are known: of matrices, or of their sums."""
+"""Evaluate metrics whose names have been resolved, from matrices or from their diagonals and margins."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import find
+from cmfast.metrics._catalogue import find_form
 
 FAILED = "matrices not evaluated"
 SUMS: tuple[str, ...] = ("d", "t", "p", "bands", "tops")
@@ -27,7 +27,7 @@ def evaluate(
     num_threads: int | None,
     labels: Sequence[int] | None = None,
 ) -> list[Any]:
-    """Return the arrays of `names`, which are known."""
+    """Return the arrays of the known metric names `names` for dense, sparse or lazy matrices."""
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
     if sparse.is_sparse(M):
@@ -37,11 +37,11 @@ def evaluate(
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
     M = dispatch.adopt_one("M", M, "metrics_of_matrices")
     C, _ = validate.matrices(square=True, M=M)
-    chosen = _plan.labels_of(labels, C)
-    layout = _plan.plan(names, C, undefined, positive, chosen, asked="M")
+    chosen = _plan.validate_class_ids(labels, C)
+    layout = _plan.make_plan(names, C, undefined, positive, chosen, argument="M")
     *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED, why=partial(bad_values.explain_sum, M))
-    return _placed(found, layout, chosen)
+    return _order_results(found, layout, chosen)
 
 
 def evaluate_sums(
@@ -54,7 +54,10 @@ def evaluate_sums(
     labels: Sequence[int] | None = None,
     why: Callable[[tuple[int, ...]], str] | None = None,
 ) -> list[Any]:
-    """Return the arrays of `names`, which are known, of sums by the names of their arguments.
+    """Return the arrays of the known metric names `names`, computed from diagonals, margins and distance sums.
+
+    `sums` maps the argument names ``d``, ``t``, ``p``, ``bands``, ``tops`` to arrays. `why` explains the invalid sums
+    at an index.
 
     `why` says what is wrong with the sums at an index, which has no metrics.
     """
@@ -65,19 +68,19 @@ def evaluate_sums(
     shape = validate.same_shape(**adopted)
     if not shape:
         validate.refuse("d", "of shape (..., C)", "shape ()")
-    chosen = _plan.labels_of(labels, shape[-1])
-    layout = _plan.plan(names, shape[-1], undefined, positive, chosen, asked="d, t and p")
+    chosen = _plan.validate_class_ids(labels, shape[-1])
+    layout = _plan.make_plan(names, shape[-1], undefined, positive, chosen, argument="d, t and p")
     for name in names:
-        for option in needs(name):
+        for option in get_ordered_sums(name):
             if adopted[option] is None:
                 validate.refuse(option, f"given for {name}", "None")
     *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed="sums not evaluated", why=why or partial(_unlike_a_matrix, adopted))
-    return _placed(found, layout, chosen)
+    failures.report(status, on_failure, failed="sums not evaluated", why=why or partial(_explain_invalid_sums, adopted))
+    return _order_results(found, layout, chosen)
 
 
 @accept_dask_arrays(**dict.fromkeys(SUMS, "C"))
-def of_sums(
+def evaluate_lazy_sums(
     names: tuple[str, ...],
     undefined: Undefined,
     positive: int,
@@ -87,12 +90,12 @@ def of_sums(
     why: Callable[[tuple[int, ...]], str] | None = None,
     **sums: Array,
 ) -> list[Any]:
-    """Return what :func:`evaluate_sums` does, also of Dask arrays."""
+    """Return the arrays of the known metric names `names` from sums that may be Dask arrays."""
     return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why)
 
 
-def _unlike_a_matrix(sums: dict[str, Any], index: tuple[int, ...]) -> str:
-    """Say why the sums at `index` are those of no matrix."""
+def _explain_invalid_sums(sums: dict[str, Any], index: tuple[int, ...]) -> str:
+    """Return a text that says why no matrix has the diagonal and margins at `index`."""
     one = {name: adapter(array).to_host(array)[index] for name, array in sums.items() if array is not None}
     if found := bad_values.describe_bad_value(**one):
         return found
@@ -105,8 +108,8 @@ def _unlike_a_matrix(sums: dict[str, Any], index: tuple[int, ...]) -> str:
     return f"t adds up to {totals[0]}, p to {totals[1]}" if totals[0] != totals[1] else "no matrix has these sums"
 
 
-def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] | None) -> list[Any]:
-    """Return the results in the order of the names; of a metric per class those of `labels`."""
+def _order_results(found: list[Any], layout: _plan.IndexedPlan, labels: tuple[int, ...] | None) -> list[Any]:
+    """Return the results in the order of the requested names; per-class results are restricted to `labels`."""
     if labels is not None:
         first = layout.plan.scalars
         chosen = list(labels)
@@ -114,12 +117,12 @@ def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] 
             part if place < first else adapter(part).evaluate(lambda part: part[..., chosen], part)
             for place, part in enumerate(found)
         ]
-    return found if len(found) == 1 == len(layout.places) else [found[place] for place in layout.places]
+    return found if len(found) == 1 == len(layout.positions) else [found[place] for place in layout.positions]
 
 
 def check_options(undefined: object, positive: object, on_failure: object) -> None:
-    """Check what every function that evaluates metrics takes."""
-    _plan.undefined_of(undefined)
+    """Validate the options `undefined`, `positive` and `on_failure`."""
+    _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
     if type(positive) is int and 0 <= positive <= 1:
         return
@@ -127,9 +130,9 @@ def check_options(undefined: object, positive: object, on_failure: object) -> No
         validate.refuse("positive", "0 or 1", positive)
 
 
-def needs(name: str) -> tuple[str, ...]:
-    """Return which sums beyond diagonal and margins the metric `name` needs."""
-    form = find(name)
+def get_ordered_sums(name: str) -> tuple[str, ...]:
+    """Return which of the sums ``bands`` and ``tops`` the metric `name` of ordered classes needs."""
+    form = find_form(name)
     if form is None or not form.metric.ordered:
         return ()
     return ("bands", "tops") if form.metric.name == "gerrity" else ("bands",)

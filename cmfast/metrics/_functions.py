@@ -1,18 +1,25 @@
-"""One function per metric; each is a row of the table in ``_catalogue.py``, and all take the same options.
+"""One public function per metric, made from the table of metrics in ``_catalogue.py``.
 
-Every docstring ends where its metric does: what the options mean, bad values, synchronisation and reproducibility are
-those of `compute`, and said there once.
+The options, bad values, synchronisation and reproducibility are documented once, in `compute`.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast.metrics._single import Average, Binary, PerClass, PerMatrix, averaged, of_matrices, one
+from cmfast.metrics._single import (
+    Average,
+    Binary,
+    PerClass,
+    PerMatrix,
+    evaluate_average,
+    evaluate_one,
+    explain_label_calls,
+)
 
 
-def per_matrix(name: str, *doc: str) -> PerMatrix:
-    """Return the function of a metric with one number per matrix."""
+def make_matrix_function(name: str, *doc: str) -> PerMatrix:
+    """Return the public function of the metric `name` with one value per matrix."""
 
     def function(
         M: Array,
@@ -22,13 +29,13 @@ def per_matrix(name: str, *doc: str) -> PerMatrix:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
-        return one(name, M, undefined, on_failure, num_threads)
+        return evaluate_one(name, M, undefined, on_failure, num_threads)
 
-    return _named(function, name, "Shape (...).", *doc)
+    return _set_name_and_doc(function, name, "Shape (...).", *doc)
 
 
-def per_class(name: str, *doc: str) -> PerClass:
-    """Return the function of a metric with one number per class."""
+def make_class_function(name: str, *doc: str) -> PerClass:
+    """Return the public function of the metric `name` with one value per class, or an average of them."""
 
     def function(
         M: Array,
@@ -41,13 +48,13 @@ def per_class(name: str, *doc: str) -> PerClass:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
-        return averaged(name, M, average, undefined, on_failure, num_threads, positive, average_over)
+        return evaluate_average(name, M, average, undefined, on_failure, num_threads, positive, average_over)
 
-    return _named(function, name, "Shape (..., C); with `average` shape (...).", *doc)
+    return _set_name_and_doc(function, name, "Shape (..., C); with `average` shape (...).", *doc)
 
 
-def binary(name: str, *doc: str) -> Binary:
-    """Return the function of a metric of two classes."""
+def make_binary_function(name: str, *doc: str) -> Binary:
+    """Return the public function of the metric `name` of 2x2 matrices."""
 
     def function(
         M: Array,
@@ -58,125 +65,152 @@ def binary(name: str, *doc: str) -> Binary:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
-        return one(name, M, undefined, on_failure, num_threads, positive)
+        return evaluate_one(name, M, undefined, on_failure, num_threads, positive)
 
-    return _named(function, name, "Shape (...); `M` has two classes.", *doc)
+    return _set_name_and_doc(function, name, "Shape (...); `M` has two classes.", *doc)
 
 
-def _named(function: Callable[..., Any], name: str, shape: str, summary: str, *notes: str) -> Callable[..., Any]:
-    """Give a function its name, also in tracebacks and for messages, which `caller` finds by it, and its docstring."""
+def _set_name_and_doc(
+    function: Callable[..., Any], name: str, shape: str, summary: str, *notes: str
+) -> Callable[..., Any]:
+    """Set the name and the docstring of `function`, and make it explain calls with labels.
+
+    The code object is renamed too: tracebacks show the name, and `caller` finds it there for messages.
+    """
     function.__name__ = function.__qualname__ = name
     function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
     lines = [summary, "", f"{shape} Options as for :func:`compute`.", *([""] if notes else []), *notes]
     function.__doc__ = "\n    ".join(lines).replace("    \n", "\n") + "\n    "
-    return of_matrices(function)
+    return explain_label_calls(function)
 
 
-accuracy = per_matrix("accuracy", "Share of samples that were predicted right: ``a / n``.")
-recall = per_class("recall", "Share of each class that was found: ``d / t`` (also called per-class accuracy).")
-precision = per_class("precision", "Share of the predictions of each class that were right: ``d / p``.")
-f1 = per_class(
+accuracy = make_matrix_function("accuracy", "Accuracy: the share of samples predicted correctly, ``a / n``.")
+recall = make_class_function(
+    "recall", "Recall of each class: the share of its samples predicted correctly, ``d / t`` (also per-class accuracy)."
+)
+precision = make_class_function(
+    "precision", "Precision of each class: the share of its predictions that are correct, ``d / p``."
+)
+f1 = make_class_function(
     "f1",
-    "Harmonic mean of precision and recall of each class: ``2 d / (t + p)``.",
+    "F1 of each class: the harmonic mean of precision and recall, ``2 d / (t + p)``.",
     '``average="macro"`` is the mean of the F1 of the classes (Opitz & Burst 2019);',
     ":func:`f1_of_macro` is the other macro F1.",
 )
-jaccard = per_class("jaccard", "Intersection over union of each class: ``d / (t + p - d)``.")
-specificity = per_class("specificity", "Share of the other classes that was not taken for the class: ``tn / (n - t)``.")
-npv = per_class("npv", "Share of the predictions of other classes that were other classes: ``tn / (n - p)``.")
-fpr = per_class("fpr", "Share of the other classes that was taken for the class: ``fp / (n - t)``.")
-fnr = per_class("fnr", "Share of each class that was missed: ``fn / t``.")
-fdr = per_class("fdr", "Share of the predictions of each class that were wrong: ``fp / p``.")
-false_omission_rate = per_class(
+jaccard = make_class_function("jaccard", "Jaccard index (intersection over union) of each class: ``d / (t + p - d)``.")
+specificity = make_class_function(
+    "specificity", "Specificity of each class: the share of other samples not predicted as it, ``tn / (n - t)``."
+)
+npv = make_class_function(
+    "npv", "Negative predictive value: the share of predictions of other classes that are correct, ``tn / (n - p)``."
+)
+fpr = make_class_function(
+    "fpr", "False positive rate: the share of samples of other classes predicted as the class, ``fp / (n - t)``."
+)
+fnr = make_class_function(
+    "fnr", "False negative rate of each class: the share of its samples that is missed, ``fn / t``."
+)
+fdr = make_class_function(
+    "fdr", "False discovery rate of each class: the share of its predictions that are wrong, ``fp / p``."
+)
+false_omission_rate = make_class_function(
     "false_omission_rate",
-    'Share of the predictions of other classes that were the class: ``fn / (n - p)``; ``"for"`` in :func:`compute`.',
+    'Share of the predictions of other classes that belong to the class, ``fn / (n - p)``; ``"for"`` in `compute`.',
 )
-positive_likelihood_ratio = per_class(
+positive_likelihood_ratio = make_class_function(
     "positive_likelihood_ratio",
-    "Likelihood ratio of a positive answer: ``recall / fpr``, infinite without false alarms.",
+    "Positive likelihood ratio: ``recall / fpr``, infinite without false positives.",
 )
-negative_likelihood_ratio = per_class(
+negative_likelihood_ratio = make_class_function(
     "negative_likelihood_ratio",
-    "Likelihood ratio of a negative answer: ``fnr / specificity``, infinite where nothing is rejected rightly.",
+    "Negative likelihood ratio: ``fnr / specificity``, infinite without true negatives.",
 )
-diagnostic_odds_ratio = per_class(
+diagnostic_odds_ratio = make_class_function(
     "diagnostic_odds_ratio",
-    "Odds of a positive answer in the class over those outside: ``tp tn / (fp fn)``, which may be infinite.",
+    "Diagnostic odds ratio of each class: ``tp tn / (fp fn)``, which may be infinite.",
 )
-fowlkes_mallows = per_class(
+fowlkes_mallows = make_class_function(
     "fowlkes_mallows",
-    "Geometric mean of precision and recall of each class: ``d / sqrt(t p)``.",
+    "Fowlkes-Mallows index: the geometric mean of precision and recall of each class, ``d / sqrt(t p)``.",
     "Not ``sklearn.metrics.fowlkes_mallows_score``, which compares two clusterings by pairs of samples.",
 )
-zero_one_loss = per_matrix(
+zero_one_loss = make_matrix_function(
     "zero_one_loss",
-    "Share of samples that were predicted wrong, ``(n - a) / n``: also the Hamming loss of one label per sample.",
+    "Error rate: the share of samples predicted wrongly, ``(n - a) / n``; the Hamming loss of one label per sample.",
 )
-balanced_accuracy = per_matrix(
+balanced_accuracy = make_matrix_function(
     "balanced_accuracy",
-    "Mean of the recalls.",
+    "Balanced accuracy: the mean of the recalls.",
     'scikit-learn\'s ``balanced_accuracy_score`` is ``undefined="nan"``.',
 )
-balanced_accuracy_adjusted = per_matrix(
+balanced_accuracy_adjusted = make_matrix_function(
     "balanced_accuracy_adjusted",
-    "Mean of the recalls, moved and scaled so that chance gives 0 and perfection 1.",
+    "Balanced accuracy, shifted and scaled so that chance gives 0 and a perfect classifier 1.",
 )
-min_recall = per_matrix("min_recall", "Smallest of the recalls.")
-geometric_mean = per_matrix("geometric_mean", "Geometric mean of the recalls (Foucart; Ahmadzadeh et al.).")
-tau = per_matrix(
+min_recall = make_matrix_function("min_recall", "Minimum recall over the classes.")
+geometric_mean = make_matrix_function("geometric_mean", "Geometric mean of the recalls (Foucart; Ahmadzadeh et al.).")
+tau = make_matrix_function(
     "tau",
-    "One minus the root mean square distance of the recalls from one (Ahmadzadeh et al., Contingency Space).",
+    "Tau: one minus the root mean square of ``1 - recall`` (Ahmadzadeh et al., Contingency Space).",
     "For two classes ``1 - sqrt((fnr^2 + fpr^2) / 2)``: the distance to the perfect model in the contingency space.",
 )
-f1_of_macro = per_matrix(
+f1_of_macro = make_matrix_function(
     "f1_of_macro",
     "Harmonic mean of macro precision and macro recall; 0 when both are 0.",
     'Sokolova & Lapalme 2009; called hF1 in Foucart\'s notebook 4.4.2.3. Never below ``f1(average="macro")``.',
 )
-mcc = per_matrix(
+mcc = make_matrix_function(
     "mcc",
     "Matthews correlation coefficient, for any number of classes (Gorodkin 2004).",
     "With one degenerate margin (a constant predictor, or one true class) the value is 0, its limit from every",
     "direction; with two it is undefined. A zero diagonal does not mean -1: that needs two classes exactly swapped.",
 )
-kappa_linear = per_matrix("kappa_linear", "Cohen's kappa with disagreement ``abs(i - j)``, for ordered classes.")
-kappa_quadratic = per_matrix(
+kappa_linear = make_matrix_function(
+    "kappa_linear", "Cohen's kappa with disagreement ``abs(i - j)``, for ordered classes."
+)
+kappa_quadratic = make_matrix_function(
     "kappa_quadratic",
     "Cohen's kappa with disagreement ``(i - j)^2``, for ordered classes: Lin's concordance of the class numbers.",
 )
-mcc_01 = per_matrix("mcc_01", "Matthews correlation coefficient mapped to [0, 1] (MCCn of Foucart's notebook 4.4.2.3).")
-kappa_01 = per_matrix("kappa_01", "Cohen's kappa mapped to [0, 1] (kUn of Foucart's notebook 4.4.2.3).")
-scott_pi = per_matrix("scott_pi", "Scott's pi: agreement beyond that of classes drawn from both margins together.")
-krippendorff_alpha = per_matrix(
+mcc_01 = make_matrix_function(
+    "mcc_01", "Matthews correlation coefficient mapped to [0, 1] (MCCn of Foucart's notebook 4.4.2.3)."
+)
+kappa_01 = make_matrix_function("kappa_01", "Cohen's kappa mapped to [0, 1] (kUn of Foucart's notebook 4.4.2.3).")
+scott_pi = make_matrix_function(
+    "scott_pi", "Scott's pi: agreement beyond chance, with chance computed from the average of both margins."
+)
+krippendorff_alpha = make_matrix_function(
     "krippendorff_alpha",
     "Krippendorff's alpha of two raters for unordered classes: Scott's pi, corrected for few samples.",
-    "It depends on the number of samples: a normalised matrix counts as one whose cells add up to what they do.",
+    "It depends on the number of samples, which is taken to be the sum of the cells, also for a normalised matrix.",
 )
-gwet_ac1 = per_matrix(
+gwet_ac1 = make_matrix_function(
     "gwet_ac1",
-    "Gwet's AC1: agreement beyond chance, which holds where one class is nearly all there is.",
+    "Gwet's AC1: chance-corrected agreement that is stable when one class dominates.",
     "All classes of the matrix count as categories, also those that never occur.",
 )
-peirce = per_matrix("peirce", "Peirce skill score (Hanssen-Kuipers): ``(n a - e) / sum t (n - t)``.")
-gerrity = per_matrix(
+peirce = make_matrix_function("peirce", "Peirce skill score (Hanssen-Kuipers): ``(n a - e) / sum t (n - t)``.")
+gerrity = make_matrix_function(
     "gerrity",
     "Gerrity skill score, for ordered classes: a constant or random forecast gives 0, a perfect one 1.",
 )
-tss = binary(
+tss = make_binary_function(
     "tss",
-    "Skill of two classes (true skill statistic, Youden's J): true positive rate minus false positive rate.",
+    "True skill statistic (Youden's J, informedness) of two classes: true minus false positive rate.",
 )
-gilbert = binary(
+gilbert = make_binary_function(
     "gilbert",
-    "Gilbert skill score of two classes (GSS): the hits beyond chance.",
-    "Ahmadzadeh et al. print it with an undefined ``r`` in place of the chance hits ``h = (tp + fp)(tp + fn) / n``.",
+    "Gilbert skill score (GSS) of two classes: the Jaccard index after subtracting the hits expected by chance.",
+    "Ahmadzadeh et al. print it with an undefined ``r`` instead of the chance hits ``h = (tp + fp)(tp + fn) / n``.",
 )
-doolittle = binary(
+doolittle = make_binary_function(
     "doolittle",
     "Doolittle skill score of two classes (DSS): the square of :func:`mcc`.",
     "Ahmadzadeh et al. print one factor of the denominator twice.",
 )
-markedness = binary("markedness", "Markedness of two classes: precision plus negative predictive value minus one.")
+markedness = make_binary_function(
+    "markedness", "Markedness of two classes: precision plus negative predictive value minus one."
+)
 
 sensitivity = recall
 iou = jaccard

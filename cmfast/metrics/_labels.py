@@ -1,4 +1,4 @@
-"""Metrics straight from labels: five histograms instead of a matrix, for any number of classes."""
+"""Metrics computed from labels by five histograms per class instead of a matrix, for any number of classes."""
 
 from collections.abc import Sequence
 from typing import Any, overload
@@ -9,10 +9,10 @@ from cmfast._core import dispatch
 from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array, DeviceT, Floats, Label, Undefined
 from cmfast.metrics import _plan, _samples
-from cmfast.metrics._evaluate import SUMS, check_options, needs, of_sums
+from cmfast.metrics._evaluate import SUMS, check_options, evaluate_lazy_sums, get_ordered_sums
 from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
-from cmfast.metrics._single import of_policy
+from cmfast.metrics._single import reject_zero_division
 
 
 @overload
@@ -59,7 +59,7 @@ def label_margins(
     whole_floats: bool = False,
     num_threads: int | None = None,
 ) -> Margins[Any]:
-    """Diagonal, margins and distance sums of the confusion matrix of labels, without the matrix.
+    """Compute diagonal, margins and distance sums of the confusion matrix of labels, without the matrix.
 
     Parameters
     ----------
@@ -69,20 +69,20 @@ def label_margins(
         Labels are the class ids ``0, ..., n_classes - 1``. Default: the classes are the labels that occur anywhere in
         `y_true` or `y_pred`, sorted, as for :func:`cmfast.confusion_matrix`; an order of categories is kept.
     labels : array, shape (C,), optional
-        The classes, in this order, as for :func:`cmfast.confusion_matrix`: a pair with another label is left out.
+        The classes, in this order, as for :func:`cmfast.confusion_matrix`: pairs with other labels are left out.
     sample_weight : array, shape (..., n), optional
-        What each sample adds; default 1. Integers are added as integers, anything else in float64.
+        Weight of each sample; default 1. Integers are added as integers, anything else in float64.
     groups : array of int or str, shape (..., n), optional
         Group of each sample, ``0, ..., n_groups - 1``: sums per fold, client, epoch or threshold from one stream. Or
         text: the groups are the names that occur, sorted.
     n_groups : int, optional
         Default: the largest group plus one.
     ignore_index : int or str, optional
-        A truth that counts nowhere, whatever was predicted; text where labels are.
+        Samples with this true label are ignored; text if labels are text.
     sample_axes : int or None
-        How many of the last axes are samples: 2 for sums per image of shape (..., H, W), None for all of them at once.
+        Number of last axes that are samples: 2 for sums per image of shape (..., H, W), None for all axes.
     whole_floats : bool
-        Take floats for labels, each of which must be a whole number: 2.0 is 2.
+        Take floats for labels, which must be whole numbers: 2.0 is 2.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -103,13 +103,13 @@ def label_margins(
     DiagnosticWarning
         Labels of shape (n, 1) with `n_classes`; labels with exactly one 1 in each of several rows, as one-hot labels
         have; without `n_classes` and `labels` more rows than columns of 0 and 1, as indicators of several labels have;
-        text of which no label is in both.
+        text arrays that have no label in common.
 
     Notes
     -----
-    Memory: five numbers per class, and what is worked on at a time; where integers are other than 0, 1, ... also one to
-    four bytes per label, however large they are. Bad values: labels raise; sums of weights that are
-    no number, or that int64 does not hold, have the status INVALID. Synchronises the device. Reproducible: same input,
+    Memory: five values per class and a block of samples; for integers other than 0, 1, ... also one to four bytes per
+    label. Bad values: labels raise; sums of weights that are NaN or exceed int64 have the status
+    INVALID. Synchronises the device. Reproducible: same input,
     same bits, for any number of threads.
 
     Examples
@@ -121,7 +121,7 @@ def label_margins(
     """
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
-    return _samples.summed(given, options)[0]
+    return _samples.sum_labels(given, options)[0]
 
 
 @overload
@@ -204,7 +204,7 @@ def from_labels(
     average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@of_policy
+@reject_zero_division
 def from_labels(
     y_true: Array,
     y_pred: Array,
@@ -224,7 +224,7 @@ def from_labels(
     average_over: Sequence[Label] | None = None,
     num_threads: int | None = None,
 ) -> Any:
-    """Any number of metrics straight from labels, without a confusion matrix.
+    """Compute any number of metrics directly from labels, without a confusion matrix.
 
     Parameters
     ----------
@@ -233,50 +233,49 @@ def from_labels(
     names : str or list of str, optional
         As for :func:`compute`: all of them, also those of ordered classes.
     n_classes : int, optional
-        Labels are the class ids ``0, ..., n_classes - 1``, some of which need not occur.
+        Labels are the class ids ``0, ..., n_classes - 1``; not all need to occur.
     sample_weight, groups, n_groups, ignore_index, sample_axes, whole_floats
         As for :func:`label_margins`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names. Of labels 0 and 1, or -1 and 1, it is 1, also where
-        one of them does not occur; of other integers `pos_label` says it.
+        Index of the positive one of two classes, for binary names. For labels 0 and 1, or -1 and 1, the positive class
+        is 1, even if only one of them occurs; for other integers pass `pos_label`.
     pos_label : label, optional
-        The same by its label, in the place of `positive`: text, a bool, an integer. Without `n_classes` the classes are
-        then two labels, whatever they are, also where one of them does not occur.
+        The label of the positive class, instead of its index `positive`: text, a bool, an integer. Without `n_classes`
+        there are then two classes, even if only one of them occurs.
     labels : array, shape (C,), optional
-        The classes, in this order, as for :func:`cmfast.confusion_matrix`: a pair with another label is left out.
+        The classes, in this order, as for :func:`cmfast.confusion_matrix`: pairs with other labels are left out.
         Metrics of ordered classes, as the weighted kappas, depend on the order.
     average_over : sequence of labels, optional
-        Classes that averages are over, and whose values come back, as for :func:`compute`: some of the labels, or class
-        ids with `n_classes`. All others stay the negatives of each.
+        Classes to average over and to return values of, as for :func:`compute`: some of the labels, or class ids with
+        `n_classes`. All other classes remain negatives.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array, or dict of str to array
-        The bits that :func:`compute` gives for the confusion matrix; with float weights the same but for rounding.
+        Bitwise equal to :func:`compute` of the confusion matrix; with float weights equal up to rounding.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`label_margins` and :func:`compute`; a binary name for labels that do not say which is positive.
+        As :func:`label_margins` and :func:`compute`; a binary name if the positive label cannot be inferred.
 
     Warns
     -----
     DiagnosticWarning
-        A metric of ordered classes was named, and more than two classes are text whose order nobody gave.
+        A metric of ordered classes is requested for more than two text classes without a declared order.
 
     Notes
     -----
-    Agrees with scikit-learn's confusion matrix of the same labels: classes that do not occur have no part in averages
-    and distances, unless `labels` has them. The `labels` of scikit-learn's averages are `average_over` here.
+    Agrees with scikit-learn's confusion matrix of the same labels: classes that do not occur do not count in averages
+    and distances, unless `labels` lists them. The `labels` of scikit-learn's averages are `average_over` here.
 
-    Memory: five numbers per class, where a matrix has one per pair: 4 MB instead of 80 GB for 100,000 classes. Bad
-    values: labels raise; weights that add up to no number, to less than 0, or, as integers, to more than int64 holds,
-    give NaN and warn. Synchronises the
-    device. Reproducible: same input, same bits.
+    Memory: five values per class instead of one per pair of classes: 4 MB instead of 80 GB for 100,000 classes. Bad
+    values: labels raise; weights whose sum is NaN, negative or, for integers, beyond int64 give NaN and warn.
+    Synchronises the device. Reproducible: same input, same bits.
 
     Examples
     --------
@@ -290,35 +289,37 @@ def from_labels(
     >>> float(metrics.from_labels(["no", "yes", "yes"], ["no", "yes", "no"], "recall_binary", pos_label="yes"))
     0.5
     """
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     check_options(undefined, positive, "warn")
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
     options = options._replace(pos_label=pos_label, positive=positive if _plan.is_binary(wanted) else None)
 
-    def placed(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
-        place = positive if pos_label is None else _samples.place_of("pos_label", pos_label, C, classes)
-        return place, _plan.labels_of(_samples.places_of(average_over, classes), C)
+    def resolve_classes(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
+        """Return the index of the positive class and the class indices to average over, by `classes`."""
+        place = positive if pos_label is None else _samples.find_positive_class("pos_label", pos_label, C, classes)
+        return place, _plan.validate_class_ids(_samples.find_class_ids(average_over, classes), C)
 
     def check(C: int, classes: _samples.Classes) -> object:
-        return _plan.plan(wanted, C, undefined, *placed(C, classes), asked="y_true and y_pred")
+        """Check that the requested metrics exist for `C` classes."""
+        return _plan.make_plan(wanted, C, undefined, *resolve_classes(C, classes), argument="y_true and y_pred")
 
-    sums, classes = _samples.summed(given, options, check)
+    sums, classes = _samples.sum_labels(given, options, check)
     if labels is None and names is not None and _labels.are_unordered_text(classes):
-        _warn_of_order(names, wanted, y_true, y_pred)
-    place, chosen = placed(dispatch.shape_of(sums.diagonal)[-1], classes)
-    parts = dict(zip(SUMS, sums, strict=False)) | {"d": _samples.diagonal_of(sums)}
-    found = of_sums(wanted, undefined, place, "warn", num_threads, chosen, _unsummed, **parts)
-    return _plan.as_asked(names, wanted, found)
+        _warn_if_text_unordered(names, wanted, y_true, y_pred)
+    place, chosen = resolve_classes(dispatch.shape_of(sums.diagonal)[-1], classes)
+    parts = dict(zip(SUMS, sums, strict=False)) | {"d": _samples.get_marked_diagonal(sums)}
+    found = evaluate_lazy_sums(wanted, undefined, place, "warn", num_threads, chosen, _explain_weight_sums, **parts)
+    return _plan.match_requested_type(names, wanted, found)
 
 
-def _unsummed(index: tuple[int, ...]) -> str:
-    """Say why the sums of labels are no metrics: they were counted, so the weights are at fault."""
-    return "sample_weight adds up to no number, to one below 0, or to more than int64 holds"
+def _explain_weight_sums(index: tuple[int, ...]) -> str:
+    """Return the reason why sums of labels have no metrics: the counts are valid, so the weights are not."""
+    return "sample_weight must sum to a number from 0 to the largest int64, got another sum"
 
 
-def _warn_of_order(names: str | Sequence[str], wanted: tuple[str, ...], y_true: Array, y_pred: Array) -> None:
-    """Warn of metrics that were named and depend on the order of text, unless a column declares it."""
-    ordered = [] if _plan.is_group(names) else [name for name in wanted if needs(name)]
+def _warn_if_text_unordered(names: str | Sequence[str], wanted: tuple[str, ...], y_true: Array, y_pred: Array) -> None:
+    """Warn if a requested metric depends on class order and the text labels declare none."""
+    ordered = [] if _plan.is_group(names) else [name for name in wanted if get_ordered_sums(name)]
     if ordered and not any(_labels.has_order(y) for y in (y_true, y_pred)):
         _labels.warn_of_order(ordered)

@@ -1,4 +1,4 @@
-"""The sums of matrices that every metric is made of."""
+"""Diagonal, margins and distance sums of confusion matrices, from which every metric is computed."""
 
 from functools import partial
 from typing import Any, Generic, NamedTuple, overload
@@ -15,17 +15,17 @@ from cmfast.kernels.status import Status
 
 @result_repr.add_repr
 class Margins(NamedTuple, Generic[ArrayT]):
-    """The sums of a batch of matrices that every metric is made of.
+    """Diagonal, margins and distance sums of a batch of matrices, from which every metric is computed.
 
     Attributes
     ----------
     diagonal, row_sums, col_sums : array, shape (..., C)
-        What was right, true and predicted, per class.
+        Correctly predicted, true and predicted mass per class.
     bands : array, shape (..., C)
         Mass at distance k from the diagonal: ``(bands * distance).sum()`` is the distance-weighted sum of the weighted
         kappas.
     tops : array, shape (..., C)
-        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs beside the bands.
+        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs in addition to the bands.
     total : array, shape (...)
         Total mass.
     status : array of int8, shape (...)
@@ -48,7 +48,7 @@ class Margins(NamedTuple, Generic[ArrayT]):
         return parts | {"status": result_repr.format_statuses(self.status)}
 
     def explain(self) -> str:
-        """Say in words what the sums say."""
+        """Return a text with the total and its share on the diagonal."""
         a, n = (float(np.nansum(np.asarray(adapter(x).to_host(x), np.float64))) for x in (self.diagonal, self.total))
         share = f"{a / n:.1%} of it" if n else "nothing"
         return f"a total of {n:,.6g}, {share} on the diagonal"
@@ -72,7 +72,7 @@ def margins(
 ) -> Margins[NDArray[Any]]: ...
 @accept_dask_arrays(M="CC")
 def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
-    """Diagonal, margins and distance sums of confusion matrices, in one pass.
+    """Compute diagonal, margins and distance sums of confusion matrices, in one pass.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if sparse.is_sparse(M):
-        return _of_sparse(M, on_failure)
+        return _sum_sparse_matrix(M, on_failure)
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
@@ -117,8 +117,8 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     return sums
 
 
-def _of_sparse(M: Any, on_failure: OnFailure) -> Margins[Any]:
-    """Return the sums of one matrix of scipy.sparse."""
+def _sum_sparse_matrix(M: Any, on_failure: OnFailure) -> Margins[Any]:
+    """Compute diagonal, margins and distance sums of one scipy.sparse matrix."""
     validate.matrices(square=True, M=M)
     parts = sparse.sum_margins(M)
     bad = bool(sparse.explain_bad_cells(M))

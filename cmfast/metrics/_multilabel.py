@@ -1,4 +1,4 @@
-"""Samples that have any number of labels: one 2x2 table per label, and what is averaged over them."""
+"""Metrics of multilabel samples: one 2x2 table per label or per sample, and averages over the tables."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,15 +13,15 @@ from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import PER_CLASS, find
+from cmfast.metrics._catalogue import PER_CLASS, find_form
 from cmfast.metrics._compute import compute
 from cmfast.metrics._names import MetricName
-from cmfast.metrics._single import of_policy
+from cmfast.metrics._single import reject_zero_division
 
 AVERAGES = ("macro", "weighted", "micro", "samples")
-OF_SAMPLES = ("subset_accuracy", "hamming_loss")
-RATES = tuple(name for name in PER_CLASS if (form := find(f"{name}_binary")) and form.metric.high <= 1.0)
-ALL = (*OF_SAMPLES, *(f"{name}_{average}" for name in RATES for average in AVERAGES))
+SAMPLE_METRICS = ("subset_accuracy", "hamming_loss")
+RATES = tuple(name for name in PER_CLASS if (form := find_form(f"{name}_binary")) and form.metric.high <= 1.0)
+ALL = (*SAMPLE_METRICS, *(f"{name}_{average}" for name in RATES for average in AVERAGES))
 
 
 @overload
@@ -50,23 +50,23 @@ def multilabel_tables(
     samplewise: bool = False,
     num_threads: int | None = None,
 ) -> Any:
-    """One 2x2 table per label of samples that have any number of labels.
+    """Count one 2x2 table per label (or per sample) of multilabel samples.
 
     Parameters
     ----------
     y_true, y_pred : array of int or bool, shape (..., n, L)
-        1 where a sample has a label, 0 where it has not.
+        1 where the sample has the label, else 0.
     sample_weight : array, shape (..., n), optional
-        What each sample adds; default 1.
+        Weight of each sample; default 1.
     samplewise : bool
-        Return one table per sample instead, which counts its labels.
+        Return one table per sample instead, counted over its labels.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array, shape (..., L, 2, 2), or (..., n, 2, 2) if `samplewise`
-        ``[[tn, fp], [fn, tp]]``; every metric of 2x2 matrices takes them.
+        ``[[tn, fp], [fn, tp]]``, valid input of every metric of 2x2 matrices.
 
     Examples
     --------
@@ -77,27 +77,29 @@ def multilabel_tables(
     validate.flag("samplewise", samplewise)
     if are_lazy(y_true, y_pred, sample_weight):
         if samplewise and sample_weight is None:
-            return _of_chunks(y_true, y_pred, num_threads=num_threads)
+            return _count_sample_tables_lazily(y_true, y_pred, num_threads=num_threads)
         given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
-        y_true, y_pred, weight = _checked(given)
+        y_true, y_pred, weight = _validate_indicators(given)
     else:
-        y_true, y_pred, weight = _adopted(y_true, y_pred, sample_weight)
+        y_true, y_pred, weight = _adopt_indicators(y_true, y_pred, sample_weight)
     if samplewise:
         if weight is not None:
-            validate.refuse("sample_weight", "None where there is one table per sample", "an array")
-        tables = _of_samples(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), None, num_threads)
+            validate.refuse("sample_weight", "None with samplewise=True", "an array")
+        tables = _count_tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), None, num_threads)
         return adapter(y_true).name_dimensions("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
-    tables = _tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), weight, num_threads)
+    tables = _count_label_tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), weight, num_threads)
     return adapter(y_true).name_dimensions("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
 
 
-def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
+def _adopt_indicators(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
+    """Convert the 0/1 label indicators and the weights to one array library and validate them."""
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
     names = ("y_true", "y_pred", "sample_weight")
-    return _checked(dict(zip(names, dispatch.adopt(optional=("sample_weight",), **given), strict=True)))
+    return _validate_indicators(dict(zip(names, dispatch.adopt(optional=("sample_weight",), **given), strict=True)))
 
 
-def _checked(given: dict[str, Any]) -> list[Any]:
+def _validate_indicators(given: dict[str, Any]) -> list[Any]:
+    """Validate dtypes and shapes of the 0/1 label indicators and of the weights; return them."""
     y_true, y_pred, weight = given.values()
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.real(sample_weight=weight)
@@ -110,25 +112,29 @@ def _checked(given: dict[str, Any]) -> list[Any]:
 
 
 @accept_dask_arrays(y_true="L", y_pred="L")
-def _of_chunks(y_true: Array, y_pred: Array, *, num_threads: int | None) -> Any:
-    y_true, y_pred, _ = _adopted(y_true, y_pred, None)
-    return _of_samples(y_true, y_pred, None, num_threads)
+def _count_sample_tables_lazily(y_true: Array, y_pred: Array, *, num_threads: int | None) -> Any:
+    """Count one 2x2 table per sample, block by block of Dask arrays."""
+    y_true, y_pred, _ = _adopt_indicators(y_true, y_pred, None)
+    return _count_tables(y_true, y_pred, None, num_threads)
 
 
-def _tables(
+def _count_label_tables(
     y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
 ) -> Any:
-    def of_labels(y_true: Array, y_pred: Array, weight: Array | None) -> Any:
+    """Count one 2x2 table per label over all samples."""
+
+    def count_transposed(y_true: Array, y_pred: Array, weight: Array | None) -> Any:
+        """Count the tables of each label along the sample axis."""
         own = None if weight is None else weight[..., None, :]
-        return _of_samples(y_true.swapaxes(-1, -2), y_pred.swapaxes(-1, -2), own, num_threads, on_failure)
+        return _count_tables(y_true.swapaxes(-1, -2), y_pred.swapaxes(-1, -2), own, num_threads, on_failure)
 
-    return adapter(y_true).evaluate(of_labels, y_true, y_pred, weight)
+    return adapter(y_true).evaluate(count_transposed, y_true, y_pred, weight)
 
 
-def _of_samples(
+def _count_tables(
     y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
 ) -> Any:
-    """Return a 2x2 table of the last axis; as of a batch, since one column is no mistake here."""
+    """Count one 2x2 table per row, along the last axis."""
     own = None if weight is None else weight[None, ...]
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads}
     tables = confusion_matrix(y_true[None, ...], y_pred[None, ...], n_classes=2, sample_weight=own, **options)
@@ -179,7 +185,7 @@ def multilabel(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@of_policy
+@reject_zero_division
 def multilabel(
     y_true: Array,
     y_pred: Array,
@@ -190,24 +196,24 @@ def multilabel(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Metrics of samples that have any number of labels.
+    """Compute metrics of samples that have any number of labels each.
 
     Parameters
     ----------
     y_true, y_pred : array of int or bool, shape (..., n, L)
-        1 where a sample has a label, 0 where it has not.
+        1 where the sample has the label, else 0.
     names : str or list of str, optional
         ``subset_accuracy`` (share of samples with all labels right), ``hamming_loss`` (share of wrong labels), and
         every rate that has averages in the table of metrics: ``f1`` (one per label), ``f1_macro``, ``f1_weighted``,
-        ``f1_micro``, ``f1_samples`` (mean over the samples, each a table of its labels). Default: all
-        with one number.
+        ``f1_micro``, ``f1_samples`` (mean over the samples of the value of each sample's table). Default: all with
+        one value.
     sample_weight : array, shape (..., n), optional
-        What each sample adds; default 1.
+        Weight of each sample; default 1.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which labels or samples enter an average, as for :func:`compute`: "present" leaves out
         those without any true or predicted label, which scikit-learn counts as 0 (``"zero"``).
     on_failure : {"warn", "raise", "ignore"}
-        What to do about tables with weights that are no numbers; they give NaN, as negative ones do.
+        What to do about tables with NaN or infinite weights, which give NaN, as negative weights do.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -227,15 +233,15 @@ def multilabel(
     several = ALL if names is None else [names] if isinstance(names, str) else names
     if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
         validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
-    forms = [_form(name) for name in several]
-    _plan.undefined_of(undefined)
+    forms = [_parse_name(name) for name in several]
+    _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
-    *given, weight = _adopted(y_true, y_pred, sample_weight)
+    *given, weight = _adopt_indicators(y_true, y_pred, sample_weight)
     outer = adapter(given[0])
     y_true, y_pred = map(outer.unwrap, given)
     options: dict[str, Any] = {"undefined": undefined, "on_failure": on_failure, "num_threads": num_threads}
     found = adapter(y_true).evaluate(partial(_evaluate_forms, forms, options), y_true, y_pred, weight)
-    axes = ["(L)" if average == "" and metric not in OF_SAMPLES else "()" for metric, average in forms]
+    axes = ["(L)" if average == "" and metric not in SAMPLE_METRICS else "()" for metric, average in forms]
     given_axes = zip((f"(n,L),(n,L)->{ax}" for ax in axes), found, strict=True)
     found = [outer.name_dimensions(signature, tuple(given), one) for signature, one in given_axes]
     return found[0] if isinstance(names, str) else dict(zip(several, found, strict=True))
@@ -244,9 +250,11 @@ def multilabel(
 def _evaluate_forms(
     forms: list[tuple[str, str]], options: dict[str, Any], y_true: Array, y_pred: Array, weight: Array | None
 ) -> tuple[Any, ...]:
-    """Return the metrics of samples that have any number of labels, by name and average."""
+    """Return the multilabel metrics given as pairs of metric name and average, in order."""
     num_threads = options["num_threads"]
-    tables = _tables(y_true, y_pred, weight, num_threads, options["on_failure"])  # which says what is bad, once
+    tables = _count_label_tables(
+        y_true, y_pred, weight, num_threads, options["on_failure"]
+    )  # reports bad weights, so the calls below do not
     options = {**options, "on_failure": "ignore"}
     found: list[Any] = []
     own = None
@@ -254,7 +262,7 @@ def _evaluate_forms(
         in_table = cast(MetricName, f"{metric}_binary")
         if metric == "subset_accuracy":
             right = (y_true == y_pred).all(-1)
-            whole = _of_samples(right == right, right, weight, num_threads, "ignore")  # noqa: PLR0124 - all of them
+            whole = _count_tables(right == right, right, weight, num_threads, "ignore")  # noqa: PLR0124 - all of them
             found.append(compute(whole, "recall_binary", **options))
         elif metric == "hamming_loss":
             found.append(compute(tables.sum(-3), "zero_one_loss", **options))
@@ -263,35 +271,38 @@ def _evaluate_forms(
         elif average == "":
             found.append(compute(tables, in_table, **options))
         elif average == "samples":
-            own = _of_samples(y_true, y_pred, None, num_threads) if own is None else own
-            found.append(_averaged(own, metric, weight, options))
+            own = _count_tables(y_true, y_pred, None, num_threads) if own is None else own
+            found.append(_average_tables(own, metric, weight, options))
         else:
             supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
-            found.append(_averaged(tables, metric, supports, options))
+            found.append(_average_tables(tables, metric, supports, options))
     return tuple(found)
 
 
-def _form(name: str) -> tuple[str, str]:
-    """Return the metric that `name` is of, and how it is averaged."""
-    if name in OF_SAMPLES:
+def _parse_name(name: str) -> tuple[str, str]:
+    """Split a multilabel metric name into metric and average ("" for none); refuse unknown names."""
+    if name in SAMPLE_METRICS:
         return name, ""
     average = next((end for end in AVERAGES if name.endswith(f"_{end}")), "")
     metric = name.removesuffix(f"_{average}") if average else name
-    form = find(f"{metric}_binary")
+    form = find_form(f"{metric}_binary")
     if form is None or form.metric.high > 1.0:
-        wanted = f"{', '.join(OF_SAMPLES)}, or a rate with an average ({', '.join(AVERAGES)}) or without"
+        wanted = f"{', '.join(SAMPLE_METRICS)}, or a rate with an average ({', '.join(AVERAGES)}) or without"
         validate.refuse("names", wanted, f"{validate.format_value(name)}{validate.suggest_name(name, (*RATES, *ALL))}")
     return metric, average
 
 
-def _averaged(tables: Any, metric: str, weight: Any, options: dict[str, Any]) -> Any:
-    """Return the mean over tables, weighted if `weight` is given; one expression for every array library."""
+def _average_tables(tables: Any, metric: str, weight: Any, options: dict[str, Any]) -> Any:
+    """Return the mean of a rate over 2x2 tables, weighted if `weight` is given.
+
+    One expression that works in every array library.
+    """
     undefined: Undefined = options["undefined"]
     name = cast(MetricName, f"{metric}_binary")
-    values = compute(tables, name, **{**options, "undefined": _plan.number(undefined)})
+    values = compute(tables, name, **{**options, "undefined": _plan.get_fill_value(undefined)})
     strict = compute(tables, name, **{**options, "undefined": "strict"})
     defined = strict == strict  # noqa: PLR0124 - NaN alone differs from itself
-    inside = values == values  # noqa: PLR0124 - all but those of bad tables, which are NaN and stay so
+    inside = values == values  # noqa: PLR0124 - False for bad tables, which stay NaN
     if undefined == "present" or not isinstance(undefined, str):
         inside = tables[..., 1, :].sum(-1) + tables[..., 0, 1] > 0
     elif undefined == "nan":
@@ -304,4 +315,4 @@ def _averaged(tables: Any, metric: str, weight: Any, options: dict[str, Any]) ->
             out = (weight * values).sum(-1) / total
             known = (weight * (defined == 0)).sum(-1) == 0
             return out * known / known
-        return ((weight * values).sum(-1) + empty * _plan.number(undefined)) / (total + empty)
+        return ((weight * values).sum(-1) + empty * _plan.get_fill_value(undefined)) / (total + empty)

@@ -1,4 +1,4 @@
-"""Metrics with parameters of their own."""
+"""Metrics that take a parameter: F-beta, weighted kappa, weighted tau."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._evaluate import FAILED
-from cmfast.metrics._single import Average, averaged, of_matrices, one
+from cmfast.metrics._single import Average, evaluate_average, evaluate_one, explain_label_calls
 
 Weighting: TypeAlias = Literal["linear", "quadratic"]
 
@@ -45,7 +45,7 @@ def fbeta(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-@of_matrices
+@explain_label_calls
 def fbeta(
     M: Array,
     /,
@@ -58,13 +58,13 @@ def fbeta(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """F-beta of each class: ``(1 + beta^2) d / (beta^2 t + p)``; recall counts `beta` times as much as precision.
+    """Compute F-beta per class: ``(1 + beta^2) d / (beta^2 t + p)``; recall has `beta` times the weight of precision.
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`. `beta` may be 0, which gives
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
     beta = validate.nonnegative("beta", beta)
-    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, average_over)
+    return evaluate_average(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @overload
@@ -87,7 +87,7 @@ def kappa(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-@of_matrices
+@explain_label_calls
 @accept_dask_arrays(M="CC")
 def kappa(
     M: Array,
@@ -98,7 +98,7 @@ def kappa(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Cohen's kappa: agreement beyond chance, ``(n a - e) / sum t (n - p)``; the Heidke skill score is the same.
+    """Compute Cohen's kappa: agreement beyond chance, ``(n a - e) / sum t (n - p)``; also the Heidke skill score.
 
     Shape (...). Options as for :func:`compute`, and:
 
@@ -107,12 +107,12 @@ def kappa(
     M : array, shape (..., C, C)
         Rows are the truth. Counts or any normalisation of them.
     weights : {None, "linear", "quadratic"} or array of shape (C, C)
-        Disagreement of every pair of classes: one for all, ``abs(i - j)``, ``(i - j)^2``, or a table of one's own,
+        Disagreement of every pair of classes: 1 for all, ``abs(i - j)``, ``(i - j)^2``, or a custom table,
         nonnegative with a zero diagonal; a common factor cancels. Agreement weights v are ``1 - v``.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a 0/0 gives: NaN or 0.
+        Value of a 0/0: NaN or 0.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices with bad values; a table with bad values spoils every matrix.
+        What to do about matrices with bad values; bad values in `weights` make every matrix fail.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -126,11 +126,11 @@ def kappa(
     0.807239
     """
     if weights is None:
-        return one("kappa", M, undefined, on_failure, num_threads)
+        return evaluate_one("kappa", M, undefined, on_failure, num_threads)
     if isinstance(weights, str):
         validate.choice("weights", weights, get_args(Weighting))
-        return one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
-    _plan.undefined_of(undefined)
+        return evaluate_one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
+    _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     M, weights = dispatch.adopt(M=M, weights=weights)
@@ -138,14 +138,14 @@ def kappa(
     validate.real(weights=weights)
     if dispatch.shape_of(weights) != (C, C):
         validate.refuse("weights", f"of shape {(C, C)}", f"shape {dispatch.shape_of(weights)}")
-    filling = _plan.fill(FORMS["kappa"].metric, undefined)
+    filling = _plan.get_undefined_value(FORMS["kappa"].metric, undefined)
     out, status = dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_unweighted, M, weights))
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_missing_kappa, M, weights))
     return out
 
 
-def _unweighted(M: Array, weights: Array, index: tuple[int, ...]) -> str:
-    """Say why there is no kappa of the matrix at `index`."""
+def _explain_missing_kappa(M: Array, weights: Array, index: tuple[int, ...]) -> str:
+    """Return a text that says why the matrix at `index` has no kappa: bad weights or bad cells."""
     table = adapter(weights).to_host(weights)
     on = np.flatnonzero(np.diagonal(table))
     return bad_values.describe_bad_value(weights=table) or (
@@ -189,7 +189,7 @@ def tau_weighted(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Tau with a weight per class (Ahmadzadeh et al., Contingency Space, definitions 5.5 and 5.8).
+    """Compute tau with class weights (Ahmadzadeh et al., Contingency Space, definitions 5.5 and 5.8).
 
     Shape (...). Options as for :func:`compute`, and:
 
@@ -201,12 +201,12 @@ def tau_weighted(
         Nonnegative weights of the recalls, in the order of the classes, on the host (the authors' code takes them as
         (tpr, tnr), that is positive class first).
     v : float
-        Exponent of the normalised form, factor of the other.
+        Exponent of the normalised form, factor of the unnormalised form.
     normalize : bool
-        False: ``v - v sqrt(q / K)`` with ``q = sum w (1 - recall)^2`` over K classes, the paper's: at most v, without a
-        lower bound (weights above one make it negative). True: ``(1 - sqrt(q / sum w))^v``, in [0, 1].
+        False: ``v - v sqrt(q / K)`` with ``q = sum w (1 - recall)^2`` over K classes, as in the paper: at most v,
+        without a lower bound (weights above one make it negative). True: ``(1 - sqrt(q / sum w))^v``, in [0, 1].
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a recall that is 0/0 gives, and which classes enter.
+        Value of a recall that is 0/0, and which classes count.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values.
     num_threads : int, optional
@@ -219,21 +219,22 @@ def tau_weighted(
     >>> round(float(metrics.tau_weighted(M, [10, 10])), 2), float(metrics.tau_weighted(M, [10, 10], normalize=True))
     (-2.16, 0.0)
     """
-    _plan.undefined_of(undefined)
+    _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     v = validate.positive("v", v)
     validate.flag("normalize", normalize)
     M = dispatch.adopt_one("M", M, "metrics_of_matrices")
     C, _ = validate.matrices(square=True, M=M)
-    table = _class_weights(weights, C)
-    plan = _plan.plan_tau_weighted(table, v, normalize=normalize, undefined=undefined)
+    table = _validate_class_weights(weights, C)
+    plan = _plan.make_tau_plan(table, v, normalize=normalize, undefined=undefined)
     out, status = dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED, why=partial(bad_values.explain_sum, M))
     return out
 
 
-def _class_weights(weights: Array, C: int) -> Any:
+def _validate_class_weights(weights: Array, C: int) -> Any:
+    """Validate the class weights of tau and return them as a float64 array on the host."""
     (adopted,) = dispatch.adopt(weights=weights)
     validate.real(weights=adopted)
     table = np.ascontiguousarray(adapter(adopted).to_host(adopted), np.float64)

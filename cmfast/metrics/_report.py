@@ -1,4 +1,4 @@
-"""A report of one confusion matrix for people: text, HTML, pandas."""
+"""Classification report of one confusion matrix: text, HTML, pandas."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ AVERAGES = ("macro", "weighted")
 
 @result_repr.add_repr
 class Report(NamedTuple):
-    """Per-class and overall metrics of one matrix; ``print`` it, show it in a notebook, or take it as a data frame.
+    """Classification report of one matrix: per-class and overall metrics, as text, HTML or a data frame.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Report(NamedTuple):
     overall : dict of str to float
         Metrics of the whole matrix.
     undefined : str or float
-        What a 0/0 gave.
+        Policy that gave the value of a 0/0.
     """
 
     columns: tuple[str, ...]
@@ -42,45 +42,50 @@ class Report(NamedTuple):
     undefined: Undefined
 
     def _parts(self) -> dict[str, str]:
-        shown = {name: _number(self.overall[name]) for name in ("accuracy", "mcc")}
+        shown = {name: _format_value(self.overall[name]) for name in ("accuracy", "mcc")}
         return {"classes": str(len(self.rows) - len(AVERAGES)), "0/0": str(self.undefined), **shown}
 
     def explain(self) -> str:
-        """Say in words how good it is, and which class is found least, where that is beyond chance."""
+        """Return a text with the accuracy, and the class of least recall if it differs beyond chance."""
         recall = {name: row[self.columns.index("recall")] for name, row in list(self.rows.items())[: -len(AVERAGES)]}
         support = np.array([row[-1] for row in list(self.rows.values())[: len(recall)]], np.float64)
         if not support.any():
-            return "nothing was counted"
-        said = f"{_number(self.overall['accuracy'])} of all samples are right"
+            return "the matrix is empty"
+        said = f"{_format_value(self.overall['accuracy'])} of all samples are predicted correctly"
         right = np.nan_to_num(np.array(list(recall.values()), np.float64)) * support
-        if not all((abs(x - np.round(x)) < 1e-6).all() for x in (support, right)):  # weights are no counts of samples
+        if not all(
+            (abs(x - np.round(x)) < 1e-6).all() for x in (support, right)
+        ):  # weighted counts: no test of recalls
             return said
         k = confused_pairs.find_least_recall(np.round(right), np.round(support))
         if k is None:
             return said
         worst = list(recall)[k]
-        return f"{said}; least found is {worst}, with a recall of {_number(recall[worst])}"
+        return f"{said}; the lowest recall is that of {worst}, {_format_value(recall[worst])}"
 
     def __str__(self) -> str:
-        head = in_head(self.undefined)
+        head = format_policy(self.undefined)
         width = max(len(head), *(len(name) for name in (*self.rows, *self.overall)))
         lines = [f"{head:<{width}}" + "".join(f"{column:>12}" for column in self.columns)]
         lines += [f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in self._cells(name)) for name in self.rows]
-        lines += ["", *(f"{name:<{width}}{_number(value):>12}" for name, value in self.overall.items())]
+        lines += ["", *(f"{name:<{width}}{_format_value(value):>12}" for name, value in self.overall.items())]
         return "\n".join(lines)
 
     def _cells(self, name: str) -> list[str]:
+        """Return the formatted cells of the row of class or average `name`."""
         *shares, support = self.rows[name]
-        return [*map(_number, shares), f"{support:g}"]
+        return [*map(_format_value, shares), f"{support:g}"]
 
     def to_html(self) -> str:
-        """Return two HTML tables, without style."""
-        head = "".join(f"<th>{escape_prose(column)}</th>" for column in (in_head(self.undefined), *self.columns))
+        """Return two HTML tables, without style: rows per class and average, and overall metrics."""
+        head = "".join(f"<th>{escape_prose(column)}</th>" for column in (format_policy(self.undefined), *self.columns))
         body = "".join(
             f"<tr><th>{escape_name(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
             for name in self.rows
         )
-        whole = "".join(f"<tr><th>{name}</th><td>{_number(value)}</td></tr>" for name, value in self.overall.items())
+        whole = "".join(
+            f"<tr><th>{name}</th><td>{_format_value(value)}</td></tr>" for name, value in self.overall.items()
+        )
         return (
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><table><tbody>{whole}</tbody></table>"
         )
@@ -89,7 +94,7 @@ class Report(NamedTuple):
         return self.to_html()
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas DataFrame; overall metrics and the policy of 0/0 are in its ``attrs``."""
+        """Return the rows as a pandas DataFrame; its ``attrs`` hold the overall metrics and the 0/0 policy."""
         import pandas as pd
 
         frame = pd.DataFrame.from_dict(self.rows, orient="index", columns=list(self.columns))
@@ -97,25 +102,26 @@ class Report(NamedTuple):
         return frame
 
 
-def in_head(undefined: Undefined) -> str:
-    """Return what a 0/0 gives, as it stands in the head of tables."""
+def format_policy(undefined: Undefined) -> str:
+    """Return the 0/0 policy as a table heading."""
     return f"0/0: {undefined}"
 
 
-def _number(value: float) -> str:
+def _format_value(value: float) -> str:
+    """Return the value with four decimals, or "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
 def _check_names(class_names: Any, C: int) -> None:
-    """Check that there is something to name classes by: a string is a sequence too, of letters."""
+    """Check that `class_names` is a sequence of names, and not one string."""
     names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
     if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
         given = f"{type(class_names).__name__} {validate.format_value(class_names)}"
         validate.refuse("class_names", f"a sequence of {C} names", given, TypeError)
 
 
-def _unlike_averages(name: str, names: list[str]) -> str:
-    """Return `name` in quotes if an average has it, in so many that no other class has those."""
+def _quote_average_name(name: str, names: list[str]) -> str:
+    """Return `name`, quoted until it is unique if it equals the name of an average."""
     if name in AVERAGES:
         name = f"'{name}'"
         while name in names:
@@ -123,21 +129,21 @@ def _unlike_averages(name: str, names: list[str]) -> str:
     return name
 
 
-def _places(labels: Any, names: list[str]) -> list[int] | None:
-    """Return which classes the option `average_over` holds, by what they are called."""
+def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
+    """Return the class indices of the labels in the option `average_over`, or None."""
     if labels is None:
         return None
     if not isinstance(labels, list | tuple | range | np.ndarray) or not len(labels):
         validate.refuse("average_over", "a list of classes, at least one", validate.format_value(labels), TypeError)
-    asked = list(map(str, labels))
-    unknown = [label for label in asked if label not in names]
+    requested = list(map(str, labels))
+    unknown = [label for label in requested if label not in names]
     if unknown:
         validate.refuse(
             "average_over", f"of the classes {validate.format_value(names)}", validate.format_value(unknown[0])
         )
-    if len(set(asked)) < len(asked):
-        validate.refuse("average_over", "unique", validate.format_value(asked))
-    return [names.index(label) for label in asked]
+    if len(set(requested)) < len(requested):
+        validate.refuse("average_over", "unique", validate.format_value(requested))
+    return [names.index(label) for label in requested]
 
 
 def report(
@@ -155,12 +161,12 @@ def report(
     M : array, shape (C, C)
         Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
     class_names : sequence of str, optional
-        Default: the class numbers. A class that is called "macro" or "weighted", as the averages are, stands in quotes.
+        Default: the class indices. A class named "macro" or "weighted", like an average, is shown in quotes.
     average_over : sequence of labels, optional
-        Classes that get a row, in this order, and that averages are over, by what `class_names` calls them; all others
-        stay the negatives of each. Metrics of the whole matrix do not change. Default: all.
+        Classes that get a row, in this order, and enter the averages, given by their `class_names`; all others remain
+        negatives. Metrics of the whole matrix do not change. Default: all.
     undefined : {"nan", "present", "strict", "zero", "one"}
-        What a 0/0 gives, as for :func:`compute`; the first line of the report says it. "nan" and "strict" show it as
+        Value of a 0/0, as for :func:`compute`; the first line of the report states it. "nan" and "strict" show it as
         "undefined".
 
     Returns
@@ -208,8 +214,8 @@ def report(
         validate.refuse("class_names", f"{C} names", len(names))
     if len(set(names)) != C:
         validate.refuse("class_names", "unique", names)
-    places = _places(average_over, names)
-    names = [_unlike_averages(name, names) for name in names]
+    places = _find_class_ids(average_over, names)
+    names = [_quote_average_name(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
     wanted = cast(Names, [*PER_CLASS, *averages, *WHOLE])
     found = compute(M, wanted, undefined=undefined, average_over=places, on_failure="raise")

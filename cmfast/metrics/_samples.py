@@ -1,4 +1,4 @@
-"""Labels as users have them, as the sums that metrics are made of; and what their classes are called."""
+"""Compute diagonals and margins from labels: integers, text, category codes or Dask arrays, grouped or weighted."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from cmfast._core.adapters import _text_codes, adapter, read_only
 from cmfast._core.annotations import Array
 from cmfast.metrics._margins import Margins
 
-MOST_WEIGHT_BYTES = 4  # of weights that are summed chunk by chunk, in int64
+MOST_WEIGHT_BYTES = 4  # of integer weights of Dask arrays: sums of chunks stay within int64
 
-# Labels of the classes in order, None for one that nobody has named; or None: they are 0, 1, ...
+# Class labels in order, with None for a class without a label; or None for the classes 0, 1, ...
 Classes: TypeAlias = list[Any] | None
 
 
 class Options(NamedTuple):
-    """What a user says of labels."""
+    """Options of functions that take labels."""
 
     n_classes: int | None
     n_groups: int | None
@@ -29,22 +29,24 @@ class Options(NamedTuple):
     num_threads: int | None
     pos_label: Any = None
     positive: int | None = None
-    """Which of two classes is the positive one, where a metric of two classes is asked for; else None."""
+    """Index of the positive one of two classes if a binary metric is requested, else None."""
     labels: Any = None
-    """The classes, in order; pairs with others are left out."""
+    """The classes, in order; pairs with other labels are left out."""
 
 
-def summed(
+def sum_labels(
     given: dict[str, Array], options: Options, check: Callable[[int, Classes], object] = lambda C, classes: None
 ) -> tuple[Margins[Any], Classes]:
-    """Return the sums of labels, checked, and what the classes are called.
+    """Return diagonal, margins and distance sums of validated labels, and the class labels.
+
+    `check` is called with the number of classes and the class labels as soon as they are known.
 
     `check` sees the number of classes, and what they are called, as soon as it is known.
     """
     threads = validate.num_threads(options.num_threads)
     if lazy.are_lazy(*given.values()):
-        return _of_chunks(given, options, check)
-    samples = _adopted(given, options)
+        return _sum_chunks(given, options, check)
+    samples = _adopt_samples(given, options)
     dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
     pair = dict(zip(_labels.NAMES, samples, strict=False))
     coded = [name for name, y in pair.items() if isinstance(y, _text_codes.Coded)]
@@ -77,10 +79,10 @@ def summed(
     if isinstance(samples.groups, _text_codes.Coded):
         groups, n_groups, _ = _labels.number_groups(samples.groups, n_groups)
         samples = samples._replace(groups=groups)
-    n_groups = _groups(samples.groups, n_groups)
+    n_groups = _count_groups(samples.groups, n_groups)
     counting = {"n_groups": n_groups, "num_threads": threads}
     if coded:
-        return _of_codes(samples, ignored, options, check, counting)
+        return _sum_codes(samples, ignored, options, check, counting)
     if listed is not None:
         check(len(listed), listed)
         truth, guess = (
@@ -89,24 +91,24 @@ def summed(
         )
         one = adapter(truth)
         out = [one.unwrap(y) for y in (truth, guess)]
-        truth = one.rewrap(adapter(out[0]).evaluate(_leave_out, *out), truth)
+        truth = one.rewrap(adapter(out[0]).evaluate(_ignore_unlisted_pairs, *out), truth)
         samples = samples._replace(y_true=truth, y_pred=guess)
-        return _of(samples, n_classes=len(listed), ignored=_labels.NO_POSITION, **counting), listed
+        return _sum_class_ids(samples, n_classes=len(listed), ignored=_labels.NO_POSITION, **counting), listed
     if n_classes is None:
-        return _of_integers(samples, ignored, options, check, counting)
+        return _sum_integers(samples, ignored, options, check, counting)
     check(n_classes, None)
-    return _of(samples, n_classes=n_classes, ignored=ignored, **counting), None
+    return _sum_class_ids(samples, n_classes=n_classes, ignored=ignored, **counting), None
 
 
-def _leave_out(truth: Any, guess: Any) -> Any:
-    """Return the truth, NOWHERE where what was predicted is none of the classes."""
+def _ignore_unlisted_pairs(truth: Any, guess: Any) -> Any:
+    """Return the true class indices, with NOWHERE where the predicted label is not listed."""
     return truth - (truth - _labels.NO_POSITION) * (guess < 0)
 
 
-def _of_chunks(
+def _sum_chunks(
     given: dict[str, Array], options: Options, check: Callable[[int, Classes], object]
 ) -> tuple[Margins[Any], Classes]:
-    """Return the lazy sums of Dask arrays, chunk by chunk, and what the classes are called."""
+    """Return the lazy sums of Dask arrays, computed chunk by chunk, and the class labels."""
     known = {"n_classes": options.n_classes, "labels": options.labels}
     _labels.check_known(**known, groups=given["groups"], n_groups=options.n_groups)
     weight = given["sample_weight"]
@@ -117,41 +119,41 @@ def _of_chunks(
     if options.labels is not None:
         validate.refuse_tables(labels=options.labels)
         (names,) = dispatch.adopt(labels=options.labels)
-        kind = adapter(names).dtype(names).kind  # blocks compare it with that of what they hold
+        kind = adapter(names).dtype(names).kind  # each block compares it with the kind of its labels
         classes = _labels.check_listed(names, options.n_classes, kind if kind in _labels.KINDS else "i")
         check(len(classes), classes)
     else:
         check(validate.count("n_classes", options.n_classes), None)
     axes = None if options.sample_axes is None else validate.count("sample_axes", options.sample_axes, least=1)
-    found: Margins[Any] = lazy.dask().sum_blocks(_of_part, given, axes, **options._asdict())
+    found: Margins[Any] = lazy.dask().sum_blocks(_sum_chunk, given, axes, **options._asdict())
     return found, classes
 
 
-def _of_part(
+def _sum_chunk(
     y_true: Array, y_pred: Array, sample_weight: Array | None = None, groups: Array | None = None, **options: Any
 ) -> Margins[Any]:
-    """Return the sums of some of the samples."""
+    """Return the sums of one chunk of the samples."""
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    return summed(given, Options(**options))[0]
+    return sum_labels(given, Options(**options))[0]
 
 
-def diagonal_of(sums: Margins[Any]) -> Any:
-    """Return the diagonal, below 0 where the sums are INVALID: those of integers are 0 there, which has metrics."""
+def get_marked_diagonal(sums: Margins[Any]) -> Any:
+    """Return the diagonal, made negative where the status is INVALID, so that metrics of such sums are NaN."""
     given, status = sums.diagonal, sums.status
-    if lazy.are_lazy(status) or not adapter(status).any(status):  # sums over chunks raise
+    if lazy.are_lazy(status) or not adapter(status).any(status):  # sums of Dask chunks raise instead
         return given
     d, status = (adapter(x).unwrap(x) for x in (given, status))
-    return adapter(given).rewrap(adapter(d).evaluate(_spoil, d, status), given)
+    return adapter(given).rewrap(adapter(d).evaluate(_mark_invalid, d, status), given)
 
 
-def _spoil(d: Any, status: Any) -> Any:
-    """Return diagonals of sums, below 0 where these have failed."""
+def _mark_invalid(d: Any, status: Any) -> Any:
+    """Return the diagonals minus 1 where `status` is a failure."""
     wrong = status != 0
     return d - adapter(wrong).cast(wrong, np.int64)[..., None]
 
 
-def _adopted(given: dict[str, Array], options: Options) -> _labels.Labels:
-    """Return the samples in their one library, along one axis; `given` has them in the order of the record."""
+def _adopt_samples(given: dict[str, Array], options: Options) -> _labels.Labels:
+    """Convert labels, weights and groups to one array library, flattened along one sample axis."""
     _labels.check_ignored(options.ignore_index)
     validate.flag("whole_floats", options.whole_floats)
     axes = options.sample_axes
@@ -163,14 +165,14 @@ def _adopted(given: dict[str, Array], options: Options) -> _labels.Labels:
     )
 
 
-def _of_codes(
+def _sum_codes(
     samples: _labels.Labels,
     ignored: str | bytes | int | None,
     options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
-    """Return the sums of labels that are codes: those of a matrix by them, where that is small."""
+    """Return the sums of labels that are category codes, by a small confusion matrix if it fits, and the classes."""
     names, is_text = samples.listed, samples.y_true.is_text
     found = _labels.count_codes(samples, ignored, **counting)
     M: Any = None
@@ -178,7 +180,7 @@ def _of_codes(
         M, occurring = found
     else:
         samples, occurring = _labels.match_labels(samples, ignored)
-    complete = _with_text if is_text else _with_integers
+    complete = _complete_text_classes if is_text else _complete_integer_classes
     classes = list(occurring if names is not None else complete(options, occurring))
     C = len(classes)
     check(C, classes)
@@ -190,19 +192,21 @@ def _of_codes(
         return Margins(*dispatch.call("margins", read_only(M), num_threads=counting["num_threads"])), classes
     truth, guess = samples.y_true, samples.y_pred
     if places != list(range(len(places))):
-        table = np.array([*places, _labels.NO_POSITION], np.int64)  # whose last is that of NOWHERE, -1
+        table = np.array(
+            [*places, _labels.NO_POSITION], np.int64
+        )  # index -1 reads the last entry: NOWHERE stays NOWHERE
         truth, guess = table[truth], table[guess]
     if names is not None:
         truth = np.where(guess < 0, _labels.NO_POSITION, truth)
     at = None if ignored is None and names is None else _labels.NO_POSITION
-    return _of(samples._replace(y_true=truth, y_pred=guess), n_classes=C, ignored=at, **counting), classes
+    return _sum_class_ids(samples._replace(y_true=truth, y_pred=guess), n_classes=C, ignored=at, **counting), classes
 
 
-def _with_text(options: Options, classes: list[Any]) -> list[Any]:
-    """Return classes that are text with the positive one, and two of them, though fewer occur."""
+def _complete_text_classes(options: Options, classes: list[Any]) -> list[Any]:
+    """Return the text classes, extended to two by the positive label if fewer occur."""
     pos_label = options.pos_label
     if pos_label is None:
-        return classes if options.positive is None else list(of_two(classes, options.positive))
+        return classes if options.positive is None else list(order_two_classes(classes, options.positive))
     if len(classes) > 1:
         return classes
     if not isinstance(pos_label, str | bytes):
@@ -216,10 +220,10 @@ def _with_text(options: Options, classes: list[Any]) -> list[Any]:
     return [*known, *[None] * (2 - len(known))]
 
 
-def _with_integers(options: Options, classes: Sequence[int]) -> Sequence[Any]:
-    """Return classes that are integers with the positive one, and two of them, though fewer occur."""
+def _complete_integer_classes(options: Options, classes: Sequence[int]) -> Sequence[Any]:
+    """Return the integer classes, extended to two by the positive label if fewer occur."""
     if options.pos_label is None:
-        return classes if options.positive is None else of_two(classes, options.positive)
+        return classes if options.positive is None else order_two_classes(classes, options.positive)
     if not isinstance(options.pos_label, int | np.integer | np.bool_):
         given = f"{type(options.pos_label).__name__} {validate.format_value(options.pos_label)}"
         validate.refuse("pos_label", "an integer, as labels are", given, TypeError)
@@ -235,23 +239,23 @@ def _with_integers(options: Options, classes: Sequence[int]) -> Sequence[Any]:
     return [*found, *[None] * (2 - len(found))]
 
 
-def of_two(classes: Sequence[Any], positive: int) -> Sequence[Any]:
-    """Return classes in the order in which `positive` is a place, of two where fewer occur, for metrics of two classes.
+def order_two_classes(classes: Sequence[Any], positive: int) -> Sequence[Any]:
+    """Return two integer classes so that index `positive` is the positive one; other classes are returned as given.
 
-    Of 0 and 1, and of -1 and 1, 1 is the last; of two other integers nobody can know which is the positive one.
+    For 0 and 1, and for -1 and 1, the positive class is 1; two other integers do not tell which one is positive.
     """
     if not 0 < len(classes) <= 2 or (len(classes) == 2 and isinstance(classes[0], str | bytes)):
         return classes
     pair = next((pair for pair in ([0, 1], [-1, 1]) if set(classes) <= set(pair)), None)
     if pair is None and len(classes) == 1:
         validate.refuse("pos_label", f"given where {validate.format_value(classes[0])} is the only label", "None")
-    if pair is None and positive == 1:  # which need not be meant: it is the default
+    if pair is None and positive == 1:  # the default, so perhaps not a choice of the user
         validate.refuse("pos_label", f"one of the labels {sorted(classes)}", "None")
-    return pair or sorted(classes)  # also ordered ones: of two all that an order says is which is which
+    return pair or sorted(classes)  # also for ordered categories: two classes are sorted alike
 
 
-def place_of(name: str, label: Any, C: int, classes: Classes) -> int:
-    """Return which class of two the label is that the option `name` holds."""
+def find_positive_class(name: str, label: Any, C: int, classes: Classes) -> int:
+    """Return the index (0 or 1) of the label that the option `name` holds; refuse unknown labels."""
     if classes is None:
         place = validate.count(name, int(label) if isinstance(label, bool | np.bool_) else label)
         known = list(range(C))
@@ -265,8 +269,8 @@ def place_of(name: str, label: Any, C: int, classes: Classes) -> int:
     return place
 
 
-def places_of(labels: Any, classes: Classes) -> Any:
-    """Return which classes the option `average_over` names."""
+def find_class_ids(labels: Any, classes: Classes) -> Any:
+    """Return the class indices of the labels in the option `average_over`."""
     if labels is None or classes is None:
         return labels
     listed = labels.tolist() if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
@@ -281,14 +285,14 @@ def places_of(labels: Any, classes: Classes) -> Any:
     return [known.index(label) for label in listed]
 
 
-def _groups(groups: Array | None, n_groups: int | None) -> int | None:
-    """Return how many groups there are, None without; all of them must be below."""
+def _count_groups(groups: Array | None, n_groups: int | None) -> int | None:
+    """Return the number of groups, None without groups; refuse groups outside the range."""
     if groups is None:
         if n_groups is not None:
             validate.refuse("n_groups", "None without groups", validate.count("n_groups", n_groups))
         return None
     empty = 0 in dispatch.shape_of(groups)
-    low, high = (0, -1) if empty else (_extreme(groups, "min"), _extreme(groups, "max"))
+    low, high = (0, -1) if empty else (_reduce_extreme(groups, "min"), _reduce_extreme(groups, "max"))
     number = high + 1 if n_groups is None else validate.count("n_groups", n_groups)
     if low < 0 or high >= number:
         wanted = "at least 0" if n_groups is None else f"in 0..{number - 1}"
@@ -296,28 +300,28 @@ def _groups(groups: Array | None, n_groups: int | None) -> int | None:
     return number
 
 
-def _of_integers(
+def _sum_integers(
     samples: _labels.Labels,
     ignored: int | None,
     options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
-    """Return the sums of integers over those that occur, and these."""
-    sums = _as_they_are(samples, ignored, counting)
+    """Return the sums of integer labels over the classes that occur, and these classes."""
+    sums = _sum_gapless_integers(samples, ignored, counting)
     table = None if sums is not None else _labels.count_dense_range(samples, ignored, counting)
     if sums is not None:
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
     else:
         found = table[2] if table is not None else _labels.list_occurring(samples, ignored)
-    classes = _with_integers(options, found)
+    classes = _complete_integer_classes(options, found)
     C = len(classes)
     named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
     check(C, named)
     if sums is not None and len(found) == C:
         return sums, named
     if table is not None:
-        return _of_table(table, classes, counting["num_threads"]), named
+        return _sum_table(table, classes, counting["num_threads"]), named
     if named is not None:
         known = [label for label in named if label is not None]
         truth, guess = (
@@ -326,11 +330,11 @@ def _of_integers(
         )
         samples = samples._replace(y_true=truth, y_pred=guess)
         ignored = None if ignored is None else _labels.NO_POSITION
-    return _of(samples, n_classes=C, ignored=ignored, **counting), named
+    return _sum_class_ids(samples, n_classes=C, ignored=ignored, **counting), named
 
 
-def _of_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_threads: int | None) -> Margins[Any]:
-    """Return the sums of matrices of all integers from one on, over the classes, among which are all that occur."""
+def _sum_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_threads: int | None) -> Margins[Any]:
+    """Return the sums of a table over consecutive integers, restricted to the classes that occur."""
     M, low, found = table
     batch = dispatch.shape_of(M)[:-2]
     every = [list(range(size)) for size in batch]
@@ -340,14 +344,16 @@ def _of_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_thr
     return Margins(*dispatch.call("margins", M, num_threads=num_threads))
 
 
-def _as_they_are(samples: _labels.Labels, ignored: int | None, counting: dict[str, Any]) -> Margins[Any] | None:
-    """Return the sums of integers that are 0, 1, ... without a gap, None of others."""
+def _sum_gapless_integers(
+    samples: _labels.Labels, ignored: int | None, counting: dict[str, Any]
+) -> Margins[Any] | None:
+    """Return the sums of integers that are 0, 1, ... without a gap, or None for other labels."""
     shape = samples.shapes["y_true"]
     if 0 in shape:
         return None
-    largest = [_extreme(y, "max") for y in samples[:2]]
+    largest = [_reduce_extreme(y, "max") for y in samples[:2]]
     if largest[0] == ignored:
-        largest[0] = _largest_but(samples.y_true, largest[0])
+        largest[0] = _largest_except(samples.y_true, largest[0])
     C = max(*largest, -1) + 1
     cells = C * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
     if not 0 < cells <= max(_labels.MOST_LOOKUP_SPAN, math.prod(shape)):
@@ -358,26 +364,28 @@ def _as_they_are(samples: _labels.Labels, ignored: int | None, counting: dict[st
 
 
 def _all_occur(sums: Margins[Any]) -> bool:
-    """Whether every class occurs, as far as sums tell: bad weights hide it, and such as add up to nothing."""
+    """Return whether every class occurs, judged by its margins; False if weights are bad or add up to 0."""
     t, p = (adapter(x).to_host(x) for x in (sums.row_sums, sums.col_sums))
     found: Any = ((t != 0) | (p != 0)).reshape(-1, t.shape[-1])
     return bool(found.any(0).all()) and not adapter(sums.status).any(sums.status)
 
 
-def _extreme(values: Array, which: str) -> int:
-    if adapter(values).is_on_host(values):  # torch has no maximum of most unsigned integers, NumPy has
+def _reduce_extreme(values: Array, which: str) -> int:
+    """Return the "min" or the "max" of an integer array as a Python int."""
+    if adapter(values).is_on_host(values):  # torch lacks min and max of most unsigned integers, NumPy has them
         return int(getattr(adapter(values).to_host(values), which)())
     return int(adapter(values).evaluate(lambda x: getattr(x, which)(), values))  # synchronises
 
 
-def _largest_but(values: Array, ignored: int) -> int:
-    """Return the largest label beside `ignored`, -1 without any."""
+def _largest_except(values: Array, ignored: int) -> int:
+    """Return the largest label other than `ignored`, or -1 without one."""
     host = adapter(values).to_host(values)
     rest = host[host != ignored]
     return int(rest.max()) if rest.size else -1
 
 
-def _of(samples: _labels.Labels, *, n_classes: int, **options: Any) -> Margins[Any]:
+def _sum_class_ids(samples: _labels.Labels, *, n_classes: int, **options: Any) -> Margins[Any]:
+    """Return the sums of class indices below `n_classes`; refuse indices outside."""
     if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST_INT64 // 40:
         validate.refuse_memory(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
     *sums, outside = dispatch.call("label_margins", *samples[:4], n_classes=n_classes, **options)

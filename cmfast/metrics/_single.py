@@ -1,4 +1,4 @@
-"""One metric by its name: the body of every function that is a metric."""
+"""Shared bodies of the public metric functions, and decorators that explain calls meant for other libraries."""
 
 from collections.abc import Callable, Container, Sequence
 from functools import wraps
@@ -19,7 +19,7 @@ LABELS = frozenset({"y_true", "y_pred"})
 
 
 class PerMatrix(Protocol):
-    """A function of matrices with one number per matrix."""
+    """Type of a function of matrices with one value per matrix."""
 
     @overload
     def __call__(
@@ -44,7 +44,7 @@ class PerMatrix(Protocol):
 
 
 class PerClass(Protocol):
-    """A function of matrices with one number per class, or an average of them."""
+    """Type of a function of matrices with one value per class, or an average of them."""
 
     @overload
     def __call__(
@@ -75,7 +75,7 @@ class PerClass(Protocol):
 
 
 class Binary(Protocol):
-    """A function of matrices of two classes."""
+    """Type of a function of 2x2 matrices."""
 
     @overload
     def __call__(
@@ -101,14 +101,15 @@ class Binary(Protocol):
     ) -> Floats: ...
 
 
-def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
-    """Have `function` of one matrix say what to call with labels, as other libraries' functions of this name are."""
+def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a metric of matrices: calls with labels or unknown options raise and name the right function."""
     name, some = function.__name__, list(signature(function).parameters.values())
     known = [p.name for p in some if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)]
     options_of = frozenset(known)
     most = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in some)
 
     def refuse(args: tuple[Any, ...], options: dict[str, Any]) -> NoReturn:
+        """Raise TypeError for surplus positional arguments, labels or unknown options."""
         if len(args) > most and not any(map(_is_array, args[1:])):
             said = f"options must be given by name ({', '.join(known)}), got {validate.format_value(args[most])}"
             validate.fail(f"metrics.{name}: {said}", TypeError)
@@ -120,45 +121,45 @@ def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
         validate.fail(f"metrics.{name}: there is no option {option!r}{validate.suggest_name(option, known)}", TypeError)
 
     @wraps(function)
-    def called(*args: P.args, **options: P.kwargs) -> R:
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
         if len(args) > most or not options_of.issuperset(options):
             refuse(args, options)
         return function(*args, **options)
 
-    return called
+    return wrapper
 
 
 def refuse_zero_division(name: str, options: Container[str]) -> None:
-    """Say what takes the place of the option that metrics of other libraries have for 0/0."""
+    """Raise TypeError if `options` has ``zero_division``, and name ``undefined=`` instead."""
     if "zero_division" in options:
         cure = "undefined= says what a 0/0 gives"
         validate.fail(f"metrics.{name}: there is no option 'zero_division'; {cure}", TypeError)
 
 
-def of_policy(function: Callable[P, R]) -> Callable[P, R]:
-    """Have `function` of any number of metrics say what takes the place of other libraries' `zero_division`."""
+def reject_zero_division(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function of metrics: the option ``zero_division`` raises and names ``undefined=``."""
 
     @wraps(function)
-    def called(*args: P.args, **options: P.kwargs) -> R:
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
         refuse_zero_division(function.__name__, options)
         return function(*args, **options)
 
-    return called
+    return wrapper
 
 
 def _is_array(x: object) -> bool:
-    """Whether `x` has elements, as labels of samples have."""
+    """Return whether `x` is an array or a sequence other than text."""
     return hasattr(x, "shape") or (hasattr(x, "__len__") and not isinstance(x, str | bytes))
 
 
-def one(
+def evaluate_one(
     name: str, M: Array, undefined: Undefined, on_failure: OnFailure, num_threads: int | None, positive: int = 1
 ) -> Any:
     """Return the metric `name` of every matrix."""
     return evaluate(M, (name,), undefined, positive, on_failure, num_threads)[0]
 
 
-def averaged(
+def evaluate_average(
     name: str,
     M: Array,
     average: Average,
@@ -168,7 +169,7 @@ def averaged(
     positive: int = 1,
     average_over: Sequence[int] | None = None,
 ) -> Any:
-    """Return the metric `name` of every class, or its average over them."""
+    """Return the metric `name` of every class, or its average over the classes."""
     if average is not None:
         validate.choice("average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"

@@ -1,4 +1,4 @@
-"""Confusion matrices along the thresholds of a score, and the curves, areas and choices that are made of them."""
+"""Confusion matrices at all thresholds of a score by one sort; ROC and precision-recall curves, AUC, least cost."""
 
 from functools import partial
 from typing import Any, NoReturn, overload
@@ -47,7 +47,7 @@ def threshold_matrices(
     drop_ties: bool = False,
     on_failure: OnFailure = "warn",
 ) -> ThresholdMatrices[Any]:
-    """All confusion matrices of a score array along its thresholds, from one sort.
+    """Count the confusion matrix at every threshold of a score array, by one sort.
 
     For several classes give one row per class: ``threshold_matrices(S.T, y == numpy.arange(C)[:, None])``.
 
@@ -58,12 +58,13 @@ def threshold_matrices(
     y_true : array of int, bool or str, shape (..., n)
         1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
     sample_weight : array, shape (..., n), optional
-        What each sample adds; default 1.
+        Weight of each sample; default 1.
     pos_label : int or str, optional
         The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1. It may be
         missing in some rows, and where all labels are the same.
     drop_ties : bool
-        Give every threshold once, for one row of y_score. Default: as many as samples, so that rows make one array.
+        Return each distinct threshold once; needs one row of scores. Default: one threshold per sample, so that
+        all rows have the same length.
     on_failure : {"warn", "raise", "ignore"}
         What to do about rows with bad values (see Notes).
 
@@ -75,8 +76,8 @@ def threshold_matrices(
     Raises
     ------
     TypeError, ValueError
-        Arrays that are not real, labels that are no integers, missing labels, tables instead of columns, shapes that
-        differ; a `pos_label` that is none of several labels; `drop_ties` for several rows.
+        Arrays that are not real, labels that are not integers, missing labels, tables instead of columns, shapes that
+        differ; a `pos_label` that does not occur among several labels; `drop_ties` for several rows.
 
     Warns
     -----
@@ -85,10 +86,10 @@ def threshold_matrices(
 
     Notes
     -----
-    Bad values: a row with a NaN score, a label other than 0, 1 and -1, or a weight that is no finite number (INVALID)
+    Bad values: a row with a NaN score, a label other than 0, 1 and -1, or a weight that is not finite (INVALID)
     gives NaN thresholds and empty matrices and is reported as `on_failure` says. Synchronises the device unless
-    `on_failure` is "ignore" and there is no `pos_label`. Reproducible: same input, same bits. Dask arrays, a row in one
-    chunk each, give some, here and wherever scores have thresholds; they take no `pos_label`.
+    `on_failure` is "ignore" and there is no `pos_label`. Reproducible: same input, same bits. Dask arrays
+    with each row in one chunk give Dask arrays, in all functions of scores; they take no `pos_label`.
 
     Examples
     --------
@@ -100,41 +101,41 @@ def threshold_matrices(
     validate.flag("drop_ties", drop_ties)
     if drop_ties and caller.is_task():
         validate.refuse("drop_ties", "False with Dask arrays, whose size has to be known", "True")
-    arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
+    arrays = _adopt_scores(y_score, y_true, sample_weight, pos_label, on_failure)
     if drop_ties and len(dispatch.shape_of(arrays[0])) > 1:
-        validate.refuse(
-            "y_score", "one row of shape (n,) where ties are dropped", f"shape {dispatch.shape_of(arrays[0])}"
-        )
+        validate.refuse("y_score", "one row of shape (n,) with drop_ties=True", f"shape {dispatch.shape_of(arrays[0])}")
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
     if drop_ties:
         thresholds, matrices = adapter(thresholds).evaluate(_drop_repeated, thresholds, matrices)
     return ThresholdMatrices(thresholds, matrices)
 
 
 def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
-    """Return the last entry of every threshold."""
+    """Return the last entry of every distinct threshold."""
     keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
     keep[:-1] = thresholds[1:] != thresholds[:-1]
     return thresholds[keep], matrices[keep]
 
 
-def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
-    """Return scores, labels of 0 and 1, and weights, checked."""
+def _adopt_scores(
+    y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object
+) -> list[Any]:
+    """Validate and return scores, labels as 0 and 1, and weights, in one array library."""
     validate.on_failure(on_failure)
     if pos_label is not None and caller.is_task():
-        validate.refuse("pos_label", "None with Dask arrays; give (y_true == label)", validate.format_value(pos_label))
+        validate.refuse("pos_label", "None with Dask arrays; pass (y_true == label)", validate.format_value(pos_label))
     if pos_label is not None and not isinstance(pos_label, str):
         pos_label = validate.count("pos_label", pos_label, least=-(2**63))
     validate.refuse_tables(y_true=y_true)
     given = {"y_score": y_score, "y_true": validate.type_empty_labels(y_true), "sample_weight": weight}
     y_score, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
-    _check_order(y_score, y_true)
+    _check_argument_order(y_score, y_true)
     validate.real(y_score=y_score, sample_weight=weight)
     if isinstance(y_true, _text_codes.Coded):
         if not isinstance(pos_label, str):
             validate.refuse(
-                "pos_label", "one of the labels where they are strings", validate.format_value(pos_label), TypeError
+                "pos_label", "one of the labels if these are text", validate.format_value(pos_label), TypeError
             )
         if pos_label not in y_true.names and len(y_true.names) > 1:
             _refuse_absent(pos_label, sorted(y_true.names))
@@ -160,31 +161,31 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
 
 
 def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
-    """Refuse a positive label that is none of several; where one label occurs alone, it may be the negative one."""
+    """Raise for a positive label that does not occur among several labels."""
     near = validate.suggest_name(pos_label, labels) if isinstance(pos_label, str) else ""
     validate.refuse(
         "pos_label", f"one of the labels {validate.format_value(labels)}", f"{validate.format_value(pos_label)}{near}"
     )
 
 
-def _why(arrays: list[Any], index: tuple[int, ...]) -> str:
-    """Say why the row of scores at `index` was left out."""
+def _explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
+    """Return a text that says why the row of scores at `index` was left out."""
     score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
     wrong = np.flatnonzero((y < -1) | (y > 1))
     if wrong.size:
         where = f"y_true{bad_values.format_index((*index, wrong[0]))}"
         labels = np.unique(y).tolist()
-        several = "pos_label= names the positive"
-        cure = f"give pos_label={labels[1]} if that is positive" if len(labels) == 2 else several
-        return f"label {y[wrong[0]]} at {where} is none of 0, 1 and -1; {cure}"
+        several = "pass pos_label="
+        cure = f"pass pos_label={labels[1]} if that is positive" if len(labels) == 2 else several
+        return f"label {y[wrong[0]]} at {where} is not 0, 1 or -1; {cure}"
     said = bad_values.describe_first("y_score", score, np.isnan(score), index)
     for one in weight:
         said = said or bad_values.describe_first("sample_weight", one, ~np.isfinite(one), index)
     return said or "its weights add up to more than fits"
 
 
-def _check_order(y_score: Array, y_true: Array) -> None:
-    """Refuse scores that are text, and labels that are no integers: say that scores come first."""
+def _check_argument_order(y_score: Array, y_true: Array) -> None:
+    """Raise if scores are text or labels are floats, with the reminder that scores come first."""
     order = "scores come first, as (y_score, y_true)"
     if isinstance(y_score, _text_codes.Coded):
         validate.refuse(
@@ -194,11 +195,11 @@ def _check_order(y_score: Array, y_true: Array) -> None:
         validate.refuse("y_true", "integers", f"{validate.describe_dtype(y_true)}; {order}", TypeError)
 
 
-def _curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
-    """Return thresholds and metrics along them."""
-    arrays, on_failure = _adopted(*args), args[-1]
+def _compute_curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
+    """Return the thresholds and the metrics `names` at each."""
+    arrays, on_failure = _adopt_scores(*args), args[-1]
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
     return (thresholds, *compute(matrices, names, undefined=undefined, on_failure="ignore").values())
 
 
@@ -229,9 +230,9 @@ def roc(
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
 ) -> Roc[Any]:
-    """Receiver operating characteristic: false and true positive rates along the thresholds of a score.
+    """Compute the receiver operating characteristic: false and true positive rates at the thresholds of a score.
 
-    Options as for :func:`threshold_matrices`, :func:`auc` is the area below.
+    Options as for :func:`threshold_matrices`; :func:`auc` is the area below the curve.
 
     Examples
     --------
@@ -240,7 +241,9 @@ def roc(
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
-    return Roc(*_curve(["fpr_binary", "recall_binary"], "nan", y_score, y_true, sample_weight, pos_label, on_failure))
+    return Roc(
+        *_compute_curve(["fpr_binary", "recall_binary"], "nan", y_score, y_true, sample_weight, pos_label, on_failure)
+    )
 
 
 @overload
@@ -270,9 +273,9 @@ def precision_recall(
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
 ) -> PrecisionRecall[Any]:
-    """Precision and recall along the thresholds of a score, from the highest down.
+    """Compute the precision-recall curve at the thresholds of a score, from the highest down.
 
-    Options as for :func:`threshold_matrices`; :func:`average_precision` is the area below.
+    Options as for :func:`threshold_matrices`; :func:`average_precision` is the area below the curve.
 
     Examples
     --------
@@ -282,13 +285,14 @@ def precision_recall(
     ([1.0, 1.0, 0.5, 0.667, 0.5], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
     names: list[MetricName] = ["precision_binary", "recall_binary"]
-    return PrecisionRecall(*_curve(names, "one", y_score, y_true, sample_weight, pos_label, on_failure))
+    return PrecisionRecall(*_compute_curve(names, "one", y_score, y_true, sample_weight, pos_label, on_failure))
 
 
-def _area(which: int, *args: Any) -> Any:
-    arrays = _adopted(*args)
+def _compute_area(which: int, *args: Any) -> Any:
+    """Return area 0 (ROC AUC) or 1 (average precision) of each row of scores."""
+    arrays = _adopt_scores(*args)
     *areas, status = dispatch.call("score_areas", *arrays)
-    failures.report(status, args[-1], failed=FAILED, why=partial(_why, arrays))
+    failures.report(status, args[-1], failed=FAILED, why=partial(_explain_bad_row, arrays))
     return areas[which]
 
 
@@ -319,7 +323,7 @@ def auc(
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
 ) -> Any:
-    """Area under the ROC curve: how likely a positive sample has the higher score, ties counting half.
+    """Compute the area under the ROC curve: the probability that a positive sample scores higher, ties counting half.
 
     Shape (...), float64; NaN without a positive or a negative sample. Options as for :func:`threshold_matrices`.
 
@@ -329,7 +333,7 @@ def auc(
     >>> float(metrics.auc([0.9, 0.2, 0.6, 0.4], ["ill", "well", "well", "ill"], pos_label="ill"))
     0.75
     """
-    return _area(0, y_score, y_true, sample_weight, pos_label, on_failure)
+    return _compute_area(0, y_score, y_true, sample_weight, pos_label, on_failure)
 
 
 @overload
@@ -359,7 +363,7 @@ def average_precision(
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
 ) -> Any:
-    """Average precision: the precision at each threshold, weighted by the recall that it adds.
+    """Compute average precision: the precision at each threshold, weighted by the recall that it adds.
 
     Shape (...), float64; NaN without a positive sample. Options as for :func:`threshold_matrices`.
 
@@ -369,11 +373,11 @@ def average_precision(
     >>> round(float(metrics.average_precision([0.9, 0.2, 0.6, 0.4], [1, -1, -1, 1])), 4)
     0.8333
     """
-    return _area(1, y_score, y_true, sample_weight, pos_label, on_failure)
+    return _compute_area(1, y_score, y_true, sample_weight, pos_label, on_failure)
 
 
-def costs_of(cost: Any) -> np.ndarray:
-    """Return what a sample costs by its truth and what it is called, checked, as float64 on the host."""
+def validate_costs(cost: Any) -> np.ndarray:
+    """Validate a 2x2 table of costs (row: truth, column: decision); return it as float64 on the host."""
     (adopted,) = dispatch.adopt(cost=cost)
     validate.real(cost=adopted)
     table = np.asarray(adapter(adopted).to_host(adopted), np.float64)
@@ -414,21 +418,21 @@ def least_cost(
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
 ) -> LeastCost[Any]:
-    """Threshold of least cost: where the confusion matrix times a table of costs adds up to least.
+    """Find the threshold at which the confusion matrix times a table of costs has the least sum.
 
     Parameters
     ----------
     y_score, y_true
         As for :func:`threshold_matrices`.
     cost : array, shape (2, 2), on the host
-        What a sample costs by its truth (row) and what it is called (column); benefits are negative.
+        Cost of a sample by its true class (row) and its predicted class (column); benefits are negative.
     sample_weight, pos_label, on_failure
         As for :func:`threshold_matrices`.
 
     Returns
     -------
     LeastCost
-        One for every row of scores.
+        One result per row of scores.
 
     Examples
     --------
@@ -437,8 +441,8 @@ def least_cost(
     >>> float(best.threshold), float(best.cost)
     (0.4, 1.0)
     """
-    table = costs_of(cost)
-    arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
+    table = validate_costs(cost)
+    arrays = _adopt_scores(y_score, y_true, sample_weight, pos_label, on_failure)
     *found, status = dispatch.call("least_cost", *arrays, cost=table)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
     return LeastCost(*found)

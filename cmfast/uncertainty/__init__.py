@@ -1,16 +1,16 @@
-"""How far a confusion matrix, and so any metric of it, could be off; and which of two classifiers is better."""
+"""Uncertainty of confusion matrices and metrics: standard errors, intervals, posteriors, comparisons of classifiers."""
 
 from cmfast.uncertainty._compare import compare
 from cmfast.uncertainty._compare_many import Comparisons, compare_many
 from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._display import ComparisonDisplay
 from cmfast.uncertainty._equivalence import Equivalence, equivalence
-from cmfast.uncertainty._errors import standard_error
-from cmfast.uncertainty._hypotheses import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
 from cmfast.uncertainty._intervals import interval, posterior
 from cmfast.uncertainty._paired_counts import Flip, PairedCounts, paired_counts
 from cmfast.uncertainty._resample import resample
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
+from cmfast.uncertainty._standard_error import standard_error
+from cmfast.uncertainty._symmetry_tests import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
 
 __all__ = [
     "Comparison",

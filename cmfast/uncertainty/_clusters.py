@@ -1,4 +1,4 @@
-"""Matrices of clusters, and of strata: intervals and standard errors of metrics of their sum."""
+"""Intervals and standard errors of metrics of a sum of matrices, one matrix per cluster or stratum."""
 
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -8,29 +8,29 @@ import numpy as np
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast.metrics import _plan
+from cmfast.uncertainty._invalid_counts import report_invalid
 from cmfast.uncertainty._results import Interval, normal_interval
-from cmfast.uncertainty._unfit import report
 
-LABELS = "biuSU"  # kinds of arrays that name strata
+STRATUM_KINDS = "biuSU"  # dtype kinds that may label strata
 
 
 class ClusterAxis(NamedTuple):
-    """What the axis before the last two is of.
+    """Meaning of the axis before the last two: the stratum of each matrix, and whether matrices are clusters.
 
     Attributes
     ----------
     strata : array of int64, shape (k,)
-        The number of the stratum of every matrix.
+        Index of the stratum of every matrix.
     clustered : bool
-        Whether every matrix is a cluster, which is drawn as a whole; else its samples are drawn.
+        Whether each matrix is a cluster, resampled as a whole; otherwise its samples are resampled.
     """
 
     strata: np.ndarray
     clustered: bool
 
 
-def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> ClusterAxis | None:
-    """Return what was asked for; None where `M` has no such axis."""
+def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> ClusterAxis | None:
+    """Validate the options `clustered` and `strata` against `M`; return None if `M` has no cluster axis."""
     validate.flag("clustered", clustered)
     if not clustered and strata is None:
         return None
@@ -41,23 +41,23 @@ def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> ClusterAxis 
     if strata is None:
         return ClusterAxis(np.zeros(shape[-3], np.int64), True)
     names = adapter(strata).to_host(strata)
-    if names.dtype.kind not in LABELS or names.shape != shape[-3:-2]:
+    if names.dtype.kind not in STRATUM_KINDS or names.shape != shape[-3:-2]:
         validate.refuse("strata", f"labels of shape {shape[-3:-2]}", f"dtype {names.dtype}, shape {names.shape}")
     if n is not None:
         validate.refuse("n", "None with strata", n)
     return ClusterAxis(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64), bool(clustered))
 
 
-def clusters_of(parts: ClusterAxis, n: int | None) -> int:
-    """Return by how many clusters is known how far they scatter: one of each stratum says nothing of that."""
+def count_effective_clusters(parts: ClusterAxis, n: int | None) -> int:
+    """Return the number of clusters that inform the variance: one cluster per stratum gives no information."""
     known = len(parts.strata) - len(np.unique(parts.strata)) + 1
     return known if n is None else min(n, known)
 
 
-def intervals(
-    M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, method: str, level: float, options: dict[str, Any]
+def compute_intervals(
+    M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, method: str, level: float, options: dict[str, Any]
 ) -> list[Interval]:
-    """Return the intervals of every name; `options` are those that every method takes, and those of draws."""
+    """Return the interval of each requested metric over clusters or strata."""
     normal = method == "normal"
     *found, status = dispatch.call(
         "cluster_intervals", M, plan=layout.plan, strata=parts.strata, clustered=parts.clustered,
@@ -65,26 +65,30 @@ def intervals(
         n_replicates=0 if normal else options["n_replicates"], seed=options["seed"], numbers=options["numbers"],
         num_threads=options["num_threads"],
     )  # fmt: skip
-    report(status, options["on_failure"], "matrices without intervals", M, clustered=True)
-    made = [Interval(*found[5 * place : 5 * place + 5]) for place in layout.places]
+    report_invalid(status, options["on_failure"], "matrices without intervals", M, clustered=True)
+    made = [Interval(*found[5 * place : 5 * place + 5]) for place in layout.positions]
     if not normal:
         return made
-    *spread, _ = _errors(M, parts, layout, options["n"], options["num_threads"])
+    *spread, _ = _call_cluster_errors(M, parts, layout, options["n"], options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
     return [
         normal_interval(one.estimate, spread[place], z)._replace(n_undefined=one.n_undefined)
-        for one, place in zip(made, layout.places, strict=True)
+        for one, place in zip(made, layout.positions, strict=True)
     ]
 
 
-def errors(M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:
-    """Return the standard errors of every name."""
-    *found, status = _errors(M, parts, layout, options["n"], options["num_threads"])
-    report(status, options["on_failure"], "matrices without standard errors", M, clustered=True)
-    return [found[place] for place in layout.places]
+def compute_standard_errors(
+    M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, options: dict[str, Any]
+) -> list[Any]:
+    """Return the standard error of each requested metric over clusters or strata."""
+    *found, status = _call_cluster_errors(M, parts, layout, options["n"], options["num_threads"])
+    report_invalid(status, options["on_failure"], "matrices without standard errors", M, clustered=True)
+    return [found[place] for place in layout.positions]
 
 
-def _errors(M: Any, parts: ClusterAxis, layout: _plan.PlacedPlan, n: int | None, num_threads: int | None) -> Any:
-    """Return what the plan makes the errors of, then the status."""
+def _call_cluster_errors(
+    M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, n: int | None, num_threads: int | None
+) -> Any:
+    """Run the op ``cluster_errors``; return its standard errors in plan order, then the status."""
     options = {"plan": layout.plan, **parts._asdict(), "n": n, "num_threads": num_threads}
     return dispatch.call("cluster_errors", M, **options)

@@ -1,4 +1,4 @@
-"""Several classifiers on the same samples, every two of them: ``compare_many``."""
+"""Compare several classifiers on the same samples pairwise, with p-values corrected for the number of pairs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, overload
@@ -14,26 +14,26 @@ from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
 from cmfast.uncertainty._comparison import Comparison
-from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
+from cmfast.uncertainty._symmetry_tests import check_paired
 
 Pairs: TypeAlias = Mapping[tuple[Any, Any], PairedCounts]
 
 
 @result_repr.add_repr
 class Comparisons(NamedTuple):
-    """One metric of several classifiers on the same samples, every two of them.
+    """Pairwise comparisons of several classifiers by one metric, with corrected p-values.
 
     Attributes
     ----------
     name : str
         The metric.
     pairs : dict of (first, second) to Comparison
-        The comparisons, as they were asked for.
+        The comparison of each pair, in the given order.
     holm : array of float64, shape (P, ...)
-        Their p-values, in this order, such that the chance of any false verdict is at most what they are held against.
+        p-values corrected by Holm, in this order: they control the family-wise error rate.
     benjamini_hochberg : array of float64, shape (P, ...)
-        Such that of the verdicts at most this share is expected to be false.
+        p-values corrected by Benjamini and Hochberg: they control the false discovery rate.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Comparisons(NamedTuple):
         return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= self._alpha())} differ"}
 
     def _alpha(self) -> float:
-        """Return up to which p-value two differ."""
+        """Return the significance level, ``1 - level`` of the comparisons."""
         return 1.0 - next((one.level for one in self.pairs.values()), 1.0)
 
     def explain(self) -> str:
-        """Say in words which differ, after Holm's correction."""
+        """Return a text that says which pairs differ after Holm's correction."""
         return self._explain(str)
 
     def _explain(self, name: Callable[[object], str]) -> str:
@@ -57,15 +57,15 @@ class Comparisons(NamedTuple):
         for pair, one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
             first, second = map(name, pair)
             if np.ndim(p):
-                said.append(f"{first} and {second}: the least p is {result_repr.format_values(np.min(p))}")
+                said.append(f"{first} and {second}: the smallest p is {result_repr.format_values(np.min(p))}")
             else:
                 higher = second if one.difference < 0 else first
-                verdict = f"{higher} is higher" if p <= self._alpha() else "no difference that could not be chance"
+                verdict = f"{higher} is higher" if p <= self._alpha() else "no significant difference"
                 said.append(f"{first} and {second}: {one.difference:+.4f}, p = {p:.3g}, {verdict}")
         return "\n".join(said) or "no pairs"
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame: a row per pair, and per group and class.
+        """Return a DataFrame with a row per pair, and per group and class.
 
         Examples
         --------
@@ -131,12 +131,12 @@ def compare_many(
     positive: int = 1,
     num_threads: int | None = None,
 ) -> Any:
-    """Compare several classifiers on the same samples, every two of them, and correct p-values for their number.
+    """Compare several classifiers on the same samples pairwise, and correct the p-values for the number of pairs.
 
     Parameters
     ----------
     counts_by_pair : dict of (first, second) to PairedCounts
-        What every two said, by what they are called; all of the same groups.
+        Paired counts of each pair, by the names of both; all with the same groups.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
     method, test, level, n_replicates, rng, undefined, positive, num_threads
@@ -145,18 +145,19 @@ def compare_many(
     Returns
     -------
     Comparisons, or dict of str to Comparisons
-        That of one name, or one per name of several.
+        The comparisons of one name, or one per name of several.
 
     Raises
     ------
     TypeError, ValueError
-        Whatever :func:`compare` refuses; something else than pairs; pairs of different groups or classes.
+        As :func:`compare`; keys that are not pairs; pairs with different groups or classes.
 
     Notes
     -----
-    Each group, and each class of a metric per class, is corrected for the number of pairs alone; a pair without a value
-    does not count. The corrected p decides; intervals are of each pair alone, and may leave out 0 where it does not
-    call two different. Bad values, synchronising, reproducible: as :func:`compare`; all pairs have the same `rng`.
+    Within each group, and each class of a metric per class, p-values are corrected for the number of pairs; pairs with
+    undefined p do not count. The corrected p decides; intervals are not corrected and may exclude 0 even if it does
+    not call the pair different. Bad values, synchronising, reproducible: as :func:`compare`; all pairs use the same
+    `rng`.
 
     References
     ----------
@@ -183,11 +184,11 @@ def compare_many(
         named: Any = pair
         if not isinstance(named, tuple) or len(named) != 2:
             validate.refuse("counts_by_pair", "by two names, (first, second)", validate.format_value(pair), TypeError)
-        check(T, f"counts_by_pair[{validate.format_value(pair)}]")
+        check_paired(T, f"counts_by_pair[{validate.format_value(pair)}]")
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
     options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
     found = {pair: compare_pair(T, wanted, options) for pair, T in counts_by_pair.items()}
     out = []
@@ -197,4 +198,4 @@ def compare_many(
             validate.refuse("counts_by_pair", "of the same groups and classes", "several")
         p = np.array([one.p_value for one in every.values()], np.float64)
         out.append(Comparisons(name, every, holm(p), benjamini_hochberg(p)))
-    return _plan.as_asked(names, wanted, out)
+    return _plan.match_requested_type(names, wanted, out)

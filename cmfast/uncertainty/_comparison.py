@@ -1,4 +1,4 @@
-"""What a comparison of two classifiers came to."""
+"""Result type of a comparison of two classifiers."""
 
 from typing import Any, NamedTuple
 
@@ -6,14 +6,16 @@ import numpy as np
 
 from cmfast._core import result_repr, validate
 
-OPTIONS = ("level", "method", "test", "axes")  # fields that are no arrays, the last ones
-DECIDES = "the test decides"  # where the interval and the test contradict each other
+OPTIONS = ("level", "method", "test", "axes")  # the last fields, which are not arrays
+DECIDES = "the test decides"  # appended if the interval and the test contradict each other
 PLURALS = {"group": "groups", "class": "classes"}
 
 
 @result_repr.add_repr
 class Comparison(NamedTuple):
-    """One metric of two classifiers on the same samples: the first less the second.
+    """Comparison of two classifiers by one metric: the difference, first minus second, its interval and p-value.
+
+    NumPy arrays of shape (...): one value per group; (..., C) for a metric per class.
 
     Arrays are of NumPy, shape (...): one number per group; of a metric per class (..., C).
 
@@ -22,33 +24,33 @@ class Comparison(NamedTuple):
     name : str
         The metric.
     first, second : array of float64
-        The metric of each.
+        The metric of each classifier.
     difference : array of float64
-        The first less the second.
+        First minus second.
     low, high : array of float64
         Interval of the difference.
     p_value : array of float64
-        How often two interchangeable classifiers differ by at least as much: by the permutation test; with
-        ``test="interval"`` the smallest ``1 - level`` at which the interval leaves out 0.
+        Probability of a difference at least as large between interchangeable classifiers, by the permutation test; with
+        ``test="interval"`` the smallest ``1 - level`` at which the interval excludes 0.
     p_error : array of float64
         Standard error of the p-value by Monte Carlo; 0 where all swaps were enumerated, NaN with ``test="interval"``.
     probability : array of float64
-        That the first is above the second: the share of replicates; by the delta method of a normal distribution.
+        Probability that the first is above the second: the share of replicates, or that of a normal distribution with
+        the delta method.
     standard_error : array of float64
-        Of the difference.
+        Standard error of the difference.
     n_undefined : array of int64
-        Replicates in which one of the two is undefined, which are left out.
+        Replicates left out because the metric of one classifier is undefined.
     n_discordant : array of int64
-        Samples in which the two differ; or clusters, but for those whose differences cancel each other, which no swap
-        changes.
+        Samples in which the two differ; or clusters, except those whose differences cancel, which no swap changes.
     level : float
-        Of the interval.
+        Level of the interval.
     method : str
-        Of the interval.
+        Method of the interval.
     test : str
-        Where p comes from, "permutation" or "interval".
+        Source of p, "permutation" or "interval".
     axes : dict of str to tuple
-        What the axes of the arrays are, "group" and "class", with their labels.
+        Axes of the arrays, "group" and "class", with their labels.
     """
 
     name: str
@@ -76,12 +78,12 @@ class Comparison(NamedTuple):
         return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}{self.parting()}"}
 
     def verdict(self, index: Any = ()) -> str:
-        """Return in a few words which of the two is higher, if that can be told: if p is at most ``1 - level``.
+        """Return which classifier is higher if p is at most ``1 - level``, else that no significant difference exists.
 
         Parameters
         ----------
         index : int or tuple of int
-            Which group, and which class.
+            Index of the group, and of the class.
 
         Examples
         --------
@@ -96,16 +98,16 @@ class Comparison(NamedTuple):
         if np.isnan(p):
             return "undefined"
         if p > 1.0 - self.level or difference == 0:
-            return "no difference that could not be chance"
+            return "no significant difference"
         return "the first is higher" if difference > 0 else "the second is higher"
 
     def parting(self, index: Any = ()) -> str:
-        """Return a note, as "; the interval leaves out 0, the test decides", where the two part; else nothing.
+        """Return a note if the interval and the test disagree about a difference of 0, else an empty text.
 
         Parameters
         ----------
         index : int or tuple of int
-            Which group, and which class.
+            Index of the group, and of the class.
 
         Examples
         --------
@@ -121,29 +123,29 @@ class Comparison(NamedTuple):
         outside = low > 0 or high < 0
         if outside == (p <= 1.0 - self.level):
             return ""
-        return f"; the interval {'leaves out' if outside else 'holds'} 0, {DECIDES}"
+        return f"; the interval {'excludes' if outside else 'contains'} 0, {DECIDES}"
 
     def explain(self) -> str:
-        """Say in words what was found; of many the most certain one."""
+        """Return a text with the difference, interval and p-value; for arrays, of the entry with the smallest p."""
         p = np.asarray(self.p_value)
         if not p.size:
-            return f"{self.name} of no groups"
+            return f"{self.name}: no groups"
         if np.isnan(p).all():
             return f"{self.name} is undefined"
         at = tuple(int(k) for k in np.unravel_index(np.nanargmin(p), p.shape))
         first, second, low, high = (float(np.asarray(a)[at]) for a in (self.first, self.second, self.low, self.high))
         places = [f"{axis} {labels[k]!r}" for (axis, labels), k in zip(self.axes.items(), at, strict=True)]
-        where = f" of {', '.join(places)}, of {p.size:,} the most certain" if at else ""
+        where = f" of {', '.join(places)}, the smallest p of {p.size:,}" if at else ""
         said = f"{self.name}{where}: {first:.4f} and {second:.4f}, the difference is {first - second:+.4f}"
-        said += f", {100 * self.level:g} % of it between {low:+.4f} and {high:+.4f}"
+        said += f", {100 * self.level:g} % interval {low:+.4f} to {high:+.4f}"
         undefined = int(np.asarray(self.n_undefined)[at])
         left_out = f"; {undefined:,} undefined replicates left out" if undefined else ""
         error = float(np.asarray(self.p_error)[at])
-        by_draws = f" (give or take {error:.2g})" if error > 0 else ""
+        by_draws = f" (+- {error:.2g})" if error > 0 else ""
         return f"{said}; p = {p[at]:.3g}{by_draws}: {self.verdict(at)}{self.parting(at)}{left_out}"
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame of everything: a row per group and class.
+        """Return a DataFrame of all fields with a row per group and class.
 
         Examples
         --------

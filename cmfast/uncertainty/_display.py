@@ -1,4 +1,4 @@
-"""A picture of comparisons: what differs, and how sure that is."""
+"""Forest plot of comparisons: differences and their intervals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,23 +10,26 @@ from cmfast.uncertainty._comparison import Comparison
 
 
 class ComparisonDisplay:
-    """Differences and their intervals, one below the other: a forest plot.
+    """Forest plot of differences between classifiers and their intervals.
+
+    Which classifier is higher is decided by p, see `Comparison.verdict`: an interval may exclude 0 if few samples
+    differ.
 
     Which of two is higher `Comparison.verdict` says, by p: an interval may leave out 0 where few samples differ.
 
     Parameters
     ----------
     names : list of str
-        What every line is of.
+        Name of every row.
     difference, low, high : array, shape (n,)
         The differences and their intervals.
     level : float
-        Of the intervals, for the label.
+        Level of the intervals, for the axis label.
 
     Attributes
     ----------
     ax_, figure_, lines_ : matplotlib objects
-        What was drawn, after :meth:`plot`.
+        The drawn objects, after :meth:`plot`.
 
     Examples
     --------
@@ -43,27 +46,27 @@ class ComparisonDisplay:
 
     @classmethod
     def from_comparisons(cls, comparisons: "Comparison | Mapping[str, Comparison]", /) -> "ComparisonDisplay":
-        """Take over what :func:`compare` returned.
+        """Create the display from the result of :func:`compare`.
 
         Parameters
         ----------
         comparisons : Comparison, or dict of str to Comparison
-            Of one metric, or of several; of every group and class.
+            Comparisons of one metric or of several, with every group and class.
 
         Returns
         -------
         ComparisonDisplay
-            Not drawn yet.
+            The display, not drawn yet.
 
         Raises
         ------
         TypeError, ValueError
-            Something else; none.
+            Other types; no comparison.
         """
         given: Any = [comparisons] if isinstance(comparisons, Comparison) else comparisons
         every = list(given.values()) if isinstance(given, Mapping) else given
         if not isinstance(every, list) or not all(isinstance(one, Comparison) for one in every):
-            wanted = "what uncertainty.compare returned"
+            wanted = "a Comparison or a dict of them, from uncertainty.compare"
             validate.refuse("comparisons", wanted, type(comparisons).__name__, TypeError)
         if not every:
             validate.refuse("comparisons", "at least one", "none")
@@ -80,21 +83,21 @@ class ComparisonDisplay:
         return cls(names, **fields, level=every[0].level)
 
     def plot(self, *, ax: Any = None) -> "ComparisonDisplay":
-        """Draw a disc for every difference, and a line for its interval; 0 is where the two are alike.
+        """Draw a disc for every difference and a line for its interval; 0 means no difference.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
 
         Returns
         -------
         ComparisonDisplay
-            Itself; `ax_`, `figure_` and `lines_` are set. Nothing is shown.
+            The display itself; `ax_`, `figure_` and `lines_` are set. The figure is not shown.
         """
         ax = plotting.make_forest_axes(ax, len(self.names))
         ax.axvline(0.0, color="0.6", linewidth=1)
         self.lines_ = plotting.draw_forest(ax, self.names, self.difference, self.low, self.high)
-        ax.set_xlabel(f"first less second, {100 * self.level:g} % intervals")
+        ax.set_xlabel(f"first minus second, {100 * self.level:g} % intervals")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -1,4 +1,4 @@
-"""Whether two classifiers are alike enough: ``equivalence``."""
+"""Equivalence test of two classifiers: two one-sided tests that a metric differs by less than a margin."""
 
 from typing import Any, NamedTuple
 
@@ -10,33 +10,33 @@ from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
-from cmfast.uncertainty._compare import compare, matrices_of, share
-from cmfast.uncertainty._hypotheses import check
+from cmfast.uncertainty._compare import compare, stack_matrices, validate_share
 from cmfast.uncertainty._paired_counts import PairedCounts
-from cmfast.uncertainty._paired_replicates import units_of
+from cmfast.uncertainty._paired_replicates import list_units
+from cmfast.uncertainty._symmetry_tests import check_paired
 
-UNSEEN = 2.0  # more samples (or clusters) of the largest influence that are taken to differ
+UNSEEN_UNITS = 2.0  # unseen discordant samples (or clusters) of the largest influence, added to the variance
 
 
 @result_repr.add_repr
 class Equivalence(NamedTuple):
-    """Whether a metric of two classifiers differs by less than a margin; arrays have one number per group and class.
+    """Result of an equivalence test of two classifiers; arrays have one value per group and class.
 
     Attributes
     ----------
     name : str
         The metric.
     difference, standard_error : array of float64
-        The first less the second, and its error by the delta method.
+        First minus second, and its standard error by the delta method.
     margin : float
-        What would matter.
+        Smallest difference that matters.
     p_value : array of float64
-        Chance of a difference so near to 0 where it is the margin, in either direction.
+        Probability of a difference this close to 0 or closer if the true one is the margin, in either direction.
     low, high : array of float64
-        Interval of the difference, by the error that p is made of; it lies between ``-margin`` and ``margin`` if p is
-        at most ``1 - level``.
+        Interval of the difference, with the standard error of the test; it is within ``-margin`` and ``margin`` if p
+        is at most ``1 - level``.
     level : float
-        Of each of both tests; that of the interval is ``2 * level - 1``.
+        Level of each one-sided test; that of the interval is ``2 * level - 1``.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Equivalence(NamedTuple):
         return {self.name: f"{self.difference:+.4f}, margin {self.margin:g}, p {self.p_value:.3g}"}
 
     def explain(self) -> str:
-        """Say in words whether the two are equivalent."""
+        """Return a text that says whether the two are equivalent."""
         p = np.asarray(self.p_value)
         if not p.size or np.isnan(p).all():
             return f"{self.name} has no standard error"
@@ -76,27 +76,27 @@ def equivalence(
     undefined: Undefined = "present",
     positive: int = 1,
 ) -> Equivalence:
-    """Test whether a metric of two classifiers differs by less than a margin: that no difference was found is no proof.
+    """Test whether a metric of two classifiers differs by less than a margin, by two one-sided tests.
 
     Parameters
     ----------
     T : PairedCounts
-        What both said, in clusters if samples are.
+        Paired predictions of both, with clusters if samples are clustered.
     name : str
-        A metric.
+        Name of a metric.
     margin : float
-        The least difference that would matter.
+        Smallest difference that matters.
     level : float
-        Of each of both tests.
+        Level of each one-sided test.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a 0/0 gives, as for :func:`cmfast.metrics.compute`.
+        Value of a 0/0, as for :func:`cmfast.metrics.compute`.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+        Index of the positive one of two classes, for binary names.
 
     Returns
     -------
     Equivalence
-        One number per group, and class where the metric is one per class, of NumPy.
+        One value per group, and class where the metric is one per class, of NumPy.
 
     Raises
     ------
@@ -105,16 +105,16 @@ def equivalence(
 
     Notes
     -----
-    Two one-sided tests, that the difference D is above ``-margin`` and below ``margin``: the p-value is the larger of
-    ``1 - Phi((D + margin) / e)`` and ``1 - Phi((margin - D) / e)``. That two agreed in few samples is no proof that
-    they always do, so e is not the standard error alone, which is 0 then. One sample in which they differ moves D by g
-    at most; where the true difference is the margin, at least ``margin / g`` samples differ, and D has a variance of
-    ``g * margin`` or more, as in a score test. So ``e**2 = max(se**2, g * margin) + 2 * g**2``, with clusters of mean
-    size as units there. Of the accuracy of models as far apart as the margin the size at 5 % is 5.9 % at most, by
-    enumeration over 30 to 5,000 samples and margins of .002 to .1; with se alone it is up to 78 %. Sizes of other
-    metrics are in docs/paired_sizes.md.
+    Two one-sided tests that the difference D is above ``-margin`` and below ``margin``: the p-value is the larger of
+    ``1 - Phi((D + margin) / e)`` and ``1 - Phi((margin - D) / e)``. Agreement in a few samples does not prove general
+    agreement, so e is not the standard error alone, which is 0 then. One discordant sample changes D by at most g; if
+    the true difference is the margin, at least ``margin / g`` samples differ, and D has a variance of ``g * margin`` or
+    more, as in a score test. Hence ``e**2 = max(se**2, g * margin) + 2 * g**2``, with clusters of mean size as units.
+    For the accuracy of models that differ by the margin the size at 5 % is at most 5.9 %, by enumeration over 30 to
+    5,000 samples and margins of .002 to .1; with se alone it is up to 78 %. docs/paired_sizes.md gives the sizes of
+    other metrics.
 
-    Bad values: there are none in counts; NaN where the metric has no slope. Synchronises the device. Reproducible.
+    Bad values: counts have none; NaN where the metric has no derivative. Synchronises the device. Reproducible.
 
     References
     ----------
@@ -131,18 +131,20 @@ def equivalence(
     """
     from scipy.special import ndtr, ndtri
 
-    check(T)
+    check_paired(T)
     given: object = name
     if not isinstance(given, str) or _plan.is_group(given):
         validate.refuse("name", "one metric", validate.format_value(name), TypeError)
-    _plan.names_of(name, "name")
-    margin, level = validate.positive("margin", margin), share("level", level)
+    _plan.resolve_names(name, "name")
+    margin, level = validate.positive("margin", margin), validate_share("level", level)
     if level <= 0.5:
         validate.refuse("level", "above 0.5", level)
     options: dict[str, Any] = {"undefined": undefined, "positive": positive}
     one = compare(T, name, method="delta", test="interval", level=2.0 * level - 1.0, **options)
-    largest = _find_largest_influence(T, _plan.plan((given,), len(T.labels), undefined, positive, asked="T").plan)
-    error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN * largest**2)
+    largest = _find_largest_influence(
+        T, _plan.make_plan((given,), len(T.labels), undefined, positive, argument="T").plan
+    )
+    error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN_UNITS * largest**2)
     nearest, half = margin - np.abs(one.difference), ndtri(level) * error
     sure = np.where(nearest > 0.0, 0.0, 1.0)
     p = np.where(error > 0.0, ndtr(-nearest / np.where(error > 0.0, error, 1.0)), sure)
@@ -152,11 +154,11 @@ def equivalence(
 
 
 def _find_largest_influence(T: PairedCounts, plan: Any) -> Any:
-    """Return by how much one more unit in which the two differ may move the difference, to first order.
+    """Return the most that one more discordant unit can change the difference, to first order.
 
-    Of every group, and of every class of a metric per class; of clusters those of mean size.
+    Shape (G,), or (G, C) for a metric per class; with clusters, for units of mean cluster size.
     """
-    M, C = matrices_of(T), len(T.labels)
+    M, C = stack_matrices(T), len(T.labels)
     met = M[0].sum(-1) > 0  # classes that occur
     (sent,) = dispatch.adopt(T=adapter(T._home).send(M, T._home))
     found = []
@@ -167,17 +169,17 @@ def _find_largest_influence(T: PairedCounts, plan: Any) -> Any:
         given = dispatch.adopt(scalars=home.send(scalars, T._home), tables=home.send(tables, T._home))
         slopes = dispatch.call("metrics_gradient", sent, *given, plan=plan)
         first, second = adapter(slopes).to_host(slopes)
-        apart = np.maximum(_find_widest(first, second), _find_widest(second, first))
+        apart = np.maximum(_find_largest_difference(first, second), _find_largest_difference(second, first))
         found.append(np.where(met, apart, 0.0).max(-1, initial=0.0))
     influence = np.stack(found, -1) if plan.tables else found[0]
     if T.n_clusters is not None:
-        size = M[0].sum((-1, -2)) / np.maximum(units_of(T._held).totals, 1)
+        size = M[0].sum((-1, -2)) / np.maximum(list_units(T._held).totals, 1)
         influence = influence * (size[:, np.newaxis] if plan.tables else size)
     return influence if T.groups is not None else influence[0]
 
 
-def _find_widest(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return the largest ``A[..., i] - B[..., j]`` over all i != j, shape (...); of one class -inf."""
+def _find_largest_difference(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the largest ``A[..., i] - B[..., j]`` over all i != j, shape (...); -inf for one class."""
     if A.shape[-1] < 2:
         return np.full(A.shape[:-1], -np.inf)
     high, low = np.argsort(-A, axis=-1)[..., :2], np.argsort(B, axis=-1)[..., :2]

@@ -1,4 +1,4 @@
-"""Intervals of metrics: ``interval``, ``posterior``."""
+"""Bootstrap, normal and Wilson intervals of metrics (``interval``), and Dirichlet posteriors (``posterior``)."""
 
 from functools import partial
 from statistics import NormalDist
@@ -12,19 +12,19 @@ from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import Form, find
+from cmfast.metrics._catalogue import Form, find_form
 from cmfast.metrics._margins import margins
-from cmfast.uncertainty import _cells, _clusters
-from cmfast.uncertainty._cells import CellsOf
-from cmfast.uncertainty._doubts import OF_CLASS, warn_of_doubts, warn_of_few_clusters
-from cmfast.uncertainty._errors import Of, standard_error
+from cmfast.uncertainty import _clusters, _normalized_cells
+from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
+from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
+from cmfast.uncertainty._normalized_cells import CellsOf
 from cmfast.uncertainty._results import Interval, Intervals, Posterior, normal_interval
-from cmfast.uncertainty._unfit import fit, report
+from cmfast.uncertainty._standard_error import Of, standard_error
 
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
 Prior: TypeAlias = Any
-PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}  # samples of every cell
+PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}  # pseudo-counts of every cell
 NAMES_OF_PRIORS = ("unit", "perks", *PRIORS)
 OFS = ("metrics", *get_args(CellsOf))
 SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
@@ -51,7 +51,7 @@ def interval(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Say between which ends metrics could lie, given how few samples they were measured on.
+    """Compute confidence or credible intervals of metrics, or of normalised cells.
 
     Parameters
     ----------
@@ -60,34 +60,34 @@ def interval(
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
-        What of: metrics, or the cells of the matrix that :func:`cmfast.normalize` makes; `names` is not given then.
+        Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior"}
-        How (see Notes); default: "bca"; "percentile" with "dirichlet" and for cells, which have no "wilson" and no
-        "posterior".
+        Method (see Notes); default: "bca", or "percentile" with "dirichlet" and for cells, which have neither "wilson"
+        nor "posterior".
     level : float
-        Share of such intervals that hold the truth, if all is well.
+        Nominal coverage of the intervals.
     scheme : {"multinomial", "rows", "dirichlet"}
-        What is random: all cells together; every row for itself, for class counts fixed by design; shares of the cells
-        themselves, given the counts (always for "posterior").
+        Random model: one multinomial over all cells; one multinomial per row, for class counts fixed by design; cell
+        probabilities given the counts (always for "posterior").
     clustered : bool
         Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric, or the normalised matrix, is that of
-        their sum; clusters are drawn, not samples.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. The metric, or the normalised matrix, is that of
+        their sum; clusters are resampled, not samples.
     strata : array, shape (k,), optional
-        The stratum of every matrix of the axis before the last two: so many clusters, or samples without `clustered`,
-        are drawn of each as there are. The metric is that of the sum.
+        The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
+        of clusters (samples without `clustered`). The metric is that of the sum.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
-        Samples that each cell has beforehand, where shares are drawn (see :func:`posterior`).
+        Prior pseudo-counts of the cells, for Dirichlet draws (see :func:`posterior`).
     n : int, optional
-        Samples of a test set, or clusters; default: as many as `M` holds.
+        Number of samples of a test set, or of clusters; default: that of `M`.
     n_replicates : int
-        Matrices to draw for each one.
+        Number of replicates of each matrix.
     rng : int or numpy.random.Generator
-        Seed of the draws, which are those of :func:`resample`.
+        Seed of the replicates, the same as of :func:`resample`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a 0/0 gives, in every replicate as for :func:`cmfast.metrics.compute`.
+        Value of a 0/0 in every replicate, as for :func:`cmfast.metrics.compute`.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+        Index of the positive one of two classes, for binary names.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -96,49 +96,49 @@ def interval(
     Returns
     -------
     Interval, or Intervals
-        Of one name, or of several by name. Arrays of shape (...), (..., C) for a metric per class, or (..., C, C) for
+        One interval, or several by name. Arrays of shape (...), (..., C) for a metric per class, or (..., C, C) for
         cells; float64. Library and device of `M`.
 
     Raises
     ------
     TypeError, ValueError
-        `M` is not square or not real; an unknown name; "wilson" for a metric that is no share of samples; "bca" or
+        `M` is not square or not real; an unknown name; "wilson" for a metric that is not a share of samples; "bca" or
         "wilson" or "normal" with "dirichlet".
 
     Warns
     -----
     DiagnosticWarning
-        Intervals that hold the truth in less than nine of ten cases, as docs/coverage.md measures: fewer than five
-        samples carry the variance of a metric (four for "bca", nine for "basic"), as where few are wrong, or where
-        rare errors are far from the diagonal; few of the samples that a metric is of are right, or wrong, or of a
-        class that enters an average; `min_recall` of classes whose recalls are about the same; replicates
-        that lie to one side of the estimate, as those of an average over many small classes. The message says what to
-        use instead. With clusters: of fewer than twelve alone. Not if `on_failure` is "ignore".
+        Intervals that cover the true value in less than 90 % of cases, as measured in docs/coverage.md: fewer than
+        five samples carry the variance of a metric (four for "bca", nine for "basic"), as when errors, or errors far
+        from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
+        with similar recalls; replicates that are not centred on the estimate, as for an average over many small
+        classes. The message names a better method. With clusters: only fewer than twelve clusters. Never if
+        `on_failure` is "ignore".
 
     Notes
     -----
     - "percentile": quantiles of the metric over replicates.
-    - "basic": twice the estimate minus those, the other way round.
-    - "bca": percentiles, moved by how many replicates are below the estimate and by how single samples bend the metric
-      (Efron 1987); the latter is exact, from leaving out one sample of each cell.
-    - "normal": the estimate and a multiple of :func:`standard_error`; nothing is drawn.
-    - "wilson": for shares of samples alone (accuracy, recall, precision, specificity, their complements): the ends at
-      which a test of the share would just reject it. Right also with few samples and near 0 and 1, where a bootstrap
-      is not: 5 right of 5 have no replicate below 1.
-    - "posterior": quantiles of the metric over draws of the shares of the cells from their Dirichlet posterior.
+    - "basic": twice the estimate minus these quantiles, in reverse order.
+    - "bca": bias-corrected and accelerated percentiles (Efron 1987): corrected for the share of replicates below the
+      estimate and for the skewness of the leave-one-out (jackknife) values, which are exact.
+    - "normal": the estimate +- a multiple of :func:`standard_error`, without resampling.
+    - "wilson": score interval, only for shares of samples (accuracy, recall, precision, specificity, their
+      complements). Accurate with few samples and near 0 and 1 too, unlike a bootstrap: with 5 of 5 correct, no
+      replicate is below 1.
+    - "posterior": quantiles of the metric over draws of the cell probabilities from their Dirichlet posterior.
 
-    With clusters "bca" leaves out one cluster at a time, or follows what one of them moves in the cells, and "normal"
-    has the error of :func:`standard_error` with `clustered`; "wilson" and "posterior" take samples as independent and
-    are refused. A few clusters say little, however many samples they have.
+    With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
+    uses :func:`standard_error` with `clustered`; "wilson" and "posterior" assume independent samples and are refused.
+    A few clusters give little information, however many samples they have.
 
-    Quantiles are linear between neighbours. Replicates of metrics are drawn, summed and evaluated in the kernel and
-    never stored; those of cells are, together with what they become. Replicates in which the metric is undefined are
-    left out and counted.
+    Quantiles are interpolated linearly. Replicates of metrics are drawn, summed and evaluated in the kernel and never
+    stored; replicates of cells are stored, with their normalised matrices. Replicates in which the metric is undefined
+    are left out and counted.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
-    numbers are made of the seed, the place in the batch and the number of the replicate; any number of threads, and any
-    chunks of a Dask array, give the same bits.
+    numbers are computed from the seed, the position in the batch and the replicate (counter-based generator); any
+    number of threads, and any chunks of a Dask array, give the same bits.
 
     References
     ----------
@@ -156,7 +156,7 @@ def interval(
     >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
     [0.906, 0.899, 0.746]
 
-    Of twelve patients, in whom the same mistakes come again; by samples, and by patients:
+    Twelve patients, with errors that repeat within a patient; by samples, and by patients:
 
     >>> patients = 3 * [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
     >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
@@ -169,17 +169,17 @@ def interval(
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
-    method = _method(method, of, scheme, n)
-    level = _level(level)
-    wanted = _plan.names_of(names)
+    method = _resolve_method(method, of, scheme, n)
+    level = _validate_level(level)
+    wanted = _plan.resolve_names(names)
     n_replicates = validate.count("n_replicates", n_replicates)
     generator = validate.generator(rng)
-    options = _checked(n, undefined, positive, on_failure, num_threads)
+    options = _validate_options(n, undefined, positive, on_failure, num_threads)
     if method in ("normal", "wilson"):
         n_replicates = 0
     draws = {"n_replicates": n_replicates, "seed": int(generator.integers(2**63)) if n_replicates else 0}
     kind = IntervalKind(of, method, level, scheme, prior)
-    found = _found(M, wanted=wanted, kind=kind, clustered=clustered, strata=strata, draws=draws, **options)
+    found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clustered, strata=strata, draws=draws, **options)
     if of != "metrics" or (isinstance(names, str) and names not in _plan.GROUPS):
         return found[0]
     each = dict(zip(wanted, found, strict=True))
@@ -187,7 +187,7 @@ def interval(
 
 
 class IntervalKind(NamedTuple):
-    """Of what an interval is, and how it is made."""
+    """Target, method, level, resampling scheme and prior of an interval."""
 
     of: Of
     method: IntervalMethod
@@ -196,13 +196,13 @@ class IntervalKind(NamedTuple):
     prior: Prior
 
 
-def _core(values: dict[str, Any]) -> str:
-    """Return a letter for each axis of a matrix, or of the matrices that belong together."""
+def _get_core_axes(values: dict[str, Any]) -> str:
+    """Return the letters of the axes of `M` that must be in one chunk."""
     return "CC" if values["clustered"] is False and values["strata"] is None else "kCC"
 
 
-@accept_dask_arrays("numbers", M=_core)
-def _found(
+@accept_dask_arrays("numbers", M=_get_core_axes)
+def _compute_intervals(
     M: Array,
     *,
     wanted: tuple[str, ...],
@@ -213,25 +213,25 @@ def _found(
     numbers: np.ndarray | None = None,
     **options: Any,
 ) -> list[Interval]:
-    """Return the interval of every name, or of the cells; `numbers` are those of the streams of the matrices."""
+    """Return the interval of every name, or of the cells; `numbers` are the stream numbers of the matrices."""
     of, method, level, scheme, prior = kind
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    mass = _prior(prior, C)
-    axis = _parts(M, clustered, strata, options["n"], method, scheme)
+    mass = _resolve_prior(prior, C)
+    axis = _parse_cluster_axis(M, clustered, strata, options["n"], method, scheme)
     given: dict[str, Any] = {**draws, "numbers": numbers}
-    if axis is not None and numbers is None:  # once, not for each chunk
-        _doubt_clusters(axis, options["n"], options["on_failure"])
+    if axis is not None and numbers is None:  # warn once, not for each chunk
+        _warn_of_few_clusters(axis, options["n"], options["on_failure"])
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
-        return [_cells.intervals(M, of, method, level, scheme, axis, given, options)]
-    layout = _plan.plan(wanted, C, options["undefined"], options["positive"], asked="M")
+        return [_normalized_cells.compute_intervals(M, of, method, level, scheme, axis, given, options)]
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
     if axis is not None:
-        return _clusters.intervals(M, axis, layout, method, level, options | given)
+        return _clusters.compute_intervals(M, axis, layout, method, level, options | given)
     if method in ("normal", "wilson"):
-        made = _normal if method == "normal" else _wilson
-        found = made(M, wanted, level, "rows" if scheme == "rows" else "total", options)
+        compute = _compute_normal_intervals if method == "normal" else _compute_wilson_intervals
+        found = compute(M, wanted, level, "rows" if scheme == "rows" else "total", options)
     else:
         posterior = method == "posterior"
         *parts, status = dispatch.call(
@@ -239,9 +239,9 @@ def _found(
             scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"], prior=mass,
             num_threads=options["num_threads"], **given,
         )  # fmt: skip
-        report(status, options["on_failure"], FAILED, M)
-        found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
-    warn_of_doubts(M, dict(zip(wanted, found, strict=True)), method, draws["n_replicates"], options)
+        report_invalid(status, options["on_failure"], FAILED, M)
+        found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
+    warn_of_caveats(M, dict(zip(wanted, found, strict=True)), method, draws["n_replicates"], options)
     return found
 
 
@@ -259,7 +259,7 @@ def posterior(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Draw metrics from their posterior: what they may be, given the counts and what was known beforehand.
+    """Draw metrics from their posterior: a Dirichlet distribution of the cells, given counts and a prior.
 
     Parameters
     ----------
@@ -268,19 +268,19 @@ def posterior(
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
-        Samples that each cell has beforehand. "unit": one in all, half of it spread over the right cells and half over
-        the wrong ones; "perks": one in all, spread evenly; "jeffreys", "laplace", "haldane": 1/2, 1, 0 in each. With 0
-        an empty cell stays empty.
+        Prior pseudo-counts of the cells. "unit": one in total, half of it spread over the diagonal and half over the
+        off-diagonal cells; "perks": one in total, spread evenly; "jeffreys", "laplace", "haldane": 1/2, 1, 0 in each
+        cell. With 0 an empty cell stays empty.
     n : int, optional
-        Samples; default: as many as `M` holds.
+        Number of samples; default: that of `M`.
     n_draws : int
-        Draws for each matrix.
+        Number of draws per matrix.
     rng : int or numpy.random.Generator
         Seed of the draws.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a 0/0 gives, as for :func:`cmfast.metrics.compute`.
+        Value of a 0/0, as for :func:`cmfast.metrics.compute`.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+        Index of the positive one of two classes, for binary names.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -289,8 +289,8 @@ def posterior(
     Returns
     -------
     Posterior, or dict of str to Posterior
-        With the draws, float64, in the library and on the device of `M`; their mean and standard deviation; and the
-        probability that the metric is above a number.
+        The draws, float64, in the library and on the device of `M`; their mean and standard deviation; and the
+        probability that the metric exceeds a number.
 
     Raises
     ------
@@ -299,15 +299,15 @@ def posterior(
 
     Notes
     -----
-    The shares of the cells have a Dirichlet distribution with the counts plus `prior`: samples are drawn from the
-    prevalence and from the rows at once. A prior of so much for each cell weighs as the square of the number of
-    classes, and draws every metric to chance; "unit" weighs one sample whatever that number is, and the accuracy has
-    Jeffreys' prior for a share, beta(1/2, 1/2). Which prior holds the truth how often is measured in docs/coverage.md.
+    The cell probabilities have a Dirichlet distribution with parameters counts + `prior`, so both prevalence and rows
+    are random. A constant prior per cell has a weight that grows as the square of the number of classes and pulls every
+    metric towards chance; "unit" has the weight of one sample for any number of classes, and gives the accuracy
+    Jeffreys' prior for a share, beta(1/2, 1/2). docs/coverage.md gives the measured coverage of each prior.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
-    numbers are made of the seed, the place in the batch, the number of the draw and the row; any number of threads, and
-    any chunks of a Dask array, give the same bits.
+    numbers are computed from the seed, the position in the batch, the draw and the row (counter-based generator); any
+    number of threads, and any chunks of a Dask array, give the same bits.
 
     References
     ----------
@@ -322,16 +322,18 @@ def posterior(
     >>> round(float(found.mean), 2), round(float(found.probability(above=0.8)), 2)
     (0.89, 0.92)
     """
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     n_draws = validate.count("n_draws", n_draws)
     generator = validate.generator(rng)
-    options = _checked(n, undefined, positive, on_failure, num_threads)
+    options = _validate_options(n, undefined, positive, on_failure, num_threads)
     draws = {"n_replicates": n_draws, "seed": int(generator.integers(2**63))}
-    return _plan.as_asked(names, wanted, _posteriors(M, wanted=wanted, prior=prior, draws=draws, **options))
+    return _plan.match_requested_type(
+        names, wanted, _draw_posteriors(M, wanted=wanted, prior=prior, draws=draws, **options)
+    )
 
 
 @accept_dask_arrays("numbers", M="CC")
-def _posteriors(
+def _draw_posteriors(
     M: Array,
     *,
     wanted: tuple[str, ...],
@@ -340,29 +342,29 @@ def _posteriors(
     numbers: np.ndarray | None = None,
     **options: Any,
 ) -> list[Posterior]:
-    """Return the draws of every name; `numbers` are those of the streams of the matrices."""
+    """Return the posterior draws of every name; `numbers` are the stream numbers of the matrices."""
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    mass = _prior(prior, C)
-    layout = _plan.plan(wanted, C, options["undefined"], options["positive"], asked="M")
+    mass = _resolve_prior(prior, C)
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
     *found, status = dispatch.call(
         "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, numbers=numbers,
         num_threads=options["num_threads"], **draws,
     )  # fmt: skip
-    report(status, options["on_failure"], "matrices without a posterior", M)
-    return [Posterior(found[place]) for place in layout.places]
+    report_invalid(status, options["on_failure"], "matrices without a posterior", M)
+    return [Posterior(found[place]) for place in layout.positions]
 
 
-def _checked(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
-    """Return the options that every method takes, checked."""
+def _validate_options(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
+    """Validate the options common to all methods; return them as a dict."""
     _evaluate.check_options(undefined, positive, on_failure)
     count = None if n is None else validate.count("n", n)
     options = {"n": count, "undefined": undefined, "positive": positive, "on_failure": on_failure}
     return options | {"num_threads": validate.num_threads(num_threads)}
 
 
-def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
-    """Return the method, the usual one where none was asked for; refuse what does not go together."""
+def _resolve_method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
+    """Return the interval method, by default "bca" or "percentile"; refuse options that do not combine."""
     validate.choice("scheme", scheme, get_args(IntervalScheme))
     if method is not None:
         validate.choice("method", method, get_args(IntervalMethod))
@@ -377,11 +379,11 @@ def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
     return found
 
 
-def _parts(
+def _parse_cluster_axis(
     M: Any, clustered: Any, strata: Any, n: int | None, method: str, scheme: str
 ) -> _clusters.ClusterAxis | None:
-    """Return what the axis before the matrices is of; refuse what does not go together with clusters and strata."""
-    parts = _clusters.parts_of(M, clustered, strata, n)
+    """Return the cluster axis, or None; refuse methods and schemes without clusters or strata."""
+    parts = _clusters.parse_cluster_axis(M, clustered, strata, n)
     if parts is not None:
         for name, value, fits in (
             ("method", method, ("bca", "percentile", "basic", "normal")),
@@ -392,21 +394,22 @@ def _parts(
     return parts
 
 
-def _doubt_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on_failure: str) -> None:
-    """Warn of clusters that are few."""
+def _warn_of_few_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on_failure: str) -> None:
+    """Warn if the number of clusters is too small for nominal coverage."""
     if parts is not None and parts.clustered and on_failure != "ignore":
-        warn_of_few_clusters(_clusters.clusters_of(parts, n))
+        warn_of_few_clusters(_clusters.count_effective_clusters(parts, n))
 
 
-def _level(level: Any) -> float:
+def _validate_level(level: Any) -> float:
+    """Return `level` as a float strictly between 0 and 1."""
     value = validate.number("level", level)
     if not 0.0 < value < 1.0:
         validate.refuse("level", "between 0 and 1", level)
     return value
 
 
-def _prior(prior: Any, C: int) -> np.ndarray:
-    """Return the samples that each cell has beforehand."""
+def _resolve_prior(prior: Any, C: int) -> np.ndarray:
+    """Return the prior pseudo-counts of the cells, shape (C, C)."""
     if isinstance(prior, str):
         validate.choice("prior", prior, NAMES_OF_PRIORS, "a number, an array, or ")
         if prior in PRIORS:
@@ -428,37 +431,46 @@ def _prior(prior: Any, C: int) -> np.ndarray:
     return table
 
 
-def _normal(M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]) -> list[Interval]:
-    values = _values(M, names, {**options, "on_failure": "ignore"})
+def _compute_normal_intervals(
+    M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]
+) -> list[Interval]:
+    """Return estimate +- z standard errors of each metric."""
+    values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
     errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
     z = NormalDist().inv_cdf(0.5 + level / 2)
     return [normal_interval(values[name], errors[name], z) for name in names]
 
 
-def _values(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
+def _evaluate_metrics(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics by name."""
     given = (options[key] for key in ("undefined", "positive", "on_failure", "num_threads"))
     return dict(zip(names, _evaluate.evaluate(M, names, *given), strict=True))
 
 
-def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]) -> list[Interval]:
+def _compute_wilson_intervals(
+    M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]
+) -> list[Interval]:
+    """Return Wilson score intervals of metrics that are shares of samples."""
     del fixed
-    of = [_samples(name) for name in names]  # refused before anything is computed
-    values = _values(M, names, {**options, "on_failure": "ignore"})
+    of = [_find_share_base(name) for name in names]  # refuses unsuitable metrics before anything is computed
+    values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
     given = {"n": options["n"], "num_threads": options["num_threads"]}
-    nothing = _plan.plan((), dispatch.shape_of(M)[-1], "present", 1, asked="M").plan
-    (status,) = dispatch.call("standard_errors", M, plan=nothing, rows=False, **given)  # whether they are counts
-    report(status, options["on_failure"], FAILED, M)
+    nothing = _plan.make_plan((), dispatch.shape_of(M)[-1], "present", 1, argument="M").plan
+    (status,) = dispatch.call(
+        "standard_errors", M, plan=nothing, rows=False, **given
+    )  # only for its status: are these counts?
+    report_invalid(status, options["on_failure"], FAILED, M)
     sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
 
     def ends(
         name: str, which: str, value: Any, total: Any, row_sums: Any, col_sums: Any, status: Any
     ) -> tuple[Any, ...]:
-        """Return both ends, the standard error, and how many replicates were undefined, of none."""
+        """Return both ends, the standard error and 0 undefined replicates, by Wilson's formula."""
         whole = total[..., None]
         size = {"row": row_sums, "col": col_sums}.get(which.removeprefix("not "), whole)
         size = 1.0 * (whole - size if which.startswith("not") else size)
-        form = find(name)
+        form = find_form(name)
         if which == "all" and not (form and form.per_class):
             size = 1.0 * total
         elif form and form.average == "binary":
@@ -467,7 +479,7 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
             size = size * (options["n"] / (whole if size.ndim == whole.ndim else total))
         middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
         reach = z * (spread + z * z / 4) ** 0.5
-        own = fit(status, len(value.shape) - len(status.shape))
+        own = mask_failed(status, len(value.shape) - len(status.shape))
         low, high = (own * (middle + end) / (size + z * z) for end in (-reach, reach))
         error = own * (spread**0.5 / (size + (size == 0.0)))
         return low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, (value != value) & (value == value)  # noqa: PLR0124
@@ -482,9 +494,9 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
     return found
 
 
-def _samples(name: str) -> str:
-    """Return of which samples a metric is a share: all, a row, a column, or all others."""
-    form: Form | None = find(name)
+def _find_share_base(name: str) -> str:
+    """Return the samples that a metric is a share of: all, row, col or their complements; refuse other metrics."""
+    form: Form | None = find_form(name)
     if form is not None:
         metric = form.metric
         if metric.total in (Total.ACCURACY, Total.ERROR) and metric.value is None:
@@ -495,7 +507,7 @@ def _samples(name: str) -> str:
             form.average in (None, "binary")
             and metric.over is None
             and metric.value is not None
-            and metric.value in OF_CLASS
+            and metric.value in SHARE_OF
         ):
-            return OF_CLASS[metric.value]
-    return validate.refuse("method", f"another one for {name}, which is no share of samples", "wilson")
+            return SHARE_OF[metric.value]
+    return validate.refuse("method", f"another method for {name}, which is not a share of samples", "wilson")

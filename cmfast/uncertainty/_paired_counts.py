@@ -1,4 +1,4 @@
-"""What two classifiers said of the same samples: ``paired_counts``, and what it returns."""
+"""Paired counts of two classifiers on the same samples: the class ``PairedCounts``, counted by ``paired_counts``."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,21 +13,29 @@ from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial_test
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
-from cmfast.uncertainty import _paired_samples
-from cmfast.uncertainty._paired_held import OPTIONAL, PARTS, HeldCells, merged, nothing, of_parts, parts_of
+from cmfast.uncertainty import _paired_counting
+from cmfast.uncertainty._paired_cells import (
+    OPTIONAL,
+    PARTS,
+    PairedCells,
+    make_empty_cells,
+    merge_cells,
+    pack_parts,
+    unpack_parts,
+)
 
 TRUTH, FIRST, SECOND = range(3)
 
 
 class Flip(NamedTuple):
-    """A cell in which two classifiers differ.
+    """A cell of the paired counts in which two classifiers differ.
 
     Attributes
     ----------
     truth, first, second : label
-        The class, and what each of the two took it for.
+        True class, and the class that each classifier predicts.
     n_samples : int
-        How often.
+        Number of samples.
     """
 
     truth: Any
@@ -37,23 +45,25 @@ class Flip(NamedTuple):
 
 
 class PairedCounts(State):
-    """How often each class was taken for which by each of two classifiers, on the same samples.
+    """Counts of (truth, first prediction, second prediction) of two classifiers on the same samples.
 
-    :func:`paired_counts` counts them, ``a + b`` adds them exactly, whatever labels, groups and clusters each has.
+    :func:`paired_counts` counts them; ``a + b`` adds two exactly, also with different labels, groups and clusters.
+
+    :func:`paired_counts` counts them, ``a + b`` adds them exactly, also with different labels, groups and clusters.
 
     Attributes
     ----------
     keys, counts : array of int64, shape (k,)
-        Every cell that is not empty, in order: ``((unit * C + truth) * C + first) * C + second``, and its samples. A
-        unit is a group, or a cluster within a group, in order; 0 without both.
+        Keys of the nonempty cells in order, ``((unit * C + truth) * C + first) * C + second``, and their numbers of
+        samples. A unit is a group, or a cluster within a group, in order; 0 without both.
     labels : tuple
         The classes, in order.
     groups : tuple or None
-        What the groups are called, as those of :class:`cmfast.ConfusionCounts`; None without groups.
+        Labels of the groups, as in :class:`cmfast.ConfusionCounts`; None without groups.
     first, second : array of int64, shape (C, C), or (G, C, C) with groups
         Confusion matrix of each classifier: rows are the truth.
     agreement : array of int64, shape (C, C), or (G, C, C) with groups
-        How often the first (rows) said what the second (columns) did, whatever was true.
+        Predictions of the first (rows) by predictions of the second (columns), over all true classes.
 
     Notes
     -----
@@ -74,24 +84,24 @@ class PairedCounts(State):
     _STORED: ClassVar[Parts] = PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
-    def __init__(self, held: HeldCells, home: Array) -> None:
+    def __init__(self, held: PairedCells, home: Array) -> None:
         self._held = held
-        self._home = home  # an empty array: whose library results are of
+        self._home = home  # an empty array: results are returned in its library, on its device
 
-    def _sent(self, array: np.ndarray) -> Any:
-        """Return an array where the labels were; one of NumPy is read-only."""
+    def _send(self, array: np.ndarray) -> Any:
+        """Return an array in the library and on the device of the labels; NumPy arrays are read-only."""
         sent = adapter(self._home).send(array, self._home)
         return read_only(sent) if isinstance(sent, np.ndarray) else sent
 
     @property
     def keys(self) -> Any:
-        """Cells that are not empty, in order."""
-        return self._sent(self._held.keys)
+        """Keys of the nonempty cells, in order."""
+        return self._send(self._held.keys)
 
     @property
     def counts(self) -> Any:
-        """Samples of every cell."""
-        return self._sent(self._held.counts)
+        """Number of samples of every nonempty cell."""
+        return self._send(self._held.counts)
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -100,13 +110,13 @@ class PairedCounts(State):
 
     @property
     def groups(self) -> tuple[Label | tuple[Label, ...], ...] | None:
-        """What the groups are called, in order; None without groups."""
+        """Labels of the groups, in order; None without groups."""
         groups, _ = self._held.groups()
         return None if groups is None else groups.labels
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the columns that groups come from; none without groups."""
+        """Names of the columns that define the groups; empty without groups."""
         groups, _ = self._held.groups()
         return () if groups is None else groups.names
 
@@ -117,36 +127,36 @@ class PairedCounts(State):
 
     @property
     def n_clusters(self) -> int | None:
-        """How many clusters there are, in all groups; None without clusters."""
+        """Number of clusters in all groups; None without clusters."""
         return self._held.n_units if self._held.clustered else None
 
     @property
     def first(self) -> Any:
-        """Confusion matrix of the first classifier, of every group."""
-        return self._sent(table(self._held, TRUTH, FIRST))
+        """Confusion matrix of the first classifier, per group."""
+        return self._send(count_pairs(self._held, TRUTH, FIRST))
 
     @property
     def second(self) -> Any:
-        """Confusion matrix of the second classifier, of every group."""
-        return self._sent(table(self._held, TRUTH, SECOND))
+        """Confusion matrix of the second classifier, per group."""
+        return self._send(count_pairs(self._held, TRUTH, SECOND))
 
     @property
     def agreement(self) -> Any:
-        """How often the first (rows) said what the second (columns) did, of every group."""
-        return self._sent(table(self._held, FIRST, SECOND))
+        """Table of the predictions of the first (rows) and of the second classifier (columns), per group."""
+        return self._send(count_pairs(self._held, FIRST, SECOND))
 
     def flips(self, k: int = 10) -> list[Flip]:
-        """Return the largest cells in which the two differ, of all groups together.
+        """Return the largest cells in which the two differ, summed over groups.
 
         Parameters
         ----------
         k : int
-            How many at most.
+            Largest number of cells to return.
 
         Returns
         -------
         list of Flip
-            Those with most samples first; equal ones in the order of the classes.
+            Largest first; ties in the order of the classes.
 
         Examples
         --------
@@ -180,28 +190,28 @@ class PairedCounts(State):
         return f"{said}</table><p>{escape_prose(self._explain(isolate))}</p>"
 
     def explain(self) -> str:
-        """Say in words how often both, one or none was right, and where they differ most, if that is beyond chance.
+        """Return a text with the numbers of samples that both, one or neither predicts correctly, and the largest flip.
 
         Examples
         --------
         >>> from cmfast import uncertainty
         >>> said = uncertainty.paired_counts(["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]).explain()
         >>> said.split("; ")[0]
-        'of 3 samples both have 1 right, the first alone 0, the second alone 2, neither 0'
+        '3 samples: both correct 1, only the first 0, only the second 2, neither 0'
         >>> said.split("; ")[1]
-        'no difference stands out'
+        'no flip is significantly most frequent'
         """
         return self._explain(str)
 
     def _explain(self, name: Callable[[object], str]) -> str:
         if not self.n_samples:
-            return "nothing was counted"
-        _, *sides = self._held.decoded()
+            return "no samples"
+        _, *sides = self._held.decode()
         first, second = (sides[k] == sides[TRUTH] for k in (FIRST, SECOND))
         kinds = (first & second, first & ~second, ~first & second, ~first & ~second)
         both, one, other, none = (f"{int(self._held.counts[kind].sum()):,}" for kind in kinds)
-        said = f"of {self.n_samples:,} samples both have {both} right"
-        said += f", the first alone {one}, the second alone {other}, neither {none}"
+        said = f"{self.n_samples:,} samples: both correct {both}"
+        said += f", only the first {one}, only the second {other}, neither {none}"
         most = self.flips(2)
         if not most:
             return f"{said}; they never differ"
@@ -209,8 +219,8 @@ class PairedCounts(State):
         truth, a, b = map(name, labels)
         next_most = most[1].n_samples if len(most) > 1 else 0
         if binomial_test(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
-            return f"{said}; no difference stands out"
-        return f"{said}; most often ({n:,}) the first says {a} and the second {b} where {truth} is true"
+            return f"{said}; no flip is significantly most frequent"
+        return f"{said}; most frequent flip ({n:,}): the first predicts {a}, the second {b}, the true class is {truth}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PairedCounts) and self.to_bytes() == other.to_bytes()
@@ -220,29 +230,31 @@ class PairedCounts(State):
         raise TypeError(msg)
 
     def __add__(self, other: object) -> Self:
-        if isinstance(other, int) and other == 0:  # where sum() starts
+        if isinstance(other, int) and other == 0:  # start value of sum()
             return self
         if not isinstance(other, PairedCounts):
             return NotImplemented
         dispatch.adopt(counts=self._home, others=other._home)
-        return type(self)(merged(self._held, other._held), self._home)
+        return type(self)(merge_cells(self._held, other._held), self._home)
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
     def _get_parts(self) -> dict[str, Any]:
-        return parts_of(self._held)
+        """Return the parts that a saved state holds."""
+        return pack_parts(self._held)
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
-        return cls(of_parts(parts), nothing().keys)
+        """Rebuild the counts from the parts of a saved state."""
+        return cls(unpack_parts(parts), make_empty_cells().keys)
 
 
-def table(held: HeldCells, rows: int, cols: int) -> np.ndarray:
-    """Return how often what `rows` says met what `cols` says, of every group."""
+def count_pairs(held: PairedCells, rows: int, cols: int) -> np.ndarray:
+    """Return the table of side `rows` by side `cols` (truth, first or second), per group."""
     groups, of_unit = held.groups()
     C, n = len(held.axis.labels), 1 if groups is None else len(groups.rows)
-    unit, *sides = held.decoded()
+    unit, *sides = held.decode()
     with validate.explain_memory_error(8 * n * C**2, labels=C):
         out = np.zeros((n, C, C), np.int64)
     np.add.at(out, (of_unit[unit], sides[rows], sides[cols]), held.counts)
@@ -260,33 +272,33 @@ def paired_counts(
     groups: Any = None,
     clusters: Any = None,
 ) -> PairedCounts:
-    """Count what two classifiers said of the same samples.
+    """Count the pairs of predictions of two classifiers on the same samples, by true class.
 
     Parameters
     ----------
     y_true, y_a, y_b : array
-        Truth and both predictions, of one shape: integers, bool or strings; beside NumPy's arrays also columns of
-        pandas, polars or Arrow.
+        Truth and both predictions, of one shape: integers, bool or strings; NumPy arrays, or columns of pandas, polars
+        or Arrow.
     n_classes : int, optional
         Labels are the class ids ``0, ..., n_classes - 1``; any other raises.
     labels : array, shape (C,), optional
-        The classes, in order; a sample with another label, by whomever, is left out. Default: those that occur.
+        The classes, in order; samples with any other label are left out. Default: the labels that occur.
     groups : column, or dict of str to column, optional
-        The group of each sample, by labels of any kind: everything else is said of every group.
+        The group label of each sample; all results are then per group.
     clusters : column, optional
-        What samples that are not independent of each other have in common: a patient, a document, a speaker.
+        The cluster of each sample, if samples are not independent: its patient, document or speaker.
 
     Returns
     -------
     PairedCounts
-        The counts that every paired comparison is made of: ``T[truth, first, second]``, few of whose cells are filled.
+        Sparse counts ``T[truth, first, second]``, the input of all paired comparisons.
 
     Raises
     ------
     TypeError, ValueError
         Labels of several kinds, missing values, shapes or libraries that differ, ids outside ``0, ..., n_classes - 1``.
     OverflowError
-        More classes, groups and clusters than int64 can number the cells of.
+        More cells (classes, groups and clusters) than int64 can index.
 
     Warns
     -----
@@ -295,8 +307,8 @@ def paired_counts(
 
     Notes
     -----
-    Bad values: missing labels are refused. Synchronises the device. Reproducible: counts are exact, and do not depend
-    on how samples are cut or ordered. Of Dask arrays it is a ``dask.delayed.Delayed`` of the counts.
+    Bad values: missing labels are refused. Synchronises the device. Reproducible: counts are exact and do not depend on
+    chunks or order of the samples. Dask arrays give a ``dask.delayed.Delayed`` of the counts.
 
     References
     ----------
@@ -313,17 +325,21 @@ def paired_counts(
         options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "num_threads": None}
         if isinstance(groups, Mapping):
             validate.refuse("groups", "one column with Dask arrays", "a dict", TypeError)
-        lazily: PairedCounts = lazy.dask().merge_parts(_of_chunk, _added, arrays, dict.fromkeys(arrays, 0), **options)
+        lazily: PairedCounts = lazy.dask().merge_parts(
+            _count_chunk, _add_chunks, arrays, dict.fromkeys(arrays, 0), **options
+        )
         return lazily
-    return PairedCounts(*_paired_samples.counted(y_true, y_a, y_b, labels, n_classes, groups, clusters))
+    return PairedCounts(*_paired_counting.count_paired_cells(y_true, y_a, y_b, labels, n_classes, groups, clusters))
 
 
-def _of_chunk(
+def _count_chunk(
     y_true: Array, y_a: Array, y_b: Array, groups: Any = None, clusters: Any = None, *, num_threads: Any, **options: Any
 ) -> PairedCounts:
-    del num_threads  # nothing here takes long enough for a second
+    """Count the pairs of one chunk of Dask arrays."""
+    del num_threads  # counting a chunk is too fast to need a second thread
     return paired_counts(y_true, y_a, y_b, groups=groups, clusters=clusters, **options)
 
 
-def _added(parts: list[PairedCounts]) -> PairedCounts:
+def _add_chunks(parts: list[PairedCounts]) -> PairedCounts:
+    """Add up the paired counts of chunks."""
     return sum(parts[1:], parts[0])

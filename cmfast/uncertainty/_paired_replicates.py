@@ -1,4 +1,4 @@
-"""Paired counts drawn again: what is drawn, samples or clusters, and the metrics of both classifiers every time."""
+"""Paired bootstrap: resampling units of paired counts, and the metrics of both classifiers in every replicate."""
 
 from typing import NamedTuple
 
@@ -8,24 +8,24 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
-from cmfast.uncertainty._paired_held import HeldCells
+from cmfast.uncertainty._paired_cells import PairedCells
 
 
 class DrawnUnits(NamedTuple):
-    """What is drawn, group by group: samples, of which those of a cell are alike; or clusters.
+    """Resampling units by group: samples, with those of a cell as one kind, or clusters.
 
     Attributes
     ----------
     weights, group : array of int64, shape (u,)
-        How many units of a kind there are, and of which group.
+        Number of units of each kind, and its group.
     starts, totals : array of int64, shape (G + 1,) and (G,)
-        Where the kinds of every group begin, and how many units it has.
+        First kind of every group, and its number of units.
     bounds : array of int64, shape (u + 1,)
-        Where the cells of every kind begin.
+        First cell of every kind.
     cells : array of int64, shape (3, k)
         Truth and both predictions.
     counts : array of int64, shape (k,)
-        Samples that one unit brings to the cell.
+        Samples of the cell in one unit.
     """
 
     weights: np.ndarray
@@ -37,11 +37,11 @@ class DrawnUnits(NamedTuple):
     counts: np.ndarray
 
 
-def units_of(held: HeldCells) -> DrawnUnits:
-    """Return what is drawn."""
+def list_units(held: PairedCells) -> DrawnUnits:
+    """Return the resampling units of paired counts; refuse totals beyond exact float64."""
     groups, of_unit = held.groups()
     n_groups = 1 if groups is None else len(groups.rows)
-    unit, *cells = held.decoded()
+    unit, *cells = held.decode()
     if held.clustered:
         weights, group = np.ones(held.n_units, np.int64), of_unit
         bounds, counts = np.searchsorted(unit, np.arange(held.n_units + 1)), held.counts
@@ -51,28 +51,30 @@ def units_of(held: HeldCells) -> DrawnUnits:
     starts = np.searchsorted(group, np.arange(n_groups + 1))
     before = np.concatenate([[0], np.cumsum(weights)])
     totals = before[starts[1:]] - before[starts[:-1]]
-    most = np.add.reduceat(counts, bounds[:-1]).max() if len(weights) else 0  # no unit is without cells
+    most = np.add.reduceat(counts, bounds[:-1]).max() if len(weights) else 0  # every unit has cells, as reduceat needs
     if int(most) * int(totals.max(initial=0)) >= validate.EXACT_FLOAT64:
         validate.fail("T has more samples than float64 counts exactly", OverflowError)
     return DrawnUnits(weights, group, starts, totals, bounds, np.stack(cells), counts)
 
 
-def sent(units: DrawnUnits, home: Array) -> list[Array]:
-    """Return the arrays that the op ``paired_replicates`` takes, where `home` is."""
+def send_units(units: DrawnUnits, home: Array) -> list[Array]:
+    """Return the array arguments of the op ``paired_replicates``, on the device of `home`."""
     ends = units.starts[1:][units.group]
     after = np.concatenate([[0], np.cumsum(units.weights)])
-    shares = units.weights / (after[ends] - after[:-1])  # of itself and those after it in its group
+    shares = units.weights / (
+        after[ends] - after[:-1]
+    )  # conditional binomial probability: share among this kind and those after it
     cells = {"bounds": units.bounds, "cells": units.cells, "counts": units.counts}
     strata = {"groups": np.arange(len(units.totals) + 1), "starts": units.starts, "totals": units.totals}
-    return _at(home, shares=shares, **strata, **cells)
+    return _send_arrays(home, shares=shares, **strata, **cells)
 
 
-def _at(home: Array, **arrays: np.ndarray) -> list[Array]:
-    """Return arrays where `home` is."""
+def _send_arrays(home: Array, **arrays: np.ndarray) -> list[Array]:
+    """Return the arrays in the library and on the device of `home`."""
     return dispatch.adopt(**{name: adapter(home).send(array, home) for name, array in arrays.items()})
 
 
-def drawn(
+def draw_replicates(
     arrays: list[Array],
     groups: slice,
     plan: Plan,
@@ -83,10 +85,10 @@ def drawn(
     *,
     before: int | None = None,
 ) -> tuple[Array, ...]:
-    """Return what `plan` makes of both matrices of every replicate of some groups.
+    """Return the metrics of `plan` of both matrices of every bootstrap replicate of some groups.
 
-    Scalars of shape (G, B, 2), then numbers of a class (G, B, 2, C). There are `before` other groups before these;
-    default: as many as there are in `arrays`.
+    Scalars of shape (G, B, 2), then per-class values (G, B, 2, C). `before` groups precede these in the random stream;
+    default: the position of the first one in `arrays`.
     """
     shares, bounds, *units = arrays
     some = (shares, bounds[groups.start : groups.stop + 1], *units)
@@ -96,15 +98,15 @@ def drawn(
     return tuple(found[:-1])
 
 
-def errors(
+def compute_delta_errors(
     units: DrawnUnits, home: Array, plan: Plan, n_classes: int, num_threads: int | None, *, clustered: bool
 ) -> tuple[np.ndarray, ...]:
     """Return standard errors of all differences by the delta method: scalars of shape (G,), then (G, C).
 
-    They are made where `home` is.
+    Computed on the device of `home`.
     """
     cells = {"bounds": units.bounds, "cells": units.cells, "counts": units.counts}
-    arrays = _at(home, weights=units.weights, starts=units.starts, **cells)
+    arrays = _send_arrays(home, weights=units.weights, starts=units.starts, **cells)
     options = {"n_classes": n_classes, "clustered": clustered, "num_threads": num_threads}
     found = dispatch.call("paired_errors", *arrays, plan=plan, **options)
     return tuple(adapter(array).to_host(array) for array in found)

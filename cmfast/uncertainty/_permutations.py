@@ -1,9 +1,9 @@
-"""Paired permutation test: p-values of differences between two classifiers, by swapping both answers of a unit.
+"""Paired permutation test: p-values of differences between two classifiers, by swapping both predictions of a unit.
 
-If neither classifier is better, both answers of a sample (or all answers of a cluster) could as well have been given
-the other way round. The p-value is the share of all such swaps in which the metrics differ by at least what was
-observed (Fisher 1935; Edgington 1969; of clusters one swap each). Only units in which the two differ matter, and units
-that change the same counts are alike: of N of them the number that stays as it came is binomial, with N and one half.
+If neither classifier is better, both predictions of a sample (or all of a cluster) are exchangeable. The p-value is the
+share of all swaps whose metrics differ by at least the observed difference (Fisher 1935; Edgington 1969; one swap per
+cluster). Only units in which the two differ matter. Of N units that change the same counts, the number that is not
+swapped is binomial, with N and one half.
 """
 
 import math
@@ -17,29 +17,29 @@ from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.kernels.shared.uncertainty import add_cells
 from cmfast.uncertainty import _paired_replicates
-from cmfast.uncertainty._paired_held import HeldCells, decoded, sorted_cells
+from cmfast.uncertainty._paired_cells import PairedCells, decode_keys, sort_cells
 
-MOST_STATES = 2**14  # tables that are enumerated: all swaps of 14 samples, or of 16,383 samples of one kind
-MOST_ENUMERATED_BYTES = 2**26  # of the sums of enumerated tables at a time
-MONTE_CARLO_ERRORS = 3.0  # standard errors by Monte Carlo
-METRIC_ROUNDING = 1e-12  # by which two values of a metric may differ and be the same
+MOST_STATES = 2**14  # most tables to enumerate: all swaps of 14 samples, or of 16,383 samples of one kind
+MOST_ENUMERATED_BYTES = 2**26  # of sums of enumerated tables held at a time
+MONTE_CARLO_ERRORS = 3.0  # safety margin of the least p-value, in Monte Carlo standard errors
+METRIC_ROUNDING = 1e-12  # relative rounding below which two metric values count as equal
 
 
 class Swaps(NamedTuple):
-    """Units in which two classifiers differ, ordered by group; units that change the same counts are one kind.
+    """Units in which two classifiers differ, ordered by group; units that change the same counts form one kind.
 
     Attributes
     ----------
     sizes, group : array of int64, shape (k,)
         Number of units of each kind, and their group.
     bounds : array of int64, shape (k + 1,)
-        Where the cells of every kind begin.
+        First cell of every kind.
     cells : array of int64, shape (3, n)
-        Truth and both predictions, as they came; swapped, the predictions are exchanged.
+        Truth and both predictions, unswapped.
     counts : array of int64, shape (n,)
-        Samples that one unit brings to the cell.
+        Samples of the cell in one unit.
     fixed_group, fixed_cells, fixed_counts : array of int64, shape (f,), (3, f) and (f,)
-        Group, cell and samples of all the rest, which no swap changes.
+        Group, cell and samples of all cells that no swap changes.
     """
 
     sizes: np.ndarray
@@ -51,7 +51,7 @@ class Swaps(NamedTuple):
     fixed_cells: np.ndarray
     fixed_counts: np.ndarray
 
-    def of_group(self, group: int) -> "Swaps":
+    def select_group(self, group: int) -> "Swaps":
         """Return the units of one group."""
         first, last = np.searchsorted(self.group, [group, group + 1])
         at = slice(self.bounds[first], self.bounds[last])
@@ -64,7 +64,7 @@ class Swaps(NamedTuple):
 
     @property
     def n_states(self) -> float:
-        """Number of tables that swaps can lead to; infinite above what is enumerated."""
+        """Number of tables that swaps can lead to; infinite above the enumeration limit."""
         n = 1
         for size in self.sizes.tolist():
             n *= size + 1
@@ -73,8 +73,8 @@ class Swaps(NamedTuple):
         return n
 
 
-class Tested(NamedTuple):
-    """Results of the test, each of shape (G,) or (G, C).
+class TestResult(NamedTuple):
+    """Results of the permutation test, each of shape (G,) or (G, C).
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class Tested(NamedTuple):
     p_error : array of float64
         Standard error of the p-value by Monte Carlo; 0 where all swaps were enumerated.
     least : array of float64
-        The smallest p-value that any outcome of these units could have; of random swaps a lower bound of it. 0 where
-        all outcomes are equal.
+        Smallest p-value that any outcome of these units can have, or a lower bound from random swaps. 0 if all
+        outcomes are equal.
     """
 
     p_value: np.ndarray
@@ -92,11 +92,11 @@ class Tested(NamedTuple):
     least: np.ndarray
 
 
-def find_swaps(held: HeldCells) -> Swaps:
-    """Return the units of paired counts in which the two differ: samples, or clusters."""
+def find_swaps(held: PairedCells) -> Swaps:
+    """Return the units of paired counts in which the two classifiers differ: samples, or clusters."""
     _, of_unit = held.groups()
     C = max(len(held.axis.labels), 1)
-    unit, y, a, b = held.decoded()
+    unit, y, a, b = held.decode()
     differ = a != b
     low, high = np.minimum(a, b)[differ], np.maximum(a, b)[differ]
     pairs, which = np.unique(((unit[differ] * C + y[differ]) * C + low) * C + high, return_inverse=True)
@@ -110,23 +110,23 @@ def find_swaps(held: HeldCells) -> Swaps:
     if not held.clustered:
         cells, ones = np.stack([truth, low, high]), np.ones(len(pairs), np.int64)
         bounds = np.arange(len(pairs) + 1)
-        return Swaps(whole, of_unit[of_pair], bounds, cells, ones, *_sum_alike(fixed, C))
-    # Within a cluster (t, a, b) and (t, b, a) are exchanged for each other: only the excess of one is changed.
+        return Swaps(whole, of_unit[of_pair], bounds, cells, ones, *_sum_equal_cells(fixed, C))
+    # Swapping a cluster exchanges (t, a, b) and (t, b, a): only the excess of one over the other changes the counts.
     even, odd = (whole - np.abs(net)) // 2, net != 0
     for one, other in ((low, high), (high, low)):
         more = (of_unit[of_pair], truth, one, other, even)
         fixed = [np.concatenate([old, new[even > 0]]) for old, new in zip(fixed, more, strict=True)]
     swapped = net < 0
     cells = np.stack([truth, np.where(swapped, high, low), np.where(swapped, low, high)])[:, odd]
-    sizes, group, bounds, cells, counts = _merge_alike(of_pair[odd], of_unit, cells, np.abs(net[odd]))
-    return Swaps(sizes, group, bounds, cells, counts, *_sum_alike(fixed, C))
+    sizes, group, bounds, cells, counts = _merge_equal_clusters(of_pair[odd], of_unit, cells, np.abs(net[odd]))
+    return Swaps(sizes, group, bounds, cells, counts, *_sum_equal_cells(fixed, C))
 
 
-def count_discordant(held: HeldCells, swaps: Swaps | None) -> np.ndarray:
-    """Return the number of samples, or of clusters, in which the two differ, of every group; of `swaps` if known."""
+def count_discordant(held: PairedCells, swaps: Swaps | None) -> np.ndarray:
+    """Return per group the number of samples, or of clusters, in which the two differ; `swaps` if known."""
     groups, of_unit = held.groups()
     if swaps is None and not held.clustered:
-        unit, _, a, b = held.decoded()
+        unit, _, a, b = held.decode()
         differ = a != b
         group, sizes = of_unit[unit[differ]], held.counts[differ]
     else:
@@ -137,18 +137,18 @@ def count_discordant(held: HeldCells, swaps: Swaps | None) -> np.ndarray:
     return found
 
 
-def _sum_alike(fixed: list[np.ndarray], C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return group, cell and samples of every cell once, ordered by group, from lists of the same."""
+def _sum_equal_cells(fixed: list[np.ndarray], C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Merge duplicate cells: return group, cell and samples of each, ordered by group."""
     group, y, a, b, counts = fixed
-    keys, total = sorted_cells(((group * C + y) * C + a) * C + b, counts)
-    group, *cells = decoded(keys, C)
+    keys, total = sort_cells(((group * C + y) * C + a) * C + b, counts)
+    group, *cells = decode_keys(keys, C)
     return group, np.stack(cells), total
 
 
-def _merge_alike(
+def _merge_equal_clusters(
     cluster: np.ndarray, of_unit: np.ndarray, cells: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Return sizes, groups, bounds, cells and counts of kinds of clusters: those of one cell are merged if alike."""
+    """Merge clusters that differ in one equal cell into kinds; return sizes, groups, bounds, cells, counts."""
     names, first, n_cells = np.unique(cluster, return_index=True, return_counts=True)
     alone = n_cells == 1
     at = first[alone]
@@ -169,40 +169,40 @@ def _merge_alike(
 
 
 def _concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the integers of ranges that begin at `starts` and have these lengths, one range after the other."""
+    """Return the concatenated integer ranges with these starts and lengths."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def permute(
+def test_differences(
     swaps: Swaps, both: list[np.ndarray], home: Array, plan: Plan, n_classes: int, n_replicates: int, seed: int,
     num_threads: int | None,
-) -> list[Tested]:  # fmt: skip
-    """Test every difference of `plan`, of which `both` values are given, shape (2, G) or (2, G, C)."""
+) -> list[TestResult]:  # fmt: skip
+    """Test every difference of `plan` by swaps, given `both` observed values, shape (2, G) or (2, G, C)."""
     n_groups = both[0].shape[1] if both else 0
     options: dict[str, Any] = {"plan": plan, "num_threads": num_threads}
-    parts: list[list[Tested]] = [[] for _ in both]
+    parts: list[list[TestResult]] = [[] for _ in both]
     for group in range(n_groups):
-        own = swaps.of_group(group)
+        own = swaps.select_group(group)
         observed = [values[:, group] for values in both]
         if own.n_states <= MOST_STATES:
             weights = _weigh_states(own.sizes)
-            found = _enumerate(own, len(weights), home, n_classes, options)
+            found = _enumerate_swaps(own, len(weights), home, n_classes, options)
         else:
             weights = None
-            found = _draw(own, group, home, n_classes, n_replicates, seed, options)
+            found = _draw_swaps(own, group, home, n_classes, n_replicates, seed, options)
         for part, apart, values in zip(parts, found, observed, strict=True):
             part.append(_count_extremes(apart, values, weights))
     if not n_groups:
-        return [Tested(*(values[0],) * 3) for values in both]
-    return [Tested(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
+        return [TestResult(*(values[0],) * 3) for values in both]
+    return [TestResult(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
 
 
 def _weigh_states(sizes: np.ndarray) -> np.ndarray:
-    """Return the probability of every table that swaps lead to, in the order of :func:`_enumerate`."""
+    """Return the probability of every table that swaps lead to, in the order of :func:`_enumerate_swaps`."""
     weights = np.ones(1)
     for n in sizes.tolist():
-        chances, ways, all_ways = [], 1, 2**n  # of integers, so that quotients are rounded once
+        chances, ways, all_ways = [], 1, 2**n  # integers, so that quotients are rounded only once
         for k in range(n + 1):
             chances.append(ways / all_ways)
             ways = ways * (n - k) // (k + 1)
@@ -210,7 +210,7 @@ def _weigh_states(sizes: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _enumerate(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[str, Any]) -> list[np.ndarray]:
+def _enumerate_swaps(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[str, Any]) -> list[np.ndarray]:
     """Return the differences in every table that swaps lead to, shape (S,) or (S, C) each."""
     n_sums = 5 if options["plan"].ordered else 3
     kinds = len(swaps.sizes)
@@ -222,7 +222,7 @@ def _enumerate(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[s
     start = np.zeros((n_sums, 1, 2, C), np.int64)
     add_cells(start, tuple(swaps.fixed_cells), np.zeros(len(swaps.fixed_counts), np.int64), swaps.fixed_counts)
     start += (swaps.sizes[:, np.newaxis, np.newaxis] * swapped).sum(1, keepdims=True)
-    change = (kept - swapped).reshape(n_sums, kinds, 2 * C).astype(np.float64)  # exact, as all sums are below 2**53
+    change = (kept - swapped).reshape(n_sums, kinds, 2 * C).astype(np.float64)  # exact: all sums are below 2**53
     step = max(1, MOST_ENUMERATED_BYTES // (16 * n_sums * max(C, 1)))
     found: list[list[np.ndarray]] = []
     for first in range(0, n_states, step):
@@ -231,16 +231,16 @@ def _enumerate(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[s
         for k, size in enumerate(swaps.sizes.tolist()):
             rest, n_kept[:, k] = np.divmod(rest, size + 1)
         sums = start + np.rint(n_kept @ change).astype(np.int64).reshape(n_sums, len(rest), 2, C)
-        found.append([difference_of(value) for value in evaluate_sums(sums, home, **options)])
+        found.append([subtract_second(value) for value in evaluate_sums(sums, home, **options)])
     return [np.concatenate(part) for part in zip(*found, strict=True)]
 
 
-def _draw(
+def _draw_swaps(
     swaps: Swaps, group: int, home: Array, C: int, n_replicates: int, seed: int, options: dict[str, Any]
 ) -> list[np.ndarray]:
-    """Return the differences after random swaps, shape (B,) or (B, C) each: a stratum for each kind of units."""
+    """Return the differences after random swaps, shape (B,) or (B, C) each; one stratum per kind of units."""
     kinds, lengths = len(swaps.sizes), np.diff(swaps.bounds)
-    # Every kind as it came, then swapped; then what no swap changes, as one unit of a stratum of its own.
+    # Each kind unswapped, then swapped; finally the cells that no swap changes, as one unit in its own stratum.
     twice = np.repeat(np.arange(kinds), 2)
     place = _concatenate_ranges(swaps.bounds[twice], lengths[twice])
     cells, is_swapped = swaps.cells[:, place], np.repeat(np.arange(2 * kinds) % 2 == 1, lengths[twice])
@@ -261,7 +261,7 @@ def _draw(
             }.items()
         }
     )
-    values = _paired_replicates.drawn(
+    values = _paired_replicates.draw_replicates(
         arrays, slice(0, 1), options["plan"], C, n_replicates, seed, options["num_threads"], before=group
     )
     host = [adapter(array).to_host(array)[0] for array in values]
@@ -269,11 +269,11 @@ def _draw(
         return [array[:, 0] - array[:, 1] for array in host]
 
 
-def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> Tested:
-    """Return the p-values of differences `apart`, shape (S, ...), of the observed values, shape (2, ...).
+def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> TestResult:
+    """Return the p-values of swapped differences `apart`, shape (S, ...), against observed values, shape (2, ...).
 
-    `weights` are the probabilities of enumerated tables; None for random ones, of which the observed one is one more.
-    Undefined differences are left out: the test is conditional on the differences that are defined.
+    `weights` are the probabilities of enumerated tables; None for random ones, which the observed table joins.
+    Undefined differences are left out: the test is conditional on the defined ones.
     """
     with np.errstate(invalid="ignore"):
         observed = np.abs(both[0] - both[1])
@@ -296,21 +296,21 @@ def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | N
         p = np.clip((column * extreme).sum(0) / share, np.finfo(np.float64).tiny, 1.0)
         error = np.zeros(np.shape(p))
         least = np.where(n > 0, (column * highest).sum(0) / share, 1.0)
-    least = np.where(top > slack, least, 0.0)  # no swap makes any difference
+    least = np.where(top > slack, least, 0.0)  # all swaps give the same difference
     undefined = np.isnan(observed)
-    return Tested(*(np.where(undefined, np.nan, field) for field in (p, error, least)))
+    return TestResult(*(np.where(undefined, np.nan, field) for field in (p, error, least)))
 
 
 def evaluate_sums(sums: np.ndarray, home: Array, *, plan: Plan, num_threads: int | None) -> list[np.ndarray]:
-    """Return what `plan` makes of the sums of two matrices, shape (n_sums, n, 2, C): shape (n, 2) or (n, 2, C)."""
+    """Evaluate `plan` on the sums of two matrices, shape (n_sums, n, 2, C); return arrays (n, 2) or (n, 2, C)."""
     arrays = dispatch.adopt(**{f"sums{k}": adapter(home).send(a, home) for k, a in enumerate(sums)})
     given = [*arrays, *[None] * (5 - len(sums))]
     *values, _ = dispatch.call("metrics_of_sums", *given, plan=plan, num_threads=num_threads)
     return [adapter(value).to_host(value) for value in values]
 
 
-def difference_of(values: np.ndarray) -> np.ndarray:
-    """Return the first less the second, which are along the second axis; of infinities NaN."""
+def subtract_second(values: np.ndarray) -> np.ndarray:
+    """Return first minus second along the second axis; NaN for equal infinities."""
     with np.errstate(invalid="ignore"):
         found: np.ndarray = values[:, 0] - values[:, 1]
     return found

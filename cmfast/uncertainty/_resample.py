@@ -1,4 +1,4 @@
-"""Draws of confusion matrices: ``resample``."""
+"""Resample confusion matrices by multinomial or row-wise multinomial draws: ``resample``."""
 
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args, overload
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, failures, validate, wording
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
-from cmfast.uncertainty._unfit import unfit
+from cmfast.uncertainty._invalid_counts import explain_invalid
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
 
@@ -52,24 +52,24 @@ def resample(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Draw confusion matrices that other samples of the same kind would have given.
+    """Draw bootstrap replicates of confusion matrices.
 
     Parameters
     ----------
     M : array, shape (..., C, C)
         Counts; or any shares of them if `n` is given.
     missed : array, shape (..., C), optional
-        Samples of each class that got no prediction: what a detector did not find. They take part in the draw and are
-        left out of the result.
+        Samples of each class without a prediction, such as objects that a detector missed. They are drawn too, but left
+        out of the result.
     n_replicates : int
-        Matrices to draw for each one.
+        Number of replicates of each matrix.
     scheme : {"multinomial", "row_multinomial", "expected_rounded"}
-        What is random (see Notes).
+        Random model (see Notes).
     n : int, optional
-        Samples in each replicate; default: as many as `M` and `missed` hold. Not for "row_multinomial", which keeps
-        the number of samples of every class.
+        Number of samples in each replicate; default: the total of `M` and `missed`. Not for "row_multinomial", which
+        keeps the number of samples of every class.
     rng : int or numpy.random.Generator
-        Seed of the draws.
+        Seed of the random numbers.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices that cannot be drawn from; their replicates are 0.
     num_threads : int, optional
@@ -87,19 +87,19 @@ def resample(
 
     Notes
     -----
-    - "multinomial": all cells, as if the labelled samples were drawn again with replacement.
-    - "row_multinomial": each row for itself, for class counts that are fixed by design.
+    - "multinomial": all cells, as if the labelled samples were drawn with replacement.
+    - "row_multinomial": each row separately, for class counts fixed by design.
     - "expected_rounded": only the class counts are random; a cell is its rounded expectation,
-      ``round(round(N_i * found_i) * share_ij)``, half to even. This is what the source simulates. Most of the spread
-      of the other cells is missing, and on normalised matrices much of what is left comes from the rounding; use it
-      for comparison with the source alone.
+      ``round(round(N_i * found_i) * share_ij)``, half to even. This is the simulation of the source (Foucart). It
+      lacks most of the variance of the other cells, and much of the rest is rounding; use it only for comparison with
+      the source.
 
     Bad values: a matrix with a negative or not finite cell, or with fractions and no `n` (INVALID), or with no mass to
-    draw `n` samples from (ZERO_LINE), gives zeros there and nowhere else, and is reported as `on_failure` says.
-    Synchronises the device unless `on_failure` is "ignore". Reproducible: random numbers are made of the seed, the
-    place in the batch, the number of the replicate and the cell, so the same `rng` gives the same matrices for any
-    number of threads, any chunks of a Dask array and on every device, and replicate k is the same however many are
-    drawn.
+    draw `n` samples from (ZERO_LINE), gives zeros for that matrix alone and is reported as `on_failure` says.
+    Synchronises the device unless `on_failure` is "ignore". Reproducible: random numbers are computed from the seed,
+    the position in the batch, the replicate and the cell (counter-based generator), so the same `rng` gives the same
+    matrices for any number of threads, any chunks of a Dask array and on every device, and replicate k does not depend
+    on the number of replicates.
 
     References
     ----------
@@ -126,11 +126,11 @@ def resample(
             validate.refuse("n", 'None with scheme="row_multinomial"', n)
     options: dict[str, Any] = {"n_replicates": n_replicates, "scheme": scheme, "n": n}
     seed = int(validate.generator(rng).integers(2**63))
-    return _resampled(M, missed, seed=seed, on_failure=on_failure, num_threads=num_threads, **options)
+    return _draw_matrices(M, missed, seed=seed, on_failure=on_failure, num_threads=num_threads, **options)
 
 
 @accept_dask_arrays("numbers", M="CC", missed="C")
-def _resampled(
+def _draw_matrices(
     M: Array,
     missed: Array | None,
     *,
@@ -139,6 +139,7 @@ def _resampled(
     numbers: np.ndarray | None = None,
     **options: Any,
 ) -> Any:
+    """Validate the arrays and draw the replicates; `numbers` are the stream numbers of the matrices."""
     M, missed = dispatch.adopt(optional=("missed",), M=M, missed=missed)
     validate.matrices(square=True, M=M)
     shape = dispatch.shape_of(M)[:-1]
@@ -146,12 +147,14 @@ def _resampled(
     if missed is not None and dispatch.shape_of(missed) != shape:
         validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.shape_of(missed)}")
     replicates, status = dispatch.call("resample", M, missed, numbers=numbers, num_threads=num_threads, **options)
-    why = partial(why_not, M, missed, options["scheme"])
+    why = partial(explain_failure, M, missed, options["scheme"])
     failures.report(status, on_failure, failed="matrices not resampled", why=why)
     return replicates
 
 
-def why_not(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
-    """Say why nothing was drawn from the matrix at `index`, and what helps."""
+def explain_failure(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
+    """Return a text that says why the matrix at `index` cannot be resampled, and what to pass instead."""
     size = "" if scheme == "row_multinomial" else f"{wording.option('n')}, the number of samples in a replicate, or "
-    return f"{unfit(index, f'{size}the counts that they came from', M=M, missed=missed)}; its replicates are 0"
+    return (
+        f"{explain_invalid(index, f'{size}the counts that they came from', M=M, missed=missed)}; its replicates are 0"
+    )

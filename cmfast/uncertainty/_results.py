@@ -1,4 +1,4 @@
-"""What intervals and posteriors come back as."""
+"""Result types of intervals and posteriors of metrics."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from cmfast._core.adapters import adapter
 
 @result_repr.add_repr
 class Interval(NamedTuple):
-    """An interval of one metric.
+    """An interval of one metric, with estimate and standard error.
 
     Attributes
     ----------
@@ -21,9 +21,9 @@ class Interval(NamedTuple):
     low, high : array
         Ends of the interval; NaN where the metric is undefined.
     standard_error : array
-        Standard deviation of the replicates; by the delta method, or of the share, where nothing was drawn.
+        Standard deviation of the replicates; without replicates, by the delta method or of the share.
     n_undefined : array of int64
-        Replicates in which the metric was undefined. They are left out of all the rest.
+        Number of replicates in which the metric was undefined, left out of all other fields.
     """
 
     estimate: Any
@@ -40,19 +40,20 @@ class Interval(NamedTuple):
         return parts
 
     def explain(self) -> str:
-        """Say in words what the interval says."""
+        """Return a text with the estimate and the ends of the interval."""
         estimate, low, high = (np.asarray(adapter(x).to_host(x), np.float64) for x in self[:3])
         text = f"{estimate.size:,} intervals"
         if estimate.ndim == 0:
-            text = f"{float(estimate):.4g}, and from {float(low):.4g} to {float(high):.4g} with other samples"
+            text = f"{float(estimate):.4g}, interval {float(low):.4g} to {float(high):.4g}"
         lost = int(np.max(adapter(self.n_undefined).to_host(self.n_undefined), initial=0))
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
 
 
 def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
-    """Return the interval of `z` standard errors on both sides; no replicate of it was undefined."""
+    """Return the interval estimate +- `z` standard errors, with 0 undefined replicates."""
 
     def ends(estimate: Any, error: Any) -> tuple[Any, ...]:
+        """Return both ends, and an array of False."""
         none = (error != error) & (error == error)  # noqa: PLR0124
         return estimate - z * error, estimate + z * error, none
 
@@ -61,18 +62,18 @@ def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
 
 
 @result_repr.add_compute
-@dataclass(eq=False, repr=False)  # as one dask.compute finds the arrays in it
+@dataclass(eq=False, repr=False)  # a dataclass, so that dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):
     """Intervals of several metrics, by name.
 
     Attributes
     ----------
     method : str
-        How they were made.
+        Method of the intervals.
     level : float
-        The share of such intervals that hold the truth, if all is well.
+        Nominal coverage of the intervals.
     n_replicates : int
-        How many replicates were drawn; 0 where none was needed.
+        Number of replicates; 0 for methods without resampling.
     """
 
     _found: Mapping[str, Interval]
@@ -95,6 +96,7 @@ class Intervals(Mapping[str, Interval]):
         return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _rows(self) -> list[dict[str, Any]]:
+        """Return a dict per value: metric, index and the fields of its interval."""
         rows = []
         for name, one in self._found.items():
             parts = [adapter(part).to_host(part) for part in one]
@@ -105,7 +107,7 @@ class Intervals(Mapping[str, Interval]):
         return rows
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame, a row for each number; how they were made is in its ``attrs``."""
+        """Return a pandas DataFrame with a row per value; method, level and n_replicates are in its ``attrs``."""
         import pandas as pd
 
         frame = pd.DataFrame(self._rows(), columns=["metric", "index", *Interval._fields])
@@ -113,17 +115,17 @@ class Intervals(Mapping[str, Interval]):
         return frame
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw a forest plot: a line for each number.
+        """Draw a forest plot with a row per value.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
 
         Returns
         -------
         matplotlib axes
-            What was drawn on. Nothing is shown.
+            Axes of the plot; the figure is not shown.
         """
         rows = self._rows()
         ax = plotting.make_forest_axes(ax, len(rows))
@@ -157,7 +159,7 @@ class Posterior(NamedTuple):
         return adapter(self.draws).evaluate(lambda draws: draws.std(-1), self.draws)
 
     def probability(self, above: float) -> Any:
-        """Return the probability that the metric is greater than a number."""
+        """Return the posterior probability that the metric is greater than `above`."""
         above = validate.finite("above", above)
         size = max(1, self.draws.shape[-1])
         return adapter(self.draws).evaluate(lambda draws: (draws > above).sum(-1) / size, self.draws)
@@ -166,7 +168,7 @@ class Posterior(NamedTuple):
         return {"draws": result_repr.format_shape(self.draws, 1), "mean": result_repr.format_values(self.mean)}
 
     def explain(self) -> str:
-        """Say in words what the draws say."""
+        """Return a text with the mean and the standard deviation of the draws."""
         if 0 in dispatch.shape_of(self.draws):
             return "no draws"
         mean, deviation = map(result_repr.format_values, (self.mean, self.standard_deviation))

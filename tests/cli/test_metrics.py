@@ -203,7 +203,7 @@ def test_intervals_of_labels(csv, capsys):
     assert lines[2] == ["mcc", *(f"{float(x):.4f}" for x in found["mcc"][:3])]
     assert lines[5] == ["recall", "2", *(f"{x[2]:.4f}" for x in found["recall"][:3])]
     assert cli.main([*options, "--json", "--method", "wilson"]) == 2
-    assert "another one for mcc" in capsys.readouterr().err
+    assert "another method for mcc" in capsys.readouterr().err
     assert cli.main([*options[:5], "recall", "--interval", "--json", "--method", "wilson", "--level", ".9"]) == 0
     said = json.loads(capsys.readouterr().out)
     wanted = cmfast.uncertainty.interval(M, "recall", method="wilson", level=0.9)

@@ -33,7 +33,7 @@ def _ipf(M, out=None):
 
 
 def _metrics(M, out=None):
-    plan = _plan.plan(("accuracy", "f1_macro", "recall"), 3, "present", 1, asked="names").plan
+    plan = _plan.make_plan(("accuracy", "f1_macro", "recall"), 3, "present", 1, argument="names").plan
     return values.metrics_of_matrices(M, plan=plan, out=out)
 
 

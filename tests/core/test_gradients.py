@@ -324,7 +324,7 @@ def test_forms_of_tau_without_a_gradient_on_a_gpu_are_refused_there(v, normalize
         device = torch.device("cuda:0")
         requires_grad = True
 
-    plan = _plan.plan_tau_weighted(torch.ones(2).numpy(), v, normalize=normalize, undefined="present")
+    plan = _plan.make_tau_plan(torch.ones(2).numpy(), v, normalize=normalize, undefined="present")
     with (
         pytest.raises(TypeError, match=r"v=1.0 and normalize=False alone; give M.cpu\(\)") if refused else nullcontext()
     ):

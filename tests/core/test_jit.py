@@ -44,7 +44,7 @@ print(caller.total(np.arange(4.0)), sum(caller.total.stats.cache_hits.values()))
 SUMS = """
 import hashlib
 import numpy as np
-from cmfast.kernels.cpu.scaling import _large_elimination, _large_passes, _large_sweeps
+from cmfast.kernels.cpu.scaling import _large_elimination, _large_passes, _large_sinkhorn
 rng = np.random.default_rng(0)
 found = hashlib.sha256()
 for n in (37, 140):
@@ -54,20 +54,20 @@ for n in (37, 140):
     sums = _large_passes.Sums(np.empty((1, n)), np.empty(1), n, np.empty(1))
     last, d = np.empty((2, n))
     for paired in (False, True):
-        _large_passes.diagonal(matrix, x, y, sums, paired, 0, 1)
+        _large_passes.compute_diagonal(matrix, x, y, sums, paired, 0, 1)
         found.update(sums.cols)
-        _large_passes.product(matrix, x, y, z, sums, paired, 0, 1)
+        _large_passes.multiply_laplacian(matrix, x, y, z, sums, paired, 0, 1)
         found.update(sums.cols)
-        _large_passes.row_pass(matrix, x, y, last, sums, paired, 0, 1)
+        _large_passes.scale_rows(matrix, x, y, last, sums, paired, 0, 1)
         found.update(sums.cols)
-        _large_elimination.dense_step(M, u, x, y, z.copy(), paired, d)
+        _large_elimination.compute_dense_step(M, u, x, y, z.copy(), paired, d)
         found.update(d)
-    _large_sweeps.sweep(matrix, x, y, sums, 0, 1)
+    _large_sinkhorn.sweep(matrix, x, y, sums, 0, 1)
     found.update(x)
-    goal = _large_sweeps.Goal(u.sum(), 1e-9, 1e-15, 9, np.inf)
-    _large_sweeps.plain_sweeps(matrix, last, x, y, sums, (0, np.inf), goal, 9)
+    goal = _large_sinkhorn.Goal(u.sum(), 1e-9, 1e-15, 9, np.inf)
+    _large_sinkhorn.run_sinkhorn(matrix, last, x, y, sums, (0, np.inf), goal, 9)
     found.update(y)
-    _large_sweeps.quick_sweeps(matrix, x, y, np.zeros(n), sums, _large_sweeps.START, goal, 9)
+    _large_sinkhorn.run_momentum_sweeps(matrix, x, y, np.zeros(n), sums, _large_sinkhorn.START, goal, 9)
     found.update(y)
 print(found.hexdigest())
 """

@@ -164,7 +164,7 @@ def test_what_is_said_of_counts():
     assert counts().explain() == "nothing was counted"
     paired = uncertainty.paired_counts(y, p, y)
     assert paired.explain().startswith(
-        "of 4 samples both have 3 right, the first alone 0, the second alone 1, neither 0;"
+        "4 samples: both correct 3, only the first 0, only the second 1, neither 0;"
     )
     assert uncertainty.paired_counts(y, p, p).explain().endswith("neither 1; they never differ")
     assert "&lt;b&gt;" in counts.from_labels(["<b>"], ["a"])._repr_html_()
@@ -187,24 +187,24 @@ OF_NOTHING = {
     "gcm": (lambda: quiet(cmfast.geometric_confusion_matrix, np.zeros((0, 1)), NO_IDS, NO_IDS, grid=UNIT), "Verdict: "),
     "collapse": (lambda: metrics.collapse(NO_MATRICES, ["a", "a", "b"]), "0 matrices"),
     "confusions": (lambda: metrics.most_confused(NO_MATRICES), "the largest confusions of 0 matrices"),
-    "confusions of no classes": (lambda: metrics.most_confused(np.zeros((0, 0))), "nothing is confused"),
+    "confusions of no classes": (lambda: metrics.most_confused(np.zeros((0, 0))), "no confusions"),
     "least cost": (lambda: metrics.least_cost(NONE, NO_IDS, [[0, 1], [1, 0]]), "no samples"),
     "least costs": (lambda: metrics.least_cost(NO_MATRICES[0:0, 0], NO_MATRICES[0:0, 0].astype(int), [[0, 1], [1, 0]]),
                     "no samples"),
     "margins": (lambda: metrics.margins(NO_MATRICES), "a total of 0"),
     "roc": (lambda: metrics.roc(NONE, NO_IDS), "both rates at each of 1 thresholds"),
     "precision_recall": (lambda: metrics.precision_recall(NONE, NO_IDS), "precision and recall at each of 1"),
-    "report": (lambda: metrics.report(np.zeros((3, 3))), "nothing was counted"),
-    "report of no classes": (lambda: metrics.report(np.zeros((0, 0))), "nothing was counted"),
+    "report": (lambda: metrics.report(np.zeros((3, 3))), "the matrix is empty"),
+    "report of no classes": (lambda: metrics.report(np.zeros((0, 0))), "the matrix is empty"),
     "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_replicates=5), "0 intervals"),
     "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_draws=5), "no draws"),
     "bowker": (lambda: uncertainty.bowker(NO_MATRICES), "no groups"),
     "stuart_maxwell": (lambda: uncertainty.stuart_maxwell(NO_MATRICES), "no groups"),
-    "paired": (lambda: NO_PAIRS, "nothing was counted"),
-    "mcnemar": (lambda: uncertainty.mcnemar(NO_PAIRS), "0 samples"),
+    "paired": (lambda: NO_PAIRS, "no samples"),
+    "mcnemar": (lambda: uncertainty.mcnemar(NO_PAIRS), "only the first is correct in 0 samples"),
     "compare": (lambda: uncertainty.compare(NO_PAIRS, "accuracy"), "accuracy: "),
     "compare groups": (lambda: uncertainty.compare(uncertainty.paired_counts([], [], [], groups=[]), "mcc"),
-                       "mcc of no groups"),
+                       "mcc: no groups"),
     "compare_many": (lambda: uncertainty.compare_many({}, "accuracy"), "no pairs"),
     "equivalence": (lambda: uncertainty.equivalence(NO_PAIRS, "accuracy", margin=0.1), "accuracy has no "),
     "sets": (lambda: NO_SETS, "no sets"),

@@ -16,7 +16,7 @@ from cmfast._core.adapters import adapter
 from cmfast.kernels.cuda._core import module
 from cmfast.metrics import _plan
 from cmfast.uncertainty import _paired_replicates
-from cmfast.uncertainty._clusters import parts_of
+from cmfast.uncertainty._clusters import parse_cluster_axis
 
 
 def _grid(origin: Any, width: Any) -> Any:
@@ -113,7 +113,7 @@ def _cluster_replicates(
     M: Any, *, clustered: Any = False, strata: Any = None, n: Any = None, n_replicates: Any, rng: Any = 0
 ) -> Any:
     (M,) = dispatch.adopt(M=M)
-    options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n, "n_replicates": n_replicates}
+    options = {**parse_cluster_axis(M, clustered, strata, n)._asdict(), "n": n, "n_replicates": n_replicates}
     seed = int(np.random.default_rng(rng).integers(2**63))
     return dispatch.call("cluster_replicates", M, **options, seed=seed)[0]
 
@@ -124,7 +124,7 @@ def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any
     exact = {"tol": 1e-13} if of == "bi" else {}
     whole = adapter(M).evaluate(lambda M: M.sum(-3), M)
     P = cmfast.normalize(whole, of, on_failure="ignore", **exact)
-    options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n}
+    options = {**parse_cluster_axis(M, clustered, strata, n)._asdict(), "n": n}
     return errors, dispatch.call("cluster_cell_errors", M, P, of=of, **options)[1]
 
 
@@ -182,7 +182,7 @@ def _normalizing_gradient(M: Any, G: Any, *, method: str, of_weights: bool = Fal
 
 def _metrics_gradient(M: Any, of_scalars: Any, of_tables: Any, *, names: Any, num_threads: Any = None) -> Any:
     M, of_scalars, of_tables = dispatch.adopt(M=M, of_scalars=of_scalars, of_tables=of_tables)
-    plan = _plan.plan(tuple(names), M.shape[-1], "present", 1, asked="M").plan
+    plan = _plan.make_plan(tuple(names), M.shape[-1], "present", 1, argument="M").plan
     return dispatch.call("metrics_gradient", M, of_scalars, of_tables, plan=plan, num_threads=num_threads)
 
 
@@ -207,24 +207,24 @@ def _covered(P: Any, q: Any, y: Any, **options: Any) -> Any:
 
 def _paired(y: Any, a: Any, b: Any, *, names: Any, n_replicates: int, seed: int, **options: Any) -> Any:
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
-    plan = _plan.plan(tuple(names), options["n_classes"], "present", 1, asked="T").plan
-    arrays = _paired_replicates.sent(_paired_replicates.units_of(T._held), T._home)
+    plan = _plan.make_plan(tuple(names), options["n_classes"], "present", 1, argument="T").plan
+    arrays = _paired_replicates.send_units(_paired_replicates.list_units(T._held), T._home)
     groups = slice(0, len(T.groups or [0]))
-    return _paired_replicates.drawn(arrays, groups, plan, options["n_classes"], n_replicates, seed, None)
+    return _paired_replicates.draw_replicates(arrays, groups, plan, options["n_classes"], n_replicates, seed, None)
 
 
 def _carrying_samples(M: Any, *, names: Any, **options: Any) -> Any:
-    plan = _plan.plan(tuple(names), np.shape(M)[-1], "present", 1, asked="M")
+    plan = _plan.make_plan(tuple(names), np.shape(M)[-1], "present", 1, argument="M")
     (M,) = dispatch.adopt(M=M)
     found = dispatch.call("carrying_samples", M, plan=plan.plan, **options)
-    return tuple(found[place] for place in plan.places)
+    return tuple(found[place] for place in plan.positions)
 
 
 def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any:
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
-    C, units = options["n_classes"], _paired_replicates.units_of(T._held)
-    plan = _plan.plan(tuple(names), C, "present", 1, asked="T").plan
-    found = _paired_replicates.errors(units, T._home, plan, C, None, clustered=T.n_clusters is not None)
+    C, units = options["n_classes"], _paired_replicates.list_units(T._held)
+    plan = _plan.make_plan(tuple(names), C, "present", 1, argument="T").plan
+    found = _paired_replicates.compute_delta_errors(units, T._home, plan, C, None, clustered=T.n_clusters is not None)
     return tuple(adapter(T._home).send(array, T._home) for array in found)  # from where they are used
 
 

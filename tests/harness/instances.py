@@ -19,7 +19,7 @@ from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.shared import symmetric_packing
-from cmfast.metrics._plan import plan as plan_of
+from cmfast.metrics._plan import make_plan as plan_of
 
 N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
 
@@ -125,7 +125,7 @@ def _normalized_back(kind: str, width: str) -> Call:
 
 
 def _metrics_back(kind: str = "double") -> Call:
-    M, plan = _matrices(kind, 5), plan_of(("mcc", "gerrity", "f1_macro", "recall"), 5, "present", 1, asked="M").plan
+    M, plan = _matrices(kind, 5), plan_of(("mcc", "gerrity", "f1_macro", "recall"), 5, "present", 1, argument="M").plan
     rng = _rng(kind, "metrics")
     given = rng.normal(size=(len(M), plan.scalars)), rng.normal(size=(len(M), plan.tables, 5))
 

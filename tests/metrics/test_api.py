@@ -474,7 +474,7 @@ def test_labels_with_weights_groups_and_what_is_ignored(rng):
         assert_close(value, want[name])
     with pytest.raises(ValueError, match=r"groups must be in 0\.\.1, got 2"):
         metrics.label_margins(y, p, groups=g, n_groups=2)
-    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight adds up to no number"):
+    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight must sum to a number"):
         assert np.isnan(metrics.from_labels([0, 1], [0, 1], "mcc", sample_weight=[1.0, np.inf]))
 
 
@@ -603,8 +603,8 @@ def test_rows_of_scores_left_out_say_why(curve):
         ((bad, y), {}, r"NaN value at y_score\[1, 2\]"),
         ((s, y), {"sample_weight": none}, r"infinite value at sample_weight\[1, 0\]"),
         ((s, y), {"sample_weight": w * 1e308}, "its weights add up to more than fits"),
-        ((s[0], y[0] + 1), {}, r"label 2 at y_true\[1\] is none of 0, 1 and -1; give pos_label=2 if that is positive"),
-        ((s[0], [0, 1, 2]), {}, r"label 2 at y_true\[2\] is none of 0, 1 and -1; pos_label= names the positive"),
+        ((s[0], y[0] + 1), {}, r"label 2 at y_true\[1\] is not 0, 1 or -1; pass pos_label=2 if that is positive"),
+        ((s[0], [0, 1, 2]), {}, r"label 2 at y_true\[2\] is not 0, 1 or -1; pass pos_label="),
     ]
     for arrays, options, said in cases:
         with pytest.warns(cmfast.FailureWarning, match=rf"rows of scores left out.*: (1|2)?.*INVALID; {said}$"):
@@ -615,9 +615,9 @@ def test_areas_without_one_of_the_classes_are_nan():
     assert np.isnan(metrics.auc([0.5, 0.25], [1, 1]))
     assert metrics.average_precision([0.5, 0.25], [1, 1]) == 1.0
     assert np.isnan(metrics.average_precision([0.5, 0.25], [0, 0]))
-    with pytest.raises(ValueError, match=r"y_score must be one row of shape \(n,\) where ties are dropped"):
+    with pytest.raises(ValueError, match=r"y_score must be one row of shape \(n,\) with drop_ties=True"):
         metrics.threshold_matrices([[0.5, 0.25]], [[1, 0]], drop_ties=True)
-    with pytest.raises(TypeError, match="pos_label must be one of the labels where they are strings"):
+    with pytest.raises(TypeError, match="pos_label must be one of the labels if these are text"):
         metrics.auc([0.5, 0.25], ["a", "b"])
 
 

@@ -72,4 +72,4 @@ def test_it_is_said_in_words():
     assert repr(found) == "<Collapsed: of 2 x 2, groups ['a', 'b']>"
     assert found.explain() == "0.8 of everything stays within its group"
     assert metrics.collapse([[[6, 2], [0, 2]]], ["a", "b"]).explain() == "1 matrices of 2 groups"
-    assert metrics.collapse([[0]], ["a"]).explain() == "nothing was counted"
+    assert metrics.collapse([[0]], ["a"]).explain() == "the matrix is empty"

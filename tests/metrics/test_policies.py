@@ -172,9 +172,9 @@ def test_weights_of_classes_in_a_name(name, said):
 
 
 def test_what_metrics_are_called_elsewhere_is_no_name_of_one():
-    for name, meant in _catalogue.CALLED.items():
-        assert _catalogue.find(name) is None
-        assert _catalogue.find(meant) is not None
+    for name, meant in _catalogue.FOREIGN_NAMES.items():
+        assert _catalogue.find_form(name) is None
+        assert _catalogue.find_form(meant) is not None
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,8 @@ def test_the_class_that_is_found_least_is_named_where_it_is_beyond_chance():
     for _ in range(400):
         wrong += confused_pairs.find_least_recall(rng.binomial(40, 0.7, 10), np.full(10, 40)) is not None
     assert wrong <= allowed(0.05, 400)
-    assert "least found" not in metrics.report([[8, 2], [3, 7]]).explain()
-    assert metrics.report([[98, 2], [50, 50]]).explain().endswith("least found is 1, with a recall of 0.5000")
+    assert "lowest recall" not in metrics.report([[8, 2], [3, 7]]).explain()
+    assert metrics.report([[98, 2], [50, 50]]).explain().endswith("the lowest recall is that of 1, 0.5000")
 
 
 def test_the_top_of_a_page_says_that_nothing_stands_out():
@@ -151,6 +151,6 @@ def test_where_balancing_changes_a_rank_beyond_chance_it_is_said():
 def test_of_two_models_the_commonest_difference_is_named_where_it_is_beyond_chance():
     y = ["a"] * 40 + ["b"] * 10
     first = ["a"] * 30 + ["b"] * 10 + ["b"] * 10
-    assert "most often (10) the first says b" in uncertainty.paired_counts(y, first, y).explain()
+    assert "most frequent flip (10): the first predicts b" in uncertainty.paired_counts(y, first, y).explain()
     few = ["a"] * 38 + ["b"] * 2 + ["b"] * 8 + ["a"] * 2
-    assert uncertainty.paired_counts(y, few, y).explain().endswith("no difference stands out")
+    assert uncertainty.paired_counts(y, few, y).explain().endswith("no flip is significantly most frequent")

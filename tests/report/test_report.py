@@ -188,7 +188,7 @@ def test_warnings_are_said_where_they_belong():
     found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_replicates=200)
     sections = dict(re.findall(r"<section><h2>(.*?)</h2>(.*?)</section>", found.html, re.DOTALL))
     assert "no probability" in sections["Prediction sets"]
-    assert "hold the truth less often" in sections["Groups"]
+    assert "cover the true value less often" in sections["Groups"]
     assert len(found.to_dict()["notes"]) == 3
     assert not any("less often" in text or "no probability" in text
                    for name, text in sections.items() if name not in ("Prediction sets", "Groups"))  # fmt: skip
@@ -262,7 +262,7 @@ def test_intervals_that_contradict_the_test_are_named():
     """Five samples differ, all in favour of one: all six intervals leave out 0, and no p is below 0.0625."""
     y = np.repeat([0, 1], 100)
     page = cmfast.report(y, {"new": y, "old": np.where(np.arange(200) < 5, 1, y)}).html
-    assert page.count("the interval leaves out 0, the test decides") == 2
+    assert page.count("the interval excludes 0, the test decides") == 2
     assert "Interval and test contradict each other in 4 more metrics; the test decides." in page
     clear = cmfast.report(y, {"new": y, "old": np.where(np.arange(200) < 50, 1, y)}).html
     assert "the test decides" not in clear

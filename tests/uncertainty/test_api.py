@@ -217,9 +217,9 @@ def test_bad_options(options, text):
 @pytest.mark.parametrize(
     ("M", "options", "reason"),
     [
-        ([[0.5, 0.25], [0.0, 0.25]], {}, "fractions; give n=, the number of samples .*, or the counts .*are 0$"),
-        ([[0.5, 0.25], [0.0, 0.25]], {"scheme": "row_multinomial"}, "fractions; give the counts"),
-        ([[[1, 2], [3, 4]], [[0, 0], [0, 0]]], {"n": 10}, r"M\[1\] holds no samples to draw from; its .* are 0$"),
+        ([[0.5, 0.25], [0.0, 0.25]], {}, "fractions; pass n=, the number of samples .*, or the counts .*are 0$"),
+        ([[0.5, 0.25], [0.0, 0.25]], {"scheme": "row_multinomial"}, "fractions; pass the counts"),
+        ([[[1, 2], [3, 4]], [[0, 0], [0, 0]]], {"n": 10}, r"M\[1\] has no samples to draw from; its .* are 0$"),
         ([[1, -2], [3, 4]], {}, r"negative value at M\[0, 1\]"),
     ],
 )

@@ -125,7 +125,7 @@ def test_few_clusters_are_warned_of(options):
         options["strata"] = options["strata"][: len(some)]
     names = [] if "of" in options else ["mcc"]
     options |= {"clustered": True, "n_replicates": 200}
-    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters, of which intervals are surer"):
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters: intervals are overconfident"):
         uncertainty.interval(some, *names, **options)
     uncertainty.interval(some, *names, **options, on_failure="ignore")  # which is an error where it warns
 

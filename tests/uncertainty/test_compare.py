@@ -105,10 +105,10 @@ def test_leaving_out_one_sample_of_each_kind(labels):
             left_out.append(one - other)
         apart = np.mean(left_out) - left_out
         wanted = (apart**3).sum() / (6 * (apart**2).sum() ** 1.5)
-        layout = _compare._plan.plan((name,), 3, "present", 1, asked="T")
-        asked = _compare._Asked(layout, "bca", "interval", 0.95, 2, 0, 0, None)
-        units = _compare._paired_replicates.units_of(T._held)
-        found = acceleration(_compare._left_out(T, units, asked)[0], units.weights, [slice(None)])
+        layout = _compare._plan.make_plan((name,), 3, "present", 1, argument="T")
+        asked = _compare._Request(layout, "bca", "interval", 0.95, 2, 0, 0, None)
+        units = _compare._paired_replicates.list_units(T._held)
+        found = acceleration(_compare._compute_jackknife(T, units, asked)[0], units.weights, [slice(None)])
         assert found == pytest.approx(wanted, rel=1e-9)
 
 
@@ -159,7 +159,7 @@ def test_few_clusters_are_warned_of(labels):
         (lambda T: uncertainty.equivalence(T, "accuracy", margin=0.01), "intervals and p-values"),
         (lambda T: uncertainty.compare_many({("a", "b"): T}, "accuracy", n_replicates=100), "intervals"),
     ):
-        with pytest.warns(cmfast.DiagnosticWarning, match=f"fewer than 12 clusters, of which {what} are surer"):
+        with pytest.warns(cmfast.DiagnosticWarning, match=f"fewer than 12 clusters: {what} are overconfident"):
             call(few)
         assert call(many) is not None
     group, cluster = np.arange(len(labels[0])) % 40 // 30, np.arange(len(labels[0])) % 40
@@ -197,7 +197,7 @@ def test_words():
     assert repr(found) == "<Comparison: accuracy of 2 groups, p at most 1.8e-12>"
     assert found.verdict(0) == "the first is higher"
     assert found.explain().startswith(
-        "accuracy of group 0, of 2 the most certain: 1.0000 and 0.8000, the difference is +0.2"
+        "accuracy of group 0, the smallest p of 2: 1.0000 and 0.8000, the difference is +0.2"
     )
     table = found.to_pandas()
     assert table["group"].tolist() == [0, 1]
@@ -246,7 +246,7 @@ def test_a_picture_shows_the_numbers(labels):
         assert (row, low, high) == (3 - k, wanted[k].low[at], wanted[k].high[at])
     figure.canvas.draw()
     one = uncertainty.ComparisonDisplay.from_comparisons(found["mcc"]).plot()
-    assert one.ax_.get_xlabel() == "first less second, 95 % intervals"
+    assert one.ax_.get_xlabel() == "first minus second, 95 % intervals"
     plt.close("all")
     with pytest.raises(ValueError, match="comparisons must be at least one, got none"):
         uncertainty.ComparisonDisplay.from_comparisons({})
@@ -334,7 +334,7 @@ def test_every_two_of_several(rng):
         )
         assert (many.holm >= many.benjamini_hochberg)[:, known].all()
     assert len(found["f1_macro"].to_pandas()) == 12
-    assert "the least p is" in found["f1_macro"].explain()
+    assert "the smallest p is" in found["f1_macro"].explain()
     alone = uncertainty.compare_many({("x", "y"): next(iter(pairs.values()))}, "mcc", n_replicates=50)
     assert (alone.holm == alone.pairs["x", "y"].p_value).all()
     assert uncertainty.compare_many({}, "mcc").explain() == "no pairs"

@@ -68,7 +68,7 @@ def test_acceleration_is_that_of_leaving_out_samples(name):
     from cmfast.kernels.cpu.uncertainty import intervals
     from cmfast.metrics import _plan
 
-    plan = _plan.plan((name,), 3, "present", 1, asked="M").plan
+    plan = _plan.make_plan((name,), 3, "present", 1, argument="M").plan
     found = intervals._accelerations(SURFACE[np.newaxis].astype(float), 0, 1, False, plan, None)
     np.testing.assert_allclose(found[0], [ACCELERATIONS[name]], rtol=1e-10)
 
@@ -141,7 +141,7 @@ def test_undefined_replicates_are_counted():
 @pytest.mark.parametrize(
     ("M", "name", "method", "match"),
     [
-        ([[28, 1], [1, 30]], "mcc", "bca", 'intervals of mcc by bca .* fewer than 4 samples, .* or "wilson"'),
+        ([[28, 1], [1, 30]], "mcc", "bca", 'intervals of mcc by bca .* fewer than 4 samples .* or "wilson"'),
         ([[28, 2], [2, 28]], "accuracy", "normal", "too few samples"),
         ([[40, 9], [1, 2]], "balanced_accuracy", "percentile", "balanced_accuracy by percentile"),
         ([[40, 9], [1, 2]], ["recall", "precision"], "bca", "recall and 1 other metric by bca"),
@@ -199,7 +199,7 @@ def test_replicates_that_lie_to_one_side_are_warned_of():
 
 def test_what_is_no_share_has_no_wilson_interval():
     for name in ("mcc", "f1", "recall_macro", "min_recall", "jaccard_micro", "fpr_micro"):
-        with pytest.raises(ValueError, match=f"another one for {name}"):
+        with pytest.raises(ValueError, match=f"another method for {name}"):
             uncertainty.interval(SURFACE, name, method="wilson")
     with pytest.raises(ValueError, match="method"):
         uncertainty.interval(SURFACE, "mcc", method="bca", scheme="dirichlet")
@@ -220,7 +220,7 @@ def test_neighbours_and_bad_values():
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (SURFACE / 1000, "its cells are fractions; give n=, the number of samples, or the counts that they came from"),
+        (SURFACE / 1000, "its cells are fractions; pass n=, the number of samples, or the counts that they came from"),
         (SURFACE - 11.0, r"negative value at M\[1\]\[1, 0\]"),
     ],
 )
@@ -237,7 +237,7 @@ def test_why_there_is_no_interval(method, other, why):
 
 @pytest.mark.parametrize("call", [uncertainty.standard_error, uncertainty.posterior])
 def test_why_there_is_nothing_else(call):
-    with pytest.warns(cmfast.FailureWarning, match="its cells are fractions; give n="):
+    with pytest.warns(cmfast.FailureWarning, match="its cells are fractions; pass n="):
         call(SURFACE / 1000, "mcc")
     with pytest.warns(cmfast.FailureWarning, match=r"NaN value at M\[0, 0\]"):
         call([[np.nan, 1], [2, 3]], "mcc")

@@ -14,7 +14,7 @@ ON = [pytest.param(np.asarray, id="cpu"), pytest.param(device.asarray, id="cuda"
 
 
 def replicates(M, scheme, numbers):
-    found = _resample._resampled(
+    found = _resample._draw_matrices(
         M, None, n_replicates=70, scheme=scheme, n=None, seed=3, on_failure="ignore", num_threads=1, numbers=numbers
     )
     return [device.host(found)]
@@ -22,7 +22,7 @@ def replicates(M, scheme, numbers):
 
 def intervals(M, numbers, *, of="metrics", method="percentile", scheme="multinomial", clustered=False):
     kind = _intervals.IntervalKind(of, method, 0.9, scheme, "unit")
-    found = _intervals._found(
+    found = _intervals._compute_intervals(
         M, wanted=("mcc", "recall"), kind=kind, clustered=clustered, strata=None,
         draws={"n_replicates": 70, "seed": 4}, numbers=numbers, **OPTIONS,
     )  # fmt: skip
@@ -31,7 +31,9 @@ def intervals(M, numbers, *, of="metrics", method="percentile", scheme="multinom
 
 def posteriors(M, numbers):
     draws = {"n_replicates": 70, "seed": 5}
-    found = _intervals._posteriors(M, wanted=("mcc", "recall"), prior="unit", draws=draws, numbers=numbers, **OPTIONS)
+    found = _intervals._draw_posteriors(
+        M, wanted=("mcc", "recall"), prior="unit", draws=draws, numbers=numbers, **OPTIONS
+    )
     return [device.host(one.draws) for one in found]
 
 

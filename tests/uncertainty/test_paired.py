@@ -233,7 +233,7 @@ def test_words():
     T = uncertainty.paired_counts([1] * 9, [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0])
     found = uncertainty.mcnemar(T)
     assert found.explain() == (
-        "6 samples only the first has right, 1 only the second: the first is right more often, p = 0.125"
+        "only the first is correct in 6 samples, only the second in 1: the first is correct more often, p = 0.125"
     )
     assert "<th>only_first</th><td>6</td>" in found._repr_html_()
     assert "chi-square 3.571 on 1 degrees of freedom, p = 0.0588" in uncertainty.bowker(T).explain()

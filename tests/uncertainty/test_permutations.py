@@ -64,14 +64,14 @@ def test_of_the_accuracy_it_is_the_exact_test_of_mcnemar():
 def test_five_to_none_is_no_difference_at_five_percent():
     T = uncertainty.paired_counts(*samples([[[100, 5], [0, 0]], [[0, 0], [0, 95]]]))
     with pytest.warns(
-        cmfast.DiagnosticWarning, match=r"smallest p possible is 0\.0625, above 0\.05; only more samples"
+        cmfast.DiagnosticWarning, match=r"smallest possible p is 0\.0625, above 0\.05; only more samples"
     ):
         found = uncertainty.compare(T, "accuracy")
     assert found.p_value == 0.0625
-    assert found.verdict() == "no difference that could not be chance"
+    assert found.verdict() == "no significant difference"
     assert found.low > 0
-    assert found.explain().endswith("difference that could not be chance; the interval leaves out 0, the test decides")
-    assert repr(found).endswith("chance; the interval leaves out 0, the test decides>")
+    assert found.explain().endswith("no significant difference; the interval excludes 0, the test decides")
+    assert repr(found).endswith("difference; the interval excludes 0, the test decides>")
     six = uncertainty.paired_counts(*samples([[[100, 6], [0, 0]], [[0, 0], [0, 94]]]))
     assert uncertainty.compare(six, "accuracy").p_value == 1 / 32  # and nothing is warned of
 

@@ -16,7 +16,7 @@ from cmfast.cli._ordering import warn_of_order
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import describe_group, format_table, single
 from cmfast.cli._result import Result
-from cmfast.metrics._report import in_head
+from cmfast.metrics._report import format_policy
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
 from cmfast.uncertainty._compare import CompareTest
 from cmfast.uncertainty._comparison import DECIDES, OPTIONS
@@ -116,7 +116,7 @@ def _lines(args: argparse.Namespace, compared: Compared) -> Iterator[str]:
             else:
                 rows[name], contradictory[name] = fields, bool(one.parting(at))
         texts = {name: [format(x, how) for x, how in zip(row, FORMATS, strict=True)] for name, row in rows.items()}
-        head, *lines = format_table(in_head(args.undefined), HEADS, texts)
+        head, *lines = format_table(format_policy(args.undefined), HEADS, texts)
         yield head
         for line, name in zip(lines, rows, strict=True):
             yield f"{line} *" if contradictory[name] else line

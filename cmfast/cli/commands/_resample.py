@@ -23,7 +23,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._saved_counts import COUNTS, read_counts
 from cmfast.cli._values import natural_number, whole_number
 from cmfast.cli._writing import write_npy
-from cmfast.uncertainty._resample import Scheme, why_not
+from cmfast.uncertainty._resample import Scheme, explain_failure
 
 CALLED = "uncertainty.resample"
 
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> Result:
     with replacing(target, force=args.force) as file:
         write_npy(file, shape, _draw(args, M, status))
     with caller.set_task(CALLED):
-        why = partial(why_not, M, None, args.scheme)
+        why = partial(explain_failure, M, None, args.scheme)
         failures.report(status.reshape(M.shape[:-2]), "warn", failed="matrices not resampled", why=why)
     failed = int(np.count_nonzero(status))
     names = ("replicates", "scheme", "n", "seed")

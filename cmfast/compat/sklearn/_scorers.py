@@ -12,9 +12,9 @@ from cmfast._core.annotations import Undefined
 from cmfast.compat.sklearn._matrices import matrix
 from cmfast.compat.sklearn._targets import targets
 from cmfast.metrics import MetricName
-from cmfast.metrics._catalogue import find
-from cmfast.metrics._plan import is_binary, names_of
-from cmfast.metrics._samples import of_two
+from cmfast.metrics._catalogue import find_form
+from cmfast.metrics._plan import is_binary, resolve_names
+from cmfast.metrics._samples import order_two_classes
 
 # Of these the smallest is the best.
 LOSSES = frozenset({"fpr", "fnr", "fdr", "false_omission_rate", "negative_likelihood_ratio", "zero_one_loss"})
@@ -68,8 +68,8 @@ def make_scorer(
     """
     if not isinstance(name, str):
         validate.refuse("name", "one name", validate.format_value(name), TypeError)
-    names_of(name, "name")
-    form = find(name)
+    resolve_names(name, "name")
+    form = find_form(name)
     assert form is not None  # or it would have been refused
     if form.per_class:
         validate.refuse("name", f"one number per matrix, as {name}_macro", validate.format_value(name))
@@ -108,7 +108,7 @@ def value_of(
             table = np.pad(table, [(0, 2 - len(known))] * 2)
         positive = _place_of(pos_label, classes)
     elif labels is None and is_binary((metric,)):
-        classes = of_two(known, positive)
+        classes = order_two_classes(known, positive)
         places = [list(classes).index(label) for label in known]
         full = np.zeros((len(classes), len(classes)), table.dtype)
         full[np.ix_(places, places)] = table

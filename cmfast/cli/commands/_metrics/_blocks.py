@@ -17,7 +17,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._writing import Columns, write_rows
 from cmfast.cli.commands._metrics import _intervals
 from cmfast.metrics._evaluate import FAILED
-from cmfast.metrics._report import in_head
+from cmfast.metrics._report import format_policy
 
 Numbers = dict[str, np.ndarray]
 SAMPLES = "samples"
@@ -49,7 +49,7 @@ def name_groups(by: Sequence[str], taken: Iterable[str]) -> list[str]:
 def describe_rows(args: argparse.Namespace, n_rows: int, n_columns: int) -> str:
     """Return what was written to --output, in words."""
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
-    return f"{_screen.shown(args.output)}: {rows}, {n_columns} columns; {in_head(args.undefined)}"
+    return f"{_screen.shown(args.output)}: {rows}, {n_columns} columns; {format_policy(args.undefined)}"
 
 
 class Measured(NamedTuple):
@@ -137,7 +137,7 @@ def deliver_blocks(
     if args.target is None:
         for _ in columns():
             continue
-        lines = summary.lines(in_head(args.undefined))
+        lines = summary.lines(format_policy(args.undefined))
     else:
         metadata = {"undefined": args.undefined, "labels": labels}
         size = write_rows(args.target, columns(), metadata, force=args.force)

@@ -14,7 +14,7 @@ from cmfast.cli._calls import compute_with_status, part_of_batch
 from cmfast.cli._printing import format_table
 from cmfast.metrics import SCALARS
 from cmfast.uncertainty import Interval, Intervals
-from cmfast.uncertainty._doubts import TEXTS, number_of_doubts, tell_doubts
+from cmfast.uncertainty._caveats import TEXTS, count_caveats, warn_of_counted_caveats
 from cmfast.uncertainty._intervals import FAILED, IntervalMethod
 
 ENDS = ("low", "high")
@@ -43,7 +43,7 @@ def compute_part(
     options: dict[str, Any] = {**how._asdict(), "undefined": undefined, "num_threads": threads}
     with part_of_batch(CALLED, first, len(M)):
         found, status = compute_with_status(cmfast.uncertainty.interval, M, names, **options)
-    number = number_of_doubts(M, found, how.method, found.n_replicates, n=None, positive=1, num_threads=threads)
+    number = count_caveats(M, found, how.method, found.n_replicates, n=None, positive=1, num_threads=threads)
     numbers = [[number.get(reason, {}).get(name, 0) for name in names] for reason in TEXTS]
     return found, Caveats(status, np.array(numbers, np.int64).reshape(len(TEXTS), len(names)))
 
@@ -57,7 +57,7 @@ def warn_of_caveats(parts: Sequence[Caveats], shape: tuple[int, ...], names: Seq
             number[reason].update({name: count for name, count in zip(names, counts, strict=True) if count})
     with caller.set_task(CALLED):
         failures.report(status, "warn", failed=FAILED)
-        tell_doubts({reason: of for reason, of in number.items() if of}, how.method, status.size)
+        warn_of_counted_caveats({reason: of for reason, of in number.items() if of}, how.method, status.size)
 
 
 def describe_method(found: Intervals, clusters: list[np.ndarray] | None) -> dict[str, Any]:

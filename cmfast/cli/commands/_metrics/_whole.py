@@ -14,7 +14,7 @@ from cmfast.cli._printing import CELL, describe_group, format_table, single
 from cmfast.cli._result import Result
 from cmfast.cli._writing import Content
 from cmfast.cli.commands._metrics import _blocks, _intervals
-from cmfast.metrics._report import in_head
+from cmfast.metrics._report import format_policy
 from cmfast.uncertainty import Intervals
 
 
@@ -90,7 +90,7 @@ def _columns(found: Measurement) -> list[tuple[str, list[Any]]]:
 
 def _lines(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
     """Return a report of every matrix, or, if metrics were named, their numbers."""
-    counted, head = found.counted, in_head(args.undefined)
+    counted, head = found.counted, format_policy(args.undefined)
     if found.intervals is not None:
         names = [describe_group(counted.by or (), group) for group in counted.groups]
         n = int(np.prod(counted.matrices.shape[:-2]))

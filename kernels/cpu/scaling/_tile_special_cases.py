@@ -1,4 +1,4 @@
-"""Tiles with unusual lanes: those without an answer, dropped classes, cells that span much, factors to start from."""
+"""Special cases of a tile: infeasible lanes, dropped classes, pseudo-Bayes, equilibration, given initial factors."""
 
 import math
 
@@ -7,26 +7,40 @@ import numpy as np
 from cmfast.kernels.cpu._core.batches import flat_batch
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
-from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import ADMIT, BAYES, BEGIN, LANES, LOOPS, NEAR, PARTS, example, fill, spell_out
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_equilibration import equilibrate_lane, needs_equilibration
 from cmfast.kernels.cpu.scaling._tile_load import invert_targets
-from cmfast.kernels.cpu.scaling._tile_range import bring_near, spans_much
+from cmfast.kernels.cpu.scaling._tile_workspace import (
+    CHECK_INPUT,
+    EQUILIBRATE,
+    INITIAL_FACTORS,
+    LANES,
+    LOOPS,
+    PARTS,
+    PSEUDO_BAYES,
+    fill_lane,
+    make_example_tile,
+    write_defaults,
+)
 from cmfast.kernels.cpu.solver.margin_totals import compare_totals
 from cmfast.kernels.shared.scaling import Lines
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 
-@PARTS.part(BAYES, lambda: (example(),), returns=None)
-def shrink(t):
-    """Smooth every lane by the rule of pseudo-Bayes; note by how much."""
+@PARTS.part(PSEUDO_BAYES, lambda: (make_example_tile(),), returns=None)
+def smooth_pseudo_bayes(t):
+    """Smooth every valid lane by the pseudo-Bayes rule, in place; store the strength of the prior."""
     for w in range(LANES):
         if t.S[line.STATUS, w] == OK:
-            t.S[line.AMOUNT, w] = _pseudo_bayes(t, w)
+            t.S[line.SMOOTHING, w] = _apply_pseudo_bayes(t, w)
 
 
 @jit(inner=True, borrows=True)
-def _pseudo_bayes(t, w):
-    """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
+def _apply_pseudo_bayes(t, w):
+    """Pull the cells of lane `w` towards independence (pseudo-Bayes of Bishop, Fienberg, Holland).
+
+    Return the prior's strength.
+    """
     S, R, C = t.S, t.R, t.C
     if S[line.HIGH, w] == 0.0:
         return 0.0
@@ -58,31 +72,30 @@ def _pseudo_bayes(t, w):
     return strength
 
 
-@PARTS.part(ADMIT, lambda: (PARTS.addresses, example(), False, False, False, False), returns=0)
-def admit(parts, t, drop, pseudo_bayes, plain, straight):
-    """Check and bring near what the tile was filled with; decide the lanes that have no answer.
+@PARTS.part(CHECK_INPUT, lambda: (PARTS.addresses, make_example_tile(), False, False, False, False), returns=0)
+def check_and_equilibrate(parts, t, drop, pseudo_bayes, plain, straight):
+    """Check the cells and targets of a tile, set the status of infeasible lanes and equilibrate wide-ranging ones.
 
-    Return what is needed for that and not compiled yet, LOOPS where `straight` is set and straight-line code cannot do
-    it, or 0.
+    Return the part that is not compiled yet, LOOPS where the unrolled kernel (`straight`) cannot handle a lane, or 0.
     """
     S = t.S
-    spell_out(t, straight)
-    store(S, line.STATUS, where(load(S, line.GOOD) != 0.0, float(OK), splat(float(INVALID))))
+    write_defaults(t, straight)
+    store(S, line.STATUS, where(load(S, line.VALID) != 0.0, float(OK), splat(float(INVALID))))
     if pseudo_bayes:
-        if parts[BAYES] == 0:
-            return BAYES
-        shrink(parts, t)
+        if parts[PSEUDO_BAYES] == 0:
+            return PSEUDO_BAYES
+        smooth_pseudo_bayes(parts, t)
     for w in range(LANES):
-        if S[line.STATUS, w] == OK and (S[line.ZEROS, w] != 0.0 or S[line.ODD, w] != 0.0):
-            S[line.STATUS, w] = _decide(t, w, drop)
+        if S[line.STATUS, w] == OK and (S[line.ZEROS, w] != 0.0 or S[line.UNUSUAL_TARGETS, w] != 0.0):
+            S[line.STATUS, w] = _check_targets(t, w, drop)
         if S[line.STATUS, w] != OK:
-            _park(t, w)
-        elif spans_much(t, w):
+            _deactivate_lane(t, w)
+        elif needs_equilibration(t, w):
             if straight:
                 return LOOPS
-            if parts[NEAR] == 0:
-                return NEAR
-            bring_near(parts, t, w, plain)
+            if parts[EQUILIBRATE] == 0:
+                return EQUILIBRATE
+            equilibrate_lane(parts, t, w, plain)
         elif straight and drop and _has_zero_target(t, w):
             return LOOPS
     if not straight:
@@ -92,6 +105,7 @@ def admit(parts, t, drop, pseudo_bayes, plain, straight):
 
 @jit(inner=True, borrows=True)
 def _has_zero_target(t, w):
+    """Test whether a row target of lane `w` is zero."""
     found = False
     for i in range(t.R):
         found = found or t.S[t.u + i, w] == 0.0
@@ -99,18 +113,18 @@ def _has_zero_target(t, w):
 
 
 @jit(inner=True, borrows=True)
-def _decide(t, w, drop):
-    """Look closely at a lane with zero cells or unusual targets."""
+def _check_targets(t, w, drop):
+    """Return the status of lane `w`, which has zero cells or unusual targets: OK or the code of its failure."""
     status = _check_lines(t, w, drop)
     return _check_totals(t, w) if status == OK else status
 
 
 @jit(inner=True, borrows=True)
 def _sum_lines(t, w):
-    """Leave the sums of the rows in `off` and of the columns in `col`; return that of all."""
+    """Store the row sums of lane `w` in `off` and the column sums in `col`; return the total."""
     S, R, C = t.S, t.R, t.C
-    fill(S, t.off, R, w, 0.0)
-    fill(S, t.col, C, w, 0.0)
+    fill_lane(S, t.off, R, w, 0.0)
+    fill_lane(S, t.col, C, w, 0.0)
     total = 0.0
     for i in range(R):
         for j in range(C):
@@ -123,7 +137,10 @@ def _sum_lines(t, w):
 
 @jit(inner=True, borrows=True)
 def _check_lines(t, w, drop):
-    """Set the targets of dropped lines to zero; refuse bad ones."""
+    """Set the targets of empty classes to zero if `drop`.
+
+    Return INVALID where a target is negative, infinite or NaN.
+    """
     S, R, C = t.S, t.R, t.C
     _sum_lines(t, w)
     if drop:
@@ -142,7 +159,10 @@ def _check_lines(t, w, drop):
 
 @jit(inner=True, borrows=True)
 def _check_totals(t, w):
-    """Make the totals equal by changing the column targets of the input, clear dropped lines, look for empty ones."""
+    """Equalise the totals of the targets, clear dropped rows and columns.
+
+    Return ZERO_LINE where a positive target has no cell.
+    """
     S, R, C = t.S, t.R, t.C
     U = 0.0
     V = 0.0
@@ -169,7 +189,7 @@ def _check_totals(t, w):
                 if S[t.u + i, w] == 0.0 or S[t.v + j, w] == 0.0:
                     S[t.M + i * C + j, w] = 0.0
         _sum_lines(t, w)
-        _survey_cells(t, w)
+        _measure_cell_range(t, w)
     for i in range(R):
         if S[t.u + i, w] > 0.0 and S[t.off + i, w] == 0.0:
             return ZERO_LINE
@@ -180,8 +200,8 @@ def _check_totals(t, w):
 
 
 @jit(inner=True, borrows=True)
-def _survey_cells(t, w):
-    """Note the range of the cells that are left."""
+def _measure_cell_range(t, w):
+    """Store the smallest and largest positive cell of lane `w`, after dropping."""
     S = t.S
     S[line.LOW, w], S[line.HIGH, w] = np.inf, 0.0
     for k in range(t.M, t.M + t.R * t.C):
@@ -192,42 +212,46 @@ def _survey_cells(t, w):
 
 
 @jit(inner=True, borrows=True)
-def _park(t, w):
-    """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
+def _deactivate_lane(t, w):
+    """Deactivate lane `w`, which has no solution: ones everywhere keep its arithmetic finite."""
     S = t.S
     S[line.ACTIVE, w] = 0.0
     S[line.MASS, w] = 1.0
-    fill(S, t.u, t.R, w, 1.0)
-    fill(S, t.v, t.C, w, 1.0)
-    fill(S, t.M, t.R * t.C, w, 1.0)
+    fill_lane(S, t.u, t.R, w, 1.0)
+    fill_lane(S, t.v, t.C, w, 1.0)
+    fill_lane(S, t.M, t.R * t.C, w, 1.0)
 
 
-@PARTS.part(BEGIN, lambda: (example(), *2 * (Lines(flat_batch(np.ones(1), 1), 0),), 0, 0, False), returns=None)
-def begin_from(t, start_row, start_col, first, last, paired):
-    """Set the column factors to start from: the caller's, where these are positive and finite, else one.
+@PARTS.part(
+    INITIAL_FACTORS,
+    lambda: (make_example_tile(), *2 * (Lines(flat_batch(np.ones(1), 1), 0),), 0, 0, False),
+    returns=None,
+)
+def set_initial_factors(t, start_row, start_col, first, last, paired):
+    """Set the initial column factors from the caller's factors where these are positive and finite, else to one.
 
-    Later, with all lanes that can be `paired`, let the row factors follow from those that were given.
+    With `paired`, later: compute the row factors of warm, paired lanes from their column factors.
     """
     S, R, C = t.S, t.R, t.C
     if paired:
-        _start_warm(t)
+        _compute_warm_row_factors(t)
         return
-    spell_out(t, False)
+    write_defaults(t, False)
     rows, cols = start_row.values, start_col.values
     for w in range(LANES):
-        if S[line.CHOSEN, w] == 0.0:
+        if S[line.PAIRING_KNOWN, w] == 0.0:
             for j in range(C):
                 S[t.y + j, w] = math.ldexp(1.0, int(S[t.col_power + j, w]))
         if S[line.STATUS, w] != OK:
             continue
         b = min(first + w, last)
         row, col = b * start_row.step, b * start_col.step
-        if cols.shape[1] > 0 and _usable(cols[col], S, t.v, t.order, w):
+        if cols.shape[1] > 0 and _has_usable_factors(cols[col], S, t.v, t.order, w):
             S[line.WARM, w] = 1.0
             for j in range(C):
                 given = cols[col, int(S[t.order + j, w])]
                 S[t.y + j, w] = math.ldexp(given, int(S[t.col_power + j, w]))
-        elif rows.shape[1] > 0 and _usable(rows[row], S, t.u, -1, w):
+        elif rows.shape[1] > 0 and _has_usable_factors(rows[row], S, t.u, -1, w):
             S[line.WARM, w] = 1.0
             for j in range(C):
                 c = 0.0
@@ -239,8 +263,8 @@ def begin_from(t, start_row, start_col, first, last, paired):
 
 
 @jit(inner=True, borrows=True)
-def _start_warm(t):
-    """Let the row factors follow from column factors that were given."""
+def _compute_warm_row_factors(t):
+    """Compute x = u / (M y) for the paired lanes that start from given factors."""
     S, C = t.S, t.C
     warm = (load(S, line.PAIRED) != 0.0) & (load(S, line.WARM) != 0.0)
     if some(warm):
@@ -253,8 +277,11 @@ def _start_warm(t):
 
 
 @jit(inner=True, borrows=True)
-def _usable(factors, S, targets, order, w):
-    """Whether the factors of the lines that are not dropped are positive and finite; `order` is -1 for rows."""
+def _has_usable_factors(factors, S, targets, order, w):
+    """Test whether the given factors of all lines that are not dropped are positive and finite.
+
+    `order` is -1 for rows.
+    """
     for k in range(factors.shape[0]):
         factor = factors[k if order < 0 else int(S[order + k, w])]
         if S[targets + k, w] > 0.0 and not 0.0 < factor < np.inf:

@@ -1,8 +1,8 @@
-"""Matrices whose cells span so many orders of magnitude that products of them would leave the float64 range.
+"""Equilibration of matrices whose cells span so many orders of magnitude that products leave the float64 range.
 
-In logarithms: the pairing of rows and columns with the largest product of cells, then factors that balance the flows
-between the pairs (Osborne). As powers of two these factors are exact, and what they leave has its paired cells near
-one and no cell much above that.
+In logarithms: the assignment of columns to rows with the largest product of cells (Hungarian algorithm), then factors
+that balance the flows between the pairs (Osborne). Rounded to powers of two these factors are exact, and the divided
+matrix has its paired cells near one and no cell much larger.
 """
 
 import math
@@ -13,15 +13,15 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.scaling import BALANCE_SWEEPS, LEAST_EQUILIBRATION
 
-PAIRING_CELLS_PER_CHECK = 1 << 26  # cells that a kernel goes through before it asks whether to go on: some tens of ms
-EXP2 = 16  # what a cell costs to raise to a power, twice, in cells that are only read
+PAIRING_CELLS_PER_CHECK = 1 << 26  # cells between two checks for interrupts: some tens of ms
+EXP2 = 16  # cost of two powers of two, in units of reading a cell
 
 
 @jit(inner=True)
 def pair_and_balance(A, order, row_power, col_power):
-    """Fill the column paired with each row and the powers of two to divide by; `A` is log2 of a square matrix.
+    """Write the column paired with each row and the powers of two to divide by; `A` is log2 of a square matrix.
 
-    Return False where no pairing has a positive product.
+    Return False where every assignment has a zero cell.
     """
     n = A.shape[0]
     if not _assign(A, order):
@@ -38,12 +38,12 @@ def pair_and_balance(A, order, row_power, col_power):
     return True
 
 
-def pair_and_balance_slowly(A, order, row_power, col_power):
-    """Do what :func:`pair_and_balance` does for a large matrix, in steps between which it can be interrupted."""
+def pair_and_balance_interruptibly(A, order, row_power, col_power):
+    """Write the pairing and the powers of two of a large matrix, as `pair_and_balance`, but in interruptible steps."""
     n = len(A)
     row_price, col_price, row_of = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1, np.int64)
-    for first in _steps(n, n * n):
-        if not assign_rows(A, row_price, col_price, row_of, first, min(first + _step(n * n), n)):
+    for first in _iterate_chunks(n, n * n):
+        if not assign_rows(A, row_price, col_price, row_of, first, min(first + _count_rows_per_check(n * n), n)):
             return False
     order[row_of[1:] - 1] = np.arange(n)
     own = A[np.arange(n), order]
@@ -51,8 +51,8 @@ def pair_and_balance_slowly(A, order, row_power, col_power):
     t = np.zeros(n)
     for _ in range(BALANCE_SWEEPS):
         change = 0.0
-        for first in _steps(n, EXP2 * n):
-            change = max(change, balance_lines(B, t, first, min(first + _step(EXP2 * n), n)))
+        for first in _iterate_chunks(n, EXP2 * n):
+            change = max(change, balance_lines(B, t, first, min(first + _count_rows_per_check(EXP2 * n), n)))
         if change < LEAST_EQUILIBRATION:
             break
     row_power[:] = np.floor(0.5 * own - t + 0.5)
@@ -60,22 +60,24 @@ def pair_and_balance_slowly(A, order, row_power, col_power):
     return True
 
 
-def _step(cost):
+def _count_rows_per_check(cost):
+    """Return the number of rows that cost some tens of ms, at `cost` for each."""
     return max(1, PAIRING_CELLS_PER_CHECK // cost)
 
 
-def _steps(n, cost):
-    for first in range(0, n, _step(cost)):
+def _iterate_chunks(n, cost):
+    """Yield the first row of each chunk of `n` rows, and check for interrupts before each."""
+    for first in range(0, n, _count_rows_per_check(cost)):
         pool.checkpoint()
         yield first
 
 
 @jit(inner=True)
 def _assign(A, order):
-    """Find the permutation with the largest sum (Kuhn and Munkres, by shortest augmenting paths)."""
+    """Write the permutation with the largest sum (assignment problem; Kuhn-Munkres, shortest augmenting paths)."""
     n = A.shape[0]
     row_price, col_price = np.zeros(n + 1), np.zeros(n + 1)
-    row_of = np.zeros(n + 1, np.int64)  # numbered from 1; 0 is nobody
+    row_of = np.zeros(n + 1, np.int64)  # row assigned to each column, numbered from 1; 0 is none
     if not _assign_rows(A, row_price, col_price, row_of, 0, n):
         return False
     for j in range(1, n + 1):
@@ -83,8 +85,11 @@ def _assign(A, order):
     return True
 
 
-def _rows(A, row_price, col_price, row_of, start, stop):
-    """Pair the rows from `start` to `stop`, those before being paired; return whether they can be."""
+def _augment_rows(A, row_price, col_price, row_of, start, stop):
+    """Assign columns to the rows from `start` to before `stop` by shortest augmenting paths.
+
+    Return False where that fails.
+    """
     n = A.shape[0]
     before = np.zeros(n + 1, np.int64)
     for i in range(start + 1, stop + 1):
@@ -119,12 +124,15 @@ def _rows(A, row_price, col_price, row_of, start, stop):
     return True
 
 
-assign_rows, _assign_rows = jit()(_rows), jit(inner=True)(_rows)
+assign_rows, _assign_rows = jit()(_augment_rows), jit(inner=True)(_augment_rows)
 
 
 @jit(inner=True)
 def _balance(B):
-    """Return t such that with B_ij + t_i - t_j each row sums to what its column sums to, without the diagonal."""
+    """Balance a matrix (Osborne): return t such that B_ij + t_i - t_j, as log2 of cells, has equal row and column sums.
+
+    Row i and column i match, without the diagonal.
+    """
     t = np.zeros(B.shape[0])
     for _ in range(BALANCE_SWEEPS):
         if _balance_lines(B, t, 0, B.shape[0]) < LEAST_EQUILIBRATION:
@@ -132,8 +140,8 @@ def _balance(B):
     return t
 
 
-def _lines(B, t, start, stop):
-    """Balance the lines from `start` to `stop` in turn; return the largest change of a factor."""
+def _balance_range(B, t, start, stop):
+    """Balance rows from `start` to before `stop` in turn, updating `t`; return the largest change of a log2 factor."""
     n = B.shape[0]
     change = 0.0
     for i in range(start, stop):
@@ -155,4 +163,4 @@ def _lines(B, t, start, stop):
     return change
 
 
-balance_lines, _balance_lines = jit()(_lines), jit(inner=True)(_lines)
+balance_lines, _balance_lines = jit()(_balance_range), jit(inner=True)(_balance_range)

@@ -1,7 +1,7 @@
-"""What stands before and after the solve of a gradient of scaling: limits, gradients in factors, zeros.
+"""Preparation of a gradient of scaling, and its last step: factors of limits, gradients in log factors, block links.
 
-A limit has no factors; within a block of it they follow from its cells. A cell that joins two blocks is zero in the
-scaled matrix whatever it holds, so its gradient is zero.
+A limit has no factors, but within each of its blocks they follow from its cells. A cell that links two blocks is zero
+in the scaled matrix for any input, so its gradient is zero.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ from cmfast.kernels.status import LIMIT_ONLY
 
 
 @jit()
-def _find_factors(M, matrix, status, row, col, m):
-    """Write factors of every limit, and its cells without the dead ones."""
+def _compute_limit_factors(M, matrix, status, row, col, m):
+    """Compute factors of every LIMIT_ONLY matrix, block by block, and copy its supported cells to `m`."""
     R, C = row.shape[1], col.shape[1]
     todo = np.empty(R + C, np.int64)
     for b in range(len(status)):
@@ -44,10 +44,10 @@ def _find_factors(M, matrix, status, row, col, m):
 
 
 @jit()
-def _of_logarithms(row, col, of_row, of_col, s, t):
-    """Make the gradients in the logarithms of factors of any gauge from those in the factors as they are returned.
+def _convert_to_log_factors(row, col, of_row, of_col, s, t):
+    """Convert gradients in normalised factors to gradients `s`, `t` in log factors of any normalisation.
 
-    The mean logarithm of those of the rows is zero, which takes what the two sides differ by.
+    The mean log row factor is normalised to zero, so the row gradients absorb the difference of the two totals.
     """
     for b in range(len(row)):
         gap, number = 0.0, 0.0
@@ -63,8 +63,8 @@ def _of_logarithms(row, col, of_row, of_col, s, t):
 
 
 @jit()
-def _separate(M, m_step, amount, R, C, out):
-    """Put zeros where a cell joins two blocks."""
+def _zero_block_links(M, m_step, amount, R, C, out):
+    """Set the gradient to zero where a cell of zero links two connected blocks, in place."""
     label, todo = np.empty(R + C, np.int64), np.empty(R + C, np.int64)
     for b in range(len(out)):
         cells = M[b * m_step]
@@ -91,42 +91,42 @@ def _separate(M, m_step, amount, R, C, out):
                     out[b, i * C + j] = 0.0
 
 
-def part_of(problem, matrix, R, C, start, stop, *, narrow):
-    """Return the problem of the matrices from `start` to before `stop`, with factors for limits.
+def prepare_part(problem, matrix, R, C, start, stop, *, narrow):
+    """Return the problem of the matrices from `start` to before `stop`, with factors for limits, in float64.
 
-    Gradients in factors become those in their logarithms. In float64, but for the cells and their gradients if
-    `narrow`.
+    Gradients in factors become those in log factors. With `narrow` the cells and their gradients keep their type.
     """
     M, m_step, row, col, amount, status, G, of_row, of_col = problem
-    cells_as = _read_only if narrow else _in_float64
+    cells_as = _make_read_only if narrow else _convert_to_float64
     M = cells_as(M[start:stop] if m_step else M)
     row, col, amount, status = row[start:stop], col[start:stop], amount[start:stop], status[start:stop]
     limits = status == LIMIT_ONLY
     if matrix is not None and limits.any():
         given = np.broadcast_to(M, (stop - start, R * C))
-        M, m_step, cells_as = np.array(given, np.float64), 1, _in_float64
+        M, m_step, cells_as = np.array(given, np.float64), 1, _convert_to_float64
         row, col = np.array(row), np.array(col)
-        _find_factors(_in_float64(given), _in_float64(matrix[start:stop]), status, row, col, M)
-        M, row, col = cells_as(M), _in_float64(row), _in_float64(col)
+        _compute_limit_factors(_convert_to_float64(given), _convert_to_float64(matrix[start:stop]), status, row, col, M)
+        M, row, col = cells_as(M), _convert_to_float64(row), _convert_to_float64(col)
     s, t = of_row[start:stop], of_col[start:stop]
     if len(s):
         factors = problem[2][start:stop], problem[3][start:stop]
         of_row, of_col, s, t = s, t, np.empty(s.shape), np.empty(t.shape)
-        _of_logarithms(*factors, of_row, of_col, s, t)
-    return M, m_step, row, col, amount, status, cells_as(G[start:stop]), _in_float64(s), _in_float64(t)
+        _convert_to_log_factors(*factors, of_row, of_col, s, t)
+    return M, m_step, row, col, amount, status, cells_as(G[start:stop]), _convert_to_float64(s), _convert_to_float64(t)
 
 
-def _in_float64(a):
-    """Return an array in float64, read-only: kernels see one type."""
-    return _read_only(np.ascontiguousarray(a, np.float64))
+def _convert_to_float64(a):
+    """Return a read-only float64 array, so that kernels are compiled for one type."""
+    return _make_read_only(np.ascontiguousarray(a, np.float64))
 
 
-def _read_only(a):
+def _make_read_only(a):
+    """Return a read-only view."""
     a = a[:]
     a.flags.writeable = False
     return a
 
 
-def separate(M, m_step, amount, R, C, out):
-    """Put zeros where a cell joins two blocks that have no other cell in common."""
-    _separate(M, m_step, amount, R, C, out)
+def zero_block_links(M, m_step, amount, R, C, out):
+    """Set the gradient to zero, in place, where a cell links two blocks with no other cell in common."""
+    _zero_block_links(M, m_step, amount, R, C, out)

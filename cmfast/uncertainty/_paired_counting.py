@@ -1,4 +1,4 @@
-"""Samples that two classifiers labelled, counted: by the numbers that labels come with, which are few."""
+"""Count paired cells from three label columns by their integer codes, then translate codes to classes."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,27 +13,27 @@ from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _groups, _label_codes
 from cmfast.confusion_counts._count_samples import resolve_classes
 from cmfast.confusion_counts._label_axis import IDS, LABELS, Axis
-from cmfast.uncertainty._paired_held import HeldCells, check_room, decoded, sorted_cells
+from cmfast.uncertainty._paired_cells import PairedCells, check_key_range, decode_keys, sort_cells
 
-CLUSTERS = "clusters"  # the column that they are
-MOST_DENSE_CELLS = 2**16  # cells that are counted in a table, and four times as many as there are samples
+CLUSTERS = "clusters"  # name of the column of clusters
+MOST_DENSE_CELLS = 2**16  # most cells of a dense table, unless four per sample are more
 
 
 class _PairedSamples(NamedTuple):
-    """Labels as numbers below `n`, one line of each; and which unit every sample is of."""
+    """Label codes below `n`, one column per side, and the unit of every sample."""
 
     columns: list[_label_codes.Codes]
     n: int
     units: _groups.Keys | None
     unit: Array | None
     place: np.ndarray
-    """Where every number of a unit is in `units`."""
+    """Index in `units` of every unit number."""
 
 
-def counted(
+def count_paired_cells(
     y_true: Array, y_a: Array, y_b: Array, labels: Array | None, n_classes: int | None, groups: Any, clusters: Any
-) -> tuple[HeldCells, Array]:
-    """Return the counts, and an empty array that lies where the labels do."""
+) -> tuple[PairedCells, Array]:
+    """Count the paired cells of labels; return them with an empty array in the labels' library and device."""
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
     validate.refuse_tables(**given)
     dispatch.check_agreement(**given, groups=groups, clusters=clusters)
@@ -50,18 +50,18 @@ def counted(
             _check_ids(name, column, len(axis.labels))
     if max(len(column.values) for column in columns) > _label_codes.OWN_CODE_SPAN:
         columns = [column.compact() for column in columns]
-    units, unit, order = _units(groups, clusters, columns[0].codes, shape)
+    units, unit, order = _number_units(groups, clusters, columns[0].codes, shape)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     n = max(len(column.values) for column in columns)
-    check_room(1 if units is None else len(place), n)
+    check_key_range(1 if units is None else len(place), n)
     samples = _PairedSamples(columns, n, units, unit, place)
-    keys, counts = _cells(samples)
-    return _labelled(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
+    keys, counts = _count_code_cells(samples)
+    return _recode_by_labels(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
 
 
 def _check_ids(name: str, column: _label_codes.Codes, n: int) -> None:
-    """Refuse labels that are no ids of `n` classes."""
+    """Refuse labels that are not ids of `n` classes."""
     if column.declared is not None or not all(isinstance(value, int) for value in column.values):
         validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
     if not column.values:
@@ -72,8 +72,10 @@ def _check_ids(name: str, column: _label_codes.Codes, n: int) -> None:
         validate.refuse(name, f"in 0..{n - 1}", low if low < 0 else high)
 
 
-def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tuple[_groups.Keys | None, Any, np.ndarray]:
-    """Return the units, which of them every sample is of, and the order of these numbers."""
+def _number_units(
+    groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]
+) -> tuple[_groups.Keys | None, Any, np.ndarray]:
+    """Return the units, the unit number of every sample, and the order of these numbers."""
     if groups is None and clusters is None:
         return None, None, np.zeros(1, np.int64)
     named: dict[str, Any] = {}
@@ -83,14 +85,14 @@ def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tupl
             validate.refuse("groups", "an array", "dict without columns", TypeError)
     if clusters is not None:
         if CLUSTERS in named:
-            validate.refuse("groups", f"without a column {CLUSTERS!r} beside clusters", "one")
+            validate.refuse("groups", f"without a column {CLUSTERS!r} if clusters is given", "one")
         named[CLUSTERS] = clusters
     validate.refuse_tables(**named)
     return _groups.number_groups(named, y, shape)
 
 
-def _cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cells of the numbers that labels and units came with, on the host, in no order."""
+def _count_code_cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
+    """Return keys and counts of the nonempty cells of codes and unit numbers, on the host, unsorted."""
     n, (truth, first, second) = (
         samples.n,
         (adapter(column.codes).cast(column.codes, np.int64) for column in samples.columns),
@@ -107,14 +109,14 @@ def _cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
         return cells, dense[cells]
     keys = adapter(row).evaluate(lambda row, first, second: (row * n + first) * n + second, row, first, second)
     host = adapter(keys).to_host(keys)
-    return sorted_cells(host, np.ones(len(host), np.int64))
+    return sort_cells(host, np.ones(len(host), np.int64))
 
 
-def _labelled(
+def _recode_by_labels(
     samples: _PairedSamples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool
-) -> HeldCells:
-    """Return counts of cells by what their numbers stand for; those of labels that were not given are left out."""
-    unit, *sides = decoded(keys, samples.n)
+) -> PairedCells:
+    """Translate cells of codes to cells of classes; drop labels that are not listed."""
+    unit, *sides = decode_keys(keys, samples.n)
     axes = []
     for column, side in zip(samples.columns, sides, strict=True):
         occurs = np.zeros(samples.n, np.bool_)
@@ -122,7 +124,7 @@ def _labelled(
         axes.append(column.axis(occurs[: len(column.values)]))
     axis = axes[0].union(axes[1], "y_a", "y_true").union(axes[2], "y_b", "y_true")
     if given.source in (IDS, LABELS):
-        given.union(axis, "y_true, y_a and y_b", "labels")  # for its checks
+        given.union(axis, "y_true, y_a and y_b", "labels")  # only to raise for unsuitable labels
         axis = given
     places, C = axis.positions, len(axis.labels)
     sides = [
@@ -131,6 +133,6 @@ def _labelled(
     ]
     y, a, b = sides
     keep = np.minimum(np.minimum(y, a), b) >= 0
-    check_room(len(samples.place), C)
+    check_key_range(len(samples.place), C)
     keys = ((samples.place[unit] * C + y) * C + a) * C + b
-    return HeldCells(axis, samples.units, clustered, *sorted_cells(keys[keep], counts[keep]))
+    return PairedCells(axis, samples.units, clustered, *sort_cells(keys[keep], counts[keep]))

@@ -1,4 +1,4 @@
-"""Before a solver sees matrices with zeros: refuse those that no scaling or limit exists for, clear cells that die."""
+"""Zero pattern of matrices before scaling: detect infeasible ones and clear cells without support (limit zero)."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
-MOST_WORD_CLASSES = 62  # classes whose set fits into one word
+MOST_WORD_CLASSES = 62  # classes whose set fits into a 64-bit word
 
 
 @jit(borrows=True)
 def has_zero(cells):
-    """Whether any cell of one axis is zero; reads everything, for that is faster than stopping early."""
+    """Test whether any cell of a flat array is zero; reads all of it, which is faster than stopping early."""
     found = False
     for k in range(cells.shape[0]):
         found |= cells[k] == 0.0
@@ -21,10 +21,11 @@ def has_zero(cells):
 
 
 @jit()
-def _prune_equal(cells, drop, out, codes):
-    """Decide square matrices whose rows and columns are to sum to one, of at most MOST_WORD_CLASSES classes.
+def _prune_unit_targets(cells, drop, out, codes):
+    """Clear the unsupported cells of square matrices with unit targets and at most MOST_WORD_CLASSES classes.
 
-    So only who has others waits for the rest to be compiled. Return whether any class is dropped.
+    Separate from `_prune_any_targets`, so that only general targets wait for the rest to be compiled. Writes the cells
+    to `out` and OK, LIMIT_ONLY or INFEASIBLE to `codes`; returns whether any class is dropped.
     """
     dropped = False
     n = int(np.sqrt(cells.shape[1]))
@@ -33,18 +34,18 @@ def _prune_equal(cells, drop, out, codes):
         m = b if len(cells) > 1 else 0
         for k in range(n * n):
             out[b, k] = cells[m, k]
-        codes[b] = _decide_equal(cells, m, drop, reach[0], reach[1], places, out, b)
+        codes[b] = _classify_unit_targets(cells, m, drop, reach[0], reach[1], places, out, b)
         for i in range(n):
             dropped = dropped or reach[0, i] == 0
         if codes[b] == INFEASIBLE:
             for k in range(n * n):
-                out[b, k] = np.nan  # the solver stops at once
+                out[b, k] = np.nan  # the solver stops immediately
     return drop and dropped
 
 
 @jit()
-def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
-    """Decide matrices of any shape and targets; return what of `parts` is needed for that and not compiled yet."""
+def _prune_any_targets(cells, row_sums, col_sums, drop, bi, out, codes, parts):
+    """Classify matrices of any shape and targets, and clear their unsupported cells; return a missing part, or 0."""
     R, C = row_sums.shape[1], col_sums.shape[1]
     positive, dead = np.empty((R, C), np.bool_), np.empty((R, C), np.bool_)
     row_block, col_block = np.empty(R, np.int64), np.empty(C, np.int64)
@@ -59,7 +60,7 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
             u[i] = row_sums[b * min(len(row_sums) - 1, 1), i]
         for j in range(C):
             v[j] = col_sums[b * min(len(col_sums) - 1, 1), j]
-        if not _plausible(M, positive, u, v, rows, cols, drop and bi):
+        if not _needs_zero_check(M, positive, u, v, rows, cols, drop and bi):
             continue
         codes[b] = classify(parts, positive, u, v, dead, (row_block, col_block), (rows, cols))
         if codes[b] < 0:
@@ -76,8 +77,11 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
 
 
 @jit(inner=True, borrows=True)
-def _plausible(cells, positive, u, v, rows, cols, drop):
-    """Whether there is a zero and nothing simpler is wrong, which the solver reports; note the positive cells."""
+def _needs_zero_check(cells, positive, u, v, rows, cols, drop):
+    """Test whether a matrix has zeros and passes all simpler checks, which the solver reports.
+
+    Mark its positive cells.
+    """
     R, C = positive.shape
     for i in range(R):
         rows[i] = False
@@ -119,14 +123,15 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
         for i in range(R):
             cols[j] = cols[j] or (positive[i, j] and u[i] > 0.0)
         good = good and cols[j]
-    return good  # else a line is empty without the dropped ones
+    return good  # else a row or column is empty without the dropped ones
 
 
 @jit(inner=True, borrows=True)
-def _decide_equal(cells, k, drop, reach, leads, places, out, b):
-    """Clear what dies in square matrix `k`; return OK, LIMIT_ONLY or INFEASIBLE.
+def _classify_unit_targets(cells, k, drop, reach, leads, places, out, b):
+    """Clear the unsupported cells of square matrix `k` with unit targets; return OK, LIMIT_ONLY or INFEASIBLE.
 
-    With rows and columns in pairs of positive cells, a cell lives if the pair it leads to leads back.
+    With rows and columns matched by positive cells, a cell has support if its row is reachable from the row matched
+    with its column.
     """
     n = len(reach)
     good, union, diagonal = True, np.int64(0), np.int64(0)
@@ -146,25 +151,25 @@ def _decide_equal(cells, k, drop, reach, leads, places, out, b):
         elif not (drop and reach[i] == 0 and not union >> i & 1):
             good = False
     if not good:
-        return OK  # which the solver reports
+        return OK  # the solver reports that
     if diagonal == present:
-        if _strongly_connected(reach, present):
+        if _is_strongly_connected(reach, present):
             return OK
         for i in range(n):
             places[0, i] = i
             leads[i] = reach[i]
     else:
-        if not _match(reach, present, places):
+        if not _match_rows(reach, present, places):
             return INFEASIBLE
         for i in range(n):
             leads[i] = 0
             for j in range(n):
                 if reach[i] >> j & 1:
                     leads[i] |= 1 << places[0, j]
-        if _strongly_connected(leads, present):
+        if _is_strongly_connected(leads, present):
             return OK
     code = OK
-    _close(leads)
+    _close_transitively(leads)
     for i in range(n):
         for j in range(n):
             if out[b, i * n + j] > 0.0 and not leads[places[0, j]] >> i & 1:
@@ -174,10 +179,11 @@ def _decide_equal(cells, k, drop, reach, leads, places, out, b):
 
 
 @jit(inner=True, borrows=True)
-def _match(reach, present, places):
-    """Give every present row a column that it reaches, in the first line of `places`; return whether that is possible.
+def _match_rows(reach, present, places):
+    """Match every present row to a column of a positive cell (augmenting paths), in place.
 
-    The other lines hold the column of each row, the row from which each column was reached, and rows to go on from.
+    Return whether that succeeds. Line 0 of `places` is the column's row, line 1 the row's column, line 2 the row from
+    which each column was reached, line 3 a stack of rows.
     """
     n = len(reach)
     for i in range(n):
@@ -213,8 +219,8 @@ def _match(reach, present, places):
 
 
 @jit(inner=True, borrows=True)
-def _strongly_connected(reach, present):
-    """Whether the first class reaches all the others, and they it."""
+def _is_strongly_connected(reach, present):
+    """Test whether the first class reaches all present classes and is reached by all."""
     n = len(reach)
     first = present & -present
     there, back, before = first, first, 0
@@ -231,32 +237,32 @@ def _strongly_connected(reach, present):
 
 
 @jit(inner=True, borrows=True)
-def _close(reach):
-    """Make `reach` transitive (Warshall)."""
+def _close_transitively(reach):
+    """Compute the transitive closure of `reach`, rows of bits, in place (Warshall)."""
     n = len(reach)
     for k in range(n):
         for i in range(n):
             reach[i] |= reach[k] * (reach[i] >> k & 1)
 
 
-def prune(p):
-    """Return the matrices with what dies set to zero and what has no limit set to NaN, and the code of each.
+def prune_unsupported(p):
+    """Return the matrices without unsupported cells, their codes, and whether a class is dropped.
 
-    Also whether any class is dropped, where that is known.
+    Infeasible ones are NaN.
     """
     out, codes, dropped = np.empty((p.n, p.R * p.C)), np.empty(p.n, np.int8), False
     if p.bi and p.R == p.C <= MOST_WORD_CLASSES:
-        dropped = _prune_equal(p.cells, p.drop, out, codes)
+        dropped = _prune_unit_targets(p.cells, p.drop, out, codes)
     else:
         args = (p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes, PARTS.addresses)
-        while needs := _prune(*args):
+        while needs := _prune_any_targets(*args):
             PARTS.compile(needs)
     out.flags.writeable = False
     return out, codes, dropped
 
 
-def amend(codes, out_row, out_col, status):
-    """Say of the results what the zeros decided: no factors where there is only a limit."""
+def apply_zero_codes(codes, out_row, out_col, status):
+    """Set the status that the zeros decided, in place; factors of matrices that have only a limit become NaN."""
     limit = (codes == LIMIT_ONLY) & (status <= MAX_ITER)
     out_row[limit] = np.nan
     out_col[limit] = np.nan

@@ -1,4 +1,4 @@
-"""What leaves a tile: factors in their gauge, scaled cells, and the residual measured on these."""
+"""Results of a tile: normalised factors, scaled cells, residuals measured again, the final convergence check."""
 
 import math
 
@@ -17,23 +17,34 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu._core.vector_functions import exp, log
-from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import GAUGE, LANES, PARTS, add_up, example, spell_out, written_out
-from cmfast.kernels.cpu.scaling._tile_range import undo_powers
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_equilibration import undo_powers
+from cmfast.kernels.cpu.scaling._tile_workspace import (
+    EXTREME_MEAN,
+    LANES,
+    PARTS,
+    make_example_tile,
+    sum_lines,
+    unroll_unit_targets,
+    write_defaults,
+)
 from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import DOUBT
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
-# Products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two.
+# Products of factors outside [this, 1 / this] are computed in fractions and powers of two.
 LEAST_PLAIN_PRODUCT = 1e-290
 
 
-@written_out(line.MEAN, line.SIMPLE)
+@unroll_unit_targets(line.MEAN, line.PLAIN_MEAN)
 @jit(inner=True, borrows=True)
-def take_mean(t):
-    """Find the geometric mean of the factors that the gauge is about; note where their plain product does not tell."""
+def compute_mean_factor(t):
+    """Compute the geometric mean of the factors to be normalised.
+
+    Mark lanes whose product of factors leaves the range.
+    """
     S = t.S
     first, targets, n = (t.y, t.v, t.C) if t.flip else (t.x, t.u, t.R)
     count = splat(0.0)
@@ -44,61 +55,65 @@ def take_mean(t):
         count = count + where(there, 1.0, splat(0.0))
         product = product * where(there, load(S, first + i), 1.0)
         least = where(product < least, product, least)
-    simple = (least > LEAST_PLAIN_PRODUCT) & (product < 1.0 / LEAST_PLAIN_PRODUCT) & (load(S, line.FAR) == 0.0)
-    store(S, line.SIMPLE, where(simple, 1.0, splat(0.0)))
+    simple = (least > LEAST_PLAIN_PRODUCT) & (product < 1.0 / LEAST_PLAIN_PRODUCT) & (load(S, line.EQUILIBRATED) == 0.0)
+    store(S, line.PLAIN_MEAN, where(simple, 1.0, splat(0.0)))
     store(S, line.MEAN, where(simple & (count > 0.0), exp(log(product) / count), 1.0))
 
 
-@written_out("x", "y", line.GOOD)
+@unroll_unit_targets("x", "y", line.VALID)
 @jit(inner=True, borrows=True)
-def divide_by_mean(t):
-    """Divide the factors that the gauge is about by their mean, and multiply the others by it."""
+def normalize_factors(t):
+    """Normalise the factors: divide the input's row factors by their geometric mean, multiply the columns' by it."""
     S = t.S
     mean = load(S, line.MEAN)
     if t.flip:
-        _multiply(S, t.x, t.R, mean)
-        _divide(S, t.y, t.C, mean)
+        _multiply_lines(S, t.x, t.R, mean)
+        _divide_lines(S, t.y, t.C, mean)
     else:
-        _divide(S, t.x, t.R, mean)
-        _multiply(S, t.y, t.C, mean)
-    good = _positive(S, t.x, t.u, t.R) & _positive(S, t.y, t.v, t.C)
-    store(S, line.GOOD, where(good, 1.0, splat(0.0)))
+        _divide_lines(S, t.x, t.R, mean)
+        _multiply_lines(S, t.y, t.C, mean)
+    good = _find_positive_lanes(S, t.x, t.u, t.R) & _find_positive_lanes(S, t.y, t.v, t.C)
+    store(S, line.VALID, where(good, 1.0, splat(0.0)))
 
 
 @jit(inner=True, borrows=True)
-def _divide(S, k, n, mean):
+def _divide_lines(S, k, n, mean):
+    """Divide `n` SIMD lines from line `k` on by `mean`, in place."""
     for i in range(k, k + n):
         store(S, i, load(S, i) / mean)
 
 
 @jit(inner=True, borrows=True)
-def _multiply(S, k, n, mean):
+def _multiply_lines(S, k, n, mean):
+    """Multiply `n` SIMD lines from line `k` on by `mean`, in place."""
     for i in range(k, k + n):
         store(S, i, load(S, i) * mean)
 
 
 @jit(inner=True, borrows=True)
-def judge(t, bound, last_width, closer):
-    """Let nothing be OK that was not measured to be; with `closer` it is UNDETERMINED, to be looked at more closely.
+def check_convergence(t, bound, last_width, closer):
+    """Set the final status of each lane: OK only where the measured residuals are within `bound`.
 
-    So is then what has cells so small that the rounding of targets may move them.
+    Else MAX_ITER, or RANGE where factors are not finite. With `closer`, lanes above the bound, with a large last step,
+    or with cells that rounding of targets could change become UNDETERMINED, for `_refine` to decide.
     """
     S = t.S
     status, residual = load(S, line.STATUS), load(S, line.RESIDUAL)
-    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, line.GOOD) != 0.0))
+    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, line.VALID) != 0.0))
     status = where(lost, float(RANGE), status)
     doubtful = ~((residual <= bound) & (load(S, line.LINE_ERROR) <= line_bound(bound)))
     if closer:
-        doubtful = doubtful | ~(load(S, line.RHO) <= last_width) | ~_certain(t, status == float(OK))
+        doubtful = doubtful | ~(load(S, line.STEP_NORM) <= last_width) | ~_find_certain_lanes(t, status == float(OK))
     instead = float(UNDETERMINED) if closer else float(MAX_ITER)
     store(S, line.STATUS, where((status == float(OK)) & doubtful, instead, status))
 
 
 @jit(inner=True, borrows=True)
-def even_out(t, bound):
-    """Let the rows, which are exact, take half of what columns miss that are off by more than the bound.
+def halve_column_errors(t, bound):
+    """Halve the errors of the columns that are off by more than the bound.
 
-    No row is off by more than that then, since each is a mean of columns: half a step of Sinkhorn and Knopp.
+    The rows, which are exact, take the other half. No row is then off by more than the bound, since its error is a mean
+    of column errors: half a Sinkhorn step.
     """
     S, R, C = t.S, t.R, t.C
     wanted = (load(S, line.LINE_ERROR) > bound) & (load(S, line.STATUS) == float(OK))
@@ -114,8 +129,8 @@ def even_out(t, bound):
 
 
 @jit(inner=True, borrows=True)
-def _certain(t, wanted):
-    """Return the lanes of which no cell hangs on the rounding of targets, as far as a look at a column tells."""
+def _find_certain_lanes(t, wanted):
+    """Return the lanes whose cells provably do not depend on the rounding of targets, by a cheap sufficient test."""
     S, R, C = t.S, t.R, t.C
     hub, most = splat(0.0), splat(0.0)
     for j in range(C):
@@ -129,7 +144,7 @@ def _certain(t, wanted):
             part = where(load(S, t.u + i) > 0.0, cell * load(S, t.inverse + i), np.inf)
             share = where(part < share, part, share)
         hub = where(share > hub, share, hub)
-        if not some(wanted & ~(hub >= wide)):  # mostly the first column tells
+        if not some(wanted & ~(hub >= wide)):  # mostly the first column decides
             return wanted
     low = splat(np.inf)
     for k in range(t.P, t.P + R * C):
@@ -138,27 +153,30 @@ def _certain(t, wanted):
     return (hub >= wide) | (DOUBT * load(S, line.MASS) <= low)
 
 
-@PARTS.part(GAUGE, lambda: (example(), False, False), returns=None)
-def find_gauge(t, straight, powers):
-    """Find the mean that a plain product does not tell; with `powers` instead undo powers of two, after it is taken."""
+@PARTS.part(EXTREME_MEAN, lambda: (make_example_tile(), False, False), returns=None)
+def compute_extreme_mean(t, straight, powers):
+    """Compute the geometric mean of factors whose product leaves the float64 range.
+
+    With `powers`, undo the equilibration.
+    """
     S = t.S
     if powers:
         for w in range(LANES):
-            if S[line.FAR, w] != 0.0:
-                undo_powers(t, w, -S[line.REST, w] if t.flip else S[line.REST, w])
+            if S[line.EQUILIBRATED, w] != 0.0:
+                undo_powers(t, w, -S[line.MEAN_POWER, w] if t.flip else S[line.MEAN_POWER, w])
         return
-    spell_out(t, straight)
+    write_defaults(t, straight)
     for w in range(LANES):
-        if S[line.SIMPLE, w] == 0.0 and S[line.STATUS, w] <= MAX_ITER:
+        if S[line.PLAIN_MEAN, w] == 0.0 and S[line.STATUS, w] <= MAX_ITER:
             if t.flip:
-                S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
+                S[line.MEAN, w], S[line.MEAN_POWER, w] = _compute_geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
             else:
-                S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
+                S[line.MEAN, w], S[line.MEAN_POWER, w] = _compute_geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
 
 
 @jit(inner=True, borrows=True)
-def _geometric_mean(S, factors, targets, count, powers, w):
-    """Geometric mean of the factors that are not dropped, and the power of two that `powers` add to it."""
+def _compute_geometric_mean(S, factors, targets, count, powers, w):
+    """Return the geometric mean of the factors of lines with a target, and the power of two that `powers` adds."""
     product = 1.0
     power = 0
     given = 0
@@ -183,7 +201,7 @@ def _geometric_mean(S, factors, targets, count, powers, w):
 
 @jit(inner=True, borrows=True)
 def scale_cells(t):
-    """Scale the cells by the factors."""
+    """Compute the scaled cells x_i m_ij y_j of the whole tile."""
     S, C = t.S, t.C
     for i in range(t.R):
         x = load(S, t.x + i)
@@ -191,17 +209,17 @@ def scale_cells(t):
             store(S, t.P + i * C + j, x * (load(S, t.M + i * C + j) * load(S, t.y + j)))
 
 
-@written_out(line.RESIDUAL, line.LINE_ERROR)
+@unroll_unit_targets(line.RESIDUAL, line.LINE_ERROR)
 @jit(inner=True, borrows=True)
-def measure(t):
-    """Measure how far the sums of the scaled cells are from the targets: all of them, and the worst."""
+def measure_residual(t):
+    """Measure the residual (all row and column errors over the total) and the largest relative error of one of them."""
     S, R, C = t.S, t.R, t.C
     residual, worst = splat(0.0), splat(0.0)
     for j in range(C):
         store(S, t.col + j, splat(0.0))
     for i in range(R):
         P = t.P + i * C
-        missed = absolute(add_up(S, P, C) - load(S, t.u + i))
+        missed = absolute(sum_lines(S, P, C) - load(S, t.u + i))
         residual = residual + missed
         missed = missed * load(S, t.inverse + i)
         worst = where(missed > worst, missed, worst)
@@ -217,8 +235,8 @@ def measure(t):
 
 
 @jit(inner=True, borrows=True)
-def _positive(S, factors, targets, n):
-    """Return the lanes whose factors are all positive and finite, but where the target is zero."""
+def _find_positive_lanes(S, factors, targets, n):
+    """Return the lanes whose factors are all positive and finite, except where the target is zero."""
     good = splat(0.0) == 0.0
     for i in range(n):
         f = load(S, factors + i)
@@ -227,8 +245,8 @@ def _positive(S, factors, targets, n):
 
 
 @jit(inner=True, borrows=True)
-def blank_lost(t):
-    """Put NaN where there is no answer."""
+def set_failed_to_nan(t):
+    """Set the results of lanes without a solution to NaN."""
     S = t.S
     status = load(S, line.STATUS)
     lost = (status > float(MAX_ITER)) & ~(status == float(UNDETERMINED))
@@ -244,8 +262,8 @@ def blank_lost(t):
 
 
 @jit(inner=True, borrows=True)
-def scatter(t, out, out_row, out_col, first, last):
-    """Write scaled cells, if wanted, and factors of elements `first` to `last`, where these are few or swapped."""
+def scatter_results(t, out, out_row, out_col, first, last):
+    """Write the scaled cells (if requested) and factors of matrices `first` to `last`, tile partial or transposed."""
     S = t.S
     _scatter_lines(S, t.x, out_row, first, last)
     _scatter_lines(S, t.y, out_col, first, last)
@@ -260,28 +278,30 @@ def scatter(t, out, out_row, out_col, first, last):
 
 @jit(inner=True, borrows=True)
 def _scatter_lines(S, k, out, first, last):
+    """Copy SIMD lines from line `k` on to rows `first` to `last` of `out`, one matrix from each lane."""
     for c in range(out.shape[1]):
         for b in range(first, min(first + LANES, last + 1)):
             out[b, c] = S[k + c, b - first]
 
 
-@written_out()
+@unroll_unit_targets()
 @jit(inner=True, borrows=True)
 def write_cells(t, out, first):
-    """Write the scaled cells of a whole tile."""
-    _write(t.S, t.P, t.R * t.C, out, first)
+    """Write the scaled cells of a full tile to `out`, by blocks of SIMD stores."""
+    _write_lines(t.S, t.P, t.R * t.C, out, first)
 
 
-@written_out()
+@unroll_unit_targets()
 @jit(inner=True, borrows=True)
 def write_factors(t, out_row, out_col, first):
-    """Write the factors of a whole tile."""
-    _write(t.S, t.x, t.R, out_row, first)
-    _write(t.S, t.y, t.C, out_col, first)
+    """Write the row and column factors of a full tile, by blocks of SIMD stores."""
+    _write_lines(t.S, t.x, t.R, out_row, first)
+    _write_lines(t.S, t.y, t.C, out_col, first)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _write(S, k, m, out, first):
+def _write_lines(S, k, m, out, first):
+    """Write `m` SIMD lines from line `k` on to eight rows of `out`, transposing 8 x 8 blocks."""
     if m < LANES:
         store_narrow(S, k, out, first, m)
         return
@@ -291,24 +311,24 @@ def _write(S, k, m, out, first):
 
 
 @jit(inner=True, borrows=True)
-def write_numbers(t, residual, n_iter, status, smoothing, line_error, first):
-    """Write what is one number for each matrix of a whole tile."""
+def write_scalars(t, residual, n_iter, status, smoothing, line_error, first):
+    """Write the residual, passes, status, smoothing and line error of a full tile."""
     S = t.S
     store_numbers(residual, first, load(S, line.RESIDUAL))
     store_numbers(n_iter, first, load(S, line.N_ITER))
     store_numbers(status, first, load(S, line.STATUS))
-    store_numbers(smoothing, first, load(S, line.AMOUNT))
+    store_numbers(smoothing, first, load(S, line.SMOOTHING))
     store_numbers(line_error, first, load(S, line.LINE_ERROR))
 
 
 @jit(inner=True, borrows=True)
-def scatter_numbers(t, residual, n_iter, status, smoothing, line_error, first, last):
-    """Write what is one number for each of the elements `first` to `last`."""
+def scatter_scalars(t, residual, n_iter, status, smoothing, line_error, first, last):
+    """Write the residual, passes, status, smoothing and line error of matrices `first` to `last` of a partial tile."""
     S = t.S
     for w in range(min(last + 1 - first, LANES)):
         b = first + w
         residual[b] = S[line.RESIDUAL, w]
         n_iter[b] = np.int64(S[line.N_ITER, w])
         status[b] = np.int8(S[line.STATUS, w])
-        smoothing[b] = S[line.AMOUNT, w]
+        smoothing[b] = S[line.SMOOTHING, w]
         line_error[b] = S[line.LINE_ERROR, w]

@@ -1,4 +1,4 @@
-"""Tests of two classifiers on the same samples: McNemar's, Bowker's, Stuart's and Maxwell's."""
+"""Tests of paired classifiers and square tables: McNemar, Bowker (symmetry), Stuart-Maxwell (marginal homogeneity)."""
 
 from typing import Any, NamedTuple, get_args
 
@@ -12,23 +12,23 @@ from cmfast._core.p_values import Kind, binomial_test
 from cmfast.kernels.status import Status
 from cmfast.uncertainty._paired_counts import PairedCounts
 
-MOST_SQUARE_EXPONENT = 300  # exponent of two from which on squares of cells may leave float64
+MOST_SQUARE_EXPONENT = 300  # exponent of two beyond which squares of cells may overflow float64
 
 
 @result_repr.add_repr
 class McNemar(NamedTuple):
-    """Whether two classifiers are right equally often; each entry is of shape (...), one number per group.
+    """Result of McNemar's test; each field has shape (...), one value per group.
 
     Attributes
     ----------
     statistic : array of float64
-        The smaller of the two counts; of the corrected test the chi-square.
+        The smaller of the two counts; the chi-square for the corrected test.
     p_value : array of float64
-        Chance of counts that differ so much or more where both are right equally often.
+        Probability of counts that differ at least as much if both accuracies are equal.
     only_first, only_second : array of int64
-        Samples that only the first, only the second has right.
+        Number of samples that only the first, only the second predicts correctly.
     degrees : int or None
-        Degrees of freedom of the chi-square; None where there is none.
+        Degrees of freedom of the chi-square; None for binomial tests.
     """
 
     statistic: Any
@@ -42,27 +42,27 @@ class McNemar(NamedTuple):
         return {"p": result_repr.format_values(self.p_value), **parts}
 
     def explain(self) -> str:
-        """Say in words what the test says."""
+        """Return a text with both counts and the p-value."""
         if np.ndim(self.p_value):
             return result_repr.format_least_p(self.p_value)
         more = "the first" if self.only_first > self.only_second else "the second"
         more = "neither" if self.only_first == self.only_second else more
-        counts = f"{self.only_first:,} samples only the first has right, {self.only_second:,} only the second"
-        return f"{counts}: {more} is right more often, p = {self.p_value:.3g}"
+        counts = f"only the first is correct in {self.only_first:,} samples, only the second in {self.only_second:,}"
+        return f"{counts}: {more} is correct more often, p = {self.p_value:.3g}"
 
 
 @result_repr.add_repr
 class Symmetry(NamedTuple):
-    """Whether a square table is alike on both sides of its diagonal; each entry has one number per group.
+    """Result of a symmetry or marginal homogeneity test of square tables; one value per group.
 
     Attributes
     ----------
     statistic : array of float64
         Chi-square.
     p_value : array of float64
-        Chance of a larger one where both sides are alike.
+        Probability of a larger statistic under the null hypothesis.
     degrees : array of int64
-        Degrees of freedom; where there are none, p is 1.
+        Degrees of freedom; if 0, p is 1.
     """
 
     statistic: Any
@@ -73,7 +73,7 @@ class Symmetry(NamedTuple):
         return {name: result_repr.format_values(getattr(self, name)) for name in ("statistic", "degrees", "p_value")}
 
     def explain(self) -> str:
-        """Say in words what the test says."""
+        """Return a text with the statistic, the degrees of freedom and the p-value."""
         if np.ndim(self.p_value):
             return result_repr.format_least_p(self.p_value)
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
@@ -81,20 +81,20 @@ class Symmetry(NamedTuple):
 
 @accept_delayed
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
-    """Test whether two classifiers are right equally often, on the same samples.
+    """Test whether two classifiers have the same accuracy on the same samples (McNemar's test).
 
     Parameters
     ----------
     T : PairedCounts
-        What both said.
+        Paired predictions of both classifiers.
     kind : {"exact", "mid_p", "corrected"}
-        Binomial; the same with half of the probability of what was found, which is less timid, and ``1 - f / 2`` of
-        equal counts with the probability f; chi-square with the correction for continuity of Edwards.
+        Exact binomial test; its mid-p version, which counts half the probability f of the observed outcome and is
+        less conservative (``1 - f / 2`` for equal counts); chi-square with the continuity correction of Edwards.
 
     Returns
     -------
     McNemar
-        One number per group, of NumPy.
+        NumPy values, one per group.
 
     Raises
     ------
@@ -103,8 +103,8 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
 
     Notes
     -----
-    Samples in clusters are taken as independent: for these see :func:`compare`. Where the two never differ p is 1, and
-    nothing is divided. Bad values: there are none. Synchronises nothing. Reproducible.
+    Samples are taken as independent; for clusters use :func:`compare`. If the two never differ, p is 1. Bad values:
+    counts have none. Synchronises nothing. Reproducible.
 
     References
     ----------
@@ -118,9 +118,9 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     >>> uncertainty.mcnemar(T)
     <McNemar: p 0.125, only_first 6, only_second 1>
     """
-    check(T)
+    check_paired(T)
     validate.choice("kind", kind, get_args(Kind))
-    b, c = discordant(T)
+    b, c = count_discordant_right(T)
     n, least = b + c, np.minimum(b, c)
     if kind == "corrected":
         from scipy.special import chdtrc
@@ -130,10 +130,10 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     return McNemar(np.float64(least), binomial_test(b, c, kind), b, c, None)
 
 
-def discordant(T: PairedCounts) -> tuple[Any, Any]:
-    """Return how many samples only the first, and only the second classifier has right, of every group."""
+def count_discordant_right(T: PairedCounts) -> tuple[Any, Any]:
+    """Return per group the number of samples that only the first, and that only the second, predicts correctly."""
     groups, of_unit = T._held.groups()
-    unit, y, first, second = T._held.decoded()
+    unit, y, first, second = T._held.decode()
     found = []
     for right, wrong in ((first, second), (second, first)):
         total = np.zeros(1 if groups is None else len(groups.rows), np.int64)
@@ -143,8 +143,8 @@ def discordant(T: PairedCounts) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def check(T: object, name: str = "T") -> None:
-    """Check that `T` is what a comparison is made of."""
+def check_paired(T: object, name: str = "T") -> None:
+    """Refuse `T` unless it is a PairedCounts."""
     if not isinstance(T, PairedCounts):
         validate.refuse(name, "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
 
@@ -152,30 +152,30 @@ def check(T: object, name: str = "T") -> None:
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
-    """Test whether a square table is symmetric: whether two classifiers exchange any two classes equally often.
+    """Test a square table for symmetry (Bowker's test): whether each two classes are exchanged equally often.
 
     Parameters
     ----------
     T : PairedCounts or array, shape (..., C, C)
-        What both said; or counts of any square table. Of a confusion matrix it is asked whether classes are taken for
-        each other equally often in both directions.
+        Paired predictions, or counts of any square table. For a confusion matrix the test asks whether each pair of
+        classes is confused equally often in both directions.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about tables that hold what is no count.
+        What to do about tables with negative or non-finite cells.
 
     Returns
     -------
     Symmetry
         ``sum over i < j of (S_ij - S_ji)**2 / (S_ij + S_ji)``, as many degrees of freedom as there are pairs of classes
-        that were exchanged at all. One number per group or table, of NumPy.
+        that were exchanged at all. NumPy values, one per group or table.
 
     Raises
     ------
     TypeError, ValueError
-        Neither of the two; tables that are not square.
+        Other types; tables that are not square.
 
     Notes
     -----
-    Of two classifiers it is asked whether they *predict* alike, not which is better: for that see :func:`compare`. Bad
+    The test asks whether two classifiers *predict* alike, not which is better; for that use :func:`compare`. Bad
     values: a table with a negative, NaN or infinite cell (INVALID) has NaN there, and is reported as `on_failure` says.
     Synchronises the device of a table. Reproducible.
 
@@ -189,46 +189,46 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     >>> uncertainty.bowker([[20, 10, 5], [3, 30, 15], [0, 5, 40]])
     <Symmetry: statistic 13.8, degrees 3, p_value 0.00324>
     """
-    S, bad = _table(T, on_failure)
+    S, bad = _adopt_table(T, on_failure)
     upper = np.triu(np.ones(S.shape[-2:], np.bool_), 1)
     met = upper & ((S > 0) | (S.swapaxes(-1, -2) > 0))
-    S, exponent = _bring_near_one(S)
+    S, exponent = _scale_to_unit(S)
     both, apart = S + S.swapaxes(-1, -2), S - S.swapaxes(-1, -2)
     parts = np.where(upper & (both > 0), apart**2 / np.where(both > 0, both, 1.0), 0.0)
-    return _symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
+    return _build_symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
 
 
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
-    """Test whether both margins of a square table are alike: whether two classifiers say every class equally often.
+    """Test a square table for equal row and column marginals (Stuart-Maxwell test of marginal homogeneity).
 
     Parameters
     ----------
     T : PairedCounts or array, shape (..., C, C)
-        What both said; or counts of any square table. Of a confusion matrix it is asked whether each class is predicted
-        as often as it is true: whether there is a bias.
+        Paired predictions, or counts of any square table. For a confusion matrix the test asks whether each class is
+        predicted as often as it is true (no bias).
     on_failure : {"warn", "raise", "ignore"}
-        What to do about tables that hold what is no count.
+        What to do about tables with negative or non-finite cells.
 
     Returns
     -------
     Symmetry
-        ``d' V^-1 d`` of the differences d of both margins, with the rank of V as degrees of freedom. One number per
-        group or table, of NumPy.
+        ``d' V^-1 d`` for the differences d of both marginals, with the rank of V as degrees of freedom. NumPy
+        values, one per group or table.
 
     Raises
     ------
     TypeError, ValueError
-        Neither of the two; tables that are not square.
+        Other types; tables that are not square.
 
     Notes
     -----
-    V is the Laplacian of the graph in which classes that were exchanged are neighbours, so its rank is the number of
-    classes less that of connected parts: classes that nobody exchanged need not be left out first. It is eliminated
-    without a subtraction, so that no table is too nearly singular. Bad values: a
-    table with a negative, NaN or infinite cell (INVALID) has NaN there, and is reported as `on_failure` says.
-    Synchronises the device of a table. Reproducible.
+    V is the Laplacian of the graph whose edges are exchanged pairs of classes, so its rank is the number of classes
+    minus the number of connected components: classes without exchange need not be removed first. The elimination
+    subtracts nothing, so that near singular tables lose no accuracy. Bad values: a table with a negative, NaN or
+    infinite cell (INVALID) has NaN there, and is reported as `on_failure` says. Synchronises the device of a table.
+    Reproducible.
 
     References
     ----------
@@ -242,30 +242,30 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "war
     >>> uncertainty.stuart_maxwell([[20, 10, 5], [3, 30, 15], [0, 5, 40]])
     <Symmetry: statistic 13.8, degrees 2, p_value 0.00103>
     """
-    S, bad = _table(T, on_failure)
-    S, exponent = _bring_near_one(S)
+    S, bad = _adopt_table(T, on_failure)
+    S, exponent = _scale_to_unit(S)
     C = S.shape[-1]
     weights, d = S + S.swapaxes(-1, -2), (S - S.swapaxes(-1, -2)).sum(-1)
     statistic, degrees = np.zeros(S.shape[:-2]), np.zeros(S.shape[:-2], np.int64)
-    # Gaussian elimination of the Laplacian by its weights, in which nothing is subtracted (Grassmann, Taksar and Heyman
-    # 1985): no pivot is lost to rounding, however far the weights are apart.
+    # Gaussian elimination of the Laplacian on its edge weights, without subtractions (Grassmann, Taksar and Heyman
+    # 1985): pivots keep full relative accuracy for any range of weights.
     for k in range(C - 1, 0, -1):
         row = weights[..., k, :k]
         pivot = row.sum(-1)
-        met = pivot > 0  # else the last class of a connected part
+        met = pivot > 0  # False for the last class of a connected component
         share = np.where(met[..., np.newaxis], row / np.where(met, pivot, 1.0)[..., np.newaxis], 0.0)
         statistic += np.where(met, d[..., k] * (d[..., k] / np.where(met, pivot, 1.0)), 0.0)
         degrees += met
         d[..., :k] += share * d[..., k, np.newaxis]
         weights[..., :k, :k] += row[..., :, np.newaxis] * share[..., np.newaxis, :]
         weights[..., np.arange(k), np.arange(k)] = 0.0
-    return _symmetry(statistic, exponent, degrees, bad)
+    return _build_symmetry(statistic, exponent, degrees, bad)
 
 
-def _bring_near_one(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return tables times a power of two, and its exponent, so that squares and sums stay within float64.
+def _scale_to_unit(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return tables scaled by a power of two, and its exponent, so that squares and sums stay within float64.
 
-    Tables whose cells are far from both ends come back as they are.
+    Tables without extreme cells are returned unchanged.
     """
     largest = S.max((-1, -2), initial=0.0)
     _, exponent = np.frexp(largest)
@@ -273,23 +273,23 @@ def _bring_near_one(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ldexp(S, -exponent[..., np.newaxis, np.newaxis]), exponent
 
 
-def _symmetry(statistic: np.ndarray, exponent: np.ndarray, degrees: np.ndarray, bad: np.ndarray) -> Symmetry:
-    """Return the test of a statistic that is to be multiplied by a power of two."""
+def _build_symmetry(statistic: np.ndarray, exponent: np.ndarray, degrees: np.ndarray, bad: np.ndarray) -> Symmetry:
+    """Return the test result of a statistic that is still scaled by a power of two."""
     from scipy.special import chdtrc
 
-    with np.errstate(over="ignore"):  # a chi-square beyond float64 is infinite, and its p 0
+    with np.errstate(over="ignore"):  # a chi-square beyond float64 becomes infinite, with p = 0
         statistic = np.ldexp(statistic, exponent)
     p = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistic), 1.0)
     return Symmetry(np.where(bad, np.nan, statistic)[()], np.where(bad, np.nan, p)[()], degrees[()])
 
 
-def _table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
-    """Return square tables of counts as float64, and which of them are none: zeros in their place."""
+def _adopt_table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
+    """Return square tables of counts as float64, zeroed where invalid, and the mask of invalid tables."""
     validate.on_failure(on_failure)
     S = T.agreement if isinstance(T, PairedCounts) else T
     (S,) = dispatch.adopt(T=S)
     validate.matrices(square=True, T=S)
-    host: np.ndarray = np.ascontiguousarray(adapter(S).to_host(S), np.float64)  # sums depend on the order in memory
+    host: np.ndarray = np.ascontiguousarray(adapter(S).to_host(S), np.float64)  # sums depend on the memory order
     bad: np.ndarray = np.asarray(~(np.isfinite(host) & (host >= 0)).all((-1, -2)))
     failures.report(np.where(bad, np.int8(Status.INVALID), np.int8(0))[()], on_failure, failed="tables not tested")
     return np.where(bad[..., None, None], 0.0, host), bad

@@ -1,9 +1,8 @@
-"""Sweeps over one large matrix, every one of which reads it once: as they are, or with momentum.
+"""Sinkhorn sweeps over one large matrix, plain or with momentum; each sweep reads the matrix once.
 
-Close to the solution a sweep is linear in the logarithms of the factors, with a symmetric matrix, so that what helps
-linear equations helps here: a step longer than the sweep's own, and some of the last one (Polyak's heavy ball). Where
-the slowest part shrinks by 1 - gap in a plain sweep, it then does by about 1 - 2 sqrt(gap). The gap shows in the
-residuals, at first those of plain sweeps, then those with too little momentum.
+Near the solution a sweep is linear in the log factors, with a symmetric matrix, so acceleration of linear iterations
+applies: over-relaxation plus a part of the last step (Polyak's heavy ball). Where the slowest error shrinks by 1 - gap
+in a plain sweep (the spectral gap), it then shrinks by about 1 - 2 sqrt(gap). The gap is estimated from the residuals.
 """
 
 from typing import NamedTuple
@@ -15,22 +14,22 @@ from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, 
 from cmfast.kernels.cpu.scaling._large_passes import add_blocks
 from cmfast.kernels.shared.scaling import GAP_MARGIN, MOST_TAKEN, SETTLED_PASSES
 
-SWEPT_ROWS = 4  # that are swept together
+SWEPT_ROWS = 4  # rows swept together
 
 
 class Goal(NamedTuple):
-    """When sweeps end."""
+    """Stopping criteria of sweeps."""
 
     total: float  # of the targets
-    target: float  # residual that is enough
-    still: float  # residual that is, where it does not get smaller any more
+    target: float  # residual that counts as converged
+    still: float  # residual that counts as converged once it no longer decreases
     max_iter: int
-    patience: float  # passes that may be left
+    patience: float  # predicted remaining passes above which sweeps count as slow
 
 
 @jit(inline=True)
 def sweep(matrix, x, y, sums, start, stop):
-    """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
+    """Set x = u / (M y); store by block the row errors with the old x, and the column sums with the new x."""
     M, u, _ = matrix
     cols, missed_rows, rows, _ = sums
     R, C = M.shape
@@ -55,7 +54,7 @@ def sweep(matrix, x, y, sums, start, stop):
 
 @jit(inline=True)
 def _sweep_rows(matrix, x, y, cols, block, i):
-    """Sweep four rows from row `i` on, which stay in the cache, and return what they missed."""
+    """Sweep four rows from row `i` on, which stay in the cache; return their absolute errors with the old factors."""
     M, u, _ = matrix
     C = M.shape[1]
     whole = C // WIDTH * WIDTH
@@ -83,30 +82,33 @@ def _sweep_rows(matrix, x, y, cols, block, i):
     return missed
 
 
-# --- sweeps as they are ----------------------------------------------------------------------------------------------
+# --- plain sweeps ----------------------------------------------------------------------------------------------------
 
 
 @jit()
-def plain_sweeps(matrix, last, x, y, sums, state, goal, most):
-    """Sweep until the residual is at most the target, `most` times here (Erbani et al., algorithm 2).
+def run_sinkhorn(matrix, last, x, y, sums, state, goal, most):
+    """Run at most `most` Sinkhorn sweeps until convergence (Erbani et al., algorithm 2).
 
-    The state is how many sweeps there were before, and the residual of the last one. Return it, and whether this is the
-    end: the residual is that of `last` and `y` then.
+    Return the state and whether it ended. The state is the number of sweeps so far and the last residual, which at the
+    end is that of `last` and `y`.
     """
     k, before = state
     for _ in range(most):
         for i in range(x.shape[0]):
             last[i] = x[i]
         sweep(matrix, x, y, sums, 0, sums.missed.shape[0])
-        k, before, ended = judge_plainly(matrix, last, x, y, sums, (k, before), goal)
+        k, before, ended = check_sinkhorn_convergence(matrix, last, x, y, sums, (k, before), goal)
         if ended:
             return k, before, True
     return k, before, False
 
 
 @jit(inline=True)
-def judge_plainly(matrix, last, x, y, sums, state, goal):
-    """Look at what the rows missed, whose factors were `last`; take the column step unless this is the end."""
+def check_sinkhorn_convergence(matrix, last, x, y, sums, state, goal):
+    """Check convergence by the row errors, whose factors were `last`; update the columns unless that ends the sweeps.
+
+    Return the number of sweeps, the residual, and whether sweeps end.
+    """
     k, before = state
     worst = 0.0
     for i in range(x.shape[0]):
@@ -128,38 +130,38 @@ def judge_plainly(matrix, last, x, y, sums, state, goal):
 # --- sweeps with momentum --------------------------------------------------------------------------------------------
 
 
-class Pace(NamedTuple):
-    """How sweeps with momentum are getting on."""
+class SweepState(NamedTuple):
+    """Progress of sweeps with momentum."""
 
     state: int
     k: int  # passes so far
-    residual: float  # of x and y, whose rows are exact
-    before: float  # those of the two passes before
+    residual: float  # column residual of x and y, whose rows are exact
+    before: float  # residuals of the two passes before
     earlier: float
-    momentum: float  # by which, at best, a pass shrinks the residual
-    since: int  # passes since it was changed
+    momentum: float  # the factor by which, at best, a pass shrinks the residual
+    since: int  # passes since momentum was changed
 
 
-GOING_ON, CLOSE, SLOW, OVER, LOST = range(5)  # states; close: residual and columns are what was asked for
-START = Pace(GOING_ON, 0, np.inf, np.inf, np.inf, 0.0, -1)
+RUNNING, CONVERGED, SLOW, OUT_OF_PASSES, OUT_OF_RANGE = range(5)  # states; slow: Newton's method is faster
+START = SweepState(RUNNING, 0, np.inf, np.inf, np.inf, 0.0, -1)
 
 
 @jit()
-def quick_sweeps(matrix, x, y, step, sums, pace, goal, most):
-    """Sweep with momentum, `most` times at most, until the pace says that this is the end; return the pace."""
+def run_momentum_sweeps(matrix, x, y, step, sums, pace, goal, most):
+    """Run at most `most` Sinkhorn sweeps with momentum until the state is final; return the state."""
     for _ in range(most):
         if pace.k > 0:
-            advance(matrix, y, step, sums, pace.momentum)
+            take_momentum_step(matrix, y, step, sums, pace.momentum)
         sweep(matrix, x, y, sums, 0, sums.missed.shape[0])
-        pace = judge(matrix, y, sums, pace, goal)
-        if pace.state != GOING_ON:
+        pace = check_convergence(matrix, y, sums, pace, goal)
+        if pace.state != RUNNING:
             break
     return pace
 
 
 @jit(inline=True)
-def advance(matrix, y, step, sums, momentum):
-    """Take the column step, longer than it is, and some of the last one."""
+def take_momentum_step(matrix, y, step, sums, momentum):
+    """Take an over-relaxed column step plus a part of the last one (heavy ball), in place."""
     v, cols = matrix.v, sums.cols
     gain, keep = (1.0 + momentum) * (1.0 + momentum), momentum * momentum
     for j in range(y.shape[0]):
@@ -169,8 +171,8 @@ def advance(matrix, y, step, sums, momentum):
 
 
 @jit(inline=True)
-def judge(matrix, y, sums, pace, goal):
-    """Return the pace after a pass: by what the columns miss, whose sums are left in the first block."""
+def check_convergence(matrix, y, sums, pace, goal):
+    """Return the state after a pass, from the column errors; estimates the rate and adapts the momentum."""
     v, cols = matrix.v, sums.cols
     add_blocks(sums)
     residual, worst = 0.0, 0.0
@@ -184,24 +186,24 @@ def judge(matrix, y, sums, pace, goal):
     if since >= SETTLED_PASSES:
         shrink = np.sqrt(residual / pace.before)
         if shrink > momentum:
-            momentum, since = _faster(momentum, shrink), 0
-    state = GOING_ON
+            momentum, since = _increase_momentum(momentum, shrink), 0
+    state = RUNNING
     if not residual < np.inf:
-        state = LOST
+        state = OUT_OF_RANGE
     elif left <= goal.target:
-        state = CLOSE
+        state = CONVERGED
     elif k >= goal.max_iter:
-        state = OVER
+        state = OUT_OF_PASSES
     elif not momentum < 1.0 or np.log(goal.target / left) < goal.patience * np.log(momentum):
-        state = SLOW  # so many passes are left even at best
-    return Pace(state, k, residual, pace.residual, pace.before, momentum, since)
+        state = SLOW  # more than `patience` passes are left even at the best rate
+    return SweepState(state, k, residual, pace.residual, pace.before, momentum, since)
 
 
 @jit(inline=True)
-def _faster(momentum, shrink):
-    """Return the best momentum where the residual shrinks by `shrink` with the present one, which is less.
+def _increase_momentum(momentum, shrink):
+    """Return the optimal momentum where the residual shrinks by `shrink` under the present one, which is too small.
 
-    The slowest part then shrinks by a root of z z - (1 + keep - gain gap) z + keep, which tells the gap.
+    The slowest error then shrinks by a root of z z - (1 + keep - gain gap) z + keep, which gives the gap.
     """
     if not shrink < 1.0:
         return 1.0

@@ -1,22 +1,30 @@
-"""Where Newton's method starts in a tile: which row belongs to which column, and the first factors."""
+"""Start of Newton's method in a tile: pair each row with a column, and compute initial factors from the pairs."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, sqrt, store, where
-from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import LANES, PAIR, PARTS, example, fill, spell_out, written_out
-from cmfast.kernels.cpu.scaling._tile_range import permute
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_equilibration import permute_lane
+from cmfast.kernels.cpu.scaling._tile_workspace import (
+    LANES,
+    PAIR,
+    PARTS,
+    fill_lane,
+    make_example_tile,
+    unroll_unit_targets,
+    write_defaults,
+)
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
 
-# Columns up to which those of all lanes are moved together, by looking at every one for every place.
-MOST_LANE_COLUMNS = 16
+# Columns up to which all lanes are permuted together by SIMD selects, C**2 of them for each row.
+MAX_LANE_COLUMNS = 16
 
 
-@written_out(line.PAIRED)
+@unroll_unit_targets(line.PAIRED)
 @jit(inner=True, borrows=True)
 def pair_by_diagonal(t):
-    """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j that are not dropped."""
+    """Mark lanes as paired whose diagonal dominates: m_ii m_jj > m_ij m_ji for all i, j that are not dropped."""
     S, C = t.S, t.C
     good = splat(0.0) == 0.0
     for i in range(C):
@@ -29,43 +37,46 @@ def pair_by_diagonal(t):
     store(S, line.PAIRED, where(good, 1.0, splat(0.0)))
 
 
-@PARTS.part(PAIR, lambda: (example(), False, False), returns=None)
-def pair(t, straight, back):
-    """Pair the lanes whose diagonal does not dominate, as far as they can be; `back` undoes that in the end.
+@PARTS.part(PAIR, lambda: (make_example_tile(), False, False), returns=None)
+def pair_lanes(t, straight, back):
+    """Pair rows with columns in lanes without a dominant diagonal, and permute the columns.
 
-    What is paired is moved to the diagonal.
+    `back` undoes the permutation.
     """
     S, C = t.S, t.C
     if back:
-        _move_back(t)
+        _undo_permutation(t)
         return
     if straight:
         for j in range(C):
             store(S, t.y + j, splat(1.0))
-    spell_out(t, straight)
+    write_defaults(t, straight)
     active = load(S, line.ACTIVE)
     paired = load(S, line.PAIRED)
-    chosen = load(S, line.CHOSEN)
+    chosen = load(S, line.PAIRING_KNOWN)
     paired = where(chosen != 0.0, chosen, paired)
     store(S, line.PAIRED, paired)
     if some((paired == 0.0) & (active != 0.0)):
         for _ in range(PLAIN_SWEEPS):
-            plain_sweep(t)
+            sweep_unpaired(t)
         store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
-        if not _pair_together(t):
+        if not _pair_all_lanes(t):
             for w in range(LANES):
                 if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
                     _pair_by_search(t, w)
 
 
 @jit(inner=True, borrows=True)
-def _pair_together(t):
-    """Do what the search does of every lane at once, where columns are few and none is dropped; else return False."""
+def _pair_all_lanes(t):
+    """Pair each row with its largest scaled cell in all lanes at the same time.
+
+    Return False where columns are many or dropped.
+    """
     S, C = t.S, t.C
     dropped = splat(0.0) != 0.0
     for i in range(C):
         dropped = dropped | (load(S, t.u + i) == 0.0)
-    if C > MOST_LANE_COLUMNS or some(dropped):
+    if C > MAX_LANE_COLUMNS or some(dropped):
         return False
     wanted = (load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)
     distinct, positive = wanted, wanted
@@ -89,13 +100,13 @@ def _pair_together(t):
     store(S, line.PERMUTED, where(distinct, 1.0, load(S, line.PERMUTED)))
     store(S, line.PAIRED, where(distinct | positive, 1.0, load(S, line.PAIRED)))
     if some(distinct):
-        _permute_together(t)
+        _permute_all_lanes(t)
     return True
 
 
 @jit(inner=True, borrows=True)
-def _permute_together(t):
-    """Bring column ``r[j]`` to place j in every lane."""
+def _permute_all_lanes(t):
+    """Move column ``r[j]`` to position j in every lane, in cells, targets, factors and powers."""
     for i in range(t.R):
         _permute_lines(t, t.M + i * t.C)
         _permute_lines(t, t.P + i * t.C)
@@ -105,6 +116,7 @@ def _permute_together(t):
 
 @jit(inner=True, borrows=True)
 def _permute_lines(t, k):
+    """Permute C SIMD lines from line `k` on by `r`, each lane by its own permutation, in place."""
     S, C = t.S, t.C
     for j in range(C):
         place, found = load(S, t.r + j), load(S, k)
@@ -116,10 +128,10 @@ def _permute_lines(t, k):
 
 
 @jit(inner=True, borrows=True)
-def _move_back(t):
-    """Bring every column back to its place."""
+def _undo_permutation(t):
+    """Move every column back to its position in the input."""
     S, C = t.S, t.C
-    if C <= MOST_LANE_COLUMNS:
+    if C <= MAX_LANE_COLUMNS:
         moved = load(S, line.PERMUTED) != 0.0
         for j in range(C):
             found = splat(float(j))
@@ -128,7 +140,7 @@ def _move_back(t):
             store(S, t.r + j, found)
         for j in range(C):
             store(S, t.order + j, load(S, t.r + j))
-        _permute_together(t)
+        _permute_all_lanes(t)
         return
     for w in range(LANES):
         if S[line.PERMUTED, w] != 0.0:
@@ -136,14 +148,14 @@ def _move_back(t):
                 S[t.r + np.int64(S[t.order + j, w]), w] = j
             for j in range(C):
                 S[t.order + j, w] = S[t.r + j, w]
-            permute(t, w)
+            permute_lane(t, w)
 
 
 @jit(inner=True, borrows=True)
 def _pair_by_search(t, w):
-    """Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal."""
+    """Pair each row of lane `w` with its largest scaled cell if all columns are distinct, else by the diagonal."""
     S, C = t.S, t.C
-    fill(S, t.p, C, w, -1.0)
+    fill_lane(S, t.p, C, w, -1.0)
     distinct = True
     for i in range(C):
         if S[t.u + i, w] == 0.0:
@@ -157,7 +169,7 @@ def _pair_by_search(t, w):
         S[t.p + best, w] = i
     if distinct:
         i = 0
-        for j in range(C):  # what is left over is dropped on both sides, if their numbers agree
+        for j in range(C):  # unpaired columns must be dropped, and are paired with dropped rows
             if S[t.p + j, w] < 0.0:
                 while i < C and S[t.u + i, w] > 0.0:
                     i += 1
@@ -169,7 +181,7 @@ def _pair_by_search(t, w):
         S[line.PERMUTED, w] = 1.0
         for j in range(C):
             S[t.order + np.int64(S[t.p + j, w]), w] = j
-        permute(t, w)
+        permute_lane(t, w)
         return
     for i in range(C):
         zero = S[t.u + i, w] == 0.0
@@ -179,18 +191,18 @@ def _pair_by_search(t, w):
 
 
 @jit(inner=True, borrows=True)
-def begin_with_sweeps(t):
-    """Begin where there is no pairing to find."""
+def start_with_sweeps(t):
+    """Compute initial factors of rectangular matrices by a few Sinkhorn sweeps; no lane is paired."""
     S = t.S
     store(S, line.PAIRED, splat(0.0))
     for _ in range(PLAIN_SWEEPS):
-        plain_sweep(t)
+        sweep_unpaired(t)
     store(S, line.N_ITER, load(S, line.N_ITER) + load(S, line.ACTIVE) * PLAIN_SWEEPS)
 
 
 @jit(inner=True, borrows=True)
-def plain_sweep(t):
-    """Do one sweep of Sinkhorn and Knopp on the lanes without a pairing."""
+def sweep_unpaired(t):
+    """Run one Sinkhorn sweep on the lanes without a pairing, in place."""
     S, R, C = t.S, t.R, t.C
     single = load(S, line.PAIRED) == 0.0
     for j in range(C):
@@ -211,10 +223,10 @@ def plain_sweep(t):
         store(S, t.y + j, where(single, y, load(S, t.y + j)))
 
 
-@written_out("x", "y")
+@unroll_unit_targets("x", "y")
 @jit(inner=True, borrows=True)
-def paired_start(t):
-    """Begin where the paired cells alone would be balanced; column factors that were given stay."""
+def start_paired(t):
+    """Set the factors that balance the paired cells alone, x_i = sqrt(u_i / m_ii); given column factors are kept."""
     S, C = t.S, t.C
     paired = load(S, line.PAIRED) != 0.0
     cold = load(S, line.WARM) == 0.0
@@ -227,18 +239,19 @@ def paired_start(t):
         store(S, t.y + i, where(positive & cold, where(u == v, x, sqrt(v / m)), load(S, t.y + i)))
 
 
-@written_out("x", "y")
+@unroll_unit_targets("x", "y")
 @jit(inner=True, borrows=True)
-def paired_sweeps(t):
-    """Solve row i and column i together, exactly, for every i: balances the flows that single rows cannot see.
+def sweep_pairs(t):
+    """Solve each row i and column i jointly and exactly, in turn, in place.
 
-    That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and the sums a of the row and b of the column.
+    Balances flows that single-row updates miss. That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and
+    the sums a of the row and b of the column without it.
     """
     S, C = t.S, t.C
     paired = load(S, line.PAIRED) != 0.0
     for k in range(PAIRED_SWEEPS * C):
         i = k % C
-        a, b = _sums_across(t, i)
+        a, b = _sum_unpaired_cells(t, i)
         m, u, v = load(S, t.M + i * C + i), load(S, t.u + i), load(S, t.v + i)
         even = u == v
         ab = a * b
@@ -247,20 +260,20 @@ def paired_sweeps(t):
         D = sqrt(fma(B, B, 4.0 * m * u * ab))
         share = (u + u) / (ab + D)
         x, y = b * share, a * share
-        if some(~even):  # each a quotient that is chosen by its operands, so nothing cancels
+        if some(~even):  # the form of each quotient is chosen by signs, so that nothing cancels
             other = ab - surplus
             x_odd = where(B >= 0.0, 2.0 * u * b, D - B) / where(B >= 0.0, B + D, 2.0 * m * a)
             y_odd = where(other >= 0.0, 2.0 * v * a, D - other) / where(other >= 0.0, other + D, 2.0 * m * b)
             x, y = where(even, x, x_odd), where(even, y, y_odd)
-        # A lane without pairing, a dropped class, an underflow: the pair stays as it is.
+        # Unpaired lanes, dropped classes and underflows keep their factors.
         good = (x > 0.0) & (x < np.inf) & (y > 0.0) & (y < np.inf) & paired
         store(S, t.x + i, where(good, x, load(S, t.x + i)))
         store(S, t.y + i, where(good, y, load(S, t.y + i)))
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _sums_across(t, i):
-    """Return the sums of row i and of column i without their paired cell; the freshest factors come last."""
+def _sum_unpaired_cells(t, i):
+    """Return the sums of row i and column i without their paired cell; the factors updated last are added last."""
     S, C = t.S, t.C
     a = splat(0.0)
     b = splat(0.0)

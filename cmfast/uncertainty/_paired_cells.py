@@ -1,4 +1,4 @@
-"""What paired counts hold: how often every class was taken for which by both; how two of them merge, of what parts."""
+"""Storage of paired counts as sorted keys of nonempty cells: encoding, merging, saved parts."""
 
 from typing import Any, NamedTuple
 
@@ -12,8 +12,8 @@ from cmfast.confusion_counts._label_axis import FOUND, Axis
 
 PARTS: Parts = {
     "classes": TEXT,
-    "columns": TEXT,  # of groups, then that of clusters
-    "units": (("<i8",), 2),  # a row per unit: the place of its label in those of every column
+    "columns": TEXT,  # of the groups, then of the clusters
+    "units": (("<i8",), 2),  # a row per unit: index of its label in each column
     "clustered": (("<i8",), 0),
     "keys": (("<i8",), 1),
     "counts": (("<i8",), 1),
@@ -21,10 +21,10 @@ PARTS: Parts = {
 OPTIONAL = ("columns", "units")
 
 
-class HeldCells(NamedTuple):
-    """Cells that are not empty, in order: key ``((unit * C + truth) * C + first) * C + second``, and how often.
+class PairedCells(NamedTuple):
+    """Nonempty cells in order, by key ``((unit * C + truth) * C + first) * C + second``, and their counts.
 
-    A unit is a group; or a cluster within a group; or all there is.
+    A unit is a group, a cluster within a group, or 0 without both.
     """
 
     axis: Axis
@@ -35,15 +35,15 @@ class HeldCells(NamedTuple):
 
     @property
     def n_units(self) -> int:
-        """How many units there are."""
+        """Number of units: groups, clusters, or 1."""
         return 1 if self.units is None else len(self.units.rows)
 
-    def decoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def decode(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return unit, truth and both predictions of every cell."""
-        return decoded(self.keys, len(self.axis.labels))
+        return decode_keys(self.keys, len(self.axis.labels))
 
     def groups(self) -> tuple[Keys | None, np.ndarray]:
-        """Return the groups, if there are some, and which of them every unit is of."""
+        """Return the groups, or None, and the group index of every unit."""
         if self.units is None or not self.clustered:
             return self.units, np.arange(self.n_units)
         names, axes, rows = self.units
@@ -53,8 +53,8 @@ class HeldCells(NamedTuple):
         return Keys(names[:-1], axes[:-1], found), number.reshape(-1)
 
 
-def decoded(keys: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return unit, truth and both predictions of keys of `C` classes."""
+def decode_keys(keys: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Split keys of `C` classes into unit, truth and both predictions."""
     C = max(C, 1)
     rest, b = np.divmod(keys, C)
     rest, a = np.divmod(rest, C)
@@ -62,56 +62,56 @@ def decoded(keys: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return unit, y, a, b
 
 
-def check_room(n_units: int, C: int) -> None:
-    """Refuse cells that int64 cannot number."""
+def check_key_range(n_units: int, C: int) -> None:
+    """Raise OverflowError if the number of cells exceeds int64."""
     if n_units * C**3 > validate.LARGEST_INT64:
         validate.fail(f"{n_units} groups and clusters of {C} classes have more cells than int64 numbers", OverflowError)
 
 
-def sorted_cells(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return cells in order, every one once."""
+def sort_cells(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct keys in order and the summed counts of each."""
     found, which = np.unique(keys, return_inverse=True)
     total = np.zeros(len(found), np.int64)
     np.add.at(total, which.reshape(-1), counts)
     return found, total
 
 
-def recoded(held: HeldCells, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cells of `held` as those of other classes and units, which have all of its; in no order."""
+def recode_cells(held: PairedCells, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return keys and counts of `held` in the numbering of larger sets of classes and units, unsorted."""
     C = len(axis.labels)
     places = np.array(held.axis.find_positions_in(axis), np.int64)
-    unit, *sides = held.decoded()
+    unit, *sides = held.decode()
     if held.units is not None and units is not None:
         unit = np.array(held.units.find_positions_in(units), np.int64)[unit]
     y, a, b = (places[side] for side in sides) if len(places) else sides
     return ((unit * C + y) * C + a) * C + b, held.counts
 
 
-def merged(one: HeldCells, other: HeldCells) -> HeldCells:
-    """Return the sum of both."""
+def merge_cells(one: PairedCells, other: PairedCells) -> PairedCells:
+    """Return the sum of two sets of cells over the union of their classes and units."""
     if (one.units is None) != (other.units is None) or one.clustered != other.clustered:
         validate.refuse("groups and clusters", "given for all counts or for none", "counts with and without")
     axis = one.axis.union(other.axis, "labels")
     units = one.units if one.units is None or other.units is None else one.units.union(other.units)
-    check_room(1 if units is None else len(units.rows), len(axis.labels))
+    check_key_range(1 if units is None else len(units.rows), len(axis.labels))
     most = overflow_checks.sum_counts(one.counts) + overflow_checks.sum_counts(other.counts)
     if most > validate.LARGEST_INT64:
         validate.refuse("counts", "at most 2**63 - 1 samples in all", f"{most:,}", OverflowError)
-    parts = [recoded(held, axis, units) for held in (one, other)]
+    parts = [recode_cells(held, axis, units) for held in (one, other)]
     keys, counts = (np.concatenate(both) for both in zip(*parts, strict=True))
-    return HeldCells(axis, units, one.clustered, *sorted_cells(keys, counts))
+    return PairedCells(axis, units, one.clustered, *sort_cells(keys, counts))
 
 
-def parts_of(held: HeldCells) -> dict[str, Any]:
-    """Return what is written of paired counts."""
+def pack_parts(held: PairedCells) -> dict[str, Any]:
+    """Return the parts of a saved state."""
     parts: dict[str, Any] = {"classes": held.axis.to_json_dict(), "clustered": int(held.clustered)}
     if held.units is not None:
         parts |= {"columns": held.units.to_json_dict(), "units": held.units.rows}
     return parts | {"keys": held.keys, "counts": held.counts}
 
 
-def of_parts(parts: dict[str, Any]) -> HeldCells:
-    """Return the counts of these parts; refuse what contradicts itself."""
+def unpack_parts(parts: dict[str, Any]) -> PairedCells:
+    """Rebuild the cells from the parts of a saved state; refuse inconsistent parts."""
     axis, units = Axis.from_json_dict(parts["classes"]), None
     demand(("columns" in parts) == ("units" in parts), "its groups are not whole")
     if "units" in parts:
@@ -127,9 +127,9 @@ def of_parts(parts: dict[str, Any]) -> HeldCells:
         bool((counts > 0).all()) and overflow_checks.sum_counts(counts) <= validate.LARGEST_INT64,
         "its counts are no counts",
     )
-    return HeldCells(axis, units, bool(clustered), keys, counts)
+    return PairedCells(axis, units, bool(clustered), keys, counts)
 
 
-def nothing() -> HeldCells:
-    """Return the counts of no samples."""
-    return HeldCells(Axis((), FOUND), None, False, np.empty(0, np.int64), np.empty(0, np.int64))
+def make_empty_cells() -> PairedCells:
+    """Return cells of no samples."""
+    return PairedCells(Axis((), FOUND), None, False, np.empty(0, np.int64), np.empty(0, np.int64))

@@ -1,4 +1,7 @@
-"""The rules of scaling for one matrix. Tiles obey them in lanes of their own: sums are added in another order there."""
+"""Preprocessing of one matrix before scaling: empty rows and columns, target totals, equilibration by powers of two.
+
+Tiles apply the same rules lane by lane, with sums in another order of additions.
+"""
 
 import numpy as np
 
@@ -8,12 +11,15 @@ from cmfast.kernels.status import INVALID, OK
 
 
 def has_empty_line(M):
-    """Whether a row or a column has no positive cell."""
+    """Test whether a row or a column has no positive cell."""
     return not (M.any(1).all() and M.any(0).all())
 
 
 def check_targets(M, u, v, zero, drop):
-    """Drop empty classes, make the totals equal; return a status and the targets."""
+    """Set the targets of empty classes to zero if `drop`, equalise the totals.
+
+    Return a status and the row and column targets.
+    """
     if drop and zero:
         empty = ~(M.any(1) | M.any(0))
         u[empty], v[empty] = 0.0, 0.0
@@ -25,7 +31,10 @@ def check_targets(M, u, v, zero, drop):
 
 
 def equilibrate(M):
-    """Take powers of two out of rows and columns, so that the logarithms of each have mean zero."""
+    """Equilibrate: divide rows and columns by powers of two so that the binary logarithms of each average about zero.
+
+    Return the matrix and the exponents of rows and columns.
+    """
     there = M > 0.0
     exponents = np.where(there, np.frexp(M)[1], 0)
     row, col = np.zeros(len(M), np.int64), np.zeros(M.shape[1], np.int64)

@@ -1,20 +1,20 @@
-"""Lanes of a tile whose cells span much: powers of two taken out of them, and columns moved to their rows."""
+"""Equilibration of single lanes of a tile: divide cells by powers of two and permute columns to their paired rows."""
 
 import math
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance
-from cmfast.kernels.cpu.scaling._tile import NEAR, PARTS, example
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._assignment_and_balancing import pair_and_balance
+from cmfast.kernels.cpu.scaling._tile_workspace import EQUILIBRATE, PARTS, make_example_tile
 from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, MOST_SCALE_RATIO, VAST, WIDE
 from cmfast.kernels.status import RANGE
 
 
 @jit(inner=True, borrows=True)
-def dominates(t, w):
-    """Whether the diagonal of the classes that are not dropped dominates."""
+def has_dominant_diagonal(t, w):
+    """Test whether m_ii m_jj > m_ij m_ji for all classes i, j of lane `w` that are not dropped."""
     S, C = t.S, t.C
     for i in range(C):
         if (S[t.u + i, w] == 0.0) != (S[t.v + i, w] == 0.0):
@@ -32,17 +32,20 @@ def dominates(t, w):
 
 
 @jit(inner=True, borrows=True)
-def spans_much(t, w):
-    """Whether cells lie so far from one another, or from one, that they have to be brought nearer."""
+def needs_equilibration(t, w):
+    """Test whether the cells of lane `w` span so many orders of magnitude that equilibration is needed."""
     low, high = t.S[line.LOW, w], t.S[line.HIGH, w]
     if low < 1.0 / WIDE or high > WIDE or high > VAST * low:
         return True
-    return high > MOST_SCALE_RATIO * low and not (t.R == t.C and dominates(t, w))
+    return high > MOST_SCALE_RATIO * low and not (t.R == t.C and has_dominant_diagonal(t, w))
 
 
-@PARTS.part(NEAR, lambda: (example(), 0, False), returns=None)
-def bring_near(t, w, plain):
-    """Take powers of two out of the cells of a lane, which is exact; with a pairing where one is wanted and exists."""
+@PARTS.part(EQUILIBRATE, lambda: (make_example_tile(), 0, False), returns=None)
+def equilibrate_lane(t, w, plain):
+    """Divide the cells of lane `w` by powers of two, exactly and in place.
+
+    Pairs rows with columns first where possible.
+    """
     S, R, C = t.S, t.R, t.C
     if R == C and not plain:
         A = np.empty((C, C))
@@ -51,11 +54,11 @@ def bring_near(t, w, plain):
                 m = S[t.M + i * C + j, w]
                 A[i, j] = math.log2(m) if m > 0.0 else -np.inf
                 if S[t.u + i, w] == 0.0 and S[t.v + j, w] == 0.0:
-                    A[i, j] = 0.0  # dropped on both sides: only with one another, and no matter which
+                    A[i, j] = 0.0  # dropped rows pair only with dropped columns, no matter which
         order = np.empty(C, np.int64)
         row_power, col_power = np.empty(C), np.empty(C)
         if pair_and_balance(A, order, row_power, col_power):
-            S[line.CHOSEN, w] = 1.0
+            S[line.PAIRING_KNOWN, w] = 1.0
             S[line.PERMUTED, w] = 1.0
             for j in range(C):
                 S[t.row_power + j, w] = row_power[j]
@@ -63,7 +66,7 @@ def bring_near(t, w, plain):
             _divide_by_powers(t, w)
             for j in range(C):
                 S[t.order + j, w] = order[j]
-            permute(t, w)
+            permute_lane(t, w)
             return
     if S[line.LOW, w] < 1.0 / WIDE or S[line.HIGH, w] > WIDE:
         _equilibrate(t, w)
@@ -71,8 +74,9 @@ def bring_near(t, w, plain):
 
 @jit(inner=True, borrows=True)
 def _divide_by_powers(t, w):
+    """Divide the cells of lane `w` by the powers of two of their rows and columns, in place."""
     S, R, C = t.S, t.R, t.C
-    S[line.FAR, w] = 1.0
+    S[line.EQUILIBRATED, w] = 1.0
     for i in range(R):
         for j in range(C):
             power = -S[t.row_power + i, w] - S[t.col_power + j, w]
@@ -81,7 +85,10 @@ def _divide_by_powers(t, w):
 
 @jit(inner=True, borrows=True)
 def _equilibrate(t, w):
-    """Bring the cells together: the logarithms of rows and columns get mean zero."""
+    """Compute powers of two such that the binary logarithms of each row and column average about zero.
+
+    Divide by them in place.
+    """
     S, R, C = t.S, t.R, t.C
     for _ in range(EQUILIBRATION_ROUNDS):
         for i in range(R):
@@ -107,7 +114,10 @@ def _equilibrate(t, w):
 
 @jit(inner=True, borrows=True)
 def undo_powers(t, w, rest):
-    """Turn the factors of the equilibrated matrix into those of the input."""
+    """Convert the factors of the equilibrated matrix of lane `w` to those of the input, in place.
+
+    RANGE where one overflows.
+    """
     S = t.S
     for i in range(t.R):
         S[t.x + i, w] = math.ldexp(S[t.x + i, w], int(-S[t.row_power + i, w] - rest))
@@ -120,8 +130,8 @@ def undo_powers(t, w, rest):
 
 
 @jit(inner=True, borrows=True)
-def permute(t, w):
-    """Bring column ``order[j]`` to place j, of the cells as they are and, if they are by now, scaled."""
+def permute_lane(t, w):
+    """Move column ``order[j]`` to position j in lane `w`, in the cells, scaled cells, targets, factors and powers."""
     for i in range(t.R):
         _permute_line(t, w, t.M + i * t.C)
         _permute_line(t, w, t.P + i * t.C)
@@ -131,6 +141,7 @@ def permute(t, w):
 
 @jit(inner=True, borrows=True)
 def _permute_line(t, w, k):
+    """Permute the C values of lane `w` from SIMD line `k` on by `order`, in place."""
     S = t.S
     for j in range(t.C):
         S[t.p + j, w] = S[k + np.int64(S[t.order + j, w]), w]

@@ -1,4 +1,4 @@
-"""Standard errors of metrics without drawing anything: ``standard_error``."""
+"""Standard errors of metrics and of normalised cells by the delta method: ``standard_error``."""
 
 from typing import Any, Literal, TypeAlias, get_args, overload
 
@@ -10,17 +10,17 @@ from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _cells
-from cmfast.uncertainty._cells import CellsOf
-from cmfast.uncertainty._clusters import errors, parts_of
-from cmfast.uncertainty._unfit import report
+from cmfast.uncertainty import _normalized_cells
+from cmfast.uncertainty._clusters import compute_standard_errors, parse_cluster_axis
+from cmfast.uncertainty._invalid_counts import report_invalid
+from cmfast.uncertainty._normalized_cells import CellsOf
 
 Fixed: TypeAlias = Literal["total", "rows"]
 Of: TypeAlias = Literal["metrics"] | CellsOf
 
 
-def _core(values: dict[str, Any]) -> str:
-    """Return which axes of `M` belong together."""
+def _get_core_axes(values: dict[str, Any]) -> str:
+    """Return the letters of the axes of `M` that must be in one chunk."""
     return "kCC" if values.get("clustered") or values.get("strata") is not None else "CC"
 
 
@@ -120,7 +120,7 @@ def standard_error(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@accept_dask_arrays(M=_core)
+@accept_dask_arrays(M=_get_core_axes)
 def standard_error(
     M: Array,
     names: Any = None,
@@ -136,7 +136,7 @@ def standard_error(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Say how far metrics would scatter over other test sets of this size: standard errors by the delta method.
+    """Compute the standard errors of metrics, or of normalised cells, by the delta method, without resampling.
 
     Parameters
     ----------
@@ -145,24 +145,24 @@ def standard_error(
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
-        What of: metrics, or the cells of the matrix that :func:`cmfast.normalize` makes; `names` is not given then.
+        Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
     fixed : {"total", "rows"}
-        What every such test set has in common: its size (all cells are one multinomial draw), or the number of samples
-        of each class (each row is one).
+        What is fixed across test sets: the total (all cells are one multinomial draw), or the number of samples of
+        each class (each row is a multinomial draw).
     clustered : bool
         Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric, or the normalised matrix, is that of
-        their sum; clusters are random, not samples.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. The metric, or the normalised matrix, is that of
+        their sum; clusters are the sampling units, not samples.
     strata : array, shape (k,), optional
-        The stratum of every matrix of the axis before the last two: so many clusters, or samples without `clustered`,
-        are taken from each. The metric is that of the sum.
+        The stratum of every matrix along the axis before the last two; the number of clusters (samples without
+        `clustered`) per stratum is fixed. The metric is that of the sum.
     n : int, optional
-        Samples of a test set, or clusters; default: as many as `M` holds.
+        Number of samples of a test set, or of clusters; default: that of `M`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a 0/0 gives, as for :func:`cmfast.metrics.compute`: a class whose value is filled in enters an average as
+        Value of a 0/0, as for :func:`cmfast.metrics.compute`: a class whose value is filled in enters an average as
         a constant.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+        Index of the positive one of two classes, for binary names.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -172,9 +172,9 @@ def standard_error(
     -------
     array, or dict of str to array
         Shape (...), or (..., C) for a metric per class; float64, or float32 for float32. Cells: shape (..., C, C),
-        float64. Library and device of `M`. NaN where the metric is undefined or has no slope: a recall of 0 in the
-        geometric mean, every recall 1 in tau, two smallest recalls in `min_recall`, a correlation with one true or one
-        predicted class.
+        float64. Library and device of `M`. NaN where the metric is undefined or has no derivative: a recall of 0 in
+        the geometric mean, every recall 1 in tau, tied smallest recalls in `min_recall`, a correlation with one true
+        or one predicted class.
 
     Raises
     ------
@@ -183,14 +183,13 @@ def standard_error(
 
     Notes
     -----
-    With the slopes ``g`` of a metric in the cells the variance is the sum of ``M (g - mean)**2``; `mean` is that over
-    all samples, or over those of the row. The slopes are exact, made by the chain rule from the sums that every metric
-    is a function of. A cluster moves a metric by the sum over its samples; the variance is that of these sums between
-    clusters, times ``k / (k - 1)``. Cells of a bi-normalised matrix move by the derivative of the scaling: one system
-    of equations for each matrix, that of Newton's last step. An empty cell stays empty, and has error 0.
+    With the gradient ``g`` of a metric by the cells the variance is the sum of ``M (g - mean)**2``; `mean` is the mean
+    of g over all samples, or over those of the row. Gradients are exact, by the chain rule through the margins that
+    every metric is a function of. With clusters the variance is that of the sums of g over the samples of a cluster,
+    times ``k / (k - 1)``. For cells of a bi-normalised matrix g is the derivative of the scaling: one linear system per
+    matrix, that of Newton's last step. An empty cell stays empty and has error 0.
 
-    It is the error to first order: near the ends of a range, or with a handful of samples in a class, use an interval
-    instead.
+    The error is first order: near the ends of the range, or with few samples in a class, use an interval instead.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,
@@ -212,12 +211,12 @@ def standard_error(
     >>> {name: round(float(error), 6) for name, error in found.items()}
     {'mcc': 0.014459, 'f1_macro': 0.01024, 'kappa': 0.014542}
 
-    Of the cells of a normalised matrix:
+    Cells of a normalised matrix:
 
     >>> uncertainty.standard_error(M, of="bi")[0].round(4).tolist()
     [0.0116, 0.0082, 0.0116]
 
-    Of four patients, in whom the same mistakes come again:
+    Four patients, with errors that repeat within a patient:
 
     >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
     >>> round(float(uncertainty.standard_error(patients, "accuracy", clustered=True)), 3)
@@ -229,23 +228,23 @@ def standard_error(
     validate.choice("of", of, ("metrics", *get_args(CellsOf)))
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
-    wanted = _plan.names_of(names)
+    wanted = _plan.resolve_names(names)
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
     if n is not None:
         n = validate.count("n", n)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    parts = parts_of(M, clustered, strata, n)
+    parts = parse_cluster_axis(M, clustered, strata, n)
     given = {"n": n, "on_failure": on_failure, "num_threads": num_threads}
     if parts is not None and fixed == "rows":
         validate.refuse("fixed", "total with clustered or strata", fixed)
     if of != "metrics":
-        return _cells.errors(M, of, parts, rows=fixed == "rows", options=given)
-    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+        return _normalized_cells.compute_standard_errors(M, of, parts, rows=fixed == "rows", options=given)
+    layout = _plan.make_plan(wanted, C, undefined, positive, argument="M")
     if parts is not None:
-        return _plan.as_asked(names, wanted, errors(M, parts, layout, given))
+        return _plan.match_requested_type(names, wanted, compute_standard_errors(M, parts, layout, given))
     options = {"plan": layout.plan, "rows": fixed == "rows", "n": n}
     *found, status = dispatch.call("standard_errors", M, **options, num_threads=num_threads)
-    report(status, on_failure, "matrices without standard errors", M)
-    return _plan.as_asked(names, wanted, [found[place] for place in layout.places])
+    report_invalid(status, on_failure, "matrices without standard errors", M)
+    return _plan.match_requested_type(names, wanted, [found[place] for place in layout.positions])
