@@ -141,7 +141,7 @@ class CcmCounts(BatchedCounts):
         return f"classes by sets: {found or 'none'}"
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         found = cls._unpacked(parts)
         n, G = found["n"], found["G"]
         demand(G.shape[-1] == G.shape[-2], "its G is not square")

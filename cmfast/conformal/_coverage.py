@@ -64,7 +64,7 @@ class CoverageCounts(BatchedCounts):
         return f"{held:,} of {total:,} sets hold the true class" if total else "no sets"
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         found = cls._unpacked(parts)
         V, n = found["V"], found["n"]
         demand(V.shape[-1] == V.shape[-2] == n.shape[-1], "its V and n differ in classes")

@@ -97,11 +97,11 @@ class ScoreHistogram(BatchedCounts):
         """Say in words what is counted."""
         return f"scores in {self.bins:,} cells from 0 to {self.top:.4g}, and beyond"
 
-    def _stored(self) -> dict[str, Any]:
-        return super()._stored() | {"top": np.array([self.top])}
+    def _get_parts(self) -> dict[str, Any]:
+        return super()._get_parts() | {"top": np.array([self.top])}
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         demand(len(parts["top"]) == 1, "its top is not one number")
         top = float(parts["top"][0])
         demand(0 < top < np.inf, "its top cannot be")

@@ -393,7 +393,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-groups-not-moved",
-        "cmfast/confusion_counts/_held.py",
+        "cmfast/confusion_counts/_state.py",
         "(held.keys is None or held.keys is out.keys)",
         "(held.keys is None or out.keys is not None)",
         "a lost group",
@@ -454,7 +454,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-wrong-default",
-        "cmfast/geometry/_projection.py",
+        "cmfast/geometry/_pca.py",
         "X: Array, n_components: int = 10, *, precision",
         "X: Array, n_components: int = 9, *, precision",
         "a wrong default",

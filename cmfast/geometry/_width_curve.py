@@ -10,13 +10,13 @@ from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import make_reporter
 from cmfast.geometry import _binning
-from cmfast.geometry._accumulator import count_in_parts
-from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of
-from cmfast.geometry._diagnostics import overlaps as overlaps_of
-from cmfast.geometry._embedding import Rule, Weights, embedded, weighted
+from cmfast.geometry._cell_accumulator import count_in_parts
+from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics
+from cmfast.geometry._diagnostics import compute_overlaps as overlaps_of
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._points import adopt_labelled
-from cmfast.geometry._weights import is_list, options_of_bi
+from cmfast.geometry._points import adopt_labelled_points
+from cmfast.geometry._prepare_points import Rule, Weights, compute_gcm, prepare_points
+from cmfast.geometry._weights import is_list, validate_bi_options
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
 
@@ -142,7 +142,7 @@ def width_curve(
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
     if n_classes is not None:
-        n_classes = _binning.checked_classes(n_classes)
+        n_classes = _binning.validate_n_classes(n_classes)
     origins = validate.count("origins", origins, least=1)
     # No sets, which have no order, and no names; arrays of no axis are one number.
     given: Any = factors
@@ -153,10 +153,10 @@ def width_curve(
     widths = tuple(validate.positive("factors", factor) for factor in factors)
     if not widths:
         validate.refuse("factors", "at least one number", "none")
-    bi = options_of_bi(smoothing, empty)
+    bi = validate_bi_options(smoothing, empty)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
-    known = embedded(adopt_labelled(X, y_true, y_pred), n_components, grid, **asked, **common)
+    known = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = known.n_classes
     report = make_reporter(progress, "grids")
     single = not is_list(weights)
@@ -171,9 +171,9 @@ def width_curve(
             if first:
                 _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
             once: OnFailure = on_failure if first else "ignore"
-            out, found = weighted(cells, weights, bi, once, num_threads, known=known.weightings)
+            out, found = compute_gcm(cells, weights, bi, once, num_threads, known=known.weightings)
             if k == 0:
-                diagnostics.append(describe(shapes_of(cells), found, out, generator, single=single))
+                diagnostics.append(make_diagnostics(compute_shapes(cells), found, out, generator, single=single))
             row.append(overlaps_of(out))
             if report is not None:
                 report(len(overlaps) * origins + k + 1, len(widths) * origins)

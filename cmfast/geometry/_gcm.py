@@ -8,12 +8,12 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
-from cmfast.geometry import _parts
+from cmfast.geometry import _gcm_of_partition
 from cmfast.geometry._cells import CellCounts, SparseHistogram
-from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of, warned
-from cmfast.geometry._embedding import Weights, weighted
+from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._limits import MOST_MATRIX_CLASSES
-from cmfast.geometry._weights import is_list, options_of_bi
+from cmfast.geometry._prepare_points import Weights, compute_gcm
+from cmfast.geometry._weights import is_list, validate_bi_options
 
 
 @overload
@@ -105,20 +105,22 @@ def gcm(
     array([[1., 1.],
            [1., 2.]])
     """
-    bi = options_of_bi(smoothing, empty)
+    bi = validate_bi_options(smoothing, empty)
     if isinstance(cells, list | tuple):
         validate.on_failure(on_failure)
-        return _parts.gcm(list(cells), weights, bi, on_failure, validate.num_threads(num_threads))
-    return _of_all(cells, weights, bi, on_failure, num_threads)
+        return _gcm_of_partition.gcm(list(cells), weights, bi, on_failure, validate.num_threads(num_threads))
+    return _compute_matrices(cells, weights, bi, on_failure, num_threads)
 
 
 @lazy.accept_delayed
-def _of_all(cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None) -> Any:
+def _compute_matrices(
+    cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None
+) -> Any:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
-    out, _ = weighted(cells, weights, bi, on_failure, num_threads, bounded=False)
+    out, _ = compute_gcm(cells, weights, bi, on_failure, num_threads, bounded=False)
     return out[0] if is_list(weights) else out[0][0, ...]
 
 
@@ -186,19 +188,19 @@ def diagnose(
     >>> d.overlap > d.null_overlap
     True
     """
-    bi = options_of_bi(smoothing, empty)
+    bi = validate_bi_options(smoothing, empty)
     if isinstance(cells, list | tuple):
         validate.on_failure(on_failure)
         validate.generator(rng)
-        lazily: GcmDiagnostics = _parts.diagnose(
+        lazily: GcmDiagnostics = _gcm_of_partition.diagnose(
             list(cells), weights, bi, rng, on_failure, validate.num_threads(num_threads)
         )
         return lazily
-    return _diagnosed(cells, weights, bi, rng, on_failure, num_threads)
+    return _diagnose(cells, weights, bi, rng, on_failure, num_threads)
 
 
 @lazy.accept_delayed
-def _diagnosed(
+def _diagnose(
     cells: Any, weights: Any, bi: dict[str, Any], rng: Any, on_failure: OnFailure, num_threads: int | None
 ) -> GcmDiagnostics:
     validate.on_failure(on_failure)
@@ -206,8 +208,10 @@ def _diagnosed(
     generator = validate.generator(rng)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
-    out, found = weighted(cells, weights, bi, on_failure, num_threads)
-    return warned(describe(shapes_of(cells), found, out, generator, single=not is_list(weights)))
+    out, found = compute_gcm(cells, weights, bi, on_failure, num_threads)
+    return warn_if_uninformative(
+        make_diagnostics(compute_shapes(cells), found, out, generator, single=not is_list(weights))
+    )
 
 
 @lazy.accept_delayed

@@ -13,7 +13,7 @@ from cmfast._core import dispatch
 from cmfast.kernels.shared.geometry_keys import bits_of
 
 EXACT_SIZES = 128  # larger cells are grouped by size, eight groups to a doubling
-GROUPS = 8
+SIZE_GROUPS = 8
 LEAST_SIMULATED_CELLS, MOST_SIMULATED_POINTS = (
     4,
     2000,
@@ -29,12 +29,12 @@ class Null(NamedTuple):
     sd: np.ndarray
 
 
-def none_of(W: np.ndarray) -> Null:
+def make_nan_null(W: np.ndarray) -> Null:
     """Return the null of weights of which none has an answer."""
     return Null(np.full(W.shape, np.nan), np.full(len(W), np.nan), np.full(len(W), np.nan))
 
 
-def simulate(
+def simulate_null(
     M: np.ndarray,
     W: np.ndarray,
     normalized: np.ndarray,
@@ -43,9 +43,9 @@ def simulate(
     rng: "np.random.Generator",
 ) -> Null:
     """Simulate the cells of permuted labels for tables of weights `W` (W, C, C)."""
-    sizes, number = _grouped(sizes, number)
+    sizes, number = _group_sizes(sizes, number)
     repeats = np.maximum(LEAST_SIMULATED_CELLS, MOST_SIMULATED_POINTS // sizes)
-    keys, counts = _cells(M, np.repeat(sizes, repeats), rng)
+    keys, counts = _draw_cells(M, np.repeat(sizes, repeats), rng)
     share = np.repeat(number / repeats, repeats)
     weights = np.where(M > 0, W, 0.0)
 
@@ -57,17 +57,19 @@ def simulate(
     overlap = np.empty(len(W))
     slope = np.empty_like(weights)
     for w in range(len(W)):
-        overlap[w], slope[w] = _overlap_and_slope(normalized[w], normalized[w] + E[w])
+        overlap[w], slope[w] = _differentiate_overlap(normalized[w], normalized[w] + E[w])
     _, scores = run(slope)
-    return Null(E, overlap, _deviation(scores, repeats, number))
+    return Null(E, overlap, _estimate_deviation(scores, repeats, number))
 
 
-def _grouped(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _group_sizes(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return sizes of at least 2 with their number of cells, large ones by their mean in groups; points are kept."""
     keep = sizes > 1
     sizes, number = sizes[keep], number[keep].astype(np.float64)
     group = np.where(
-        sizes <= EXACT_SIZES, sizes, EXACT_SIZES + np.floor(GROUPS * np.log2(sizes / EXACT_SIZES)).astype(np.int64) + 1
+        sizes <= EXACT_SIZES,
+        sizes,
+        EXACT_SIZES + np.floor(SIZE_GROUPS * np.log2(sizes / EXACT_SIZES)).astype(np.int64) + 1,
     )
     _, inverse = np.unique(group, return_inverse=True)
     cells = np.bincount(inverse, number)
@@ -76,7 +78,7 @@ def _grouped(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndar
     return mean, cells
 
 
-def _cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
+def _draw_cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
     """Draw one cell of each size, without replacement: sorted keys ``cell << bits | pair`` and counts."""
     half = bits_of(len(M))
     y, p = np.nonzero(M)
@@ -85,7 +87,7 @@ def _cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tupl
     pairs = (y << half) | p
     # A cell of many points is drawn by the counts of its pairs, one of few points by the points.
     by_counts = (sizes > 4 * len(pairs)) | (sizes > total // 4)
-    owner, chosen = _points(total, np.where(by_counts, 0, sizes), rng)
+    owner, chosen = _draw_points(total, np.where(by_counts, 0, sizes), rng)
     # Points in order of their pairs, and pairs in order of their numbers: the keys are sorted.
     found = (owner << (2 * half)) | pairs[np.searchsorted(np.cumsum(number), chosen, side="right")]
     first = np.flatnonzero(np.diff(found, prepend=-1))
@@ -102,7 +104,7 @@ def _cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tupl
     return keys[order], counts[order].astype(np.int64)
 
 
-def _points(total: int, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
+def _draw_points(total: int, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
     """Draw `sizes` distinct points of `total` each: their owners and numbers, sorted by both.
 
     What was drawn twice is drawn again, which leaves every subset equally likely.
@@ -116,7 +118,7 @@ def _points(total: int, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[
     return owner, found - start
 
 
-def _overlap_and_slope(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndarray]:
+def _differentiate_overlap(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the overlap of S and T, each divided by its total, and its derivative by the entries of T."""
     if not (S.sum() > 0 and np.isfinite(T).all()):
         return np.nan, np.zeros_like(T)
@@ -125,7 +127,7 @@ def _overlap_and_slope(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndarray]
     return float(np.minimum(s, t).sum()), (below - t[below].sum()) / T.sum()
 
 
-def _deviation(scores: np.ndarray, repeats: np.ndarray, number: np.ndarray) -> np.ndarray:
+def _estimate_deviation(scores: np.ndarray, repeats: np.ndarray, number: np.ndarray) -> np.ndarray:
     """Return the deviation of one permutation, and of this simulation: over cells of each size, added up."""
     variance = np.zeros(scores.shape[1])
     parts = np.split(scores, np.cumsum(repeats))[:-1]  # none where every point is alone in its cell

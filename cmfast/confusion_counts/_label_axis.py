@@ -41,31 +41,31 @@ class Axis(NamedTuple):
     @property
     def kind(self) -> str:
         """What the labels are; "" where there is none."""
-        kinds = {kind_of(label) for label in self.labels}
+        kinds = {get_kind(label) for label in self.labels}
         return "integers" if len(kinds) > 1 else "".join(kinds)  # of which bool and int can be together
 
     @property
-    def places(self) -> dict[Any, int]:
+    def positions(self) -> dict[Any, int]:
         """Label -> place."""
         return {label: k for k, label in enumerate(self.labels)}
 
-    def place_of(self, name: str, label: Any) -> int:
+    def find_position(self, name: str, label: Any) -> int:
         """Return where a label is that the argument `name` holds, which must be one."""
-        place = self.places.get(label) if isinstance(label, Hashable) else None
+        place = self.positions.get(label) if isinstance(label, Hashable) else None
         if place is None:
             validate.refuse(name, f"of the labels {validate.format_value(self.labels)}", validate.format_value(label))
         return place
 
     @property
-    def counts_up(self) -> bool:
+    def is_range(self) -> bool:
         """Whether the labels are 0, 1, ..., in this order."""
         return self.source == IDS or self.labels == tuple(range(len(self.labels)))
 
-    def places_in(self, other: "Axis") -> list[int]:
+    def find_positions_in(self, other: "Axis") -> list[int]:
         """Return where the labels are in `other`, -1 for those that are not."""
         if self.labels == other.labels:
             return list(range(len(self.labels)))
-        places = other.places
+        places = other.positions
         return [places.get(label, -1) for label in self.labels]
 
     def union(self, other: "Axis", what: str, like: str = "before") -> "Axis":
@@ -75,15 +75,15 @@ class Axis(NamedTuple):
         """
         if self == other:
             return self
-        if self.kind and other.kind and not comparable(self.kind, other.kind):
+        if self.kind and other.kind and not are_comparable(self.kind, other.kind):
             given = f"{other.kind}, {validate.format_value(other.labels)}"
             validate.refuse(what, f"{self.kind}, as {like}", given, TypeError)
-        source = _source(self.source, other.source)
+        source = _merge_sources(self.source, other.source)
         if source == FOUND:
             return Axis(tuple(sorted({*self.labels, *other.labels})), FOUND)
         if source == IDS:
             return max(self, other, key=lambda axis: len(axis.labels))
-        first, second = sorted((self, other), key=_rank)
+        first, second = sorted((self, other), key=_order_priority)
         if first.source != second.source:  # the others have no say in the order
             known = set(first.labels)
             return Axis(first.labels + tuple(label for label in second.labels if label not in known), source)
@@ -92,13 +92,13 @@ class Axis(NamedTuple):
         )
         return Axis(merged(first.labels, second.labels), source)
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Say what the labels are, and whether they were given."""
         if self.source == IDS:
             return f"n_classes={len(self.labels)}"
         return f"{'labels' if self.source == LABELS else 'found labels'} {validate.format_value(self.labels)}"
 
-    def to_facts(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """Return the axis as JSON has it."""
         kind = self.kind
         labels = list(self.labels)
@@ -111,7 +111,7 @@ class Axis(NamedTuple):
         return {"from": self.source, "kind": kind, "labels": labels}
 
     @classmethod
-    def of_facts(cls, facts: Any) -> Self:
+    def from_json_dict(cls, facts: Any) -> Self:
         """Return the axis that JSON, which may come from anybody, describes."""
         demand(isinstance(facts, dict) and set(facts) == {"from", "kind", "labels"}, "its labels are not described")
         source, kind, labels = facts["from"], facts["kind"], facts["labels"]
@@ -128,24 +128,24 @@ class Axis(NamedTuple):
         known = all(isinstance(label, tuple(KINDS.values())) for label in labels)
         demand(known and len(set(labels)) == len(labels) == len(facts["labels"]), "its labels are none, or some twice")
         found = cls(tuple(labels), source)
-        of_one = len({*map(kind_of, labels)} - {"booleans"}) <= 1
+        of_one = len({*map(get_kind, labels)} - {"booleans"}) <= 1
         demand(of_one and found.kind == kind, "its labels are of several kinds")
         demand(source != IDS or found.labels == tuple(range(len(labels))), "its labels are not 0, 1, ...")
         demand(source != FOUND or found.labels == tuple(sorted(labels)), "its labels are not sorted")
         return found
 
 
-def kind_of(label: Any) -> str:
+def get_kind(label: Any) -> str:
     """Return what a label is."""
     return next(kind for kind, types in KINDS.items() if isinstance(label, types))
 
 
-def comparable(a: str, b: str) -> bool:
+def are_comparable(a: str, b: str) -> bool:
     """Whether labels of two kinds can be the same."""
     return a == b or {a, b} == {"booleans", "integers"}
 
 
-def _source(a: str, b: str) -> str:
+def _merge_sources(a: str, b: str) -> str:
     """Return where labels come from that come from both: what grows stays so, and an order is kept."""
     if a == b:
         return a
@@ -154,6 +154,6 @@ def _source(a: str, b: str) -> str:
     return LABELS
 
 
-def _rank(axis: Axis) -> int:
+def _order_priority(axis: Axis) -> int:
     """Return whose order counts most."""
     return (ORDERED, LABELS, IDS, CATEGORIES, FOUND).index(axis.source)

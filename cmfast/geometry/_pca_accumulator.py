@@ -9,9 +9,9 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.locking import ObjectLock
 from cmfast.geometry import _binning
-from cmfast.geometry._exact_axes import principal
+from cmfast.geometry._exact_pca import diagonalize
+from cmfast.geometry._pca import Projection
 from cmfast.geometry._points import adopt_points
-from cmfast.geometry._projection import Projection
 
 
 class PcaAccumulator:
@@ -107,7 +107,7 @@ class PcaAccumulator:
                 part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0, :])
         with self._guard.lock:
             self._check_columns(n)  # another thread may have brought the first points meanwhile
-            self._held = _joined("X", self._held, part)
+            self._held = _merge_moments("X", self._held, part)
         return self
 
     def _check_columns(self, n: int) -> None:
@@ -142,7 +142,7 @@ class PcaAccumulator:
             mine, theirs = self._held[2], part[2]
             if mine is not None and theirs is not None and len(mine) != len(theirs):
                 validate.refuse("other", f"of points with {len(mine)} columns", f"{len(theirs)} columns")
-            self._held = _joined("other", self._held, part)
+            self._held = _merge_moments("other", self._held, part)
         return self
 
     def projection(self, n_components: int = 10) -> Projection[Any]:
@@ -169,10 +169,10 @@ class PcaAccumulator:
             validate.fail("there are no points yet; update comes first")
         if m > len(mean):
             validate.refuse("n_components", f"at most {len(mean)}, the columns of the points", m)
-        return Projection(*(adapter(like).send(x.copy(), like) for x in (mean, *principal(scatter, m))))
+        return Projection(*(adapter(like).send(x.copy(), like) for x in (mean, *diagonalize(scatter, m))))
 
 
-def _joined(
+def _merge_moments(
     name: str, a: tuple[int, int, Any, Any, Any], b: tuple[int, int, Any, Any, Any]
 ) -> tuple[int, int, Any, Any, Any]:
     """Return number, points left out, mean and scatter of both parts, and an array of their library."""

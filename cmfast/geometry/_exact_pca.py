@@ -8,11 +8,11 @@ import numpy as np
 from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.geometry._rules import Spread
+from cmfast.geometry._width_rules import Spread
 from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, steps_of
 
 
-def principal(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+def diagonalize(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the first `m` principal axes of points with this scatter, and their shares of the variance."""
     values, vectors = np.linalg.eigh(scatter)
     values, components = np.maximum(values[::-1], 0.0), vectors[:, ::-1].T[:m]
@@ -22,14 +22,14 @@ def principal(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     return components, values[:m] / whole if whole > 0 else values[:m]
 
 
-def products(X: Array, found: Spread) -> np.ndarray:
+def sum_products(X: Array, found: Spread) -> np.ndarray:
     """Return sums over points of the products of their digits, which add up over parts of them."""
     span = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
     words = dispatch.call("column_products", X, **span)
     return adapter(words).to_host(words)
 
 
-def exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def compute_exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean, axes and shares of the variance, from sums of integers that are rounded here for the first time."""
     n, number = len(found.low), found.n
     if not number:
@@ -52,10 +52,10 @@ def exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np
     nearer = np.where(varies, widest - steps.exponent, 0)
     scatter = np.ldexp(scatter, nearer[:, np.newaxis] + nearer)  # all columns in the steps of the widest one
     columns = zip(first, steps.centre, steps.exponent, found.low, found.high, strict=True)
-    return np.array([_mean(number, *column) for column in columns]), *principal(scatter, m)
+    return np.array([_compute_mean(number, *column) for column in columns]), *diagonalize(scatter, m)
 
 
-def _mean(number: int, first: int, centre: float, exponent: int, low: float, high: float) -> float:
+def _compute_mean(number: int, first: int, centre: float, exponent: int, low: float, high: float) -> float:
     """Return the mean of a column: the sum of its integers, rounded once."""
     above = Fraction(first, number) + int(centre)
     exact = Fraction(float(low)) + above / Fraction(2) ** int(exponent)

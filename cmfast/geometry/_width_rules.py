@@ -28,13 +28,13 @@ class Spread(NamedTuple):
     n_rows: int
 
 
-def spread(X: Array, num_threads: int | None) -> Spread:
+def compute_spread(X: Array, num_threads: int | None) -> Spread:
     """Return the spread of points."""
     low, high, n = dispatch.call("column_ranges", X, num_threads=num_threads)
     return Spread(adapter(low).to_host(low), adapter(high).to_host(high), int(n), dispatch.shape_of(X)[0])
 
 
-def moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
+def sum_moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
     """Return the sums over points that Scott's rule needs: integers, which add up over parts of the points."""
     options = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
     sums = dispatch.call("column_moments", X, **options, num_threads=num_threads)
@@ -57,7 +57,7 @@ class Columns:
         self.num_threads = validate.num_threads(num_threads)
         self.X: Any = None if points is None else points.X
         if found is None:
-            found = spread(self.X, self.num_threads)
+            found = compute_spread(self.X, self.num_threads)
         self._spread, self._sums = found, sums
         self.low, self.high, self.n, n_rows = found
         if self.n == 0:
@@ -76,11 +76,11 @@ class Columns:
             width = spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low)))
         if width > Decimal(MOST_WIDTH):
             validate.refuse("X", "columns with widths below 1.8e308 by this rule", f"{width:.3g}")
-        return _rounded(width)
+        return _round_width(width)
 
     def scott(self, n: int | None) -> list[float]:
         """Return the widths of Scott's rule; 1 on a constant axis."""
-        sums = moments(self.X, self._spread, self.num_threads) if self._sums is None else self._sums
+        sums = sum_moments(self.X, self._spread, self.num_threads) if self._sums is None else self._sums
         width = []
         for low, high, first, upper, lower in zip(self.low, self.high, *sums, strict=True):
             if not high > low:
@@ -127,20 +127,20 @@ class Columns:
 
     def occupancy(self, wanted: float) -> list[float]:
         """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
-        origin, scott = read_only(self.low), np.array(self.scott(None))
+        origin, scott = copy_read_only(self.low), np.array(self.scott(None))
         sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // MOST_LOOKED_AT_POINTS)), :]
         varying = self.high > self.low
 
         def widths(power: float) -> list[float]:
             with np.errstate(over="ignore"):
                 width = scott * np.where(varying, 2.0**power, 1.0)
-            return [_rounded(Decimal(float(h))) for h in np.minimum(width, MOST_WIDTH)]
+            return [_round_width(Decimal(float(h))) for h in np.minimum(width, MOST_WIDTH)]
 
         def companions(power: float) -> float:
-            grid = {"origin": origin, "inverse": read_only(1.0 / np.array(widths(power)))}
+            grid = {"origin": origin, "inverse": copy_read_only(1.0 / np.array(widths(power)))}
             options: dict[str, Any] = {"n_groups": None, "num_threads": self.num_threads}
             found = dispatch.call("sparse_histogram", sample, None, None, **grid, **options)
-            number, together = adapter(found[1]).evaluate(_pairs, found[1])
+            number, together = adapter(found[1]).evaluate(_count_pairs, found[1])
             return float(1.0 + (self.n - 1) * together / max(number * (number - 1.0), 1.0))
 
         narrow, wide = -float(HALVINGS), float(HALVINGS)
@@ -150,17 +150,17 @@ class Columns:
         return widths(wide)
 
 
-def _pairs(counts: Any) -> tuple[float, float]:
+def _count_pairs(counts: Any) -> tuple[float, float]:
     """Return the number of points, and of ordered pairs of them in one cell; synchronises the device."""
     return float(counts.sum()), float((counts * (counts - 1)).sum())
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
+def copy_read_only(array: np.ndarray) -> np.ndarray:
     """Return a copy that nobody can make writable again, for it is of bytes; kernels are compiled for such as these."""
     return np.frombuffer(array.tobytes(), array.dtype)
 
 
-def _rounded(width: Decimal) -> float:
+def _round_width(width: Decimal) -> float:
     """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`.
 
     The least normal number stands for smaller ones.

@@ -9,7 +9,7 @@ from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 from cmfast._core.annotations import Array
-from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
+from cmfast.confusion_counts._label_axis import CATEGORIES, FOUND, ORDERED, Axis
 
 LABELS = "integers, bool or strings"
 OWN_CODE_SPAN = 1 << 10  # integers that are their own codes lie so close together
@@ -32,9 +32,9 @@ class Codes(NamedTuple):
         return Codes(codes, [self.values[k] for k in places.tolist()], self.declared)
 
 
-def of_labels(name: str, y: Array, *, dates: bool = False, floats: bool = False) -> Codes:
+def encode_labels(name: str, y: Array, *, dates: bool = False, floats: bool = False) -> Codes:
     """Return a column of labels, of whatever shape; with `floats` the error says how floats become labels."""
-    return coded(
+    return encode_column(
         name, y, OWN_CODE_SPAN, "biuM" if dates else "biu", LABELS, validate.refuse_labels if floats else _refuse
     )
 
@@ -43,7 +43,7 @@ def _refuse(name: str, x: Array, wanted: str) -> NoReturn:
     validate.refuse(name, wanted, validate.describe_dtype(x), TypeError)
 
 
-def whole(name: str, y: Array) -> Array:
+def convert_whole_floats(name: str, y: Array) -> Array:
     """Return labels that are floats as integers, checked to be whole numbers; any others as they are."""
     found = dispatch.adopt_one(name, validate.type_empty_labels(y))
     found = adapter(found).unwrap(found)
@@ -51,7 +51,7 @@ def whole(name: str, y: Array) -> Array:
     return _labels.convert_whole_floats(name, found) if floats else y
 
 
-def coded(
+def encode_column(
     name: str,
     x: Array,
     span: int,
@@ -65,7 +65,7 @@ def coded(
     except ValueError as error:  # of missing values, in the words for all columns
         validate.fail(str(error))
     if declared is not None:
-        values = _plain(declared.values)
+        values = _convert_categories(declared.values)
         source = ORDERED if declared.ordered else CATEGORIES
         return Codes(read_only(declared.codes), values, Axis(tuple(values), source))
     x = dispatch.adopt_one(name, validate.type_empty_labels(x))
@@ -78,7 +78,7 @@ def coded(
     if dtype.kind == "b":
         return Codes(x, [False, True])
     if dtype.kind in "iu":
-        return _of_integers(x, dtype, span)
+        return _encode_integers(x, dtype, span)
     found, codes = adapter(x).unique(x)
     missing = np.isnat(found) if dtype.kind == "M" else np.isnan(found)
     if missing.any():  # they are sorted behind all others
@@ -87,7 +87,7 @@ def coded(
     return Codes(codes, list(found) if dtype.kind == "M" else found.tolist())
 
 
-def _of_integers(x: Array, dtype: np.dtype[Any], span: int) -> Codes:
+def _encode_integers(x: Array, dtype: np.dtype[Any], span: int) -> Codes:
     """Return integers as their own codes, or as distances from the least, where they lie close together."""
     if 0 in dispatch.shape_of(x):
         return Codes(x, [])
@@ -100,7 +100,7 @@ def _of_integers(x: Array, dtype: np.dtype[Any], span: int) -> Codes:
     return Codes(codes, values.tolist())
 
 
-def _plain(values: list[Any]) -> list[Any]:
+def _convert_categories(values: list[Any]) -> list[Any]:
     """Return categories as Python's own values; what has no kind of ours, as an interval, by its text."""
     plain = [x.item() if isinstance(x, np.generic) and x.dtype.kind in "biuf" else x for x in values]
     known = (bool, int, float, str, bytes, np.datetime64)

@@ -12,10 +12,10 @@ from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
-from cmfast.geometry import _binning, _chunked
-from cmfast.geometry._exact_axes import exact_axes, products
+from cmfast.geometry import _binning, _dask_grid
+from cmfast.geometry._exact_pca import compute_exact_axes, sum_products
 from cmfast.geometry._points import AdoptedPoints, adopt_points
-from cmfast.geometry._rules import Spread, spread
+from cmfast.geometry._width_rules import Spread, compute_spread
 
 Precision: TypeAlias = Literal["auto", "float64", "float32", "exact"]
 
@@ -49,11 +49,11 @@ class Projection(_Axes[ArrayT], State):
         "explained_variance_ratio": (("<f8",), 1),
     }
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         return {name: adapter(array).to_host(array) for name, array in self._asdict().items()}
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         m, n = parts["components"].shape
         shapes = parts["mean"].shape, parts["explained_variance_ratio"].shape
         demand(m > 0 and n > 0 and shapes == ((n,), (m,)), "its arrays do not fit together")
@@ -121,14 +121,14 @@ class Projection(_Axes[ArrayT], State):
         """
         if are_lazy(self.mean):
             lazily: Array = lazy.dask().map_blocks(
-                _transformed, {"X": X}, {"X": "n"}, {"axes": self}, num_threads=num_threads
+                _transform, {"X": X}, {"X": "n"}, {"axes": self}, num_threads=num_threads
             )
             return lazily
-        return _transformed(X, axes=self, num_threads=num_threads)
+        return _transform(X, axes=self, num_threads=num_threads)
 
 
 @accept_dask_arrays(X="n")
-def _transformed(X: Array, *, axes: Projection[Any], num_threads: int | None) -> Array:
+def _transform(X: Array, *, axes: Projection[Any], num_threads: int | None) -> Array:
     num_threads = validate.num_threads(num_threads)
     X, mean, components = dispatch.adopt(X=X, mean=axes.mean, components=axes.components)
     m, n = validate.points(components=components)
@@ -234,36 +234,38 @@ def pca(
     if not n_rows:
         validate.refuse("X", "of at least one point", f"shape {dispatch.shape_of(X)}")
     if chunked:
-        found, words = _chunked.summed(X, _products, _joined)
+        found, words = _dask_grid.sum_parts(X, _sum_part_products, _add_products)
         shapes = ((n,), np.float64), ((m, n), np.float64), ((m,), np.float64)
         return Projection(
-            *lazy.dask().delayed_to_arrays(lazy.dask().call_delayed(_of_sums, found, words, m, on_failure), shapes, X)
+            *lazy.dask().delayed_to_arrays(
+                lazy.dask().call_delayed(_derive_axes, found, words, m, on_failure), shapes, X
+            )
         )
     if precision == "exact":
-        rows = spread(X, None)
-        axes = _of_sums(rows, products(X, rows), m, on_failure)
+        rows = compute_spread(X, None)
+        axes = _derive_axes(rows, sum_products(X, rows), m, on_failure)
         return Projection(*(adapter(X).send(x, X) for x in axes))
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
 
 
-def _products(X: Array, found: Spread, *, num_threads: int | None) -> np.ndarray:
+def _sum_part_products(X: Array, found: Spread, *, num_threads: int | None) -> np.ndarray:
     del num_threads  # those of the linear algebra library
     (X,) = dispatch.adopt(X=X)
-    return products(X, found)
+    return sum_products(X, found)
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
+def _add_products(parts: list[np.ndarray]) -> np.ndarray:
     return np.asarray(np.add.reduce(parts))
 
 
-def _of_sums(found: Spread, words: np.ndarray, m: int, on_failure: OnFailure) -> tuple[np.ndarray, ...]:
+def _derive_axes(found: Spread, words: np.ndarray, m: int, on_failure: OnFailure) -> tuple[np.ndarray, ...]:
     _binning.report_dropped(found.n_rows - found.n, found.n_rows, (), on_failure, why="a coordinate is not finite")
-    return exact_axes(found, words, m)
+    return compute_exact_axes(found, words, m)
 
 
-def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
+def compute_axes(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
     """Return the principal axes of adopted points, without those that are nothing but rounding, or all of them."""
     axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto")[:3])
     ratio = adapter(axes.explained_variance_ratio).to_host(axes.explained_variance_ratio)
@@ -275,8 +277,8 @@ def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
 
 
 def project(points: AdoptedPoints, m: int, *, keep_all: bool, num_threads: int | None) -> AdoptedPoints:
-    """Return points on their `m` principal axes at most, as :func:`axes_of` has them."""
-    axes = axes_of(points.X, m, keep_all=keep_all)
+    """Return points on their `m` principal axes at most, as :func:`compute_axes` has them."""
+    axes = compute_axes(points.X, m, keep_all=keep_all)
     m = dispatch.shape_of(axes.components)[0]
     size = points.n * m * 8
     X = points.X

@@ -81,7 +81,7 @@ def by(
     if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
         options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
-        lazily: ConfusionCounts[NDArray[Any]] = _of_partitions(frame, keys, **options)
+        lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, keys, **options)
         return lazily
     library = frames.library_name("frame", frame)
     named = [keys] if isinstance(keys, str) else keys
@@ -92,7 +92,7 @@ def by(
     column = {key: frames.get_column(frame, "keys", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
     counts._library = library
-    return counts._updated(
+    return counts._update(
         frames.get_column(frame, "y_true", y_true),
         frames.get_column(frame, "y_pred", y_pred),
         None if sample_weight is None else frames.get_column(frame, "sample_weight", sample_weight),
@@ -102,17 +102,19 @@ def by(
     )
 
 
-def _of_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:
+def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:
     """Return the counts of all partitions, merged, as a Delayed."""
     options["sample_weight"] = sample_weight
     by(frame._meta, keys, **options)  # which refuses what every partition would
     if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
         wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
         validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
-    parts = [lazy.dask().call_delayed(_of_one, part, k, keys, options) for k, part in enumerate(frame.to_delayed())]
+    parts = [
+        lazy.dask().call_delayed(_count_partition, part, k, keys, options) for k, part in enumerate(frame.to_delayed())
+    ]
     return lazy.dask().merge_tree(ConfusionCounts.merge, parts)
 
 
-def _of_one(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
+def _count_partition(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
     with caller.set_task("by", f", in partition {k}", is_part=True):
         return by(part, keys, **options)

@@ -9,14 +9,21 @@ from cmfast._core import labels, lazy, result_repr, validate
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import _binning
-from cmfast.geometry._accumulator import count_in_parts
+from cmfast.geometry._cell_accumulator import count_in_parts
+from cmfast.geometry._cell_counts import cell_counts
 from cmfast.geometry._cells import CellCounts
-from cmfast.geometry._counts import cell_counts
-from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of, warned
-from cmfast.geometry._embedding import RULES, Rule, Weights, embedded, weighted, without_points
+from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._points import adopt_labelled
-from cmfast.geometry._weights import Weighting, is_list, options_of_bi, report, statuses, tables
+from cmfast.geometry._points import adopt_labelled_points
+from cmfast.geometry._prepare_points import RULES, Rule, Weights, compute_gcm, count_no_points, prepare_points
+from cmfast.geometry._weights import (
+    Weighting,
+    get_statuses,
+    is_list,
+    make_weightings,
+    report_weightings,
+    validate_bi_options,
+)
 
 
 @result_repr.add_repr
@@ -181,23 +188,23 @@ def geometric_confusion_matrix(
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
     if n_classes is not None:
-        n_classes = _binning.checked_classes(n_classes)
-    bi = options_of_bi(smoothing, empty)
+        n_classes = _binning.validate_n_classes(n_classes)
+    bi = validate_bi_options(smoothing, empty)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
     if lazy.are_lazy(X, y_true, y_pred):
         arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
-        lazily: GcmResult = _of_chunks(
+        lazily: GcmResult = _delay_result(
             arrays, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
         )
         return lazily
-    found = embedded(adopt_labelled(X, y_true, y_pred), n_components, grid, **asked, **common)
+    found = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = found.n_classes
     cells = count_in_parts(found.points, found.grid, progress=progress, **common)
-    return _of_cells(cells, found.weightings, generator, num_threads=num_threads, **asked)
+    return _make_result(cells, found.weightings, generator, num_threads=num_threads, **asked)
 
 
-def _of_cells(
+def _make_result(
     cells: CellCounts,
     known: list[Weighting],
     generator: np.random.Generator,
@@ -208,12 +215,14 @@ def _of_cells(
     num_threads: int | None,
 ) -> GcmResult:
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
-    out, found = weighted(cells, weights, bi, on_failure, num_threads, known=known)
-    diagnostics = warned(describe(shapes_of(cells), found, out, generator, single=not is_list(weights)))
+    out, found = compute_gcm(cells, weights, bi, on_failure, num_threads, known=known)
+    diagnostics = warn_if_uninformative(
+        make_diagnostics(compute_shapes(cells), found, out, generator, single=not is_list(weights))
+    )
     return GcmResult(out[0] if is_list(weights) else out[0][0, ...], cells, diagnostics)
 
 
-def _of_chunks(
+def _delay_result(
     arrays: dict[str, Any],
     *,
     n_components: int | None,
@@ -237,14 +246,14 @@ def _of_chunks(
     cells = cell_counts(**arrays, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
     M = confusion_matrix(arrays["y_true"], arrays["y_pred"], n_classes=n_classes, num_threads=num_threads)
     asked |= {"num_threads": num_threads}
-    return lazy.dask().call_delayed(of_counted, cells, M, rng, has_grid=given, **asked)
+    return lazy.dask().call_delayed(finish_lazy_result, cells, M, rng, has_grid=given, **asked)
 
 
-def of_counted(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
+def finish_lazy_result(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
     """Return the result of the cells of all points, and the confusion matrix that those left out are in as well."""
     generator = validate.generator(rng)
-    known = tables(M, asked["weights"], asked["bi"])
-    report(known, statuses(known), asked["on_failure"])
+    known = make_weightings(M, asked["weights"], asked["bi"])
+    report_weightings(known, get_statuses(known), asked["on_failure"])
     if not any(w.status.ok for w in known) and not cells.n_dropped:
-        cells = without_points(cells, cells.grid if has_grid else None)
-    return _of_cells(cells, known, generator, **asked)
+        cells = count_no_points(cells, cells.grid if has_grid else None)
+    return _make_result(cells, known, generator, **asked)

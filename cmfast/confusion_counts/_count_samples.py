@@ -11,9 +11,9 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.confusion_counts import _codes, _keys
-from cmfast.confusion_counts._axis import CATEGORIES, FOUND, IDS, LABELS, Axis, comparable, kind_of
-from cmfast.confusion_counts._held import UNKNOWN, HeldCounts
+from cmfast.confusion_counts import _groups, _label_codes
+from cmfast.confusion_counts._label_axis import CATEGORIES, FOUND, IDS, LABELS, Axis, are_comparable, get_kind
+from cmfast.confusion_counts._state import UNKNOWN, CountsState
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import get_ordered_sums
 
@@ -29,7 +29,7 @@ class _NumberedSamples(NamedTuple):
     shape: tuple[int, ...]
 
 
-def classes(labels: Array | None, n_classes: int | None, *, dates: bool = False) -> Axis:
+def resolve_classes(labels: Array | None, n_classes: int | None, *, dates: bool = False) -> Axis:
     """Return the classes that were given, which may be `dates`, or those to be found."""
     if n_classes is not None:
         n = validate.count("n_classes", n_classes)
@@ -39,7 +39,7 @@ def classes(labels: Array | None, n_classes: int | None, *, dates: bool = False)
     if labels is None:
         return Axis((), FOUND)
     validate.refuse_tables(labels=labels)
-    found = _codes.of_labels("labels", labels, dates=dates)
+    found = _label_codes.encode_labels("labels", labels, dates=dates)
     shape = dispatch.shape_of(found.codes)
     if len(shape) != 1 or not shape[0]:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
@@ -50,7 +50,7 @@ def classes(labels: Array | None, n_classes: int | None, *, dates: bool = False)
     return Axis(names, LABELS)
 
 
-def counted(
+def count_samples(
     y_true: Array,
     y_pred: Array,
     weight: Array | None,
@@ -59,7 +59,7 @@ def counted(
     ignored: Any,
     *,
     whole_floats: bool = False,
-) -> HeldCounts:
+) -> CountsState:
     """Return the counts of samples, of the classes that were given, or of those that occur where none were.
 
     A truth that is `ignored` counts nowhere; None for none.
@@ -68,24 +68,27 @@ def counted(
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if whole_floats:
-        y_true, y_pred = _codes.whole("y_true", y_true), _codes.whole("y_pred", y_pred)
+        y_true, y_pred = (
+            _label_codes.convert_whole_floats("y_true", y_true),
+            _label_codes.convert_whole_floats("y_pred", y_pred),
+        )
     if axis.source == IDS:
-        return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
+        return _count_ids(y_true, y_pred, weight, groups, axis, ignored)
     given = axis if axis.source == LABELS else None
     tensor = y_true
-    shared = _shared(y_true, y_pred, weight) if groups is None else None
+    shared = _share_host_memory(y_true, y_pred, weight) if groups is None else None
     if shared is None:
-        return _counted(y_true, y_pred, weight, groups, given, ignored)
+        return _count_labels(y_true, y_pred, weight, groups, given, ignored)
     y_true, y_pred, weight = shared
-    held = _counted(y_true, y_pred, weight, None, given, ignored)
+    held = _count_labels(y_true, y_pred, weight, None, given, ignored)
     return held._replace(matrix=adapter(tensor).from_host(held.whole(), tensor))
 
 
-def more(held: HeldCounts, y_true: Array, y_pred: Array) -> HeldCounts | None:
+def count_known_ids(held: CountsState, y_true: Array, y_pred: Array) -> CountsState | None:
     """Return the counts of more samples, the short way: all are classes 0, 1, ... that `held` has. Else None."""
     M: Any = held.matrix
     alike = type(y_true) is type(y_pred) is type(M) and y_true.shape == y_pred.shape
-    if not alike or held.keys is not None or not held.axis.counts_up or 0 in y_true.shape:
+    if not alike or held.keys is not None or not held.axis.is_range or 0 in y_true.shape:
         return None
     arrays = dispatch.adopt(y_true=y_true, y_pred=y_pred)
     integers = all(adapter(y).dtype(y).kind in "iu" for y in arrays)
@@ -96,10 +99,10 @@ def more(held: HeldCounts, y_true: Array, y_pred: Array) -> HeldCounts | None:
     part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
     if outside is not None:
         return None
-    return HeldCounts(held.axis, None, part, prod(flat[0].shape))
+    return CountsState(held.axis, None, part, prod(flat[0].shape))
 
 
-def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
+def _share_host_memory(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
     """Return tensors of the host as NumPy's arrays of the same memory, on which small calls are short; else None."""
     alike = all(type(y) is type(y_true) for y in (y_pred, weight) if y is not None)
     if not alike or adapter(y_true).takes_columns or adapter(y_true).names_axes:
@@ -111,9 +114,9 @@ def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | N
     return [None if y is None else adapter(y).to_host(y) for y in adopted]
 
 
-def _counted_ids(
+def _count_ids(
     y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: int | None
-) -> HeldCounts:
+) -> CountsState:
     """Return the counts of class ids, which the kernel checks; nothing is looked up."""
     y_true, y_pred, weight = dispatch.adopt(
         optional=("sample_weight",),
@@ -127,23 +130,23 @@ def _counted_ids(
             validate.refuse_labels(name, y, "integers")
     validate.real(sample_weight=weight)
     _labels.warn_of_one_hot(y_true, y_pred)
-    samples = _checked(y_true, y_pred, weight)
-    return _tallied(samples, groups, len(axis.labels), axis, ignored)
+    samples = _flatten_samples(y_true, y_pred, weight)
+    return _count_codes(samples, groups, len(axis.labels), axis, ignored)
 
 
-def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _NumberedSamples:
+def _flatten_samples(y_true: Array, y_pred: Array, weight: Array | None) -> _NumberedSamples:
     """Return samples in a line, whose shapes agree."""
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred, sample_weight=weight)
     flat = [None if x is None else adapter(x).flatten(x, 0) for x in (y_true, y_pred, weight)]
     return _NumberedSamples(flat[0], flat[1], flat[2], shape)
 
 
-def _tallied(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored: int | None) -> HeldCounts:
+def _count_codes(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored: int | None) -> CountsState:
     """Return counts of samples whose labels are numbers below `n`."""
     keys = number = None
     order: Any = ()
     if groups is not None:
-        keys, number, order = _keys.of_columns(groups, samples.y_true, samples.shape)
+        keys, number, order = _groups.number_groups(groups, samples.y_true, samples.shape)
     options: dict[str, Any] = {"n_classes": n, "groups": number, "n_groups": None if keys is None else len(keys.rows)}
     options |= {"sample_weight": samples.weight, "ignore_index": ignored}
     if samples.weight is not None and adapter(samples.weight).dtype(samples.weight).kind != "f":
@@ -155,19 +158,20 @@ def _tallied(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored
         validate.refuse("sample_weight", "of sums below 2**63", added, OverflowError)
     most = prod(samples.shape) if samples.weight is None else UNKNOWN
     if keys is None and samples.weight is None:  # as in every step of a loop
-        return HeldCounts(axis, None, M, most)
+        return CountsState(axis, None, M, most)
     every = list(range(n))
     source = [every, every] if keys is None else [list(order), every, every]
     shape = (n, n) if keys is None else (len(keys.rows), n, n)
-    return HeldCounts(axis, keys, adapter(M).scatter(M, shape, source, [list(range(size)) for size in shape]), most)
+    return CountsState(axis, keys, adapter(M).scatter(M, shape, source, [list(range(size)) for size in shape]), most)
 
 
-def _counted(
+def _count_labels(
     y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any
-) -> HeldCounts:
+) -> CountsState:
     """Return the counts of labels of any kind: counted by the codes that they come with, and turned afterwards."""
     columns = [
-        _codes.of_labels(name, y, dates=True, floats=True) for name, y in (("y_true", y_true), ("y_pred", y_pred))
+        _label_codes.encode_labels(name, y, dates=True, floats=True)
+        for name, y in (("y_true", y_true), ("y_pred", y_pred))
     ]
     if weight is not None:
         validate.refuse_tables(sample_weight=weight)
@@ -176,25 +180,27 @@ def _counted(
         validate.real(sample_weight=weight)
     if all(column.values == [0, 1] for column in columns):  # also of bool
         _labels.warn_of_one_hot(*(column.codes for column in columns))
-    if max(len(column.values) for column in columns) > (_codes.OWN_CODE_SPAN if groups is None else MOST_BY_GROUP):
+    if max(len(column.values) for column in columns) > (
+        _label_codes.OWN_CODE_SPAN if groups is None else MOST_BY_GROUP
+    ):
         columns = [column.compact() for column in columns]
-    samples = _checked(columns[0].codes, columns[1].codes, weight)
+    samples = _flatten_samples(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)
-    at = None if ignored is None else _place_of(ignored, columns[0])
-    held = _tallied(samples, groups, n, Axis(tuple(range(n)), IDS), at)
-    axis = _axis_of(columns, samples, held, n, at)
+    at = None if ignored is None else _find_ignored(ignored, columns[0])
+    held = _count_codes(samples, groups, n, Axis(tuple(range(n)), IDS), at)
+    axis = _merge_axes(columns, samples, held, n, at)
     if given is not None:
         given.union(axis, "y_true and y_pred", "labels")  # for its checks
         axis = given
-    places = axis.places
+    places = axis.positions
     known = [[(k, places[label]) for k, label in enumerate(column.values) if label in places] for column in columns]
     groups_at = [] if held.keys is None else [list(range(len(held.keys.rows)))]
     source, target = ([*groups_at, *([pair[side] for pair in pairs] for pairs in known)] for side in (0, 1))
     shape = (*(map(len, groups_at)), len(places), len(places))
-    return HeldCounts(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
+    return CountsState(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
 
 
-def warn_of_strangers(held: HeldCounts) -> None:
+def warn_of_disjoint_labels(held: CountsState) -> None:
     """Warn where no text is both a truth and a prediction, of several each that were found."""
     if held.matrix is None or held.axis.source != FOUND or held.axis.kind != "strings":
         return
@@ -219,19 +225,19 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
         _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 
 
-def _place_of(ignored: Any, truth: _codes.Codes) -> int | None:
+def _find_ignored(ignored: Any, truth: _label_codes.Codes) -> int | None:
     """Return the code of the truth that counts nowhere, None where it does not occur."""
     label = int(ignored) if isinstance(ignored, np.integer) else ignored
-    kind = kind_of(truth.values[0]) if truth.values else ""
+    kind = get_kind(truth.values[0]) if truth.values else ""
     _labels.check_ignored(label)
-    if kind and not comparable(kind, kind_of(label)):
+    if kind and not are_comparable(kind, get_kind(label)):
         given = f"{type(ignored).__name__} {validate.format_value(ignored)}"
         validate.refuse("ignore_index", f"a label of the {kind or 'labels'} in y_true", given, TypeError)
     return truth.values.index(label) if label in truth.values else None
 
 
-def _axis_of(
-    columns: list[_codes.Codes], samples: _NumberedSamples, held: HeldCounts, n: int, ignored: int | None
+def _merge_axes(
+    columns: list[_label_codes.Codes], samples: _NumberedSamples, held: CountsState, n: int, ignored: int | None
 ) -> Axis:
     """Return the labels of both columns."""
     M = held.matrix

@@ -10,8 +10,8 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import demand
-from cmfast.confusion_counts import _codes
-from cmfast.confusion_counts._axis import Axis
+from cmfast.confusion_counts import _label_codes
+from cmfast.confusion_counts._label_axis import Axis
 
 GROUP_CODE_SPAN = 1 << 20  # integers that name groups lie so close together, if they are to be their own codes
 KINDS = "biufM"
@@ -37,27 +37,27 @@ class Keys(NamedTuple):
         if self.axes == other.axes and np.array_equal(self.rows, other.rows):
             return self
         axes = tuple(a.union(b, "groups") for a, b in zip(self.axes, other.axes, strict=True))
-        both = np.concatenate([_recoded(keys, axes) for keys in (self, other)])
+        both = np.concatenate([_recode(keys, axes) for keys in (self, other)])
         return Keys(self.names, axes, np.unique(both, axis=0))
 
-    def places_in(self, other: "Keys") -> list[int]:
+    def find_positions_in(self, other: "Keys") -> list[int]:
         """Return where the groups are in `other`, which has them all."""
         places = {row: k for k, row in enumerate(map(tuple, other.rows.tolist()))}
-        return [places[row] for row in map(tuple, _recoded(self, other.axes).tolist())]
+        return [places[row] for row in map(tuple, _recode(self, other.axes).tolist())]
 
-    def to_facts(self) -> list[dict[str, Any]]:
+    def to_json_dict(self) -> list[dict[str, Any]]:
         """Return names and labels of the columns as JSON has them."""
-        return [{"name": name, **axis.to_facts()} for name, axis in zip(self.names, self.axes, strict=True)]
+        return [{"name": name, **axis.to_json_dict()} for name, axis in zip(self.names, self.axes, strict=True)]
 
     @classmethod
-    def of_facts(cls, facts: Any, rows: np.ndarray) -> Self:
+    def from_json_dict(cls, facts: Any, rows: np.ndarray) -> Self:
         """Return the groups that JSON describes, which may come from anybody."""
         listed = isinstance(facts, list) and len(facts) > 0 and all(isinstance(one, dict) for one in facts)
         demand(listed, "the columns of its groups are not described")
         names = tuple(one.get("name") for one in facts)
         named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
         demand(named, "the columns of its groups have no names")
-        axes = tuple(Axis.of_facts({key: one[key] for key in one if key != "name"}) for one in facts)
+        axes = tuple(Axis.from_json_dict({key: one[key] for key in one if key != "name"}) for one in facts)
         demand(rows.shape[1] == len(axes), "its groups have other columns")
         inside = all(((x >= 0) & (x < len(axis.labels))).all() for x, axis in zip(rows.T, axes, strict=True))
         demand(inside, "its groups leave their labels")
@@ -65,19 +65,19 @@ class Keys(NamedTuple):
         return cls(names, axes, rows.astype(np.int64))
 
 
-def _recoded(keys: Keys, axes: tuple[Axis, ...]) -> np.ndarray:
+def _recode(keys: Keys, axes: tuple[Axis, ...]) -> np.ndarray:
     """Return the rows of `keys` as places in other axes."""
     pairs = enumerate(zip(keys.axes, axes, strict=True))
-    return np.stack([np.array(a.places_in(b), np.int64)[keys.rows[:, c]] for c, (a, b) in pairs], axis=1)
+    return np.stack([np.array(a.find_positions_in(b), np.int64)[keys.rows[:, c]] for c, (a, b) in pairs], axis=1)
 
 
-def of_columns(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Array, np.ndarray]:
+def number_groups(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Array, np.ndarray]:
     """Return the groups of samples with the labels `y`, the number of every one's, and the numbers in order.
 
     `shape` is what the labels had, which are in a line by now.
     """
-    named = _named(groups)
-    columns = [_codes.coded(name, x, GROUP_CODE_SPAN, KINDS, "labels") for name, x in named.items()]
+    named = _name_columns(groups)
+    columns = [_label_codes.encode_column(name, x, GROUP_CODE_SPAN, KINDS, "labels") for name, x in named.items()]
     for name, column in zip(named, columns, strict=True):
         given = dispatch.shape_of(column.codes)
         if given != shape:
@@ -89,23 +89,23 @@ def of_columns(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Arr
     for size, codes in zip(sizes[1:], others, strict=True):
         number = adapter(number).cast(number, np.int64)
         number = adapter(number).evaluate(lambda number, codes, size=size: number * size + codes, number, codes)
-    found, number = _occurring(number, math.prod(sizes))
-    labelled = [_labelled(*pair) for pair in zip(columns, np.unravel_index(found, sizes), strict=True)]
+    found, number = _compact_numbers(number, math.prod(sizes))
+    labelled = [_sort_column_labels(*pair) for pair in zip(columns, np.unravel_index(found, sizes), strict=True)]
     rows = np.stack([places for _, places in labelled], axis=1)
     order = np.lexsort(rows.T[::-1])
     return Keys(tuple(named), tuple(axis for axis, _ in labelled), rows[order]), number, order
 
 
-def _labelled(column: _codes.Codes, codes: np.ndarray) -> tuple[Axis, np.ndarray]:
+def _sort_column_labels(column: _label_codes.Codes, codes: np.ndarray) -> tuple[Axis, np.ndarray]:
     """Return the labels of a column of which `codes` occur, and the place of the label of each of these."""
     occurs = np.zeros(len(column.values), np.bool_)
     occurs[codes] = True
     axis = column.axis(occurs)
-    places = axis.places
+    places = axis.positions
     return axis, np.array([places.get(label, -1) for label in column.values], np.int64)[codes]
 
 
-def _named(groups: Any) -> dict[str, Any]:
+def _name_columns(groups: Any) -> dict[str, Any]:
     """Return the columns of groups by their names."""
     if isinstance(groups, Mapping):
         named = {str(name): column for name, column in groups.items()}
@@ -116,7 +116,7 @@ def _named(groups: Any) -> dict[str, Any]:
     return {"groups": groups}
 
 
-def _occurring(number: Array, n_possible: int) -> tuple[np.ndarray, Array]:
+def _compact_numbers(number: Array, n_possible: int) -> tuple[np.ndarray, Array]:
     """Return which numbers occur, and which of them each entry is."""
     if not isinstance(number, np.ndarray) or n_possible > 4 * len(number) + 2**16:
         return adapter(number).unique(number)

@@ -9,12 +9,12 @@ from cmfast._core import confused_pairs, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.markup import escape_name, escape_prose, isolate
-from cmfast.confusion_counts._held import HeldCounts
+from cmfast.confusion_counts._state import CountsState
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-def _library(name: str) -> Any:
+def _import_library(name: str) -> Any:
     from importlib import import_module
 
     try:
@@ -23,9 +23,9 @@ def _library(name: str) -> Any:
         validate.fail(f"{name} is not installed", ImportError)
 
 
-def to_pandas(held: HeldCounts) -> Any:
+def to_pandas(held: CountsState) -> Any:
     """Return a frame with a row per group and true label."""
-    pd = _library("pandas")
+    pd = _import_library("pandas")
     labels = list(held.axis.labels)
     columns = pd.Index(labels, name="predicted")
     M = held.whole()
@@ -39,11 +39,11 @@ def to_pandas(held: HeldCounts) -> Any:
     return pd.DataFrame(M.reshape(-1, len(labels)), index, columns)
 
 
-def to_html(held: HeldCounts, said: str) -> str:
+def to_html(held: CountsState, said: str) -> str:
     """Return the counts as an HTML table where they are one matrix that can be read, between what is `said` of them."""
     labels = [escape_name(label) for label in held.axis.labels]
     head = f"<table><caption>{escape_prose(said)}</caption>"
-    foot = f"</table><p>{escape_prose(explained(held, isolate))}</p>"
+    foot = f"</table><p>{escape_prose(explain_counts(held, isolate))}</p>"
     if held.keys is not None or not 0 < len(labels) <= result_repr.MOST_SHOWN_CLASSES:
         return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
@@ -55,7 +55,7 @@ def to_html(held: HeldCounts, said: str) -> str:
     return f"{head}<thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody>{foot}"
 
 
-def explained(held: HeldCounts, name: Callable[[object], str] = str) -> str:
+def explain_counts(held: CountsState, name: Callable[[object], str] = str) -> str:
     """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best.
 
     Labels and groups are written as `name` does.
@@ -70,7 +70,7 @@ def explained(held: HeldCounts, name: Callable[[object], str] = str) -> str:
     right = M.trace(axis1=-2, axis2=-1)
     said = f"{right.sum() / total:.1%} of {total:,.10g} samples are right"
     if held.keys is None:
-        return f"{said}; {_worst(M, [name(label) for label in held.axis.labels])}"
+        return f"{said}; {_describe_worst(M, [name(label) for label in held.axis.labels])}"
     of_groups = M.sum(axis=(-2, -1))
     known = np.flatnonzero(of_groups)
     shares, names = right[known] / of_groups[known], held.keys.labels
@@ -78,7 +78,7 @@ def explained(held: HeldCounts, name: Callable[[object], str] = str) -> str:
     return f"{said}, in {len(of_groups):,} groups: {ends[0]} to {ends[1]}"
 
 
-def _worst(M: np.ndarray, labels: Sequence[str]) -> str:
+def _describe_worst(M: np.ndarray, labels: Sequence[str]) -> str:
     """Say which class is found least and which confusions stand out, where chance does not explain it."""
     found, true, right = confused_pairs.describe_confusions(M, labels), M.sum(axis=1), M.diagonal()
     whole = bool((np.floor(M) == M).all())
@@ -86,10 +86,10 @@ def _worst(M: np.ndarray, labels: Sequence[str]) -> str:
     return found if k is None else f"least found is {labels[k]}, {right[k] / true[k]:.1%} of which is; {found}"
 
 
-def to_xarray(held: HeldCounts) -> Any:
+def to_xarray(held: CountsState) -> Any:
     """Return an array with the labels and groups as coordinates."""
-    xr = _library("xarray")
-    labels = _coordinate(held.axis.labels)
+    xr = _import_library("xarray")
+    labels = _make_coordinate(held.axis.labels)
     dims: tuple[str, ...] = ("true", "predicted")
     coords: dict[str, Any] = {"true": labels, "predicted": labels}
     if held.keys is not None:
@@ -99,7 +99,7 @@ def to_xarray(held: HeldCounts) -> Any:
         for c, name in enumerate(names):
             while name in coords:  # the classes keep theirs
                 name = f"'{name}'"  # noqa: PLW2901
-            coords[name] = ("group", _coordinate([key[c] for key in columns]))
+            coords[name] = ("group", _make_coordinate([key[c] for key in columns]))
     M = held.whole()
     found = xr.DataArray(adapter(M).to_host(M), coords, dims, name="counts")
     if held.keys is None or "group" in coords:  # a column of that name is what groups are selected by
@@ -108,11 +108,11 @@ def to_xarray(held: HeldCounts) -> Any:
     return found.set_index(group=called) if len(called) > 1 else found.assign_coords(group=found[called[0]].values)
 
 
-def _coordinate(labels: Any) -> np.ndarray:
+def _make_coordinate(labels: Any) -> np.ndarray:
     return np.array(list(labels)) if len(labels) else np.empty(0, np.int64)
 
 
-def tidy(held: HeldCounts, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
+def make_metric_table(held: CountsState, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
     """Return metrics in columns beside those of the groups, and of the class where a metric has one per class."""
     labels = list(labels)
     G, C = (1 if held.keys is None else len(held.keys.rows)), len(labels)
@@ -132,5 +132,5 @@ def tidy(held: HeldCounts, metrics: dict[str, Array], library: str, labels: Iter
         columns["class"] = labels * G
     for name, value in host.items():
         columns[name] = value.reshape(-1) if value.ndim > ndim else np.repeat(value.reshape(-1), times)
-    module = _library(library)
+    module = _import_library(library)
     return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)

@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import failures, labels, lazy, validate
 from cmfast._core.annotations import Array, OnFailure, PointsT, Progress
-from cmfast.geometry import _binning, _chunked_heights, _dealing
+from cmfast.geometry import _binning, _cell_partition, _dask_histogram
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._points import adopt_labelled, adopt_weighted
+from cmfast.geometry._points import adopt_labelled_points, adopt_weighted_points
 
 
 @overload
@@ -127,15 +127,15 @@ def cell_counts(
     """
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
     if n_parts is not None:
-        n_parts = _dealing.checked_number(n_parts)
+        n_parts = _cell_partition.validate_n_parts(n_parts)
     if lazy.are_lazy(X, y_true, y_pred):
         arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
-        return _of_chunks(arrays, grid=grid, n_parts=n_parts, n_classes=n_classes, **options)
-    cells = _binning.count(adopt_labelled(X, y_true, y_pred), grid, n_classes=n_classes, **options)
+        return _count_chunks(arrays, grid=grid, n_parts=n_parts, n_classes=n_classes, **options)
+    cells = _binning.count(adopt_labelled_points(X, y_true, y_pred), grid, n_classes=n_classes, **options)
     return cells if n_parts is None else cells.deal(n_parts)
 
 
-def _of_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **options: Any) -> Any:
+def _count_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **options: Any) -> Any:
     """Return the lazy counts of Dask arrays, chunk by chunk."""
     labels.check_known(n_classes=options["n_classes"])
     known: dict[str, Any] = {}
@@ -244,11 +244,9 @@ def sparse_histogram(
     """
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
     if lazy.are_lazy(X, weights, groups):
-        lazily: SparseHistogram = _chunked_heights.histogram(
-            X, weights, groups, grid=grid, n_groups=n_groups, **options
-        )
+        lazily: SparseHistogram = _dask_histogram.histogram(X, weights, groups, grid=grid, n_groups=n_groups, **options)
         return lazily
-    found = _binning.heights(adopt_weighted(X, weights, groups), grid=grid, n_groups=n_groups, **options)
+    found = _binning.sum_heights(adopt_weighted_points(X, weights, groups), grid=grid, n_groups=n_groups, **options)
     if found.status is not None:
         failures.report(found.status, on_failure, failed="values not computed")
     return SparseHistogram(grid, found.n_groups, found.values, found.n_dropped, found.keys, found.table, found.ranges)

@@ -16,10 +16,10 @@ from cmfast._core.locking import ObjectLock
 from cmfast._core.progress import make_reporter
 from cmfast._files.scratch import Scratch
 from cmfast.geometry import _binning
-from cmfast.geometry._cells import CellCounts, push
+from cmfast.geometry._cells import CellCounts, push_and_merge
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
-from cmfast.geometry._points import AdoptedPoints, adopt_labelled
+from cmfast.geometry._points import AdoptedPoints, adopt_labelled_points
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
 TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
@@ -87,13 +87,13 @@ class CellAccumulator:
         if not isinstance(grid, Grid):
             validate.refuse("grid", "a cmfast.Grid", type(grid).__name__, TypeError)
         self._grid = grid
-        self._n_classes = _binning.checked_classes(n_classes, least=1)
+        self._n_classes = _binning.validate_n_classes(n_classes, least=1)
         self.max_bytes = validate.count("max_bytes", max_bytes, least=1 << 20, most=None)
         if directory is not None and not Path(validate.path_name("directory", directory)).is_dir():
             validate.refuse("directory", "a folder that exists", repr(directory))
         self.directory = directory
         self._tag = 2 * bits_of(self.n_classes)
-        self._held = _Held(0, 0, None, (), ())
+        self._held = _AccumulatorState(0, 0, None, (), ())
         self._guard = ObjectLock()
 
     @property
@@ -132,7 +132,7 @@ class CellAccumulator:
         """Count some points; all arguments as for :func:`cmfast.cell_counts`. What raises has counted none of them."""
         # With room for all cells so far, the keys of all parts agree and merging is a walk over both.
         options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._held.ranges}
-        points = adopt_labelled(X, y_true, y_pred)
+        points = adopt_labelled_points(X, y_true, y_pred)
         return self._add(_binning.count(points, self.grid, n_classes=self.n_classes, **options))
 
     def add(self, cells: CellCounts, /) -> Self:
@@ -155,10 +155,10 @@ class CellAccumulator:
 
     def _add(self, cells: CellCounts) -> Self:
         with self._guard.lock:
-            self._held = self._with(self._held, cells)
+            self._held = self._include(self._held, cells)
         return self
 
-    def _with(self, held: "_Held", cells: CellCounts) -> "_Held":
+    def _include(self, held: "_AccumulatorState", cells: CellCounts) -> "_AccumulatorState":
         """Return what is held with some counts; where that fails, nothing has changed."""
         for other in (*held.parts[:1], *held.spilled[:1]):
             dispatch.adopt(cells=cells.counts, before=other.counts)
@@ -166,12 +166,12 @@ class CellAccumulator:
         check_total(n_points, n_dropped)
         ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
         parts, spilled = list(held.parts), held.spilled
-        push(parts, cells)
+        push_and_merge(parts, cells)
         # The other half is for the result of a merge.
-        if 2 * TRIPLE_BYTES * sum(map(len, parts)) > self.max_bytes and self._storable([*spilled, *parts], ranges):
-            spilled = (*spilled, _stored([CellCounts.merge(parts)], ranges, self.directory))
+        if 2 * TRIPLE_BYTES * sum(map(len, parts)) > self.max_bytes and self._can_spill([*spilled, *parts], ranges):
+            spilled = (*spilled, _spill([CellCounts.merge(parts)], ranges, self.directory))
             parts = []
-        return _Held(n_points, n_dropped, ranges, tuple(parts), spilled)
+        return _AccumulatorState(n_points, n_dropped, ranges, tuple(parts), spilled)
 
     def counts(self) -> CellCounts:
         """Return the counts of all points so far; more can be added afterwards."""
@@ -181,25 +181,25 @@ class CellAccumulator:
     def _counts(self) -> CellCounts:
         held = self._held
         every = [*held.spilled, *held.parts]
-        if held.spilled and self._storable(every, held.ranges):
+        if held.spilled and self._can_spill(every, held.ranges):
             if len(every) > 1:
-                self._held = held._replace(parts=(), spilled=(_stored(every, held.ranges, self.directory),))
+                self._held = held._replace(parts=(), spilled=(_spill(every, held.ranges, self.directory),))
             return self._held.spilled[0]
         if not every:
             X, y = np.empty((0, self.grid.n_axes)), np.empty(0, np.int64)
             options: dict[str, Any] = {"n_classes": self.n_classes, "on_failure": "warn", "num_threads": 1}
-            return _binning.count(adopt_labelled(X, y, y), self.grid, **options)
+            return _binning.count(adopt_labelled_points(X, y, y), self.grid, **options)
         self._held = held._replace(parts=(CellCounts.merge(every),), spilled=())
         return self._held.parts[0]
 
-    def _storable(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
+    def _can_spill(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
         """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
         _, extent = ranges or ((), ())
         here = all(adapter(part.counts).is_on_host(part.counts) and part._table is None for part in parts)
         return here and math.prod(extent) << self._tag < 2**63 - 1
 
 
-class _Held(NamedTuple):
+class _AccumulatorState(NamedTuple):
     """What an accumulator knows. One object, so that it changes in one step."""
 
     n_points: int
@@ -209,7 +209,7 @@ class _Held(NamedTuple):
     spilled: tuple[CellCounts, ...]
 
 
-def _stored(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) -> CellCounts:
+def _spill(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) -> CellCounts:
     """Merge counts into files without a name and return them as memory maps."""
     assert ranges is not None, "something was added"
     given = parts[0].counts
@@ -217,34 +217,36 @@ def _stored(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) 
     n_dropped = sum(part.n_dropped for part in parts)
     parts = [replace(part, counts=to_host(part.counts), _keys=to_host(part._keys)) for part in parts]
     like = replace(parts[0], n_dropped=n_dropped, _ranges=ranges)
-    parts = [part if part._ranges == ranges else _written(_recoded(part, ranges), like, directory) for part in parts]
-    out = _written(_merged(parts), like, directory)
+    parts = [
+        part if part._ranges == ranges else _write_blocks(_recode(part, ranges), like, directory) for part in parts
+    ]
+    out = _write_blocks(_merge_sorted(parts), like, directory)
     return replace(out, counts=from_host(out.counts, given), _keys=from_host(out._keys, given))
 
 
-def _slice(part: CellCounts, start: int, stop: int) -> CellCounts:
+def _copy_slice(part: CellCounts, start: int, stop: int) -> CellCounts:
     """Return some triples of `part`, copied from where they are."""
     return replace(part, counts=np.array(part.counts[start:stop]), _keys=np.array(part._keys[start:stop]), n_dropped=0)
 
 
-def _recoded(part: CellCounts, ranges: Ranges) -> Iterator[CellCounts]:
+def _recode(part: CellCounts, ranges: Ranges) -> Iterator[CellCounts]:
     """Yield the triples of `part` with keys that have room for `ranges`, in order."""
-    room = replace(_slice(part, 0, 0), _ranges=ranges)
+    room = replace(_copy_slice(part, 0, 0), _ranges=ranges)
     for start in range(0, max(len(part), 1), MERGED_TRIPLES):
-        yield room + _slice(part, start, min(start + MERGED_TRIPLES, len(part)))
+        yield room + _copy_slice(part, start, min(start + MERGED_TRIPLES, len(part)))
 
 
-def _merged(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
+def _merge_sorted(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
     """Yield the triples of all parts, whose keys agree, in order."""
     step = max(MERGED_TRIPLES // len(parts), 1)
     # Between two neighbours of every step-th key of all parts lie fewer than `step` keys of each.
     some = np.unique(np.concatenate([part._keys[::step] for part in parts]))
     cuts = [[*np.searchsorted(part._keys, some).tolist(), len(part)] for part in parts]
     for i in range(max(len(some), 1)):
-        yield CellCounts.merge(_slice(part, *cut[i : i + 2]) for part, cut in zip(parts, cuts, strict=True))
+        yield CellCounts.merge(_copy_slice(part, *cut[i : i + 2]) for part, cut in zip(parts, cuts, strict=True))
 
 
-def _written(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> CellCounts:
+def _write_blocks(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> CellCounts:
     """Write counts block by block and return them as memory maps, all else as in `like`."""
     with Scratch(directory) as keys, Scratch(directory) as counts:
         for block in blocks:
@@ -265,7 +267,7 @@ def count_in_parts(
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if points.n <= MOST_PART_POINTS:
         return _binning.count_points(points, grid, n_classes=n_classes, progress=progress, **options)
-    n_classes = _binning.classes_of(points, n_classes=n_classes, num_threads=num_threads)
+    n_classes = _binning.infer_n_classes(points, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
     report = make_reporter(progress, "points")
     for start in range(0, points.n, MOST_PART_POINTS):
