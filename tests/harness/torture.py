@@ -247,7 +247,7 @@ def paths_section(paths):
 ## The same tables by other paths
 
 `solver="newton"`, matrices of scipy.sparse and logarithms (`logits=True`) are tested in the same way: over all families
-here, no CONVERGED table may have a wrong row, column or cell. Plain sweeps, `solver="sinkhorn"`, guarantee only the sums:
+here, no CONVERGED table may have a wrong row, column or cell. Plain sweeps, `solver="sinkhorn"`, guarantee only sums:
 with tiny cells they end with every sum within `tol` and inaccurate cells. Sparse tables whose accuracy is uncertain are
 scaled as dense ones, separately for each connected component of at most 16,384 cells, zeros included; in larger
 components the error of the cells is bounded by the residuals of the sums, or estimated if that bound is too large.
@@ -295,10 +295,10 @@ precision, misses its own target by more than the tolerance: {wrong} of {total:,
 ## Tables of widely spread cells and margins
 
 Compared with exact arithmetic ({spread_tables.DIGITS} digits or more) for the given targets. Of
-{tables:,} tables, {lines} CONVERGED ones have a row or column that differs by more than `tol` from its target, and {cells}
-a cell with a relative error above {spread_tables.MOST_ERROR:g}. {undetermined:,} are UNDETERMINED: rounding the targets alone may change a cell by
-that much. In families with rows and columns scaled at random, the targets are the rounded margins of the scaled table;
-free margins are independent of the cells.
+{tables:,} tables, {lines} CONVERGED ones have a row or column that differs by more than `tol` from its target, and
+{cells} a cell with a relative error above {spread_tables.MOST_ERROR:g}. {undetermined:,} are UNDETERMINED:
+rounding the targets alone may change a cell by that much. In families with rows and columns scaled at random, the
+targets are the rounded margins of the scaled table; free margins are independent of the cells.
 
 | family | tables | statuses | worst row or column | worst cell | wrong rows or columns | wrong cells |
 |---|---|---|---|---|---|---|
