@@ -292,7 +292,7 @@ MUTATIONS = (
     ),
     Mutation(
         "uncertainty-half-seed",
-        f"{CPU}/uncertainty/_draws.py",
+        f"{CPU}/uncertainty/_random_numbers.py",
         "stream[5] = np.uint64(seed) >> HALF",
         "stream[5] = np.uint64(0)",
         "a seed ignored",
@@ -333,7 +333,7 @@ MUTATIONS = (
     ),
     Mutation(
         "conformal-penalty",
-        f"{CPU}/conformal/_one.py",
+        f"{CPU}/conformal/_single_row.py",
         "penalty * max(0, k + 1 - k_reg) > most",
         "penalty * max(0, k - k_reg) > most",
         "an edge off by one",
