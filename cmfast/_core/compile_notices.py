@@ -207,7 +207,7 @@ class Notices:
 
         self.compiled += 1
         self._begun = time.monotonic()
-        called = _find_called_op(pool.caller())
+        called = _find_called_op(pool.find_calling_frame())
         self._name = None if called is None else called[0]
         if called is None or called[0] in self._said or os.environ.get("CMFAST_QUIET") == "1":
             return
@@ -233,8 +233,8 @@ class Notices:
         from cmfast.kernels.cpu._core import jit
 
         self._said.add(name)
-        kept = jit.cache_facts().writable
-        often = "once per machine" if kept else f"in every process, as {jit.folder()} cannot be written"
+        kept = jit.summarize_cache().writable
+        often = "once per machine" if kept else f"in every process, as {jit.find_cache_folder()} cannot be written"
         _logger.warning(
             "compiling %s, %s, about %.0f s",
             name,

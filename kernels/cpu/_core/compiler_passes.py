@@ -1,11 +1,10 @@
-"""The steps by which Numba compiles a kernel, less those that find nothing in one.
+"""Numba's compiler pipeline for kernels, without the passes that change nothing in them.
 
-Each of these reads the whole function, and some work out the life of every variable once more: a tenth of the time in
-which much is compiled. Left out are closures and comprehensions within kernels, ``with``, texts of exceptions made of
-values, and one loop for several operators on whole arrays: kernels have loops, and those that contain the others do not
-compile. Functions of Numba that kernels call, and what these contain, are compiled as ever.
-
-Three steps have something left out, and of the commonest operators it stands here what they give.
+Each pass reads the whole function, and some compute the liveness of every variable again: a tenth of the compile time.
+Dropped are closures and comprehensions inside kernels, ``with``, exception texts made of values and loop fusion of
+array
+expressions; kernels use loops, and one that contains the others does not compile. Numba's own functions keep their
+passes. Three passes are replaced by shorter ones, and typing of the commonest operators is a table lookup.
 """
 
 import operator
@@ -20,7 +19,7 @@ from numba.core.typed_passes import PreLowerStripPhis  # noqa: TID251
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature  # noqa: TID251
 from numba.core.untyped_passes import IRProcessing, ReconstructSSA  # noqa: TID251
 
-# By name, for another version of Numba may lack one of them.
+# By name, because another version of Numba may lack one of them.
 NEEDLESS = {
     "DumpParforDiagnostics",
     "FindLiterallyCalls",
@@ -35,11 +34,13 @@ NEEDLESS = {
 }
 
 
-# These three work out the life of every variable, which only generators need before the code is written.
+# These three compute the liveness of every variable, which before lowering only generators need.
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _BasicBlocks(IRProcessing):  # type: ignore[misc]  # Numba is untyped
+    """Numba pass: canonicalise the control-flow graph, without liveness analysis."""
+
     _name = "blocks_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
@@ -49,6 +50,8 @@ class _BasicBlocks(IRProcessing):  # type: ignore[misc]  # Numba is untyped
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _Assignments(ReconstructSSA):  # type: ignore[misc]  # Numba is untyped
+    """Numba pass: convert to static single assignment, without liveness analysis."""
+
     _name = "assignments_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
@@ -60,6 +63,8 @@ class _Assignments(ReconstructSSA):  # type: ignore[misc]  # Numba is untyped
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _Choices(PreLowerStripPhis):  # type: ignore[misc]  # Numba is untyped
+    """Numba pass: strip phi nodes before lowering, without liveness analysis."""
+
     _name = "choices_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
@@ -72,10 +77,10 @@ INSTEAD = {IRProcessing: _BasicBlocks, ReconstructSSA: _Assignments, PreLowerStr
 
 
 class Compiler(CompilerBase):  # type: ignore[misc]  # Numba is untyped
-    """Numba's compiler, for kernels."""
+    """Numba compiler with the shortened pass pipeline of kernels."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return Numba's steps without those that find nothing in kernels."""
+        """Return Numba's nopython pipeline without needless passes and with three replaced."""
         steps = DefaultPassBuilder.define_nopython_pipeline(self.state)
         needed = [(step, text) for step, text in steps.passes if step.__name__ not in NEEDLESS]
         steps.passes = [(INSTEAD.get(step, step), text) for step, text in needed]
@@ -86,8 +91,8 @@ class Compiler(CompilerBase):  # type: ignore[misc]  # Numba is untyped
 _WHOLE, _REAL, _TRUTH = types.int64, types.float64, types.boolean
 _SUMS = {(x, x): signature(x, x, x) for x in (_WHOLE, _REAL)}
 _TESTS = {(x, x): signature(_TRUTH, x, x) for x in (_WHOLE, _REAL)}
-# What the type inference would find, so that it need not go through all that Numba knows of an operator: every sum of
-# two indices is looked up twice, which was a tenth of the time in which much is compiled.
+# Signatures that type inference would find by trying all overloads of an operator: every sum of two indices is typed
+# twice, which was a tenth of the compile time of large kernels.
 KNOWN: dict[Any, dict[Any, Any]] = {
     **dict.fromkeys((operator.add, operator.sub, operator.mul), _SUMS),
     **dict.fromkeys((operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne), _TESTS),
@@ -96,18 +101,20 @@ KNOWN: dict[Any, dict[Any, Any]] = {
 }
 
 
-def _know(function: Any) -> None:
-    """Let the type inference ask here first, which it does by the target; of other types than exactly these go on."""
+def _register_known_signatures(function: Any) -> None:
+    """Register the signatures of `KNOWN` for an operator, so that inference tries them before Numba's overloads."""
     known = KNOWN[function]
 
-    class _Known(AbstractTemplate):  # type: ignore[misc]  # Numba is untyped
+    class _KnownSignatures(AbstractTemplate):  # type: ignore[misc]  # Numba is untyped
+        """Numba typing template that looks signatures up; other argument types fall through to Numba."""
+
         metadata: ClassVar = {"target": "cpu"}
 
         def generic(self, args: Any, kws: Any) -> Any:
             return known.get(tuple(args))
 
-    infer_global(function)(_Known)
+    infer_global(function)(_KnownSignatures)
 
 
 for _function in KNOWN:
-    _know(_function)
+    _register_known_signatures(_function)

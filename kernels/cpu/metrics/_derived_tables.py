@@ -1,8 +1,8 @@
-"""Eight matrices side by side: what the formulas are made of, in lines of eight numbers of one array.
+"""Derive 2x2 tables, margin products and other formula inputs from the class sums of eight matrices, one per SIMD lane.
 
-There are C lines for each table (diagonal, row sums, ...) and one for each number of a matrix: line ``TABLE * C + k``
-is class k of a table, line ``TABLES * C + NUMBER`` a number. ``SINGLE + C`` lines of every value of a plan follow, then
-its registers.
+The workspace has C lines of eight values for each table (diagonal, row sums, ...): line ``TABLE * C + k`` is class k;
+then one line per matrix quantity (``TABLES * C + NUMBER``), ``SINGLE + C`` lines per value of a plan, and its
+registers.
 """
 
 import math
@@ -13,42 +13,42 @@ from cmfast.kernels.cpu._core.vector import load, splat, store, where
 from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
 from cmfast.kernels.shared.metrics import Mode, Total
 
-# Tables
+# Per-class tables
 DIAGONAL, ROW, COL, HIT, MEMBER = range(5)  # d t p, d / t, 1 where the class may enter an average
-# Not the same in float64 and in integers: t-d p-d n-t n-p n-t-p+d, (n-t-p+d) / (n-t), tp tn - fn fp
+# These differ between float64 and integer arithmetic: t-d p-d n-t n-p n-t-p+d, (n-t-p+d) / (n-t), tp tn - fn fp
 MISSED, FALSE, NOT_TRUE, NOT_PREDICTED, REJECTED, REJECT, COVARIANCES = range(5, 12)
 TABLES = 12
 
-# Numbers
+# Quantities of the whole matrix
 TOTAL_MASS, RIGHT = 0, 1  # n and the sum of d
 COVARIANCE = 2  # n a - e, the sum over classes of tp tn - fn fp
 TRUTH, PREDICTION, CHANCE = 3, 4, 5  # sums of t (n - t), p (n - p), t (n - p)
 WRONG_MASS = 6  # the sum of t - d
-TOTALS = 7  # one of every `Total`
-POOLED = TOTALS + len(Total)  # of every table the sum over the classes that averages are of
+TOTALS = 7  # one line per `Total`
+POOLED = TOTALS + len(Total)  # for each table, the sum over averaged classes
 NUMBERS = POOLED + TABLES
 
 PRESENT = int(Mode.PRESENT)
 
-# Of a value of a plan: the sums that its averages are made of; then itself for every class, NaN where it is 0/0.
+# Of each value of a plan: the sums for its averages, then the value of every class, NaN for 0/0.
 SUM, WEIGHTED_SUM, WEIGHT, MEMBERS = range(4)
 SINGLE = 4
 
 
-def lines_of(C, plan):
-    """Return the lines that a plan works in."""
+def count_plan_lines(C, plan):
+    """Return the number of workspace lines of a plan."""
     return TABLES * C + NUMBERS + plan.values * (SINGLE + C) + plan.registers
 
 
 @cache
 def largest_total(C, ordered):
-    """Return the total of counts up to which every sum of products of the margins of C classes is exact in float64."""
+    """Return the largest total for which all products of margins of C classes are exact in float64."""
     return float(math.isqrt(2**53 // (2 * max(1, C - 1) ** 2 if ordered else 1)))
 
 
 @jit(inner=True, borrows=True)
-def derive(sums, at, plan, S, C):
-    """Fill the tables and the numbers that no formula need make again, from the tile whose first line is `at`."""
+def derive_tables(sums, at, plan, S, C):
+    """Derive per-class 2x2 tables and matrix quantities of eight matrices from the tile whose first line is `at`."""
     n, one = load(sums, at + TOTAL_LINE), TABLES * C
     right, both, truth, prediction, chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     wrong = splat(0.0)
@@ -92,7 +92,7 @@ def derive(sums, at, plan, S, C):
 
 @jit(inner=True, borrows=True)
 def pool_classes(S, C, members):
-    """Add up the tables of the classes that averages are of, as if they were one class."""
+    """Sum the 2x2 tables over the averaged classes, for micro averages."""
     for table in range(TABLES):
         total = splat(0.0)
         for k in range(C):

@@ -1,10 +1,10 @@
-"""What the formulas need of one matrix of counts whose products no float64 holds: two words, rounded once."""
+"""Derive the inputs of the formulas exactly, for counts whose products exceed float64: 128-bit sums, rounded once."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.metrics import _int128
-from cmfast.kernels.cpu.metrics._lanes import (
+from cmfast.kernels.cpu.metrics._derived_tables import (
     CHANCE,
     COVARIANCE,
     COVARIANCES,
@@ -22,12 +22,12 @@ from cmfast.kernels.cpu.metrics._lanes import (
     WRONG_MASS,
 )
 from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
-from cmfast.kernels.cpu.metrics._passes import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
+from cmfast.kernels.cpu.metrics._second_pass import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
 
 
 @jit(inner=True, borrows=True)
-def fill_lane(sums, whole, at, plan, S, base, C, w):
-    """Fill lane `w` of the lines `S` from `base` on, and the tile whose first line is `at`, from its int64."""
+def derive_lane_exactly(sums, whole, at, plan, S, base, C, w):
+    """Derive lane `w` of the workspace lines from `base` on, and of the tile at `at`, from its int64 sums."""
     n, right = whole[at + TOTAL_LINE, w], np.int64(0)
     for k in range(C):
         d, t, p = whole[at + FIRST + k, w], whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
@@ -39,17 +39,18 @@ def fill_lane(sums, whole, at, plan, S, base, C, w):
     one = base + TABLES * C
     S[one + TOTAL_MASS, w], S[one + RIGHT, w], S[one + WRONG_MASS, w] = n, right, n - right
     if plan.products:
-        _margin_products(whole, at, S, base, C, w)
+        _write_margin_products(whole, at, S, base, C, w)
     if plan.ordered:
-        _ordered_products(whole, at, sums, C, w)
-        sums[at + GERRITY_LINE, w] = _gerrity(whole, at, C, w)
+        _write_weighted_kappas(whole, at, sums, C, w)
+        sums[at + GERRITY_LINE, w] = _score_gerrity_exactly(whole, at, C, w)
     sums[at + TOTAL_LINE, w] = whole[at + TOTAL_LINE, w]
-    for k in range(at + FIRST, at + FIRST + 3 * C):  # the rest has been used
+    for k in range(at + FIRST, at + FIRST + 3 * C):  # the other sums have been used
         sums[k, w] = whole[k, w]
 
 
 @jit(inner=True, borrows=True)
-def _margin_products(whole, at, S, base, C, w):
+def _write_margin_products(whole, at, S, base, C, w):
+    """Write covariances and sums of products of margins of lane `w`, exact to one rounding."""
     zero = np.uint64(0)
     n, one = whole[at + TOTAL_LINE, w], base + TABLES * C
     bh, bl, th, tl, ph, pl, ch, cl = zero, zero, zero, zero, zero, zero, zero, zero
@@ -57,23 +58,24 @@ def _margin_products(whole, at, S, base, C, w):
         d, t, p = whole[at + FIRST + k, w], whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
         h, l = _int128.multiply(d, (n - t) - (p - d))  # noqa: E741
         h, l = _int128.subtract_product(h, l, t - d, p - d)  # noqa: E741
-        S[base + COVARIANCES * C + k, w] = _int128.to_float(h, l)
+        S[base + COVARIANCES * C + k, w] = _int128.convert_to_float(h, l)
         bh, bl = _int128.add(bh, bl, h, l)
         th, tl = _int128.add_product(th, tl, t, n - t)
         ph, pl = _int128.add_product(ph, pl, p, n - p)
         ch, cl = _int128.add_product(ch, cl, t, n - p)
-    S[one + COVARIANCE, w] = _int128.to_float(bh, bl)
-    S[one + TRUTH, w] = _int128.to_float(th, tl)
-    S[one + PREDICTION, w] = _int128.to_float(ph, pl)
-    S[one + CHANCE, w] = _int128.to_float(ch, cl)
+    S[one + COVARIANCE, w] = _int128.convert_to_float(bh, bl)
+    S[one + TRUTH, w] = _int128.convert_to_float(th, tl)
+    S[one + PREDICTION, w] = _int128.convert_to_float(ph, pl)
+    S[one + CHANCE, w] = _int128.convert_to_float(ch, cl)
 
 
 @jit(inner=True, borrows=True)
-def _ordered_products(whole, at, sums, C, w):
+def _write_weighted_kappas(whole, at, sums, C, w):
+    """Write linearly and quadratically weighted kappa of lane `w`, exact to one rounding each."""
     zero = np.uint64(0)
     n = whole[at + TOTAL_LINE, w]
     if np.float64(n) * n * C * C * 2.0 >= 2.0**126:
-        _rounded_ordered_products(whole, at, sums, C, w)
+        _write_rounded_kappas(whole, at, sums, C, w)
         return
     below_t, below_p = np.int64(0), np.int64(0)
     eh, el = zero, zero
@@ -82,12 +84,12 @@ def _ordered_products(whole, at, sums, C, w):
         below_p += whole[at + FIRST + 2 * C + k, w]
         eh, el = _int128.add_product(eh, el, below_t, n - below_p)
         eh, el = _int128.add_product(eh, el, below_p, n - below_t)
-    apart = np.int64(0)  # fits one word, as all sums of masses times a distance, by the test above
+    apart = np.int64(0)  # fits int64 by the test above, as all sums of counts times a distance
     for k in range(C):
         apart += k * whole[at + FIRST + 3 * C + k, w]
-    expected = _int128.to_float(eh, el)
+    expected = _int128.convert_to_float(eh, el)
     eh, el = _int128.subtract_product(eh, el, n, apart)
-    sums[at + LINEAR_LINE, w] = _int128.to_float(eh, el) / expected
+    sums[at + LINEAR_LINE, w] = _int128.convert_to_float(eh, el) / expected
     eh, el, ah, al = zero, zero, zero, zero
     first_t, first_p = np.int64(0), np.int64(0)
     for k in range(C):
@@ -101,14 +103,17 @@ def _ordered_products(whole, at, sums, C, w):
     sh, sl = _int128.multiply(first_t, first_p)
     sh, sl = _int128.scale(sh, sl, 2)
     eh, el = _int128.subtract(eh, el, sh, sl)
-    expected = _int128.to_float(eh, el)
+    expected = _int128.convert_to_float(eh, el)
     eh, el = _int128.subtract(eh, el, ah, al)
-    sums[at + QUADRATIC_LINE, w] = _int128.to_float(eh, el) / expected
+    sums[at + QUADRATIC_LINE, w] = _int128.convert_to_float(eh, el) / expected
 
 
 @jit(inner=True, borrows=True)
-def _rounded_ordered_products(whole, at, sums, C, w):
-    """Products beyond two words, in float64 (totals near 2**63 with many classes)."""
+def _write_rounded_kappas(whole, at, sums, C, w):
+    """Write both weighted kappas of lane `w` in float64, where products exceed 128 bits.
+
+    That takes totals near 2**63 and many classes.
+    """
     n = np.float64(whole[at + TOTAL_LINE, w])
     below_t, below_p, chance, apart = 0.0, 0.0, 0.0, 0.0
     for k in range(C - 1):
@@ -134,7 +139,8 @@ def _rounded_ordered_products(whole, at, sums, C, w):
 
 
 @jit(inner=True, borrows=True)
-def _gerrity(whole, at, C, w):
+def _score_gerrity_exactly(whole, at, C, w):
+    """Return Gerrity's score (1992) of lane `w` from int64 sums; NaN if it is undefined."""
     n = whole[at + TOTAL_LINE, w]
     score, low, high = 0.0, 0.0, 0.0
     below = np.int64(0)

@@ -1,4 +1,7 @@
-"""What only some metrics need: passes over the sums of a block, compiled when such a metric is first asked for."""
+"""Second pass over the class sums, for metrics that need it: weighted kappas, Gerrity, minimum and geometric mean.
+
+Compiled when such a metric is first requested.
+"""
 
 import numpy as np
 
@@ -25,22 +28,23 @@ PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
 @jit(borrows=True)
-def derive_ordered(sums, C):
-    """Fill the numbers that depend on the order of the classes, in every tile."""
+def score_ordinal(sums, C):
+    """Write weighted kappas and Gerrity's score, which depend on class order, to every tile."""
     for at in range(0, len(sums), FIRST + SUMS * C):
-        _weighted_kappas(sums, at, C)
-        _gerrity(sums, at, C)
+        _score_weighted_kappas(sums, at, C)
+        _score_gerrity(sums, at, C)
 
 
 @jit(inner=True, borrows=True)
-def _weighted_kappas(sums, at, C):
+def _score_weighted_kappas(sums, at, C):
+    """Write the linearly and the quadratically weighted kappa of eight matrices."""
     n = load(sums, at + TOTAL_LINE)
     below_t, below_p, chance, apart = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C - 1):
         below_t = below_t + load(sums, at + FIRST + C + k)
         below_p = below_p + load(sums, at + FIRST + 2 * C + k)
         chance = chance + (below_t * (n - below_p) + below_p * (n - below_t))
-    # Moments about the middle, not about class 0: exact either way, and fractions lose less.
+    # Moments about the middle class lose fewer digits for fractions; for counts both are exact.
     middle = (C - 1) // 2
     squares, first_t, first_p, far = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C):
@@ -62,12 +66,12 @@ def _weighted_kappas(sums, at, C):
 
 
 @jit(inner=True, borrows=True)
-def _gerrity(sums, at, C):
-    """Gerrity 1992 from sums: the reward of cell (i, j) depends on min(i, j), on max(i, j) and on abs(i - j) alone."""
+def _score_gerrity(sums, at, C):
+    """Write Gerrity's score (1992), whose weights depend on min(i, j), max(i, j) and abs(i - j) alone."""
     n = load(sums, at + TOTAL_LINE)
     score, low, high, below = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     known = n > 0.0
-    # below / above and above / below are the odds of the cut after each class; `low` sums them from the left.
+    # below / above and above / below are the odds of the cut after each class; `low` accumulates the former.
     for k in range(C):
         top = load(sums, at + FIRST + 4 * C + k)
         bottom = (load(sums, at + FIRST + C + k) - top) + load(sums, at + FIRST + 2 * C + k)
@@ -78,15 +82,15 @@ def _gerrity(sums, at, C):
             above = n - below
             known = known & (below > 0.0) & (above > 0.0)
             low = low + below / above
-            # Every cell whose larger class is at most k earns this cut's odds of the other side.
+            # Every cell whose larger class is at most k gets the reciprocal odds of this cut.
             score = score + high * (above / below)
     score = where(known, score / (float(C - 1) * n), np.nan) if C > 1 else splat(np.nan)
     store(sums, at + GERRITY_LINE, score)
 
 
 @jit(borrows=True)
-def reduce_again(sums, C, plan):
-    """Reduce the recalls in ways that are no sums of them, in every tile; NaN where there is no answer."""
+def reduce_recalls(sums, C, plan):
+    """Write minimum, geometric mean and tau of the recalls to every tile, NaN where undefined."""
     plan = Plan(*plan)
     rows, params, weights = plan.rows, plan.params, plan.weights
     fill, power, normalize = 0.0, 1.0, False
@@ -111,7 +115,7 @@ def reduce_again(sums, C, plan):
                 inside = inside & (splat(plan.members[k - at - FIRST]) > 0.0)
             members = members + where(inside, 1.0, splat(0.0))
             value = where(inside, where(defined, x, fill), 1.0)
-            # A NaN is never above what was least so far, and nothing is below it then.
+            # NaN propagates: it replaces the minimum and nothing replaces it.
             least = where(~(value >= least) & (least == least), value, least)  # noqa: PLR0124
             # Mantissas are multiplied, exponents added: the product of hundreds of recalls would underflow.
             small = value < LEAST_NORMAL
@@ -126,7 +130,7 @@ def reduce_again(sums, C, plan):
         store(sums, at + MIN_LINE, where(some, least, np.nan))
         store(sums, at + TAU_LINE, 1.0 - sqrt(square / members))
         share = 1.0 - sqrt(square / weight)
-        # Logarithm and exponential stand here once, for what no plan asks together: they are long to compile.
+        # One log and one exp serve both results, which no plan requests together: each is slow to compile.
         logarithm = log(where(share < 0.0, 0.0, share) if normalize else product)
         mean = where(some, exp(power * logarithm if normalize else (logarithm + exponents * LN2) / members), np.nan)
         store(sums, at + GEOMETRIC_LINE, mean)
