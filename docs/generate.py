@@ -16,14 +16,14 @@ from cmfast.metrics._catalogue import FORMS
 ROOT = Path(__file__).parent.parent
 STANDARD = "[array API standard](https://data-apis.org/array-api/latest/)"
 ARRAYS = {
-    "NumPy, and whatever `numpy.asarray` takes: lists, pandas, polars, Arrow, memory maps": ("CPU", "NumPy"),
+    "NumPy, and all that `numpy.asarray` accepts: lists, pandas, polars, Arrow, memory maps": ("CPU", "NumPy"),
     "torch tensors on the CPU": ("CPU, on their memory", "tensors"),
-    f"on the CPU, of any library that follows the {STANDARD}, as JAX with 64-bit types": (
+    f"any library that follows the {STANDARD}, on the CPU, such as JAX with 64-bit types": (
         "CPU, on their memory by DLPack",
-        "arrays of that library, on their device",
+        "arrays of that library, on the same device",
     ),
     "CuPy": ("CUDA, on their device and the current stream", "CuPy"),
-    "torch tensors on a GPU, where CuPy is installed": ("CUDA, on their memory", "tensors"),
+    "torch tensors on a GPU, if CuPy is installed": ("CUDA, on their memory", "tensors"),
     "xarray": ("those of the arrays inside", "with dimensions and coordinates"),
     "Dask": ("those of the blocks", "lazy ([more](dask.md))"),
 }
@@ -33,7 +33,7 @@ MERGE = {None: "batch axes are independent", "sum": "integer tables add", "cells
 def support() -> str:
     """Return the support table of the ops."""
     rows = [
-        "# What runs where",
+        "# Find out what runs where",
         "",
         "Generated from `kernels/ops.py` by `python docs/generate.py`.",
         "",
@@ -42,13 +42,13 @@ def support() -> str:
         *(f"| {arrays} | {kernels} | {results} |" for arrays, (kernels, results) in ARRAYS.items()),
         "",
         "An op without a CUDA kernel raises `NotImplementedError`; nothing falls back or moves to the host. Arrays on",
-        "other devices are refused by name.",
+        "other devices raise an error that names the device.",
         "",
-        "What the CUDA kernels have run on: the tests compile them for sm_80 and sm_90 and run them, with the code",
-        "that launches them, on an emulation of CUDA on the host. They have not run on a GPU yet ([more](cuda.md)).",
+        "The tests compile the CUDA kernels for sm_80 and sm_90 and run them and their launchers on an emulation of",
+        "CUDA on the host. They have not run on a GPU yet ([more](cuda.md)).",
         "",
-        "Gradient: the op that torch's tensors get their gradients from, on the CPU where that has no CUDA kernel;",
-        "tensors that require gradients are refused where there is none ([more](gradients.md)).",
+        "Gradient: the op that computes the gradients of torch tensors, on the CPU if it has no CUDA kernel. If an op",
+        "has none, tensors that require gradients raise an error ([more](gradients.md)).",
         "",
         "| op | core axes | CPU | CUDA | parts of the samples | tolerance (float32, float64) | gradient |",
         "|---|---|---|---|---|---|---|",
@@ -69,7 +69,7 @@ def _gradient(op: Op) -> str:
 def metrics_table() -> str:
     """Return the table of the metrics."""
     rows = [
-        "# Every metric",
+        "# Look up a metric",
         "",
         "Generated from `cmfast/metrics/_catalogue.py` by `python docs/generate.py`. Per matrix: `d`, `t`, `p` are",
         "diagonal, row sums (truth) and column sums (prediction), `n` the total, `a` the sum of `d`, `e` the sum of",

@@ -43,22 +43,22 @@ SHARES = ("accuracy", "zero_one_loss", "recall", "precision")  # that Wilson's i
 PRIORS = ("unit", "perks", "jeffreys")
 LOW_HIGH = ("low", "high")
 OTHERS = ("low", "low_warned", "fine", "fine_warned")  # numbers of random truths, and those that are warned of
-TEXT = """# How often intervals hold the truth
+TEXT = """# How often intervals cover the true value
 
-Written by `docs/interval_coverage.py` from what it counted, which is kept in `interval_coverage.json`. For each of
-{n_settings} settings test sets are drawn from known shares of the cells, and intervals of nominally 95 % are made of
-each:
+`docs/interval_coverage.py` writes this page from its counts in `interval_coverage.json`. For each of {n_settings}
+settings, test sets are drawn from known cell probabilities, and nominal 95 % intervals are computed for each:
 
 {much}
 
-10,000 test sets make a share of 95 % known to a quarter of a percent, 200 to one and a half. So few
-replicates are enough where ends are at the ranks `.025 (n + 1)` among them: another one would be outside as often as
-the truth should be. A cell of the first table has the median over {n_metrics} metrics, and the lowest of them; Wilson's
-intervals are of the accuracy and its complement alone. Green: {good} and more; red: below {least}.
+The standard error of a coverage of 95 % is a quarter of a percentage point with 10,000 test sets, and one and a half
+points with 200. So few replicates are enough because the ends are at the ranks `.025 (n + 1)` among them: one more
+replicate would be outside as often as the true value should be. Each cell of the first table has the median and the
+minimum over {n_metrics} metrics; Wilson's intervals exist for the accuracy and its complement only. Green: {good} and
+more; red: below {least}.
 
 ![Every metric in every setting](coverage.png)
 
-What follows from it, and what `interval` does about it:
+What to learn from it, and what `interval` does about it:
 
 {follows}
 
@@ -68,8 +68,8 @@ What follows from it, and what `interval` does about it:
 
 ## Which method is the default
 
-The median over all metrics of all settings with so many wrong samples in all, 15 samples of the smallest class or more,
-and up to ten classes; and which part of these numbers is {least} or more.
+The median over all metrics and all settings with this number of wrong samples, at least 15 samples of the smallest
+class and up to ten classes, and the share of these values that is {least} or more.
 
 {default_head}
 {default_line}
@@ -77,20 +77,20 @@ and up to ten classes; and which part of these numbers is {least} or more.
 
 ## What `interval` warns of
 
-Of {n_low:,} numbers below {least}, `interval` warns in most of the test sets of {n_said:,}. The worst others:
+Of {n_low:,} coverages below {least}, `interval` warns in most test sets for {n_said:,}. The worst of the others:
 
 | coverage | method | metric | setting |
 |---|---|---|---|
 {unsaid}
 
-Of the {n_fine:,} numbers of {least} and more it warns in most of the test sets of {n_timid:,}.
+Of the {n_fine:,} coverages of {least} and more, it warns in most test sets for {n_timid:,}.
 
-Of the unkind truths alone (unequal recalls, errors far from the diagonal, hierarchies) {u_low:,} numbers are below
-{least}, and it warns of {u_said:,} of them; {u_fine:,} are {least} and more, and it warns of {u_timid:,} of those.
+In the difficult settings (unequal recalls, errors far from the diagonal, hierarchies), {u_low:,} coverages are below
+{least}, and it warns for {u_said:,} of them; {u_fine:,} are {least} and more, and it warns for {u_timid:,} of those.
 
 ## The recall of the smallest class
 
-Where it has fewer than {few} samples on average.
+If it has fewer than {few} samples on average.
 
 {head_of_rare}
 {line}
@@ -98,8 +98,9 @@ Where it has fewer than {few} samples on average.
 
 ## Priors
 
-The posterior with one sample beforehand, half right and half wrong (`"unit"`), one spread evenly (`"perks"`), and
-half a sample in each cell (`"jeffreys"`), which with ten classes is fifty, nearly all of them wrong.
+The posterior with a prior of one sample, half correct and half wrong (`"unit"`), of one sample spread evenly
+(`"perks"`), and of half a sample in each cell (`"jeffreys"`), which with ten classes is fifty samples, nearly all of
+them wrong.
 
 {priors_head}
 {priors_line}
@@ -113,47 +114,48 @@ half a sample in each cell (`"jeffreys"`), which with ten classes is fifty, near
 
 ## The worst with enough samples
 
-Of {n_all:,} numbers where {enough} samples or more are wrong, and the smallest class has {few} or more, {n_late} are
-below {least}:
+Of {n_all:,} coverages with {enough} or more wrong samples, and {few} or more samples of the smallest class, {n_late}
+are below {least}:
 
 | coverage | method | metric | setting |
 |---|---|---|---|
 {late}
 """
 
-FOLLOWS = """- From some ten wrong samples on, with some ten samples of each class, every method holds what it promises
-  where errors are spread evenly. BCa is there first: with five wrong samples in all it holds 95 % of the accuracy,
-  where the normal and the basic interval hold 88 %. So it is the default.
-- With one or two wrong samples (30 at a recall of .95) every bootstrap fails, and so does the delta method: often
-  nothing is wrong, and then no replicate differs. The posterior holds there, and Wilson's interval for what is a
-  share.
-- A small class decides about averages over classes, and about its own recall: with fewer than five samples of it
-  balanced accuracy, macro F1 or the geometric mean hold 50 to 90 %. The posterior is better, and not good with ten
-  classes. What counts are the samples that weigh: of a hundred samples, nine of a rare class and none of them wrong,
-  the other classes say nothing of the mean of the recalls.
-- The recall of one class needs right and wrong samples of that class. With ten of a hundred classes' samples each at
-  a recall of .95 most classes have nothing wrong, and a bootstrap gives a point. Wilson's interval is for that.
-- `min_recall` of classes that are about equally good has no interval by any method: the smallest of several noisy
-  numbers is below all of the true ones, however many samples there are.
-- Averages of what bends (`tau`, and precision weighted by the class counts) are moved by chance in every class to the
-  same side: of a hundred classes with few wrong samples each no method holds them.
-- Wrong samples are not worth the same. Of a quadratic kappa three errors far from the diagonal weigh as much as a
-  hundred near it: with 8 classes in 4 pairs, a fifth wrong within the pairs and few errors beyond them, it is held in
-  70 to 85 % by every bootstrap, with a hundred wrong samples and more. So the samples are counted that carry the
-  variance, `(sum M g**2)**2 / sum M g**4` with the slopes g of the metric in the cells, after half a sample is spread
-  over the cells off the diagonal.
-- `interval` warns of fewer than five samples that carry the variance (four for `"bca"`, nine for `"basic"`); of fewer
-  than two samples wrong or right, in all or of those that weigh, or fewer than two of a class that enters an average
-  (five for `"normal"`). Of more than twenty classes, and where those that carry the variance are not counted (metrics
-  of one class each, sparse matrices, arrays on a GPU), that is fewer than five, or ten for `"normal"` and `"basic"`;
-  for the posterior of four classes and more fewer than five. It also warns of `min_recall` where the two smallest
-  recalls are less than three standard errors apart, and of an interval whose middle is half a standard error or more
-  from the estimate. It cannot know of a class of which the test set has no sample.
-- Of the intervals here that hold less than 90 % nine of ten are warned of, and of those that hold more one of
-  seventeen; the counts are below. Of {truths} other truths, drawn at random after the rules were made
-  (`docs/interval_coverage.py --others {seed}`: 2 to 8 classes, 80 to 6,300 samples, recalls of .5 to .999, class shares
-  up to 100 to 1), it was {others}.
-  A warning says that a sample is too small to be sure of the interval, not that the interval is wrong."""
+FOLLOWS = """- With about ten wrong samples or more, about ten samples of each class, and evenly spread errors, every
+  method reaches its nominal coverage. BCa reaches it first: with five wrong samples in total it covers the accuracy in
+  95 % of cases, where the normal and the basic interval cover 88 %. So it is the default.
+- With one or two wrong samples (30 samples at a recall of .95), every bootstrap and the delta method fail: often no
+  sample is wrong, and then all replicates are equal. The posterior and, for proportions, Wilson's interval work
+  there.
+- A small class dominates averages over classes and its own recall: with fewer than five samples of it, intervals of
+  balanced accuracy, macro F1 or the geometric mean cover 50 to 90 %. The posterior is better, but not good with ten
+  classes. Only samples with weight count: if none of nine samples of a rare class is wrong, the other classes say
+  nothing about the mean of the recalls.
+- The recall of one class needs correct and wrong samples of that class. With 100 classes of ten samples each at a
+  recall of .95, most classes have no wrong sample, and a bootstrap returns a single point. Use Wilson's interval.
+- `min_recall` of classes with similar recalls has no valid interval by any method: the minimum of several noisy
+  values is below all true values, for any number of samples.
+- Averages of nonlinear functions (`tau`, and precision weighted by class counts) are biased in the same direction in
+  every class: with a hundred classes of few wrong samples each, no method covers them.
+- Wrong samples have different weights. For a quadratic kappa, three errors far from the diagonal weigh as much as a
+  hundred near it: with 8 classes in 4 pairs, a fifth of the samples wrong within pairs and few errors between them,
+  every bootstrap covers 70 to 85 %, even with more than a hundred wrong samples. So `interval` computes the number of
+  samples that carry the variance, `(sum M g**2)**2 / sum M g**4` with the derivatives g of the metric in the cells,
+  after adding half a sample spread over the off-diagonal cells.
+- `interval` warns if fewer than five samples carry the variance (four for `"bca"`, nine for `"basic"`); if fewer than
+  two samples are wrong or correct, in total or among those with weight; or if a class of an average has fewer than
+  two (five for `"normal"`). With more than twenty classes, and where this number is not computed (metrics of one
+  class, sparse matrices, arrays on a GPU), the limits are five, and ten for `"normal"` and `"basic"`; for the
+  posterior with four classes or more, five. It also warns for `min_recall` if the two smallest recalls are within
+  three standard errors, and for intervals whose centre is half a standard error or more from the estimate. It cannot
+  detect a class without any sample in the test set.
+- `interval` warns for nine in ten of the intervals here that cover less than 90 %, and for one in seventeen of the
+  others; the counts are below. Of {truths} other truths, drawn at random after the rules were made
+  (`docs/interval_coverage.py --others {seed}`: 2 to 8 classes, 80 to 6,300 samples, recalls of .5 to .999, class
+  shares up to 100 to 1), it was {others}. A warning says that a sample is too small to be sure of the interval, not
+  that the interval is wrong.
+"""
 
 
 def shares(n_classes: int, rare: float, recall: float) -> np.ndarray:

@@ -263,23 +263,23 @@ OF_EQUIVALENT = 2000
 
 TEXT = """# How often equal models are called different
 
-Written by `docs/paired_sizes.py` from what it counted, which is kept in `paired_sizes.json`: pairs of classifiers are
-drawn with fixed seeds, and those are counted of which `compare` calls one higher at a level of {level:.0%}. Of equal
-models that is its *size*, which should be {alpha:.0%} at most; of unequal ones its *power*. Each number is known to its
-standard error, which for {alpha:.0%} of {most:,} pairs is {error:.1%}.
+`docs/paired_sizes.py` writes this page from its counts in `paired_sizes.json`. It draws pairs of classifiers with
+fixed seeds and counts how often `compare` calls one of them higher at a level of {level:.0%}. For equal models this is
+the *size* of the test, which should be at most {alpha:.0%}; for unequal models it is the *power*. The standard error
+of a size of {alpha:.0%} with {most:,} pairs is {error:.1%}.
 
-What follows from it:
+What to learn from it:
 
-- **The permutation test keeps its size** where the two are interchangeable, however few samples differ, however rare a
-  class is, in clusters, after Holm's correction and for 2 to 100 classes: of {n_sizes} sizes {n_above} are above
-  {alpha:.0%} plus two standard errors, and the largest is {largest:.1%}. Below six samples that differ it never
-  calls one higher, as no outcome has a p of {alpha:.0%}; `compare` warns of that.
-- **The interval does not keep it.** Where p is taken from the interval (`test="interval"`, the tables' last column)
-  equal models are called different in up to {worst_interval:.0%} of the cases, mostly where few samples differ, a class
-  is rare, or clusters are few. So p comes from the test, and where the two part, the test decides.
-- **Interchangeable is more than equal.** Two models may have the same accuracy with errors in other classes, or in
-  other clusters. Swapping their answers mixes them, which is not what the truth does, so that the test promises nothing
-  there. The table of unlike models has what it does: its largest size is {largest_unlike:.1%}.
+- **The permutation test keeps its size** if the two models are exchangeable, for any number of samples that differ,
+  rare classes, clusters, 2 to 100 classes, and after Holm's correction: of {n_sizes} sizes, {n_above} are above
+  {alpha:.0%} plus two standard errors, and the largest is {largest:.1%}. With fewer than six samples that differ it
+  never calls one higher, because no outcome has a p below {alpha:.0%}; `compare` warns about that. - **The interval
+  does not keep it.** With p from the interval (`test="interval"`, the last column of the tables), equal models are
+  called different in up to {worst_interval:.0%} of cases, mostly if few samples differ, a class is rare, or clusters
+  are few. So p comes from the permutation test, which decides if the two disagree. - **Exchangeable means more than
+  equal.** Two models may have the same accuracy, but errors in different classes or clusters. Swapping their
+  predictions mixes these errors, so the test guarantees nothing. The table of unlike models shows its size there: up
+  to {largest_unlike:.1%}.
 
 ## Few samples that differ
 
@@ -295,35 +295,36 @@ What follows from it:
 
 ## Clusters
 
-In each cluster both classifiers have error rates of their own, drawn alike, so that samples of one cluster agree. The
-clusters are given to `compare`.
+In each cluster both classifiers have their own error rates, drawn from the same distribution, so that samples of a
+cluster are correlated. `compare` is given the clusters.
 
 {clusters}
 
 ## Several models
 
-How often Holm's correction leaves any difference between equal models, of {families:,} families each, of all pairs.
+How often any pair of equal models is called different after Holm's correction, in {families:,} families each.
 
 {holm}
 
 ## Unlike models with equal metrics
 
-The first has these recalls of its classes, the second the same recalls of the next classes; or the second is better in
-few clusters by far, and the first in all others by little. All metrics listed are equal in truth.
+The first model has these recalls, the second has the same recalls for other classes; or the second is much better in a
+few clusters, and the first slightly better in all others. The true values of all metrics listed are equal.
 
 {unlike}
 
 ## Equivalence
 
-How often `equivalence` says that two models differ by less than a margin which is their true difference: the second is
-wrong where the first is, and more often. {equivalent_pairs:,} pairs each; the largest size is {largest_equivalent:.1%}.
+How often `equivalence` reports a difference below the margin if the margin is the true difference: the second model is
+wrong wherever the first is, and on more samples. {equivalent_pairs:,} pairs each; the largest size is
+{largest_equivalent:.1%}.
 
 {equivalent}
 
 ## Power
 
-How often the first is called higher that wins 70 % or 90 % of the samples in which one alone is right. Three classes,
-500 samples. Of the accuracy the test is McNemar's exact test.
+How often the first model is called higher if it is the correct one in 70 % or 90 % of the samples that only one model
+predicts correctly. Three classes, 500 samples. For the accuracy the test is McNemar's exact test.
 
 {power}
 """

@@ -214,12 +214,12 @@ PARTS = (
 )
 HEAD = """# What your IPF did not tell you
 
-Written by `python docs/rivals.py` of what the releases named below said and returned. Every answer is known before
-anybody is asked: it is planted, or there is none, which a linear program proves. A tool is asked for a tolerance of
-1e-9 and for 10,000 iterations wherever it takes such wishes (ipfn 1,000, and once more by default), and has a minute
-and 8 GB for each case. What counts is the worst cell, not the margins: *right* is a cell off by at most 1e-4 of itself,
-or a refusal where no answer exists. **Bold** is what nobody would notice: an answer that is wrong, without a word or
-with the word that all is well. An empty place: the tool does not take such cases.
+`python docs/rivals.py` writes this page from the results of the releases named below. Every answer is known in
+advance: it is planted, or a linear program proves that none exists. Each tool gets a tolerance of 1e-9 and 10,000
+iterations if it has such options (ipfn 1,000, and once more with its defaults), and a minute and 8 GB for each case.
+The criterion is the worst cell, not the margins: *right* is a largest relative error of 1e-4, or an error message if
+no answer exists. **Bold** marks silent errors: a wrong answer without a warning, or with a report of success. Empty
+cells: the tool does not take such cases.
 """
 
 
@@ -242,13 +242,13 @@ def page(kept: dict[str, Any]) -> str:
     left = "\n".join(f"| {name} | {reason} |" for name, reason in NOT_HERE)
     words = "\n".join(f"| {complaint} | {theirs} | {ours} |" for complaint, theirs, ours in APART)
     head = "| complaint | there | here |\n|---|---|---|"
-    parts.append(f"## Complaints that are no question of numbers\n\n{head}\n{words}\n")
-    parts.append(f"## Not asked\n\n| tool | why |\n|---|---|\n{left}\n")
+    parts.append(f"## Complaints about usability\n\n{head}\n{words}\n")
+    parts.append(f"## Tools that were not tried\n\n| tool | why |\n|---|---|\n{left}\n")
     return "\n".join(parts)
 
 
 def _tally(kept: dict[str, Any]) -> str:
-    lines = ["| tool | version | says that all is well by | cases | right | unsure | wrong, and does not say so |"]
+    lines = ["| tool | version | reports success by | cases | right | unsure | wrong without a warning |"]
     lines.append("|---|---|---|---|---|---|---|")
     for tool in TOOLS:
         if tool not in kept:

@@ -57,13 +57,13 @@ def pytest_configure(config):
     if workerinput is not None:
         config.is_short = workerinput["is_short"]
         if config.is_short:
-            launch.STRAIGHT = SIZES
+            launch.UNROLLED_SIZES = SIZES
         return
     config.is_bare = config.args_source is not pytest.Config.ArgsSource.ARGS
     others = config.option.markexpr or config.option.after_short
     config.is_short = config.option.short or (config.is_bare and not others)
     if config.is_short:
-        launch.STRAIGHT = SIZES
+        launch.UNROLLED_SIZES = SIZES
     if config.is_short and config.is_bare and not config.option.collectonly:
         config.pluginmanager.register(Passed(config))
 

@@ -167,7 +167,7 @@ class BatchedCounts(State):
         at = validate.count("axis", axis, least=-len(batch), most=len(batch) - 1)
         return at % len(batch)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         """Return the parts of a saved state, with the batch flattened."""
         batch = self._batch()
         found: dict[str, Any] = {"batch": np.array(batch, np.int64)}

@@ -64,7 +64,7 @@ class CoverageCounts(BatchedCounts):
         return f"{held:,} of {total:,} sets contain the true class" if total else "no sets"
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         """Rebuild the counts from the parts of a saved state; refuse inconsistent parts."""
         found = cls._unpack_arrays(parts)
         V, n = found["V"], found["n"]

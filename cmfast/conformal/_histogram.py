@@ -97,12 +97,12 @@ class ScoreHistogram(BatchedCounts):
         """Return a text with the number of bins and the range of the grid."""
         return f"scores in {self.bins:,} bins from 0 to {self.top:.4g}, and beyond"
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         """Return the parts of a saved state."""
-        return super()._stored() | {"top": np.array([self.top])}
+        return super()._get_parts() | {"top": np.array([self.top])}
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         """Rebuild the histogram from the parts of a saved state; refuse inconsistent parts."""
         demand(len(parts["top"]) == 1, "its top is not one number")
         top = float(parts["top"][0])

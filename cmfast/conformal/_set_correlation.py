@@ -142,7 +142,7 @@ class CcmCounts(BatchedCounts):
         return f"classes by sets: {found or 'none'}"
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         """Rebuild the counts from the parts of a saved state; refuse inconsistent parts."""
         found = cls._unpack_arrays(parts)
         n, G = found["n"], found["G"]

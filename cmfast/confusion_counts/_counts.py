@@ -26,18 +26,18 @@ from cmfast._core.annotations import (
 from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, array_facts, array_of_facts, of_class
-from cmfast.confusion_counts import _samples, _sync, _tables
-from cmfast.confusion_counts._axis import GROWING
-from cmfast.confusion_counts._held import (
+from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
+from cmfast.confusion_counts._label_axis import GROWING
+from cmfast.confusion_counts._state import (
     OPTIONAL,
     PARTS,
-    HeldCounts,
-    for_two,
-    joined,
-    merged,
-    of_parts,
-    one_of,
-    parts_of,
+    CountsState,
+    add_counts,
+    get_parts,
+    merge_counts,
+    parse_parts,
+    prepare_binary,
+    select_group,
 )
 from cmfast.metrics import MetricName, _plan
 from cmfast.metrics._evaluate import check_options
@@ -110,7 +110,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
-        self._empty = HeldCounts(_samples.classes(labels, n_classes, dates=True), None, None)
+        self._empty = CountsState(_count_samples.resolve_classes(labels, n_classes, dates=True), None, None)
         self._held = self._empty  # replaced in one step, by whoever holds the lock
         self._library = "pandas"  # whose tables are made
         self._guard = ObjectLock()
@@ -158,7 +158,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> "ConfusionCounts[Any]":
         """Count some samples; `labels` and `n_classes` as for the class, everything else as for :meth:`update`."""
         counts = cls(labels=labels, n_classes=n_classes)
-        return counts._updated(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        return counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
 
     def update(
         self,
@@ -197,9 +197,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
             Labels of another kind than before; shapes that differ; missing values; groups where there were none, or of
             other columns; categories in an order that contradicts the one before.
         """
-        return self._updated(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        return self._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
 
-    def _updated(
+    def _update(
         self,
         y_true: Array,
         y_pred: Array,
@@ -211,12 +211,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> Self:
         part = None
         if weight is groups is ignored is None and whole_floats is False:
-            part = _samples.more(self._held, y_true, y_pred)
+            part = _count_samples.count_known_ids(self._held, y_true, y_pred)
         if part is None:
             given = (y_true, y_pred, weight, groups, self._empty.axis, ignored)
-            part = _samples.counted(*given, whole_floats=whole_floats)
+            part = _count_samples.count_samples(*given, whole_floats=whole_floats)
         with self._guard.lock:  # counting takes no part in it: threads count at the same time
-            self._held = joined(self._held, part)
+            self._held = add_counts(self._held, part)
         return self
 
     @property
@@ -244,15 +244,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
     @property
     def n_samples(self) -> float:
         """Sum of all counts; with weights of the weights. Synchronises the device."""
-        return _samples_in(self._held)
+        return _sum_matrix(self._held)
 
     def __repr__(self) -> str:
         held = self._held
         groups = "" if held.keys is None else f", {len(held.keys.rows)} groups"
-        return f"<ConfusionCounts: {_samples_in(held):,} samples, {len(held.axis.labels)} classes{groups}>"
+        return f"<ConfusionCounts: {_sum_matrix(held):,} samples, {len(held.axis.labels)} classes{groups}>"
 
     def _repr_html_(self) -> str:
-        return _tables.to_html(self._held, repr(self)[1:-1])
+        return _export.to_html(self._held, repr(self)[1:-1])
 
     def explain(self) -> str:
         """Say in words how much is right, and what stands out of the rest; of groups, which are worst and best.
@@ -265,7 +265,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).explain()
         '66.7% of 3 samples are right; confused are cat and dog (1 sample, both ways together)'
         """
-        return _tables.explained(self._held)
+        return _export.explain_counts(self._held)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfusionCounts) and self.to_bytes() == other.to_bytes()
@@ -277,21 +277,21 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def __add__(self, other: object) -> Self:
         (held, empty) = self._snapshot()
         if isinstance(other, int) and other == 0:  # where sum() starts
-            return self._with(held, empty)
+            return self._replace(held, empty)
         if not isinstance(other, ConfusionCounts):
             return NotImplemented
         others = other._snapshot()
-        return self._with(merged(held, others[0]), merged(empty, others[1]))
+        return self._replace(merge_counts(held, others[0]), merge_counts(empty, others[1]))
 
     def __iadd__(self, other: object) -> Self:
         if not isinstance(other, ConfusionCounts):
             return NotImplemented
         held, empty = other._snapshot()
         with self._guard.lock:
-            self._held, self._empty = merged(self._held, held), merged(self._empty, empty)
+            self._held, self._empty = merge_counts(self._held, held), merge_counts(self._empty, empty)
         return self
 
-    def _snapshot(self) -> tuple[HeldCounts, HeldCounts]:
+    def _snapshot(self) -> tuple[CountsState, CountsState]:
         """Return what was counted, and the same before anything was, of one moment."""
         with self._guard.lock:
             return self._held, self._empty
@@ -299,7 +299,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _with(self, held: HeldCounts, empty: HeldCounts) -> Self:
+    def _replace(self, held: CountsState, empty: CountsState) -> Self:
         out = type(self)()
         out._empty, out._held, out._library = empty, held, self._library
         return out
@@ -383,33 +383,33 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ordered classes is named and more than two classes are text whose order was not given.
         """
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
-        return self._computed(self._held, names, pos_label, average_over, options)[0]
+        return self._compute(self._held, names, pos_label, average_over, options)[0]
 
     @staticmethod
-    def _computed(
-        held: HeldCounts,
+    def _compute(
+        held: CountsState,
         names: Any,
         pos_label: Label | None,
         average_over: Sequence[Label] | None,
         options: dict[str, Any],
     ) -> tuple[Any, tuple[Label, ...]]:
         """Return metrics of what was counted at one moment, and the classes that there are for them."""
-        _samples.warn_of_strangers(held)
+        _count_samples.warn_of_disjoint_labels(held)
         check_options(**options)
         if _plan.is_binary(_plan.resolve_names(names)):
-            held, place = for_two(held, options["positive"] if pos_label is None else 0)
+            held, place = prepare_binary(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis
-        _samples.warn_of_order([axis], names)
+        _count_samples.warn_of_order([axis], names)
         if pos_label is not None:
-            options = {**options, "positive": axis.place_of("pos_label", pos_label)}
+            options = {**options, "positive": axis.find_position("pos_label", pos_label)}
             if len(axis.labels) != 2:
                 given = f"{validate.format_value(pos_label)} with {len(axis.labels)} classes"
                 validate.refuse("pos_label", "None for other than two classes", given)
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
                 validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
-            places = [axis.place_of("average_over", label) for label in average_over]
+            places = [axis.find_position("average_over", label) for label in average_over]
             options = {**options, "average_over": places}
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
@@ -486,7 +486,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             validate.refuse(
                 "key", f"one of the groups {validate.format_value(groups)}", validate.format_value(key), kind
             )
-        return self._with(one_of(held, place), empty)
+        return self._replace(select_group(held, place), empty)
 
     def normalize(
         self,
@@ -513,7 +513,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"]).to_pandas().loc["b", "a"]
         np.int64(1)
         """
-        found: pd.DataFrame = _tables.to_pandas(self._held)
+        found: pd.DataFrame = _export.to_pandas(self._held)
         return found
 
     def to_xarray(self) -> "xr.DataArray":
@@ -522,7 +522,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Groups of several columns are a MultiIndex, so that ``sel`` takes any of the columns by its name;
         ``reset_index("group")`` makes coordinates of them, as files of netCDF need it.
         """
-        found: xr.DataArray = _tables.to_xarray(self._held)
+        found: xr.DataArray = _export.to_xarray(self._held)
         return found
 
     @overload
@@ -608,12 +608,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
         1      y       0.0
         """
         library = self._library if library is None else library
-        validate.choice("library", library, _tables.LIBRARIES)
+        validate.choice("library", library, _export.LIBRARIES)
         wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         held = self._held
-        found, classes = self._computed(held, wanted, pos_label, average_over, options)
-        return _tables.tidy(held, found, library, classes if average_over is None else average_over)
+        found, classes = self._compute(held, wanted, pos_label, average_over, options)
+        return _export.make_metric_table(held, found, library, classes if average_over is None else average_over)
 
     def sync(self, process_group: Any = None) -> Self:
         """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.
@@ -633,7 +633,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             More samples than int64 holds.
         """
         held, empty = self._snapshot()
-        return self._with(_sync.summed(held, process_group), empty)
+        return self._replace(_distributed_sum.sum_processes(held, process_group), empty)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was counted as checkpoints have it: tensors as they are, all else as plain Python values.
@@ -641,7 +641,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         So :func:`torch.load` reads it with ``weights_only=True``, which is its default. An array of NumPy is as
         :meth:`to_json` has it; one of CuPy stays one.
         """
-        parts = parts_of(self._held, on_host=False)
+        parts = get_parts(self._held, on_host=False)
         return {name: array_facts(part) if isinstance(part, np.ndarray) else part for name, part in parts.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -657,25 +657,25 @@ class ConfusionCounts(State, Generic[ArrayT]):
         try:
             plain = {name for name, part in state_dict.items() if name in PARTS and isinstance(part, dict)}
             arrays = {name: array_of_facts(name, state_dict[name], *PARTS[name]) for name in plain - {"classes"}}
-            held, empty = of_parts({**state_dict, **arrays})
+            held, empty = parse_parts({**state_dict, **arrays})
         except DamagedError as error:
             validate.fail(f"state_dict is of no ConfusionCounts: {error}")
         with self._guard.lock:
             declared = self._empty.axis
             if declared.source not in GROWING and declared != held.axis:
-                wanted = f"of counts with {declared.described()}, as these were declared"
-                validate.refuse("state_dict", wanted, f"one with {held.axis.described()}")
+                wanted = f"of counts with {declared.describe()}, as these were declared"
+                validate.refuse("state_dict", wanted, f"one with {held.axis.describe()}")
             self._held, self._empty = held, empty
 
-    def _stored(self) -> dict[str, Any]:
-        return parts_of(self._held, on_host=True)
+    def _get_parts(self) -> dict[str, Any]:
+        return get_parts(self._held, on_host=True)
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
-        return cls()._with(*of_parts(parts))
+    def _restore(cls, parts: dict[str, Any]) -> Self:
+        return cls()._replace(*parse_parts(parts))
 
 
-def _samples_in(held: HeldCounts) -> float:
+def _sum_matrix(held: CountsState) -> float:
     """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
     M: Any = held.whole()
     total: float = adapter(M).evaluate(lambda M: M.sum().item(), M)

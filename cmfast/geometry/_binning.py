@@ -8,8 +8,8 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast.geometry._cells import CellCounts
-from cmfast.geometry._grid import Grid, as_grid
-from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, overflow_of
+from cmfast.geometry._grid import Grid, validate_grid
+from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, explain_overflow
 from cmfast.geometry._points import AdoptedPoints, WeightedPoints
 from cmfast.kernels.shared.geometry_keys import Binned, CountedCells, Outside, Ranges
 from cmfast.kernels.status import Status
@@ -32,9 +32,9 @@ def count(
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if n_classes is not None:
-        n_classes = checked_classes(n_classes)
+        n_classes = validate_n_classes(n_classes)
     rest: dict[str, Any] = {"num_threads": num_threads, "progress": progress, "ranges": ranges}
-    return count_points(points, as_grid(grid, points.m), n_classes=n_classes, on_failure=on_failure, **rest)
+    return count_points(points, validate_grid(grid, points.m), n_classes=n_classes, on_failure=on_failure, **rest)
 
 
 def count_points(
@@ -57,13 +57,13 @@ def count_points(
         "num_threads": num_threads,
         "progress": make_reporter(progress, "points"),
     }
-    with overflow_of(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
+    with explain_overflow(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
         counted = CountedCells(*dispatch.call("cell_counts", points.X, points.y_true, points.y_pred, **options))
     if counted.outside is not None:
         outside = Outside(*counted.outside)
         refuse_outside(outside._replace(first=[(first + index, value) for index, value in outside.first]))
     binned = Binned(*counted.binned)
-    checked_classes(binned.n_classes)
+    validate_n_classes(binned.n_classes)
     n_dropped, dropped = binned.n_dropped, tuple(first + index for index in binned.first_dropped)
     report_dropped(n_dropped, points.n, dropped, on_failure)
     return CellCounts(
@@ -83,7 +83,7 @@ class Heights(NamedTuple):
     n_dropped: int
 
 
-def heights(
+def sum_heights(
     points: WeightedPoints,
     *,
     grid: Grid,
@@ -102,7 +102,7 @@ def heights(
             validate.refuse("n_groups", "at most 2**62", n_groups, OverflowError)
         if points.groups is None:
             validate.refuse("n_groups", "None without groups", n_groups)
-    grid = as_grid(grid, points.m)
+    grid = validate_grid(grid, points.m)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -110,7 +110,7 @@ def heights(
         "num_threads": num_threads,
     }
     options["progress"] = make_reporter(progress, "points")
-    with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
+    with explain_overflow(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
         keys, values, table, found, status, outside = dispatch.call(
             "sparse_histogram", points.X, points.weights, points.groups, **options
         )
@@ -121,7 +121,7 @@ def heights(
     return Heights(keys, values, table, status, (binned.low, binned.extent), binned.n_classes, binned.n_dropped)
 
 
-def checked_classes(n_classes: Any, *, least: int = 0) -> int:
+def validate_n_classes(n_classes: Any, *, least: int = 0) -> int:
     """Return the option as an int."""
     number = validate.count("n_classes", n_classes, least=least, most=None)
     if number > MOST_MATRIX_CLASSES:
@@ -129,7 +129,7 @@ def checked_classes(n_classes: Any, *, least: int = 0) -> int:
     return number
 
 
-def classes_of(points: AdoptedPoints, *, n_classes: int | None, num_threads: int | None) -> int:
+def infer_n_classes(points: AdoptedPoints, *, n_classes: int | None, num_threads: int | None) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
     anywhere = Grid([0.0] * points.m, [1.0] * points.m)
     options: dict[str, Any] = {"origin": anywhere.origin, "inverse": anywhere.inverse, "num_threads": num_threads}
@@ -137,7 +137,7 @@ def classes_of(points: AdoptedPoints, *, n_classes: int | None, num_threads: int
     counted = CountedCells(*dispatch.call("cell_counts", points.X[:0, :], *labels, n_classes=n_classes, **options))
     if counted.outside is not None:
         refuse_outside(Outside(*counted.outside))
-    return checked_classes(Binned(*counted.binned).n_classes)
+    return validate_n_classes(Binned(*counted.binned).n_classes)
 
 
 def report_dropped(

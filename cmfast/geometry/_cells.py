@@ -15,10 +15,10 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
 from cmfast._files.states import State, of_class
-from cmfast.geometry import _dealing
+from cmfast.geometry import _cell_partition
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
-from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
+from cmfast.geometry._limits import check_total, explain_matrix_memory, explain_overflow
+from cmfast.geometry._weights import get_statuses, is_list, make_weightings, report_weightings, validate_bi_options
 from cmfast.kernels.shared.geometry_keys import KeyLayout, Ranges, bits_of
 
 CountsT = TypeVar("CountsT", bound="CellCounts")
@@ -68,14 +68,14 @@ class SparseHistogram(Generic[ArrayT]):
     @property
     def cells(self) -> ArrayT:
         """Index row of the cell of every entry: int64, shape (K, m)."""
-        return self._decoded()[0]
+        return self._decode()[0]
 
     @property
     def groups(self) -> ArrayT:
         """Group of every entry: int64, shape (K,)."""
-        return self._decoded()[1]
+        return self._decode()[1]
 
-    def _decoded(self) -> tuple[ArrayT, ArrayT]:
+    def _decode(self) -> tuple[ArrayT, ArrayT]:
         options = {"ranges": self._ranges, "bits": bits_of(self.n_groups)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -144,19 +144,19 @@ class CellCounts(State, Generic[ArrayT]):
     @property
     def cells(self) -> ArrayT:
         """Index row of the cell of every triple: int64, shape (K, m)."""
-        return self._decoded()[0]
+        return self._decode()[0]
 
     @property
     def labels(self) -> ArrayT:
         """Label of every triple: int64, shape (K,)."""
-        tags: Any = self._decoded()[1]
+        tags: Any = self._decode()[1]
         found: ArrayT = adapter(tags).evaluate(lambda tags: tags >> bits_of(self.n_classes), tags)
         return found
 
     @property
     def predictions(self) -> ArrayT:
         """Prediction of every triple: int64, shape (K,)."""
-        tags: Any = self._decoded()[1]
+        tags: Any = self._decode()[1]
         found: ArrayT = adapter(tags).evaluate(lambda tags: tags & ((1 << bits_of(self.n_classes)) - 1), tags)
         return found
 
@@ -176,7 +176,7 @@ class CellCounts(State, Generic[ArrayT]):
         """Cells between the first and the last occupied one, both included, per axis."""
         return self._ranges[1]
 
-    def _decoded(self) -> tuple[ArrayT, ArrayT]:
+    def _decode(self) -> tuple[ArrayT, ArrayT]:
         options = {"ranges": self._ranges, "bits": 2 * bits_of(self.n_classes)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -199,7 +199,7 @@ class CellCounts(State, Generic[ArrayT]):
         if not same or len(self) != len(other):
             return False
         # Keys depend on the room that they were made with, what they stand for does not.
-        pairs = zip((self.counts, *self._decoded()), (other.counts, *other._decoded()), strict=True)
+        pairs = zip((self.counts, *self._decode()), (other.counts, *other._decode()), strict=True)
         return all(np.array_equal(adapter(a).to_host(a), adapter(b).to_host(b)) for a, b in pairs)
 
     def __hash__(self) -> int:
@@ -211,15 +211,15 @@ class CellCounts(State, Generic[ArrayT]):
             return self
         if not isinstance(other, CellCounts):
             return NotImplemented
-        return self._plus(other)
+        return self._add_counts(other)
 
-    def _plus(self, other: "CellCounts") -> Self:
+    def _add_counts(self, other: "CellCounts") -> Self:
         """Return the sum."""
         if self.grid != other.grid:
             validate.refuse("grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
             validate.refuse("n_classes", f"the same in both, {self.n_classes}", other.n_classes)
-        found = merged(self._runs(), other._runs(), 2 * bits_of(self.n_classes))
+        found = merge_keyed_sums(self._get_sums(), other._get_sums(), 2 * bits_of(self.n_classes))
         n_dropped = self.n_dropped + other.n_dropped
         (counts,) = found.columns
         out = type(self)(self.grid, self.n_classes, counts, n_dropped, found.keys, found.table, found.ranges)
@@ -229,7 +229,7 @@ class CellCounts(State, Generic[ArrayT]):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _runs(self) -> "KeyedSums":
+    def _get_sums(self) -> "KeyedSums":
         return KeyedSums(self._keys, (self.counts,), self._table, self._ranges)
 
     def __sizeof__(self) -> int:
@@ -261,12 +261,12 @@ class CellCounts(State, Generic[ArrayT]):
         for k, part in enumerate(parts):
             if not isinstance(part, CellCounts):
                 validate.refuse(f"parts[{k}]", "CellCounts", type(part).__name__, TypeError)
-            push(stack, part)
+            push_and_merge(stack, part)
         if not stack:
             validate.refuse("parts", "at least one", "none")
         while len(stack) > 1:
             last = stack.pop()
-            stack[-1] = stack[-1]._plus(last)
+            stack[-1] = stack[-1]._add_counts(last)
         return stack[0]
 
     def deal(self, n_parts: int) -> list[Self]:
@@ -304,7 +304,7 @@ class CellCounts(State, Generic[ArrayT]):
         >>> len(parts), sum(parts) == cells
         (4, True)
         """
-        return _dealing.deal(self, n_parts)
+        return _cell_partition.partition_cells(self, n_parts)
 
     def confusion_matrix(self) -> ArrayT:
         """Return the confusion matrix of the points that were counted.
@@ -317,7 +317,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self._matrix()
 
     def _matrix(self) -> ArrayT:
-        with room_for_matrix(self.n_classes):
+        with explain_matrix_memory(self.n_classes):
             found: ArrayT = dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
         return found
 
@@ -365,7 +365,7 @@ class CellCounts(State, Generic[ArrayT]):
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
         """
-        return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 0)
+        return self._histogram(weights, validate_bi_options(smoothing, empty), on_failure, 0)
 
     def prediction_histogram(
         self,
@@ -402,32 +402,32 @@ class CellCounts(State, Generic[ArrayT]):
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])
         """
-        return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 1)
+        return self._histogram(weights, validate_bi_options(smoothing, empty), on_failure, 1)
 
     def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram[ArrayT]:
         validate.on_failure(on_failure)
         M = self._matrix()
         if is_list(weights):
             validate.refuse("weights", "one name or one table", "a list", TypeError)
-        found = [] if weights is None else tables(M, weights, bi)
+        found = [] if weights is None else make_weightings(M, weights, bi)
         options = {"n_classes": self.n_classes, "axis": axis}
         table = found[0].table if found else None
         keys, values, status = dispatch.call("marginal_histogram", self._keys, self.counts, M, table, **options)
         if found:
-            codes, sums = statuses(found), adapter(status).to_host(status)
-            report(found, np.where(codes == 0, sums, codes), on_failure, "weights do not exist")
+            codes, sums = get_statuses(found), adapter(status).to_host(status)
+            report_weightings(found, np.where(codes == 0, sums, codes), on_failure, "weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         from cmfast.geometry import _cells_file  # for files alone
 
-        return _cells_file.parts_of(self)
+        return _cells_file.get_parts(self)
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         from cmfast.geometry import _cells_file  # for files alone
 
-        return cls(*_cells_file.checked(parts))
+        return cls(*_cells_file.check_parts(parts))
 
 
 class KeyedSums(NamedTuple):
@@ -439,7 +439,7 @@ class KeyedSums(NamedTuple):
     ranges: Ranges
 
 
-def merged(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
+def merge_keyed_sums(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
     """Return the runs of both, whose keys have `bits` bits below the cell."""
     options = {"ranges_a": a.ranges, "ranges_b": b.ranges, "bits": bits}
     found = []
@@ -447,15 +447,15 @@ def merged(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
         arrays = {"keys_a": a.keys, "counts_a": one, "table_a": a.table}
         arrays |= {"keys_b": b.keys, "counts_b": other, "table_b": b.table}
         adopted = dispatch.adopt(optional=("table_a", "table_b"), **arrays)
-        with overflow_of("the cells of both"):
+        with explain_overflow("the cells of both"):
             found.append(dispatch.call("merge_cells", *adopted, **options))
     keys, _, table, ranges = found[0]  # all have the same
     return KeyedSums(keys, tuple(column for _, column, _, _ in found), table, ranges)
 
 
-def push(stack: list[Any], cells: CellCounts) -> None:
+def push_and_merge(stack: list[Any], cells: CellCounts) -> None:
     """Put `cells` on a stack where each entry is more than twice as long as the next; merge until that is so."""
     stack.append(cells)
     while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
         last = stack.pop()
-        stack[-1] = stack[-1]._plus(last)
+        stack[-1] = stack[-1]._add_counts(last)

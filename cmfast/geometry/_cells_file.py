@@ -23,7 +23,7 @@ class Fields(NamedTuple):
     ranges: Ranges
 
 
-def parts_of(cells: Any) -> dict[str, Any]:
+def get_parts(cells: Any) -> dict[str, Any]:
     """Return what is written of `cells`."""
     return {
         "origin": cells.grid.origin,
@@ -38,12 +38,12 @@ def parts_of(cells: Any) -> dict[str, Any]:
     }
 
 
-def checked(parts: dict[str, np.ndarray]) -> Fields:
+def check_parts(parts: dict[str, np.ndarray]) -> Fields:
     """Check everything that the algorithms rely on; a file is never trusted."""
     n_classes, n_dropped = int(parts["n_classes"]), int(parts["n_dropped"])
     keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
     low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
-    grid = Grid._of_stored({name: parts[name] for name in ("origin", "width")})
+    grid = Grid._restore({name: parts[name] for name in ("origin", "width")})
     demand(
         0 <= n_classes <= MOST_MATRIX_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be"
     )

@@ -8,14 +8,14 @@ import numpy as np
 from cmfast._core import dispatch, failures, result_repr, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.geometry import _null
+from cmfast.geometry import _permutation_null
 from cmfast.geometry._cells import CellCounts
-from cmfast.geometry._weights import Weighting, outcomes
+from cmfast.geometry._weights import Weighting, merge_statuses
 from cmfast.kernels.status import Status
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
-FEW_ALONE = 0.05  # of the points
+FEW_SINGLETONS = 0.05  # of the points
 MOST_MISSING = 0.02
 DEVIATIONS = 3.0
 
@@ -124,7 +124,7 @@ class GcmDiagnostics:
 
     def explain(self) -> str:
         """Say in a sentence what the agreement is worth: the last line of what is printed."""
-        found = reasons(self)
+        found = list_caveats(self)
         if found:
             return f"Verdict: this says little about geometry: {'; '.join(found)}."
         columns = (self.overlap, self.null_overlap, self.guaranteed)
@@ -139,18 +139,18 @@ class GcmDiagnostics:
         )
 
 
-def warned(found: GcmDiagnostics) -> GcmDiagnostics:
+def warn_if_uninformative(found: GcmDiagnostics) -> GcmDiagnostics:
     """Return the diagnostics; warn once if the result says little."""
-    why = reasons(found)
+    why = list_caveats(found)
     if why:
         failures.warn_diagnostic("; ".join(why))
     return found
 
 
-def overlaps(out: Any) -> list[float]:
+def compute_overlaps(out: Any) -> list[float]:
     """Return the overlap of the normalised with the geometric matrix, per weighting of the result of the kernel."""
     matrix, normalized = (adapter(x).to_host(x) for x in out[:2])
-    return [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
+    return [_compute_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
 
 
 class Shapes(NamedTuple):
@@ -167,7 +167,7 @@ class Shapes(NamedTuple):
     totals: np.ndarray
 
 
-def shapes_of(cells: CellCounts) -> Shapes:
+def compute_shapes(cells: CellCounts) -> Shapes:
     """Return the :class:`Shapes` of counts."""
     found = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
     numbers = cells.n_points, cells.n_dropped, len(cells), cells.bins, cells.key_bits
@@ -175,31 +175,34 @@ def shapes_of(cells: CellCounts) -> Shapes:
     return Shapes(to_host(cells.confusion_matrix()), *numbers, *map(to_host, found))
 
 
-def describe(
+def make_diagnostics(
     cells: Shapes, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel."""
-    codes = outcomes(weightings, out)
+    codes = merge_statuses(weightings, out)
     matrix, normalized, upper, error = (adapter(x).to_host(x) for x in out[:4])
     sizes, number = cells.sizes, cells.number
     n_cells, pure, unmixed, pair_work = map(int, cells.totals)
     n_points = cells.n_points
     W = np.array([adapter(w.table).to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
     W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
-    null = _null.none_of(W)
+    null = _permutation_null.make_nan_null(W)
     if not np.isnan(W).all(axis=(1, 2)).all():
-        null = _null.simulate(cells.matrix, W, normalized, sizes, number, rng)
+        null = _permutation_null.simulate_null(cells.matrix, W, normalized, sizes, number, rng)
     excess = matrix - normalized
     values = {
-        "overlap": overlaps(out),
-        "guaranteed": [_ratio(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
+        "overlap": compute_overlaps(out),
+        "guaranteed": [_divide(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
         "null_overlap": null.overlap,
         "null_sd": np.where(np.isnan(null.overlap), np.nan, null.sd),
-        "position": [_ratio((u - g).sum(), (u - a).sum()) for u, g, a in zip(upper, matrix, normalized, strict=True)],
-        "pattern": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
-        "pattern_null": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)],
+        "position": [_divide((u - g).sum(), (u - a).sum()) for u, g, a in zip(upper, matrix, normalized, strict=True)],
+        "pattern": [_compute_overlap(*map(_clip_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
+        "pattern_null": [
+            _compute_overlap(*map(_clip_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)
+        ],
         "missing_mass": [
-            _missing(a, w.mass) if w.name == "bi" else 0.0 for w, a in zip(weightings, normalized, strict=True)
+            _compute_missing_share(a, w.mass) if w.name == "bi" else 0.0
+            for w, a in zip(weightings, normalized, strict=True)
         ],
         "weight_error": error,
     }
@@ -212,9 +215,9 @@ def describe(
         bins=cells.bins,
         key_bits=cells.key_bits,
         occupancy=(sizes, number),
-        singleton_fraction=_ratio(number[sizes == 1].sum(), n_points),
-        pure_fraction=_ratio(pure, n_points),
-        unmixed_fraction=_ratio(unmixed, n_points),
+        singleton_fraction=_divide(number[sizes == 1].sum(), n_points),
+        pure_fraction=_divide(pure, n_points),
+        unmixed_fraction=_divide(unmixed, n_points),
         largest_cell=int(sizes.max(initial=0)),
         pair_work=pair_work,
         weighting=tuple(w.name for w in weightings),
@@ -225,7 +228,7 @@ def describe(
     )
 
 
-def reasons(found: GcmDiagnostics) -> list[str]:
+def list_caveats(found: GcmDiagnostics) -> list[str]:
     """Return in plain words why the agreement says little; nothing where there is none."""
     why: list[str] = []
     if not any(Status(int(code)).ok for code in np.atleast_1d(found.status)):
@@ -236,7 +239,8 @@ def reasons(found: GcmDiagnostics) -> list[str]:
     if guaranteed > MOST_GUARANTEED:
         why.append(
             f"{guaranteed:.0%} of the agreement is guaranteed, because most points lie in cells of one label or one "
-            f"prediction: the result is the normalised confusion matrix by construction ({_fuller_cells(found)})"
+            "prediction: the result is the normalised confusion matrix by construction "
+            f"({_suggest_fuller_cells(found)})"
         )
     above = arrays["overlap"] - arrays["null_overlap"]
     if (above <= DEVIATIONS * arrays["null_sd"]).any():
@@ -251,7 +255,7 @@ def reasons(found: GcmDiagnostics) -> list[str]:
     return why
 
 
-def _fuller_cells(found: GcmDiagnostics) -> str:
+def _suggest_fuller_cells(found: GcmDiagnostics) -> str:
     """Say how full the cells are, and what to change so that labels can meet in them."""
     axes = len(found.bins)
     cells = "1 cell" if found.n_cells == 1 else f"{found.n_cells:,} cells"
@@ -260,27 +264,27 @@ def _fuller_cells(found: GcmDiagnostics) -> str:
     few = f", as {wording.option('n_components', 2)} or 3" if axes > 3 else f" by {wording.option('n_components')}"
     wider = f"wider cells, {wording.example('grid=cmfast.Grid.scott(points).scaled(2)')}"
     cure = f"fewer axes{few}, or {wider}" if axes > 1 else wider
-    if found.singleton_fraction < FEW_ALONE:
+    if found.singleton_fraction < FEW_SINGLETONS:
         return f"{said}: the classes lie apart there; to have them meet anyway take {cure}"
     return f"{said}; take {cure}"
 
 
-def _ratio(part: Any, whole: Any) -> float:
+def _divide(part: Any, whole: Any) -> float:
     return float(part) / float(whole) if whole else np.nan
 
 
-def _overlap(S: np.ndarray, T: np.ndarray) -> float:
+def _compute_overlap(S: np.ndarray, T: np.ndarray) -> float:
     """Return the overlap of two matrices, each divided by its total; NaN where one has none."""
     if not (S.sum() > 0 and T.sum() > 0):
         return np.nan
     return min(1.0, float(np.minimum(S / S.sum(), T / T.sum()).sum()))
 
 
-def _off_diagonal(S: np.ndarray) -> np.ndarray:
+def _clip_off_diagonal(S: np.ndarray) -> np.ndarray:
     off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave less than nothing
     np.fill_diagonal(off, 0.0)
     return off
 
 
-def _missing(normalized: np.ndarray, mass: float) -> float:
-    return 1.0 - _ratio(normalized.sum(), mass) if normalized.any() else np.nan
+def _compute_missing_share(normalized: np.ndarray, mass: float) -> float:
+    return 1.0 - _divide(normalized.sum(), mass) if normalized.any() else np.nan

@@ -10,9 +10,9 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
-from cmfast.geometry import _chunked
+from cmfast.geometry import _dask_grid
 from cmfast.geometry._points import adopt_points
-from cmfast.geometry._rules import Columns, read_only
+from cmfast.geometry._width_rules import Columns, copy_read_only
 
 
 class Grid(State):
@@ -80,7 +80,7 @@ class Grid(State):
             wanted = "above 0, with a finite reciprocal"
             validate.refuse("width", wanted, arrays["width"].tolist())
         for name, array in arrays.items():
-            object.__setattr__(self, name, read_only(array))
+            object.__setattr__(self, name, copy_read_only(array))
 
     def __setattr__(self, name: str, value: object) -> None:
         validate.fail(f"{name} cannot be set; make another Grid", AttributeError)
@@ -91,11 +91,11 @@ class Grid(State):
     def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
         return Grid, (self.origin, self.width)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         return {"origin": self.origin, "width": self.width}
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         try:
             return cls(**parts)
         except ValueError as error:
@@ -258,7 +258,7 @@ class Grid(State):
         if n is not None:
             n = validate.count("n", n, least=1)
         if lazy.are_lazy(X):
-            lazily: Self = _chunked.grid(cls, "scott", X, n, on_failure=on_failure, num_threads=num_threads)
+            lazily: Self = _dask_grid.choose_grid(cls, "scott", X, n, on_failure=on_failure, num_threads=num_threads)
             return lazily
         columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.scott(n))
@@ -363,7 +363,9 @@ class Grid(State):
         Grid(origin=[0.0], width=[1.5000000000000002])
         """
         if lazy.are_lazy(X):
-            lazily: Self = _chunked.grid(cls, "regular", X, bins, on_failure=on_failure, num_threads=num_threads)
+            lazily: Self = _dask_grid.choose_grid(
+                cls, "regular", X, bins, on_failure=on_failure, num_threads=num_threads
+            )
             return lazily
         columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.regular(bins))
@@ -422,7 +424,7 @@ class Grid(State):
         return cls(columns.low, columns.occupancy(wanted))
 
 
-def as_grid(grid: Any, m: int) -> Grid:
+def validate_grid(grid: Any, m: int) -> Grid:
     """Check that `grid` is a Grid of m axes."""
     if not isinstance(grid, Grid):
         validate.refuse("grid", "a cmfast.Grid", type(grid).__name__, TypeError)

@@ -12,7 +12,7 @@ MOST_GROUPS = 2**62  # more leave no room for the cells in keys of 63 bits
 
 
 @contextmanager
-def overflow_of(asked: str) -> Iterator[None]:
+def explain_overflow(asked: str) -> Iterator[None]:
     """Say which arguments, `asked`, have more cells and classes than keys can tell apart."""
     try:
         yield
@@ -31,7 +31,7 @@ def check_total(n_points: int, n_dropped: int) -> None:
 
 
 @contextmanager
-def room_for_matrix(n_classes: int) -> Iterator[None]:
+def explain_matrix_memory(n_classes: int) -> Iterator[None]:
     """Say how large the confusion matrix would be where there is no memory for it."""
     try:
         yield

@@ -32,7 +32,7 @@ def adopt_points(X: Array) -> AdoptedPoints:
     return AdoptedPoints(X, *validate.points(X=X))
 
 
-def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
+def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     """Adopt points with integer labels and predictions; the result has no names of axes."""
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
@@ -53,7 +53,7 @@ class WeightedPoints(NamedTuple):
     groups: Any
 
 
-def adopt_weighted(X: Array, weights: Array | None, groups: Array | None) -> WeightedPoints:
+def adopt_weighted_points(X: Array, weights: Array | None, groups: Array | None) -> WeightedPoints:
     """Adopt points with real weights and integer groups, if they have any."""
     X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
     n, m = validate.points(X=X)

@@ -32,34 +32,34 @@ class Weighting(NamedTuple):
 def is_list(weights: Any) -> bool:
     """Whether several weightings are asked for: a list of names and tables, not the rows of one table."""
     if isinstance(weights, list | tuple):
-        return all(isinstance(w, str) or _ndim(w) == 2 for w in weights)
-    return not isinstance(weights, str) and _ndim(weights) == 3
+        return all(isinstance(w, str) or _count_axes(w) == 2 for w in weights)
+    return not isinstance(weights, str) and _count_axes(weights) == 3
 
 
-def _ndim(w: Any) -> int:
+def _count_axes(w: Any) -> int:
     return int(w.ndim) if hasattr(w, "ndim") else np.ndim(w)
 
 
-def options_of_bi(smoothing: Smoothing, empty: Empty) -> dict[str, Any]:
+def validate_bi_options(smoothing: Smoothing, empty: Empty) -> dict[str, Any]:
     """Return the options that the weights "bi" have, checked."""
     validate.choice("empty", empty, EMPTY)
     return {"smoothing": checked_smoothing(smoothing), "empty": empty}
 
 
-def tables(M: Any, weights: Any, options: dict[str, Any]) -> list[Weighting]:
+def make_weightings(M: Any, weights: Any, options: dict[str, Any]) -> list[Weighting]:
     """Return the `weights` for the confusion matrix `M`, in its library; `options` are those of the weights "bi"."""
     several = list(weights) if is_list(weights) else [weights]
     found = []
     for k, w in enumerate(several):
         if isinstance(w, str):
             validate.choice("weights", w, METHODS)
-            found.append(_named(M, cast(Method, w), options))
+            found.append(_compute_named_weights(M, cast(Method, w), options))
         else:
-            found.append(_given("weights" if len(several) == 1 else f"weights[{k}]", M, w))
+            found.append(_validate_table("weights" if len(several) == 1 else f"weights[{k}]", M, w))
     return found
 
 
-def _given(name: str, M: Any, w: Any) -> Weighting:
+def _validate_table(name: str, M: Any, w: Any) -> Weighting:
     """Return a table of the caller's, in which a weight is bad only where there are points."""
     n_classes = dispatch.shape_of(M)[0]
     M, table = dispatch.adopt(cells=M, weights=w)
@@ -76,7 +76,7 @@ def _has_bad_weights(table: Any, M: Any) -> bool:
     return not bool((((table >= 0) & (table < float("inf"))) | (M == 0)).all())
 
 
-def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
+def _compute_named_weights(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
     """Return the weights of a normalisation, NaN throughout where they do not exist.
 
     Factors that a solver stopped at are finite, but they are not the weights; their status says so.
@@ -97,19 +97,19 @@ def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
     return Weighting(method, table, status, lambda: why(()) if status else f"{method}: {USED}", mass)
 
 
-def report(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, failed: str = FAILED) -> None:
+def report_weightings(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, failed: str = FAILED) -> None:
     """Do what `on_failure` asks about weightings; `codes` are their statuses, but for what was said already."""
     failures.report(
         codes, on_failure, failed=failed, describe=lambda index: found[index[0]].why(), limit_is_answer=True
     )
 
 
-def outcomes(found: list[Weighting], out: Any) -> np.ndarray:
+def merge_statuses(found: list[Weighting], out: Any) -> np.ndarray:
     """Return what became of weightings of which `out` is all that the kernel returns: it may find sums too large."""
-    codes = statuses(found)
+    codes = get_statuses(found)
     return np.where(codes == 0, adapter(out[-1]).to_host(out[-1]), codes).astype(np.int8)
 
 
-def statuses(found: list[Weighting]) -> np.ndarray:
+def get_statuses(found: list[Weighting]) -> np.ndarray:
     """Return the statuses of weightings, as codes."""
     return np.array([w.status for w in found], np.int8)

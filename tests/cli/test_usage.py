@@ -12,7 +12,7 @@ from commands import assert_refused
 from cmfast import cli
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast.cli import _labels, _main
-from cmfast.geometry._embedding import RULES
+from cmfast.geometry._prepare_points import RULES
 
 ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
 MATRIX = [[1, 1], [1, 1]]

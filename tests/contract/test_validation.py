@@ -106,7 +106,7 @@ def bad_in_numpy(array):
         "set": ({1}, TypeError, "must be an array, got set"),
         "objects": (np.array([[object()]]), TypeError, "must be"),
         "generator": ((x for x in array), TypeError, "must be"),
-        "ragged": ([[1, 2], [3]], TypeError, "must be an array of numbers, got a list that is none"),
+        "ragged": ([[1, 2], [3]], TypeError, "must be an array of numbers, got a list with rows of different lengths"),
         "lists-with-none": ([[1, None], [2, 3]], ValueError, "must be without missing values, got 1 missing"),
         "huge": ([2**70], TypeError, "must be"),
         "masked": (np.ma.masked_array(array, array > 2), TypeError, "is a masked array"),
@@ -480,7 +480,7 @@ EMBEDDED = [cmfast.geometric_confusion_matrix, cmfast.width_curve]
 @pytest.mark.parametrize("function", EMBEDDED, ids=lambda f: f.__name__)
 def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatch):
     """The rules of grids, the counts of cells and the accumulator of many points speak for whoever was called."""
-    monkeypatch.setattr(cmfast.geometry._accumulator, "MOST_PART_POINTS", part)
+    monkeypatch.setattr(cmfast.geometry._cell_accumulator, "MOST_PART_POINTS", part)
     op = function.__name__
     with pytest.raises(ValueError, match=rf"^{op}: X must be points"):
         function(NOTHING, IDS, IDS)

@@ -16,7 +16,7 @@ from cmfast._core import compile_notices
 from cmfast._core.adapters import _numpy
 from cmfast._core.progress import Bar, StderrHandler
 from cmfast.kernels.cpu.margins.tables import lanes
-from cmfast.kernels.cpu.scaling import _tile_range, _tiles, _zeros_first
+from cmfast.kernels.cpu.scaling import _tile_equilibration, _tile_loop, _zero_support
 
 pytestmark = pytest.mark.processes
 
@@ -193,7 +193,7 @@ def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
 
 
 def test_every_kernel_whose_seconds_are_known_is_there():
-    kernels = {**vars(_tile_range), **vars(_tiles), **vars(_zeros_first), **vars(lanes)}
+    kernels = {**vars(_tile_equilibration), **vars(_tile_loop), **vars(_zero_support), **vars(lanes)}
     assert {name.removesuffix(" for a size") for name in compile_notices.KERNELS} <= set(kernels)
 
 

@@ -12,7 +12,7 @@ from processes import ROOT
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.scaling import _range_pairing
+from cmfast.kernels.cpu.scaling import _assignment_and_balancing
 
 pytestmark = pytest.mark.processes
 
@@ -87,7 +87,7 @@ def test_interrupt(threads, name):
 
 @jit()
 def _pair_at_once(A, order, row_power, col_power):
-    return _range_pairing.pair_and_balance(A, order, row_power, col_power)
+    return _assignment_and_balancing.pair_and_balance(A, order, row_power, col_power)
 
 
 def test_far_cells_of_a_large_matrix_are_paired_in_steps(monkeypatch):
@@ -96,15 +96,15 @@ def test_far_cells_of_a_large_matrix_are_paired_in_steps(monkeypatch):
     A = np.where(rng.random((70, 70)) < 0.4, rng.uniform(-400, 400, (70, 70)), -np.inf)
     A[range(70), rng.permutation(70)] = 0.0
     found = []
-    for pair in (_pair_at_once, _range_pairing.pair_and_balance_slowly):
+    for pair in (_pair_at_once, _assignment_and_balancing.pair_and_balance_interruptibly):
         out = np.empty(70, np.int64), np.empty(70), np.empty(70)
         asked = []
         with monkeypatch.context() as patch:
-            patch.setattr(_range_pairing, "PAIRING_CELLS_PER_CHECK", 1000)
+            patch.setattr(_assignment_and_balancing, "PAIRING_CELLS_PER_CHECK", 1000)
             patch.setattr(pool, "checkpoint", lambda asked=asked: asked.append(True))
             assert pair(A, *out)
         found.append(out)
     assert len(asked) > 70
     np.testing.assert_array_equal(found[0], found[1])
     A[3] = -np.inf
-    assert not _range_pairing.pair_and_balance_slowly(A, *out)
+    assert not _assignment_and_balancing.pair_and_balance_interruptibly(A, *out)

@@ -119,7 +119,7 @@ MUTATIONS = (
     ),
     Mutation(
         "scaling-last-lane",
-        f"{CPU}/scaling/_tile_store.py",
+        f"{CPU}/scaling/_tile_results.py",
         "for w in range(min(last + 1 - first, LANES)):",
         "for w in range(min(last - first, LANES)):",
         "a dropped last lane",
@@ -129,7 +129,7 @@ MUTATIONS = (
     ),
     Mutation(
         "scaling-scatter-swapped",
-        f"{CPU}/scaling/_tile_store.py",
+        f"{CPU}/scaling/_tile_results.py",
         "out[b, j * t.R + i] = S[t.P + i * t.C + j, b - first]",
         "out[b, i * t.C + j] = S[t.P + i * t.C + j, b - first]",
         "rows and columns swapped",
@@ -139,7 +139,7 @@ MUTATIONS = (
     ),
     Mutation(
         "scaling-sweep-row",
-        f"{CPU}/scaling/_large_sweeps.py",
+        f"{CPU}/scaling/_large_sinkhorn.py",
         "r, s = r + M[i + 2, j] * y[j], s + M[i + 3, j] * y[j]",
         "r, s = r + M[i + 2, j] * y[j], s + M[i + 2, j] * y[j]",
         "a wrong index",
@@ -149,7 +149,7 @@ MUTATIONS = (
     ),
     Mutation(
         "scaling-totals-upside-down",
-        f"{CPU}/scaling/_rules.py",
+        f"{CPU}/scaling/_preprocessing.py",
         "v * (U / V) if status == OK and U != V else v",
         "v * (V / U) if status == OK and U != V else v",
         "a ratio upside down",
@@ -393,7 +393,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-groups-not-moved",
-        "cmfast/confusion_counts/_held.py",
+        "cmfast/confusion_counts/_state.py",
         "(held.keys is None or held.keys is out.keys)",
         "(held.keys is None or out.keys is not None)",
         "a lost group",
@@ -454,7 +454,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-wrong-default",
-        "cmfast/geometry/_projection.py",
+        "cmfast/geometry/_pca.py",
         "X: Array, n_components: int = 10, *, precision",
         "X: Array, n_components: int = 9, *, precision",
         "a wrong default",

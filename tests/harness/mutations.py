@@ -38,7 +38,7 @@ LIMIT = 3600.0  # seconds of one run of pytest: a mistake may make a loop endles
 FAILED, NONE_COLLECTED = (1, 2, 3, 4), 5  # exit statuses of pytest
 CHECKSUM_BYTES = 32  # in front of an index, see kernels/cpu/_core/jit.py
 MODULE = re.compile(r"-(cmfast\.kernels\.[\w.]+)-\d+\.py\d+")
-WHERE = "from cmfast.kernels.cpu._core import jit; print(jit.digest()); print(jit.folder())"
+WHERE = "from cmfast.kernels.cpu._core import jit; print(jit.digest()); print(jit.find_cache_folder())"
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cmfast.kernels.cpu.scaling._large_elimination import dense_step
+from cmfast.kernels.cpu.scaling._large_elimination import compute_dense_step
 
 SIZES = [1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 65, 100, 129]
 
 
 def step(M, x, y, q, paired):
     d = np.empty(M.shape[1])
-    dense_step(M, M @ y * x, x, y, q.copy(), paired, d)
+    compute_dense_step(M, M @ y * x, x, y, q.copy(), paired, d)
     return d - d[0]
 
 

@@ -11,7 +11,7 @@ from processes import python
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.scaling import _large, _large_many, _large_passes, _large_rows, _large_sweeps
+from cmfast.kernels.cpu.scaling import _large, _large_batch, _large_passes, _large_row_blocks, _large_sinkhorn
 
 FAMILIES = {
     "confusion .6": lambda C: confusion(2, C, 0.6, 0.5),
@@ -92,7 +92,7 @@ def test_many_that_sweeps_solve_have_the_bits_of_each_alone(monkeypatch, options
     scale = cmfast.ras if options.pop("return_matrix", True) is False else cmfast.ipf
     options["on_failure"] = "ignore"
     alone = [scale(m, **options) for m in M]
-    monkeypatch.setattr(_large_many, "LEAST_BATCH_CELLS", 1)
+    monkeypatch.setattr(_large_batch, "LEAST_BATCH_CELLS", 1)
     for threads in (1, 2, 3):
         many = scale(M, num_threads=threads, **options)
         for name in ("matrix", "row_scale", "col_scale", "residual", "n_iter", "status", "smoothing"):
@@ -109,7 +109,7 @@ def test_threads_that_share_the_rows_change_no_bit(monkeypatch, accuracy, solver
     M = confusion(1, 600, accuracy, 1e-3)[0]
     options = {"solver": solver, "max_iter": 50, "on_failure": "ignore"}
     alone = cmfast.ipf(M, num_threads=1, **options)
-    monkeypatch.setattr(_large_rows, "SECONDS_PER_PASS_CELL", 1e-7)
+    monkeypatch.setattr(_large_row_blocks, "SECONDS_PER_PASS_CELL", 1e-7)
     monkeypatch.setattr(pool, "cpu_count", lambda: 3)
     for threads in (None, 2, 8):
         for a, b in zip(cmfast.ipf(M, num_threads=threads, **options), alone, strict=True):
@@ -130,7 +130,7 @@ def test_momentum_saves_most_of_the_sweeps(accuracy):
 def test_momentum_that_is_far_too_much_ends_in_the_same_matrix(monkeypatch, momentum):
     M = confusion(1, 150, 0.6, 1e-3)[0]
     want = cmfast.ipf(M, tol=1e-12)
-    monkeypatch.setattr(_large, "START", _large_sweeps.START._replace(momentum=momentum))
+    monkeypatch.setattr(_large, "START", _large_sinkhorn.START._replace(momentum=momentum))
     found = cmfast.ipf(M, tol=1e-12)
     assert found.status == Status.CONVERGED
     np.testing.assert_allclose(found.matrix, want.matrix, rtol=1e-8)
@@ -139,13 +139,13 @@ def test_momentum_that_is_far_too_much_ends_in_the_same_matrix(monkeypatch, mome
 def test_sweeps_that_leave_the_range_are_taken_back(monkeypatch):
     M = confusion(1, 150, 0.9, 1e-3)[0]
     want = cmfast.ipf(M, tol=1e-12)
-    lost = _large_sweeps.START._replace(state=_large_sweeps.LOST, residual=np.nan)
+    lost = _large_sinkhorn.START._replace(state=_large_sinkhorn.OUT_OF_RANGE, residual=np.nan)
 
     def sweeps(self, x, y, step, pace, goal):
         x[:], y[:] = np.nan, np.inf
         return lost
 
-    monkeypatch.setattr(_large_rows.MatrixRows, "quick_sweeps", sweeps)
+    monkeypatch.setattr(_large_row_blocks.MatrixRows, "run_momentum_sweeps", sweeps)
     for start in (None, want):
         found = cmfast.ipf(M, tol=1e-12, start=start)
         assert found.status == Status.CONVERGED
@@ -159,15 +159,17 @@ def test_passes_over_any_number_of_rows_and_columns(R, C):
     M, u, v, x, y = rng.random((R, C)) + 0.1, rng.random(R), rng.random(C), rng.random(R), rng.random(C) + 0.1
     M[-1, -1] = 0.0 if min(R, C) > 1 else 1.0
     positive = M[M > 0]
-    assert _large_passes.survey(M) == (positive.min(), M.max(), positive.size < M.size, False)
+    assert _large_passes.measure_cell_range(M) == (positive.min(), M.max(), positive.size < M.size, False)
     for bad in (np.nan, np.inf, -1.0):
         for place in ((0, 0), (-1, -1)):
             spoilt = M.copy()
             spoilt[place] = bad
-            assert _large_passes.survey(spoilt)[3]
+            assert _large_passes.measure_cell_range(spoilt)[3]
     cells = x[:, None] * M * y
     paths = 1 if positive.size < M.size else max(1, min(R, C) - 1)
-    np.testing.assert_allclose(_large_passes.hidden(M, x, y, 0.5, 2.0), cells[M > 0].min() * paths / 4, rtol=1e-14)
+    np.testing.assert_allclose(
+        _large_passes.bound_hidden_residual(M, x, y, 0.5, 2.0), cells[M > 0].min() * paths / 4, rtol=1e-14
+    )
     matrix = _large_passes.ScaledMatrix(M, u, v)
     for rows in (4, 8):
         blocks = -(-R // rows)
@@ -175,12 +177,12 @@ def test_passes_over_any_number_of_rows_and_columns(R, C):
             _large_passes.Sums(np.empty((blocks, C)), np.empty(blocks), rows, np.empty(blocks)),
             np.empty((R, C)),
         )
-        _large_passes.measure(matrix, x, y, sums, out, 0, blocks)
+        _large_passes.measure_sums(matrix, x, y, sums, out, 0, blocks)
         np.testing.assert_allclose(out, cells, rtol=1e-14)
         np.testing.assert_allclose(sums.cols.sum(0), cells.sum(0), rtol=1e-13)
         np.testing.assert_allclose(sums.missed.sum(), abs(cells.sum(1) - u).sum(), rtol=1e-13)
         new_x = x.copy()
-        _large_sweeps.sweep(matrix, new_x, y, sums, 0, blocks)
+        _large_sinkhorn.sweep(matrix, new_x, y, sums, 0, blocks)
         np.testing.assert_allclose(sums.missed.sum(), abs(cells.sum(1) - u).sum(), rtol=1e-13)
         np.testing.assert_allclose(new_x, u / (M @ y), rtol=1e-13)
         np.testing.assert_allclose(sums.cols.sum(0), new_x @ M, rtol=1e-13)

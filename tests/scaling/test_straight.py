@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.vector import load, some, splat, store
 from cmfast.kernels.cpu.scaling import launch
 from cmfast.kernels.status import Status
 
-MOST = max(launch.STRAIGHT)
+MOST = max(launch.UNROLLED_SIZES)
 EVERY = pytest.mark.exhaustive  # each size is compiled by itself
 
 
@@ -18,7 +18,7 @@ def both_ways(M, **options):
     """Return what straight-line code and what loops make of matrices."""
     straight = launch.ipf(M, None, None, None, None, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "STRAIGHT", ())
+        patch.setattr(launch, "UNROLLED_SIZES", ())
         loops = launch.ipf(M, None, None, None, None, **options)
     return straight, loops
 
@@ -78,7 +78,7 @@ def _branches(t):
 def test_straight_line_code_refuses_to_branch_on_numbers():
     trace = unroll.Trace({})
     with pytest.raises(TypeError, match="cannot branch"):
-        unroll.traced(_branches, trace)(Lines(trace))
+        unroll.trace_source(_branches, trace)(Lines(trace))
 
 
 class Lines:

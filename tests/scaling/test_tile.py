@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from matrices import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
 
-from cmfast.kernels.cpu.scaling import _tile, launch
+from cmfast.kernels.cpu.scaling import _tile_workspace, launch
 from cmfast.kernels.shared import scaling
 from cmfast.kernels.status import Status
 
 
 @pytest.fixture(autouse=True, params=["eight at a time", "one at a time"])
 def _path(request, monkeypatch):
-    launch._rooms.cache_clear()  # which are for the path that was taken before
+    launch._cache_workspaces.cache_clear()  # which are for the path that was taken before
     if request.param == "one at a time":
         monkeypatch.setattr(scaling, "SHORT", 0)
     yield
-    launch._rooms.cache_clear()
+    launch._cache_workspaces.cache_clear()
 
 
 def ipf(M, row_sums=None, col_sums=None, start_row=None, start_col=None, **options):
@@ -382,6 +382,6 @@ def test_a_problem_is_filled_in_the_order_of_its_fields():
 def test_tiles_that_nobody_uses_are_few():
     for R in range(1, 12):
         for C in range(1, 12):
-            _tile.give_tile(_tile.take_tile(R, C, flip=False, newton=True), newton=True)
-    assert len(_tile._free) <= _tile.MOST_SHAPES + 1
-    assert all(len(free) <= _tile.MOST_FREE_TILES for free in _tile._free.values())
+            _tile_workspace.release_tile(_tile_workspace.acquire_tile(R, C, flip=False, newton=True), newton=True)
+    assert len(_tile_workspace._free) <= _tile_workspace.MAX_CACHED_SHAPES + 1
+    assert all(len(free) <= _tile_workspace.MAX_CACHED_TILES for free in _tile_workspace._free.values())

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> Result:
     from cmfast.kernels.cpu._core import jit, pool  # Numba, which --help can do without
 
     removed = {"removed_bytes": jit.clear_cache()} if args.clear_cache else {}
-    cache = jit.cache_facts()
+    cache = jit.summarize_cache()
     found = {
         "cmfast": __version__,
         "python": platform.python_version(),

@@ -28,13 +28,17 @@ def run(args: argparse.Namespace) -> Result:
     from cmfast.kernels.cpu._core import jit, pool
 
     _check(args.names, _warmup.names())
-    if not jit.cache_facts().writable:
-        misuse(f"{jit.folder()} cannot be written: set NUMBA_CACHE_DIR to a folder that can")
+    if not jit.summarize_cache().writable:
+        misuse(f"{jit.find_cache_folder()} cannot be written: set NUMBA_CACHE_DIR to a folder that can")
     ops = _warmup.ops_of(args.names)
     bar = None if args.quiet else Bar("compiling", "operations")
     begun = time.perf_counter()
     parts = _warmup.compile_ops(ops, args.jobs or pool.cpu_count(), bar)
-    compiled, seconds, folder = sum(part.functions for part in parts), time.perf_counter() - begun, str(jit.folder())
+    compiled, seconds, folder = (
+        sum(part.functions for part in parts),
+        time.perf_counter() - begun,
+        str(jit.find_cache_folder()),
+    )
     metadata = {
         "compiled": compiled,
         "operations": len(ops),

@@ -50,7 +50,7 @@ def _pack(numbers, m, tags, bits, chunks, constants, out):
     for r in range(out.shape[0]):
         key = vector.splat(0.0)  # exact, because the key of the cell is below 2**53
         for c in range(len(chunks)):
-            x = vector.load_numbers(numbers, r * m + c * vector.WIDTH)
+            x = vector.load_elements(numbers, r * m + c * vector.WIDTH)
             # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
             k = vector.floor((x - vector.load(constants, 4 * c)) * vector.load(constants, 4 * c + 1))
             key = vector.fma(k - vector.load(constants, 4 * c + 2), vector.load(constants, 4 * c + 3), key)
@@ -120,7 +120,7 @@ def filler(points, layout, every):
 
     def fill(start, stop, out):
         for begin in range(start, stop, row_blocks.BLOCK_ROWS):
-            for first, block in row_blocks.contiguous(X, begin, min(begin + row_blocks.BLOCK_ROWS, stop)):
+            for first, block in row_blocks.iterate_blocks(X, begin, min(begin + row_blocks.BLOCK_ROWS, stop)):
                 last = first + len(block)
                 keys_of(block, tags(first, last), out[first - start : last - start])
 
@@ -251,7 +251,7 @@ class Keyed:
         """Return the numbers of the first points that have no cell, as many as a message names."""
         X, origin, inverse = self.points[:3]
         found = []
-        for first, block in row_blocks.contiguous(X, 0, len(X)):
+        for first, block in row_blocks.iterate_blocks(X, 0, len(X)):
             for begin in range(0, len(block), row_blocks.BLOCK_ROWS):
                 with np.errstate(invalid="ignore", over="ignore"):
                     there = np.abs((block[begin : begin + row_blocks.BLOCK_ROWS] - origin) * inverse) < MOST_INDEX

@@ -69,7 +69,7 @@ def column_ranges(X, num_threads=None):
     kept = np.zeros(len(bounds), np.int64)
 
     def work(i, start, stop):
-        for _, block in row_blocks.contiguous(X, start, stop):
+        for _, block in row_blocks.iterate_blocks(X, start, stop):
             lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(SIDE_BY_SIDE * m, axis=1)
             _range_of_lanes(block.reshape(-1), lanes[0], lanes[1], lanes[2])
             if np.isnan(lanes[2]).any():
@@ -101,7 +101,7 @@ def index_ranges(points, num_threads=None):
         lows, highs = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
 
         def work(i, start, stop):
-            for _, block in row_blocks.contiguous(X, start, stop):
+            for _, block in row_blocks.iterate_blocks(X, start, stop):
                 _range_of_indices(block, origin, inverse, lows[i], highs[i])
 
         pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_RANGE_COORDINATE, num_threads=num_threads)

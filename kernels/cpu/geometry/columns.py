@@ -62,7 +62,7 @@ def column_moments(X, *, low, high, num_threads=None):
     sums = np.zeros((len(bounds), 2, m), np.int64)
 
     def work(i, start, stop):
-        for _, block in row_blocks.contiguous(X, start, stop):
+        for _, block in row_blocks.iterate_blocks(X, start, stop):
             _moments(block, low, scale, sums[i], np.zeros((2, m)))
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
@@ -101,7 +101,7 @@ def column_quartiles(X):
     """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics."""
     n, m = X.shape
     rows = np.ones(n, bool)
-    for first, block in row_blocks.contiguous(X, 0, n):
+    for first, block in row_blocks.iterate_blocks(X, 0, n):
         rows[first : first + len(block)] = np.isfinite(block).all(axis=1)
     out = np.full((2, m), np.nan)
     n = int(rows.sum())
@@ -160,7 +160,7 @@ def project(X, mean, components, *, num_threads=None):
 
     def work(_, start, stop):
         room = _products.room_for(n)
-        for first, block in row_blocks.contiguous(X, start, stop):
+        for first, block in row_blocks.iterate_blocks(X, start, stop):
             seconds = block.size * m * SECONDS_PER_PRODUCT
             arrays = block, *lines, room, out[first : first + len(block)]
             pool.run(_products.project, arrays, len(block), seconds=seconds)

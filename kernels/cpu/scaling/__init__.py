@@ -1,1 +1,1 @@
-"""``ipf`` and ``ras``: eight small matrices at a time in a tile, large ones row by row."""
+"""Matrix scaling (iterative proportional fitting, RAS): SIMD tiles of small matrices, row passes for large ones."""

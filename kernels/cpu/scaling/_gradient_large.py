@@ -1,6 +1,6 @@
-"""The gradient of scaling one large matrix: conjugate gradients, as many passes as a few sweeps take.
+"""Gradient of the scaling of one large matrix: conjugate gradients, which take about as many passes as a few sweeps.
 
-Where these are slow, or would cost digits, the graph on the columns is eliminated in panels as for a Newton step.
+Where these converge slowly or would lose digits, the graph Laplacian is eliminated in panels as in a Newton step.
 """
 
 import math
@@ -11,28 +11,30 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
-from cmfast.kernels.cpu.scaling import _gradient_parts, _gradient_passes
+from cmfast.kernels.cpu.scaling import _gradient_passes, _gradient_preprocessing
 from cmfast.kernels.cpu.scaling._large_elimination import (
     CACHED_ROWS,
     PANEL,
     Graph,
-    _panel,
-    _substitute,
+    _accumulate_weights,
+    _back_substitute,
+    _eliminate_panel,
     _update_flows,
-    _weights,
 )
-from cmfast.kernels.cpu.scaling._large_rows import MatrixRows, read_only
+from cmfast.kernels.cpu.scaling._large_row_blocks import MatrixRows, read_only
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import LEAST_GRADIENT_RESIDUAL, MOST_ELIMINATED_COLUMNS
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-BALANCED = 0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
-PROBE = 1e-5  # residual that is small enough to have met every eigenvalue
-LEAST_EIGENVALUE = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+MIN_UNCANCELLED_SHARE = (
+    0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
+)
+PROBE_RESIDUAL = 1e-5  # relative residual at which conjugate gradients have seen the smallest eigenvalue
+LEAST_EIGENVALUE = 1e-5  # below this eigenvalue conjugate gradients lose digits that elimination keeps
 
 
 class ScaledCells(NamedTuple):
-    """The cells of a matrix, gradients in the scaled ones, and the factors of rows and columns."""
+    """The cells of a matrix, the gradients in its scaled cells, and its row and column factors."""
 
     M: Any
     G: Any
@@ -41,10 +43,11 @@ class ScaledCells(NamedTuple):
 
 
 @jit()
-def _load(scaled, cells, of_cells, root):
-    """Fill lines with the cells over the root of their row's sum, and lines with these times their gradients.
+def _load_cells(scaled, cells, of_cells, root):
+    """Write the scaled cells over the square roots of the row sums, and these times their gradients, padded to SIMD lines.
 
-    These gradients are less that of the row's largest cell: only differences within a row matter.
+    Gradients are relative to that of the row's largest cell: only differences within a row matter. Also writes the
+    square roots.
     """
     M, G, x, y = scaled
     R, C = M.shape
@@ -69,9 +72,9 @@ def _load(scaled, cells, of_cells, root):
 
 
 @jit()
-def _couple(graph, of_cells, R, C):
-    """Make the weights, and the flows from column k to j for k < j, four rows and a line at a time."""
-    _weights(graph, R, C)
+def _compute_weights_and_flows(graph, of_cells, R, C):
+    """Compute the graph weights, and the flows from column k to j for k < j, four rows and a SIMD line at a time."""
+    _accumulate_weights(graph, R, C)
     S, flat, per, F = graph.S, graph.flat, graph.per, graph.F
     width, weighted = per * WIDTH, of_cells.reshape(-1)
     for i0 in range(0, R, CACHED_ROWS):
@@ -97,17 +100,17 @@ def _couple(graph, of_cells, R, C):
 
 
 @jit()
-def _eliminate(graph, k0, k1, q, d, r):
-    """Eliminate the columns from k0 to before k1."""
-    _panel(graph, k0, k1, True, q, d, r)
+def _eliminate_columns(graph, k0, k1, q, d, r):
+    """Eliminate the columns from k0 to before k1 as a panel; after the last panel, back-substitute into `d`."""
+    _eliminate_panel(graph, k0, k1, True, q, d, r)
     _update_flows(graph, k0, k1)
     if k0 == 0:
-        _substitute(graph, r, d)
+        _back_substitute(graph, r, d)
 
 
 @jit()
-def _finish(scaled, Q, root, s, d, out, a):
-    """Make the rows' part, and the gradient in the cells."""
+def _compute_gradient(scaled, Q, root, s, d, out, a):
+    """Compute the rows' solution `a` and the gradient in the cells."""
     M, G, x, y = scaled
     R, C = M.shape
     for i in range(R):
@@ -127,7 +130,7 @@ def _finish(scaled, Q, root, s, d, out, a):
 
 
 def differentiate(part, R, C, results, tol, num_threads=None):
-    """Fill the gradients of some matrices, one after another; cells may be of float32 as what is written then is."""
+    """Compute the gradients of large matrices one after another, in place; float32 cells give float32 results."""
     M, m_step, row, col, amount, status, G, of_row, of_col = part
     out, out_row, out_col = results
     flip = R < C
@@ -156,15 +159,19 @@ def differentiate(part, R, C, results, tol, num_threads=None):
 
 
 def _differentiate_one(scaled, sent, flip, out, tol, num_threads):
-    """Write the gradient in the cells; return those in the row sums and in the column sums.
+    """Write the gradient in the cells of one matrix; return those in the row and column targets.
 
-    `sent` are the sources in rows and columns.
+    `sent` are the gradients in the log factors of rows and columns.
     """
-    found = _iterate(scaled, sent, out, tol, num_threads) if scaled.M.shape[1] > MOST_ELIMINATED_COLUMNS else None
+    found = (
+        _solve_by_conjugate_gradients(scaled, sent, out, tol, num_threads)
+        if scaled.M.shape[1] > MOST_ELIMINATED_COLUMNS
+        else None
+    )
     if found is None:
         M, G = (np.ascontiguousarray(a, np.float64) for a in scaled[:2])
         scaled = ScaledCells(M, G, *scaled[2:])
-        found = _eliminate_all(scaled, sent, out)
+        found = _solve_by_elimination(scaled, sent, out)
     a, d, u, v = found
     total = u.sum()
     mean = 0.0 if total == 0.0 else -(u @ a) / total if flip else (v @ d) / total
@@ -174,101 +181,110 @@ def _differentiate_one(scaled, sent, flip, out, tol, num_threads):
     return a, d
 
 
-def _eliminate_all(scaled, sent, out):
-    """Do all by elimination; return both parts and the sums."""
+def _solve_by_elimination(scaled, sent, out):
+    """Write the gradient in the cells by elimination.
+
+    Return the solutions of rows and columns, and the row and column sums.
+    """
     M, G, x, y = scaled
     (R, C), (s, t) = M.shape, sent
     scaled = ScaledCells(read_only(M), read_only(G), x, y)
     per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
     cells, of_cells, root, a = new_lines(per * R), new_lines(per * R), np.empty(R), np.empty(R)
-    _load(scaled, cells, of_cells, root)
+    _load_cells(scaled, cells, of_cells, root)
     Q = cells[: R * per].reshape(R, per * WIDTH)[:, :C]
     one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
-    d = _solve(cells, of_cells, t - (s * one) @ Q, R, C)
+    d = _solve_columns(cells, of_cells, t - (s * one) @ Q, R, C)
     into = out if out.dtype == np.float64 else np.empty((R, C))
-    _finish(scaled, Q, root, s, d, into, a)
-    _separate(scaled.M, into)
+    _compute_gradient(scaled, Q, root, s, d, into, a)
+    _zero_block_links(scaled.M, into)
     if into is not out:
         out[:] = into
     return a, d, root * root, root @ Q
 
 
-def _separate(M, out):
-    """Put zeros where a cell joins two blocks."""
+def _zero_block_links(M, out):
+    """Set the gradient to zero where a cell of zero links two blocks, in place."""
     R, C = M.shape
-    _gradient_parts.separate(read_only(M.reshape(1, -1)), 0, read_only(np.zeros(1)), R, C, out.reshape(1, -1))
+    _gradient_preprocessing.zero_block_links(
+        read_only(M.reshape(1, -1)), 0, read_only(np.zeros(1)), R, C, out.reshape(1, -1)
+    )
 
 
-def _solve(cells, of_cells, q, R, C):
-    """Return the columns' part by elimination."""
+def _solve_columns(cells, of_cells, q, R, C):
+    """Return the columns' solution by panel elimination."""
     per = len(cells) // R
     S, d, r = new_lines(per * (R + 2 * per * WIDTH + PANEL)), np.empty(C), np.empty(C)
     S[: R * per] = cells
     W = R * per
     F = W + per * per * WIDTH
     graph = Graph(S, S.reshape(-1), per, W, F, F + per * per * WIDTH)
-    _couple(graph, of_cells, R, C)
+    _compute_weights_and_flows(graph, of_cells, R, C)
     for k1 in range(C, 0, -1):
         if k1 == C or k1 % PANEL == 0:
             pool.checkpoint()
-            _eliminate(graph, (k1 - 1) // PANEL * PANEL, k1, q, d, r)
+            _eliminate_columns(graph, (k1 - 1) // PANEL * PANEL, k1, q, d, r)
     return d
 
 
-def _iterate(scaled, sent, out, tol, num_threads):
-    """Do all by conjugate gradients, and return both parts and the sums; None where they are slow, or cost digits."""
+def _solve_by_conjugate_gradients(scaled, sent, out, tol, num_threads):
+    """Write the gradient in the cells by conjugate gradients.
+
+    Return solutions and sums, None where slow or inaccurate.
+    """
     M, G, x, y = scaled
     (R, C), (s, t) = M.shape, sent
     u, tops, a = np.empty(R), np.empty(R, np.int64), np.empty(R)
     G = read_only(G)
     rows = MatrixRows(M, np.ones(R), np.ones(C), num_threads)
     more = np.empty((3, *rows.sums.cols.shape))
-    v = rows.column_sums(_gradient_passes.sources, (x, y), G, (u, tops), rows.sums, tuple(more), passes=4)
+    v = rows.column_sums(_gradient_passes.compute_sources, (x, y), G, (u, tops), rows.sums, tuple(more), passes=4)
     lacks, squares = more[:2].sum(1)
     least = more[2].min(0)
     if not ((u > 0.0).all() and (v > 0.0).all() and (squares < v).all()):
         return None
     r = lacks + t
     if s.any():
-        r -= rows.times(s / u * x) * y
+        r -= rows.multiply_left(s / u * x) * y
     given, certain = (rows, x, y, (u, tops), v, v - squares), least.sum()
-    if certain < LEAST_EIGENVALUE:  # what is sent may say little of a slow part, of anything at random it is some
-        probe = _columns(*given, np.random.default_rng(0).normal(size=C) * (v - squares), PROBE)
+    if certain < LEAST_EIGENVALUE:  # a random right-hand side has a part in every eigenvector, `r` may not
+        probe = _iterate_columns(*given, np.random.default_rng(0).normal(size=C) * (v - squares), PROBE_RESIDUAL)
         if probe is None:
             return None
-    d = _columns(*given, r, tol * certain)
+    d = _iterate_columns(*given, r, tol * certain)
     if d is None:
         return None
-    rows.run(_gradient_passes.finish, (x, y), (G, s, d), (u, tops), (out, a), rows.sums.rows, passes=4)
+    rows.run(_gradient_passes.compute_gradient, (x, y), (G, s, d), (u, tops), (out, a), rows.sums.rows, passes=4)
     if not least.all():
         found = out.astype(np.float64)
-        _separate(M.astype(np.float64), found)
+        _zero_block_links(M.astype(np.float64), found)
         out[:] = found
     return a, d, u, v
 
 
-def _columns(rows, x, y, lines, v, scale, r, smallest):
-    """Return the columns' part by conjugate gradients, of what is sent to the columns; None as above.
+def _iterate_columns(rows, x, y, lines, v, scale, r, smallest):
+    """Return the columns' solution by preconditioned conjugate gradients; None where they are slow or lose digits.
 
-    They end at a residual that is `smallest`, of that they begin with, or rounding: the tolerance times what every row
-    gives to every column, at least, which no eigenvalue of the graph is below (Doeblin).
+    They stop at a residual of `smallest`, relative to the first, or at rounding. `smallest` is the tolerance times a
+    lower bound of the Laplacian's eigenvalues: what every row gives to every column, at least (Doeblin).
     """
     C, (u, _) = len(y), lines
-    quick, factors = (scale > BALANCED * v).all(), x * x / u
+    quick, factors = (scale > MIN_UNCANCELLED_SHARE * v).all(), x * x / u
     r = r - r.mean()
     goal = max(LEAST_GRADIENT_RESIDUAL, smallest) * abs(r).sum()
 
     def multiply(p):
+        """Return the product L p and the energy p' L p."""
         if quick:
-            Lp = v * p - y * rows.column_sums(_gradient_passes.share_out, y * p, factors, rows.sums)
+            Lp = v * p - y * rows.column_sums(_gradient_passes.multiply_plain, y * p, factors, rows.sums)
         else:
-            Lp = y * rows.column_sums(_gradient_passes.spread, x, y, p, lines, rows.sums)
+            Lp = y * rows.column_sums(_gradient_passes.multiply_centred, x, y, p, lines, rows.sums)
         return Lp, p @ Lp
 
     iterate = ArrayIterate(r, lambda left: left / scale, multiply)
     gradients = ConjugateGradients(iterate, iterate.energy)
     for _ in range(C // 3):
-        if abs(iterate.residual).sum() <= goal:  # sums that cancel cost digits where the least eigenvalue is small
+        if abs(iterate.residual).sum() <= goal:  # cancellation loses digits where the least eigenvalue is small
             return iterate.solution if gradients.least_eigenvalue() > LEAST_EIGENVALUE else None
         if not gradients.advance():
             return None
@@ -276,7 +292,7 @@ def _columns(rows, x, y, lines, v, scale, r, smallest):
 
 
 def _fill_zero_targets(scaled, u, v, a, d):
-    """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
+    """Compute the solution for lines with target zero: the one-sided derivative as the target leaves zero."""
     M, G, x, y = scaled
     for i in np.flatnonzero(u == 0.0):
         weights = M[i] * y

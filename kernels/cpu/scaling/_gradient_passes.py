@@ -1,21 +1,21 @@
-"""Passes over the rows of one large matrix for its gradient, of float32 or float64 as it came, eight columns at a time.
+"""Passes over the rows of one large matrix for its gradient, in float32 or float64, eight columns at a time.
 
-A row is looked at from its largest cell: where that is nearly all of the row, what the others differ by is what counts,
-and a difference from the row's mean would cost the digits of it.
+Deviations in a row are taken from its largest cell: where that is nearly all of the row, a difference from the row's
+mean would cancel.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, splat, store_row, total, where
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_elements, load_row, splat, store_row, total, where
 
-MULTIPLIED_ROWS = 4  # that are multiplied together
-HALF = 0.5  # of a row, from which on its largest cell is what the others are compared with
+MULTIPLIED_ROWS = 4  # rows multiplied together
+DOMINANT_SHARE = 0.5  # share of a row above which its largest cell is the reference of the others
 
 
 @jit(inner=True)
-def _own_lanes(C):
-    """Return ones for the columns that only the last eight have, zeros for those that the eight before have, too."""
+def _mask_overlap(C):
+    """Return a mask for the last SIMD vector of a row: zeros for columns that the vector before it covers too."""
     found = np.empty(WIDTH)
     for k in range(WIDTH):
         found[k] = 0.0 if C % WIDTH and k < WIDTH - C % WIDTH else 1.0
@@ -23,38 +23,38 @@ def _own_lanes(C):
 
 
 @jit(inner=True, borrows=True, inline=True)
-def _once(line, own, at, j):
-    """Return eight numbers from `at` on, zeros for the columns before `j`, which were there already."""
-    found = load_numbers(line, at)
+def _load_masked(line, own, at, j):
+    """Load eight values from `at` on, with zeros for columns before `j`, which an earlier vector covered."""
+    found = load_elements(line, at)
     if at < j:
-        found = found * load_numbers(own, 0)
+        found = found * load_elements(own, 0)
     return found
 
 
 @jit(inner=True, borrows=True)
-def _lean(M, G, y, own, i, middle):
-    """Return the sum of a row's cells times what their gradients differ from `middle` by."""
+def _sum_deviations(M, G, y, own, i, middle):
+    """Return the sum over row `i` of m_j y_j (G_j - middle)."""
     C = M.shape[1]
     found = splat(0.0)
     for j in range(0, C, WIDTH):
         at = min(j, C - WIDTH)
-        factor = _once(y, own, at, j)
+        factor = _load_masked(y, own, at, j)
         found = fma(load_row(M, i, at) * factor, load_row(G, i, at) - middle, found)
     return total(found)
 
 
 @jit()
-def sources(matrix, factors, G, lines, sums, more, start, stop):
-    """Make the sums of the rows and find their largest cells; by blocks sums of the columns, and what is least in them.
+def compute_sources(matrix, factors, G, lines, sums, more, start, stop):
+    """Compute row sums and positions of row maxima; by block the column sums, sources and squares, and least shares.
 
-    The sums are of the cells, of what their gradients lack, less the mean of the row, which is what the rows send to
-    the columns, and of the squares of the cells over their row's sum. What is least is a part of its row.
+    The sources are the cells times the deviation of their gradients from the row's mean: the right-hand side of the
+    columns' system. Squares are those of the cells over their row sum. A share is a cell over its row sum.
     """
     (M, _, _), (x, y) = matrix, factors
     (u, tops), (lacks, squares, least) = lines, more
     cols, _, rows, _ = sums
     R, C = M.shape
-    own, found = _own_lanes(C), np.empty((2, WIDTH))
+    own, found = _mask_overlap(C), np.empty((2, WIDTH))
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = lacks[block, j] = squares[block, j] = 0.0
@@ -63,7 +63,7 @@ def sources(matrix, factors, G, lines, sums, more, start, stop):
             added, most, place = splat(0.0), splat(-1.0), splat(0.0)
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                cell = load_row(M, i, at) * _once(y, own, at, j)
+                cell = load_row(M, i, at) * _load_masked(y, own, at, j)
                 added = added + cell
                 place = where(cell > most, splat(float(at)), place)
                 most = where(cell > most, cell, most)
@@ -75,14 +75,14 @@ def sources(matrix, factors, G, lines, sums, more, start, stop):
                 if found[0, k] > best:
                     best, top = found[0, k], int(found[1, k]) + k
             u[i], tops[i] = x[i] * s, top
-            middle = np.float64(G[i, top if best > HALF * s else 0])
-            mean, share = _lean(M, G, y, own, i, middle) / s, 1.0 / u[i]
+            middle = np.float64(G[i, top if best > DOMINANT_SHARE * s else 0])
+            mean, share = _sum_deviations(M, G, y, own, i, middle) / s, 1.0 / u[i]
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                whole = load_row(M, i, at) * (x[i] * load_numbers(y, at))
+                whole = load_row(M, i, at) * (x[i] * load_elements(y, at))
                 part, low = whole * share, load_row(least, block, at)
                 store_row(least, block, at, where(part < low, part, low))
-                cell = whole * load_numbers(own, 0) if at < j else whole
+                cell = whole * load_elements(own, 0) if at < j else whole
                 lack = (load_row(G, i, at) - middle) - mean
                 store_row(cols, block, at, load_row(cols, block, at) + cell)
                 store_row(lacks, block, at, fma(cell, lack, load_row(lacks, block, at)))
@@ -90,28 +90,31 @@ def sources(matrix, factors, G, lines, sums, more, start, stop):
 
 
 @jit(inner=True, borrows=True, inline=True)
-def _places(i, end):
-    """Return four rows from `i` on, the last one again where there are fewer, and how many there are."""
+def _select_rows(i, end):
+    """Return four rows from `i` on, the last one repeated where there are fewer, and their number."""
     return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(MULTIPLIED_ROWS, end - i)
 
 
 @jit()
-def share_out(matrix, w, factors, sums, start, stop):
-    """Make the column sums of diag(factors) M, times what each row has of `w`: two multiplications for a cell."""
+def multiply_plain(matrix, w, factors, sums, start, stop):
+    """Compute the column sums of M' diag(factors) M w by block of rows, from which the Laplacian product follows.
+
+    Takes two multiplications for each cell; the caller subtracts, so digits may cancel.
+    """
     M, _, _ = matrix
     cols, _, rows, _ = sums
     R, C = M.shape
-    own = _own_lanes(C)
+    own = _mask_overlap(C)
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         end = min(R, (block + 1) * rows)
         for i in range(block * rows, end, MULTIPLIED_ROWS):
-            (i0, i1, i2, i3), n = _places(i, end)
+            (i0, i1, i2, i3), n = _select_rows(i, end)
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                factor = _once(w, own, at, j)
+                factor = _load_masked(w, own, at, j)
                 a, b = fma(load_row(M, i0, at), factor, a), fma(load_row(M, i1, at), factor, b)
                 c, d = fma(load_row(M, i2, at), factor, c), fma(load_row(M, i3, at), factor, d)
             p, q = splat(factors[i0] * total(a)), splat(factors[i1] * total(b) if n > 1 else 0.0)
@@ -121,29 +124,32 @@ def share_out(matrix, w, factors, sums, start, stop):
                 more = fma(load_row(M, i1, at), q, load_row(M, i0, at) * p)
                 more = fma(load_row(M, i3, at), s, fma(load_row(M, i2, at), r, more))
                 if at < j:
-                    more = more * load_numbers(own, 0)
+                    more = more * load_elements(own, 0)
                 store_row(cols, block, at, load_row(cols, block, at) + more)
 
 
 @jit()
-def spread(matrix, x, y, z, lines, sums, start, stop):
-    """Make the column sums of diag(x) M times what `z` differs from the mean of the row by, counted from its top."""
+def multiply_centred(matrix, x, y, z, lines, sums, start, stop):
+    """Compute the column sums of diag(x) M times the deviation of `z` from its row mean, by block of rows.
+
+    Deviations are taken from the row's largest cell, so nothing cancels.
+    """
     M, _, _ = matrix
     u, tops = lines
     cols, _, rows, _ = sums
     R, C = M.shape
-    own = _own_lanes(C)
+    own = _mask_overlap(C)
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         end = min(R, (block + 1) * rows)
         for i in range(block * rows, end, MULTIPLIED_ROWS):
-            (i0, i1, i2, i3), n = _places(i, end)
+            (i0, i1, i2, i3), n = _select_rows(i, end)
             p, q, r, s = splat(z[tops[i0]]), splat(z[tops[i1]]), splat(z[tops[i2]]), splat(z[tops[i3]])
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                factor, value = _once(y, own, at, j), load_numbers(z, at)
+                factor, value = _load_masked(y, own, at, j), load_elements(z, at)
                 a = fma(load_row(M, i0, at) * factor, value - p, a)
                 b = fma(load_row(M, i1, at) * factor, value - q, b)
                 c = fma(load_row(M, i2, at) * factor, value - r, c)
@@ -154,37 +160,37 @@ def spread(matrix, x, y, z, lines, sums, start, stop):
             c, d = splat(x[i2] / u[i2] * total(c)), splat(x[i3] / u[i3] * total(d))
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                value = load_numbers(z, at)
+                value = load_elements(z, at)
                 more = (load_row(M, i0, at) * one) * ((value - p) - a)
                 more = fma(load_row(M, i1, at) * two, (value - q) - b, more)
                 more = fma(load_row(M, i2, at) * three, (value - r) - c, more)
                 more = fma(load_row(M, i3, at) * four, (value - s) - d, more)
                 if at < j:
-                    more = more * load_numbers(own, 0)
+                    more = more * load_elements(own, 0)
                 store_row(cols, block, at, load_row(cols, block, at) + more)
 
 
 @jit()
-def finish(matrix, factors, gradients, lines, results, rows, start, stop):
-    """Make the rows' part, and the gradient in the cells, of blocks of rows.
+def compute_gradient(matrix, factors, gradients, lines, results, rows, start, stop):
+    """Compute the rows' solution and the gradient in the cells, for blocks of rows.
 
-    `gradients` are those in the scaled cells, what is sent to the rows, and the columns' part.
+    `gradients` are those in the scaled cells, those in the log row factors, and the columns' solution.
     """
     (M, _, _), (x, y), (G, s, d) = matrix, factors, gradients
     (u, tops), (out, a) = lines, results
     R, C = M.shape
-    own = _own_lanes(C)
+    own = _mask_overlap(C)
     for i in range(start * rows, min(R, stop * rows)):
         middle = np.float64(G[i, tops[i]]) - d[tops[i]]
         found = splat(0.0)
         for j in range(0, C, WIDTH):
             at = min(j, C - WIDTH)
-            factor = _once(y, own, at, j)
-            z = (load_row(G, i, at) - load_numbers(d, at)) - middle
+            factor = _load_masked(y, own, at, j)
+            z = (load_row(G, i, at) - load_elements(d, at)) - middle
             found = fma(load_row(M, i, at) * factor, z, found)
         mean = x[i] / u[i] * total(found) + s[i] / u[i]
         for j in range(0, C, WIDTH):
             at = min(j, C - WIDTH)
-            z = (load_row(G, i, at) - load_numbers(d, at)) - middle
-            store_row(out, i, at, (z - mean) * (x[i] * load_numbers(y, at)))
+            z = (load_row(G, i, at) - load_elements(d, at)) - middle
+            store_row(out, i, at, (z - mean) * (x[i] * load_elements(y, at)))
         a[i] = middle + mean

@@ -1,6 +1,6 @@
-"""One Newton step for a matrix of middling size: the graph on its columns, and its subtraction-free elimination.
+"""Newton step of a matrix with up to a few hundred columns: subtraction-free panel elimination of the graph Laplacian.
 
-Lines of eight numbers, as in a tile, but along the rows of one matrix.
+SIMD lines hold eight values along the rows of one matrix.
 """
 
 import math
@@ -12,53 +12,55 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
 from cmfast.kernels.shared.scaling import NORMAL
 
-SUM = frozenset({"reassoc", "contract"})  # sums along a row in several parts, which vectors need
+SUM = frozenset({"reassoc", "contract"})  # sums along a row in several partial sums, as SIMD needs
 PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
 CACHED_ROWS = 128  # rows of Q that stay in the cache
 
 
 class Graph(NamedTuple):
-    """The graph on the columns: its lines of numbers, and where its parts begin in them."""
+    """The graph Laplacian of the columns: its SIMD lines, and the first line of each part."""
 
-    S: Any  # lines of eight numbers; the first are the scaled cells Q
-    flat: Any  # the same numbers
-    per: int  # lines of a row
-    W: int  # weights
+    S: Any  # SIMD lines of eight values; the first are the scaled cells Q
+    flat: Any  # the same values in one axis
+    per: int  # SIMD lines of a row
+    W: int  # edge weights
     F: int  # flows
-    P: int  # a panel of pivot rows
+    P: int  # multipliers of a panel of pivot rows
 
 
 @jit()
-def dense_step(M, u, x, y, q, paired, d):
-    """Solve L d = q + flows by star-mesh elimination, L with the weights W_jk = sum of p_ij p_ik / u_i over i.
+def compute_dense_step(M, u, x, y, q, paired, d):
+    """Solve the Newton system L d = q + flows by star-mesh elimination in panels; writes `d`, overwrites `q`.
 
-    Only additions of nonnegative numbers, so that weak couplings keep their digits; `q` is used up. With a pairing,
-    `q` is what the targets lack and the flows P_jk - P_kj say the rest.
+    L is the Laplacian with weights W_jk = sum over i of p_ij p_ik / u_i. Only nonnegative numbers are added, so that
+    weak couplings keep their digits. With a pairing, `q` is the difference of the targets and the flows P_jk - P_kj
+    complete the gaps.
     """
     R, C = M.shape
-    per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))  # lines of a row: two at a time cover every column
+    per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))  # SIMD lines of a row, an even number
     S, r = new_lines(per * (R + 2 * per * WIDTH + PANEL)), np.empty(C)
     W = R * per
     F = W + per * per * WIDTH
     graph = Graph(S, S.reshape(-1), per, W, F, F + per * per * WIDTH)
-    _cells(M, graph, u, x, y)
-    _weights(graph, R, C)
+    _fill_cells(M, graph, u, x, y)
+    _accumulate_weights(graph, R, C)
     if paired:
-        _flows(graph, u)
+        _compute_flows(graph, u)
     k1 = C
     while k1 > 0:
         k0 = (k1 - 1) // PANEL * PANEL
-        _panel(graph, k0, k1, paired, q, d, r)
+        _eliminate_panel(graph, k0, k1, paired, q, d, r)
         if paired:
             _update_flows(graph, k0, k1)
         else:
-            _update(graph, k0, k1)
+            _update_weights(graph, k0, k1)
         k1 = k0
-    _substitute(graph, r, d)
+    _back_substitute(graph, r, d)
 
 
 @jit(inner=True, borrows=True)
-def _cells(M, graph, u, x, y):
+def _fill_cells(M, graph, u, x, y):
+    """Fill Q, the scaled cells over the square roots of their row targets, padded with zeros."""
     R, C = M.shape
     flat, width = graph.flat, graph.per * WIDTH
     for i in range(R):
@@ -71,8 +73,8 @@ def _cells(M, graph, u, x, y):
 
 
 @jit(inner=True, borrows=True)
-def _weights(graph, R, C):
-    """W_jk = sum over i of q_ij q_ik for k < j, four rows and two lines at a time."""
+def _accumulate_weights(graph, R, C):
+    """Compute the weights W = Q'Q below the diagonal, four rows and two SIMD lines at a time."""
     S, flat, per, W = graph.S, graph.flat, graph.per, graph.W
     width = per * WIDTH
     top = (C + 3) // 4 * 4
@@ -106,8 +108,8 @@ def _weights(graph, R, C):
 
 
 @jit(inner=True, borrows=True)
-def _flows(graph, u):
-    """F_jk = P_jk - P_kj for k < j."""
+def _compute_flows(graph, u):
+    """Compute the flows F_jk = P_jk - P_kj for k < j."""
     flat, width, F = graph.flat, graph.per * WIDTH, graph.F * WIDTH
     for j in range(len(u)):
         root = math.sqrt(u[j])
@@ -117,14 +119,17 @@ def _flows(graph, u):
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def _panel(graph, k0, k1, paired, q, d, r):
-    """Eliminate the nodes from k1 - 1 down to k0 within their own rows."""
+def _eliminate_panel(graph, k0, k1, paired, q, d, r):
+    """Eliminate columns k1 - 1 down to k0 (a panel), updating only the panel's own rows.
+
+    Stores multipliers and pivots.
+    """
     flat, width = graph.flat, graph.per * WIDTH
     W, F, P = graph.W * WIDTH, graph.F * WIDTH, graph.P * WIDTH
     for k in range(k1 - 1, k0 - 1, -1):
         w, f = flat[W + k * width : W + k * width + k], flat[F + k * width : F + k * width + k]
         p = flat[P + (k - k0) * width : P + (k - k0) * width + k]
-        _take(graph, k0, k, k1, paired)
+        _update_pivot_row(graph, k0, k, k1, paired)
         total = 0.0
         flow = 0.0
         for j in range(k):
@@ -132,7 +137,7 @@ def _panel(graph, k0, k1, paired, q, d, r):
         if paired:
             for j in range(k):
                 flow += f[j]
-        r[k] = 1.0 / total if total >= NORMAL else 0.0  # else the last node of a block: its shift is free
+        r[k] = 1.0 / total if total >= NORMAL else 0.0  # else the last column of a block, whose step is arbitrary
         for j in range(k):
             p[j] = w[j] * r[k]
             q[j] += p[j] * q[k]
@@ -140,7 +145,8 @@ def _panel(graph, k0, k1, paired, q, d, r):
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def _substitute(graph, r, d):
+def _back_substitute(graph, r, d):
+    """Compute the step `d` by back substitution, from the first column up, in place."""
     flat, width, W = graph.flat, graph.per * WIDTH, graph.W * WIDTH
     d[0] = 0.0
     for k in range(1, len(d)):
@@ -152,8 +158,8 @@ def _substitute(graph, r, d):
 
 
 @jit(inner=True, borrows=True)
-def _take(graph, k0, k, k1, paired):
-    """Let row k take what the nodes above it in the panel send; past its end nothing is ever read."""
+def _update_pivot_row(graph, k0, k, k1, paired):
+    """Apply the earlier pivots of the panel to row k of the weights and flows; values past its end are never read."""
     S, flat, per, W, F, P = graph
     width = per * WIDTH
     for column in range((k + WIDTH - 1) // WIDTH):
@@ -169,8 +175,8 @@ def _take(graph, k0, k, k1, paired):
 
 
 @jit(inner=True, borrows=True)
-def _update(graph, k0, k1):
-    """Add what the panel sends between the nodes below it."""
+def _update_weights(graph, k0, k1):
+    """Apply a panel of pivots to the weights of the columns before it (a blocked rank-k update)."""
     S, flat, per, W, _, P = graph
     width = per * WIDTH
     for j in range(0, k0, 4):
@@ -198,8 +204,8 @@ def _update(graph, k0, k1):
 
 @jit(inner=True, borrows=True)
 def _update_flows(graph, k0, k1):
-    """As :func:`_update`, and the flows: F_jk += p_j F_pivot,k - p_k F_pivot,j."""
-    _update(graph, k0, k1)
+    """Apply a panel of pivots to the weights and the flows before it: F_jk += p_j F_pivot,k - p_k F_pivot,j."""
+    _update_weights(graph, k0, k1)
     S, flat, per, _, F, P = graph
     width = per * WIDTH
     for j in range(0, k0, 4):

@@ -1,7 +1,7 @@
-"""Loops over one large matrix: rows are contiguous, every pass reads the matrix once.
+"""Passes over one large matrix: rows are contiguous, and every pass reads the matrix once.
 
-Passes over rows take a range of blocks of rows. Each block adds into column sums of its own, and the caller adds these
-in the order of the blocks, so that no number depends on how many threads shared the work.
+A pass takes a range of blocks of rows. Each block adds to its own column sums, and the caller adds these in the order
+of the blocks, so that results do not depend on the number of threads.
 """
 
 import math
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, load_row, splat, store_row, total, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load_elements, load_row, splat, store_row, total, where
 from cmfast.kernels.shared.scaling import DOUBT
 
-LINE = 8  # numbers in a cache line
-SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
+LINE = 8  # float64 values in a cache line
+SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several partial sums, as SIMD needs
 
 
 class ScaledMatrix(NamedTuple):
-    """A matrix and what its rows and columns shall add up to."""
+    """A matrix with its row targets u and column targets v."""
 
     cells: Any
     u: Any
@@ -26,27 +26,30 @@ class ScaledMatrix(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What every block of rows adds up."""
+    """Sums by block of rows."""
 
     cols: Any  # (blocks, C)
-    missed: Any  # by its rows, (blocks,)
-    rows: int  # of a block
-    worst: Any  # relative error of one of its rows, (blocks,)
+    missed: Any  # absolute errors of its rows, summed, (blocks,)
+    rows: int  # rows of a block
+    worst: Any  # largest relative error of one of its rows, (blocks,)
 
 
 @jit()
-def survey(M):
-    """Return the smallest positive cell, the largest cell, and whether one is zero, and one NaN, infinite, negative."""
+def measure_cell_range(M):
+    """Return the smallest positive and the largest cell, whether any is zero, and whether any is invalid.
+
+    Invalid is NaN, infinite or negative.
+    """
     cells = M.reshape(-1)
     whole = cells.shape[0] // WIDTH * WIDTH
     low, high, least, odd = splat(np.inf), splat(0.0), splat(np.inf), splat(0.0)
     for k in range(0, whole, WIDTH):
-        m = load_numbers(cells, k)
+        m = load_elements(cells, k)
         positive = where(m > 0.0, m, splat(np.inf))
         low = where(positive < low, positive, low)
         high = where(m > high, m, high)
         least = where(m < least, m, least)
-        odd = odd + (m - m)  # NaN from then on, of NaN and infinity
+        odd = odd + (m - m)  # stays NaN after a NaN or an infinity
     found = np.empty((4, WIDTH))
     for k, line in enumerate((low, high, least, odd)):
         store_row(found, k, 0, line)
@@ -64,8 +67,8 @@ def survey(M):
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def dot(a, b):
-    """Sum of products."""
+def compute_dot(a, b):
+    """Return the dot product of two vectors."""
     total = 0.0
     for k in range(a.shape[0]):
         total += a[k] * b[k]
@@ -73,8 +76,8 @@ def dot(a, b):
 
 
 @jit()
-def measure(matrix, x, y, sums, out, start, stop):
-    """Write diag(x) M diag(y), unless `out` has no rows; leave what the rows miss, and the column sums."""
+def measure_sums(matrix, x, y, sums, out, start, stop):
+    """Write diag(x) M diag(y), unless `out` has no rows; store the errors of the rows and the column sums, by block."""
     M, u, _ = matrix
     cols, missed_rows, rows, worst_rows = sums
     R, C = M.shape
@@ -86,7 +89,7 @@ def measure(matrix, x, y, sums, out, start, stop):
         for i in range(block * rows, min(R, (block + 1) * rows)):
             found = splat(0.0)
             for j in range(0, whole, WIDTH):
-                cells = x[i] * load_row(M, i, j) * load_numbers(y, j)
+                cells = x[i] * load_row(M, i, j) * load_elements(y, j)
                 found = found + cells
                 store_row(cols, block, j, load_row(cols, block, j) + cells)
                 if write:
@@ -105,7 +108,7 @@ def measure(matrix, x, y, sums, out, start, stop):
 
 @jit(inline=True)
 def add_blocks(sums):
-    """Add what the blocks of rows found, in their order, to the first."""
+    """Add the column sums of all blocks to those of the first, in order, in place."""
     cols = sums.cols
     for block in range(1, cols.shape[0]):
         for j in range(cols.shape[1]):
@@ -113,10 +116,10 @@ def add_blocks(sums):
 
 
 @jit()
-def gauge(x, y, row, col, out_row, out_col):
-    """Give the row factors of the input the geometric mean one, and keep `x` and `y` themselves near one another.
+def normalize_factors(x, y, row, col, out_row, out_col):
+    """Write the input's factors, row factors of geometric mean one; rescale `x` and `y` in place to similar size.
 
-    The input is the matrix times two to the powers `row` and `col`. Return whether its factors stay in range.
+    The input is the matrix times 2**row times 2**col. Return whether all its factors are positive and finite.
     """
     mean, middle = 0.0, 0.0
     for i in range(x.shape[0]):
@@ -139,8 +142,8 @@ def gauge(x, y, row, col, out_row, out_col):
 
 
 @jit()
-def missed(matrix, sums):
-    """Return what rows and columns missed when they were measured, and the largest relative error of one."""
+def compute_residual(matrix, sums):
+    """Return the sum of all row and column errors as measured, and the largest relative error of one of them."""
     add_blocks(sums)
     found, worst = 0.0, 0.0
     for block in range(sums.missed.shape[0]):
@@ -154,20 +157,20 @@ def missed(matrix, sums):
 
 
 @jit()
-def hidden(M, x, y, last_width, mass):
-    """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
+def bound_hidden_residual(M, x, y, last_width, mass):
+    """Return the residual below which no flow between two sets of rows and columns errs by more than `last_width`.
 
-    Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
+    Every such flow passes at least one positive cell, and without zeros one of nearly every row and column.
     """
-    low, zero = _smallest(M, x, y)
+    low, zero = _find_smallest_cell(M, x, y)
     return last_width * low * (1 if zero else max(1, min(M.shape) - 1)) / mass
 
 
 @jit()
 def is_certain(matrix, x, y, mass):
-    """Whether no cell hangs on the rounding of targets, as far as a look at the smallest ones tells."""
+    """Test whether no cell depends on the rounding of targets, by a sufficient condition on the smallest cells."""
     M, u, _ = matrix
-    low, _ = _smallest(M, x, y)
+    low, _ = _find_smallest_cell(M, x, y)
     if DOUBT * mass <= low:
         return True
     share = np.full(M.shape[1], np.inf)
@@ -185,15 +188,15 @@ def is_certain(matrix, x, y, mass):
 
 
 @jit(inner=True)
-def _smallest(M, x, y):
-    """Return the smallest positive scaled cell, and whether a cell is zero."""
+def _find_smallest_cell(M, x, y):
+    """Return the smallest positive scaled cell, and whether any cell is zero."""
     C = M.shape[1]
     whole = C // WIDTH * WIDTH
     low, least = splat(np.inf), splat(np.inf)
     lowest, zero = np.inf, False
     for i in range(M.shape[0]):
         for j in range(0, whole, WIDTH):
-            cells = x[i] * load_row(M, i, j) * load_numbers(y, j)
+            cells = x[i] * load_row(M, i, j) * load_elements(y, j)
             positive = where(cells > 0.0, cells, splat(np.inf))
             low = where(positive < low, positive, low)
             least = where(cells < least, cells, least)
@@ -211,15 +214,15 @@ def _smallest(M, x, y):
 
 
 @jit()
-def largest_of_rows(M, y, order):
+def find_row_maxima(M, y, order):
     """Write the column of the largest scaled cell of each row."""
     for i in range(M.shape[0]):
-        order[i] = _largest(M[i], y)
+        order[i] = _find_largest(M[i], y)
 
 
 @jit()
-def dominates(M):
-    """Whether m_ii m_jj > m_ij m_ji for every i and j."""
+def has_dominant_diagonal(M):
+    """Test whether m_ii m_jj > m_ij m_ji for every i and j."""
     n = M.shape[0]
     for i in range(n):
         good = M[i, i] > 0.0
@@ -231,10 +234,10 @@ def dominates(M):
 
 
 @jit(fastmath=SUM)
-def paired_sweep(matrix, x, y):
-    """Solve row i and column i together, for every i: x (m y + a) = u and y (m x + b) = v.
+def sweep_pairs(matrix, x, y):
+    """Solve row i and column i jointly for every i, in place: x (m y + a) = u and y (m x + b) = v.
 
-    The columns are summed eight at a time, which is a cache line of every row.
+    Columns are summed eight at a time, which is a cache line of every row.
     """
     M, u, v = matrix
     n = M.shape[0]
@@ -243,7 +246,7 @@ def paired_sweep(matrix, x, y):
         last = min(first + LINE, n)
         for t in range(last - first):  # array expressions would take seconds to compile
             kept[t] = x[first + t]
-            x[first + t] = 0.0  # the rows of this block change on the way: they are added at the end
+            x[first + t] = 0.0  # the factors of this block change meanwhile: its rows are added at the end
             sums[t] = 0.0
         for k in range(n):
             for t in range(last - first):
@@ -252,7 +255,7 @@ def paired_sweep(matrix, x, y):
             x[first + t] = kept[t]
         for i in range(first, last):
             m = M[i, i]
-            a = dot(M[i, :i], y[:i]) + dot(M[i, i + 1 :], y[i + 1 :])
+            a = compute_dot(M[i, :i], y[:i]) + compute_dot(M[i, i + 1 :], y[i + 1 :])
             b = sums[i - first]
             for k in range(first, last):
                 b += x[k] * M[k, i] if k != i else 0.0
@@ -268,8 +271,11 @@ def paired_sweep(matrix, x, y):
 
 
 @jit()
-def row_pass(matrix, x, y, off, sums, paired, start, stop):
-    """Set x = u / (M y) and leave the sums of scaled cells, without the paired ones; those of rows are `off`."""
+def scale_rows(matrix, x, y, off, sums, paired, start, stop):
+    """Set x = u / (M y).
+
+    Store column sums of scaled cells by block, and row sums in `off`, both without paired cells.
+    """
     M, u, _ = matrix
     cols, _, rows, _ = sums
     R = M.shape[0]
@@ -277,39 +283,44 @@ def row_pass(matrix, x, y, off, sums, paired, start, stop):
         cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             if paired:
-                s = dot(M[i, :i], y[:i]) + dot(M[i, i + 1 :], y[i + 1 :])
+                s = compute_dot(M[i, :i], y[:i]) + compute_dot(M[i, i + 1 :], y[i + 1 :])
                 x[i] = u[i] / (s + M[i, i] * y[i])
                 off[i] = x[i] * s
                 _add_cells(cols[block, :i], M[i, :i], y[:i], x[i])
                 _add_cells(cols[block, i + 1 :], M[i, i + 1 :], y[i + 1 :], x[i])
             else:
-                x[i] = u[i] / dot(M[i], y)
+                x[i] = u[i] / compute_dot(M[i], y)
                 _add_cells(cols[block], M[i], y, x[i])
 
 
 @jit(inner=True, borrows=True)
 def _add_cells(out, m, y, x):
+    """Add the scaled cells of a row to the column sums `out`, in place."""
     for j in range(m.shape[0]):
         out[j] += x * m[j] * y[j]
 
 
 @jit()
-def diagonal(matrix, x, y, sums, paired, start, stop):
-    """Sum over i of p_ij (u_i - p_ij) / u_i, the diagonal of L; what the largest cell of a row lacks is added up."""
+def compute_diagonal(matrix, x, y, sums, paired, start, stop):
+    """Compute the diagonal of the Laplacian, the sums over i of p_ij (u_i - p_ij) / u_i, by block of rows.
+
+    For the largest cell of a row, u_i - p_ij is the sum of the other cells: no digits cancel.
+    """
     M, u, _ = matrix
     cols, _, rows, _ = sums
     R = M.shape[0]
     for block in range(start, stop):
         cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
-            top = i if paired else _largest(M[i], y)
-            rest = _add_lacks(cols[block, :top], M[i, :top], y[:top], x[i], u[i])
-            rest += _add_lacks(cols[block, top + 1 :], M[i, top + 1 :], y[top + 1 :], x[i], u[i])
+            top = i if paired else _find_largest(M[i], y)
+            rest = _add_diagonal_terms(cols[block, :top], M[i, :top], y[:top], x[i], u[i])
+            rest += _add_diagonal_terms(cols[block, top + 1 :], M[i, top + 1 :], y[top + 1 :], x[i], u[i])
             cols[block, top] += x[i] * M[i, top] * y[top] * rest / u[i]
 
 
 @jit(inner=True, borrows=True)
-def _largest(m, y):
+def _find_largest(m, y):
+    """Return the index of the largest m_j y_j."""
     best, most = 0, -1.0
     for j in range(m.shape[0]):
         if m[j] * y[j] > most:
@@ -318,8 +329,8 @@ def _largest(m, y):
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def _add_lacks(out, m, y, x, u):
-    """Add p (u - p) / u for each cell p of a row; return the sum of the cells."""
+def _add_diagonal_terms(out, m, y, x, u):
+    """Add p (u - p) / u for each cell p of a row to `out`; return the sum of the cells."""
     total, share = 0.0, 1.0 / u
     for j in range(m.shape[0]):
         cell = x * m[j] * y[j]
@@ -329,8 +340,8 @@ def _add_lacks(out, m, y, x, u):
 
 
 @jit()
-def product(matrix, x, y, z, sums, paired, start, stop):
-    """Column sums of L z: differences of z only, so that a shift of all of it costs no digits."""
+def multiply_laplacian(matrix, x, y, z, sums, paired, start, stop):
+    """Compute the product L z by block of rows; only differences of z enter, so that a shift of z costs no digits."""
     M, u, _ = matrix
     cols, _, rows, _ = sums
     R, C = M.shape
@@ -340,14 +351,14 @@ def product(matrix, x, y, z, sums, paired, start, stop):
     for block in range(start, stop):
         cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
-            middle = z[i] if paired else x[i] * dot(M[i], yz) / u[i]
-            share = x[i] / u[i] * lean(M[i], y, z, middle)
+            middle = z[i] if paired else x[i] * compute_dot(M[i], yz) / u[i]
+            share = x[i] / u[i] * sum_deviations(M[i], y, z, middle)
             _add_differences(cols[block], M[i], y, z, middle + share, x[i])
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def lean(m, y, z, middle):
-    """Sum of m_j y_j (z_j - middle)."""
+def sum_deviations(m, y, z, middle):
+    """Return the sum of m_j y_j (z_j - middle)."""
     total = 0.0
     for j in range(m.shape[0]):
         total += m[j] * y[j] * (z[j] - middle)
@@ -356,5 +367,6 @@ def lean(m, y, z, middle):
 
 @jit(inner=True, borrows=True)
 def _add_differences(out, m, y, z, middle, x):
+    """Add x m_j y_j (z_j - middle) to `out`, in place."""
     for j in range(m.shape[0]):
         out[j] += x * m[j] * y[j] * (z[j] - middle)

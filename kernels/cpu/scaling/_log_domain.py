@@ -1,14 +1,14 @@
-"""Scaling with everything in logarithms, for matrices whose factors or cells leave float64 on the way.
+"""Log-domain scaling of matrices whose factors or cells leave the float64 range during iterations.
 
-A step is Newton's where the scaled cells that float64 holds connect all lines, else a sweep of Sinkhorn and Knopp by
-logarithms of sums of exponentials (log-domain Sinkhorn). Both decrease the dual, so they can take turns.
+A step is Newton's where the scaled cells that float64 holds connect all rows and columns, else a log-domain Sinkhorn
+sweep (by log-sum-exp). Both decrease the dual, so they can alternate.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.scaling._refine import Laplacian, bound_errors, factorize, solve
+from cmfast.kernels.cpu.scaling._refine import Laplacian, bound_errors, factorize_laplacian, solve_laplacian
 from cmfast.kernels.shared.scaling import (
     FINE_WIDTH,
     MOST_CELL_ERROR,
@@ -24,9 +24,9 @@ from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 
 def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
-    """Return matrix, logarithms of row and column factors, residual, passes, status and largest error of a line.
+    """Return the scaled matrix, log row and column factors, residual, passes, status and largest line error.
 
-    `L` are logarithms of cells none of which has to vanish. Lines with target zero get cells of zero.
+    `L` are log cells, all of which are positive in the limit. Rows and columns with target zero get cells of zero.
     """
     R, C = L.shape
     matrix, row, col = np.zeros((R, C)), np.full(R, -np.inf), np.full(C, -np.inf)
@@ -41,7 +41,7 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
     limits = rules(R, C, bi=False, tol=tol, solver=solver)["goals"]
     most = MOST_SWEEPS if max_iter is None else max_iter
     with np.errstate(all="ignore"):
-        x, y, P, passes, status, moved = _iterate(A, s, t, limits, most, newton)
+        x, y, P, passes, status, moved = _run_iterations(A, s, t, limits, most, newton)
         gaps = abs(P.sum(1) - s), abs(P.sum(0) - t)
     residual = float((gaps[0].sum() + gaps[1].sum()) / s.sum())
     worst = float(max((gaps[0] / s).max(), (gaps[1] / t).max()))
@@ -57,8 +57,11 @@ def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
     return matrix, row, col, residual, passes, status, worst
 
 
-def _iterate(A, s, t, limits, most, newton):
-    """Return logarithms of factors, scaled cells, passes, a status, and how far off a cell may be."""
+def _run_iterations(A, s, t, limits, most, newton):
+    """Iterate to convergence.
+
+    Return log factors, scaled cells, passes, a status, and a bound of the cells' relative errors.
+    """
     target, still, _ = limits
     k = A.shape[1]
     graph = Laplacian(np.zeros((k, k)), np.zeros((k, k)), np.zeros(k), np.zeros(k), np.zeros(k))
@@ -72,12 +75,12 @@ def _iterate(A, s, t, limits, most, newton):
         missed, worst = abs(gap).sum() / s.sum(), (abs(gap) / t).max()
         fits = missed <= target and worst <= target
         if newton:
-            connected = _newton_step(P, s, gap, graph)
+            connected = _compute_newton_step(P, s, gap, graph)
             low, high = min(d.min(), 0.0), max(d.max(), 0.0)
             before, width = width, high - low if connected else np.inf
             stalls += bool(has_stalled(width, before))
             if (fits and width <= FINE_WIDTH) or stalls > MOST_STALLS:
-                return x, y, P, passes, OK, max(width, _bound(P, s, t, graph))
+                return x, y, P, passes, OK, max(width, _bound_cell_errors(P, s, t, graph))
         elif fits or max(missed, worst) <= still:
             return x, y, P, passes, OK, 0.0
         if passes >= most or not missed < np.inf:
@@ -86,19 +89,19 @@ def _iterate(A, s, t, limits, most, newton):
             length = damped_step(width)
             y = y + length * (d - 0.5 * (low + high))
         else:
-            y = np.log(t) - _log_sums(A + x[:, None], 0)
+            y = np.log(t) - _compute_log_sums(A + x[:, None], 0)
 
 
 def _scale_rows(A, s, y):
-    """Return the logarithms of the row factors and the scaled cells, whose rows have their sums."""
-    x = np.log(s) - _log_sums(A + y, 1)
-    P = np.exp(_add_to_lines(A, x, y))
-    rest = s / P.sum(1)  # what rounding large logarithms leaves
+    """Return the log row factors and the scaled cells whose rows sum to their targets."""
+    x = np.log(s) - _compute_log_sums(A + y, 1)
+    P = np.exp(_add_log_factors(A, x, y))
+    rest = s / P.sum(1)  # corrects the rounding of large logarithms
     return x + np.log(rest), P * rest[:, None]
 
 
-def _add_to_lines(A, x, y):
-    """Add numbers to rows and columns, and what rounding takes from the sums (Knuth's two-sum)."""
+def _add_log_factors(A, x, y):
+    """Add log factors to rows and columns with the rounding errors of both sums (Knuth's two-sum)."""
     x, y = x[:, None], y[None, :]
     first = A + x
     total = first + y
@@ -107,18 +110,19 @@ def _add_to_lines(A, x, y):
     return np.where(np.isfinite(lost), total + lost, total)
 
 
-def _log_sums(A, axis):
+def _compute_log_sums(A, axis):
+    """Return the log-sum-exp along an axis."""
     top = A.max(axis)
     return top + np.log(np.exp(A - np.expand_dims(top, axis)).sum(axis))
 
 
 @jit()
-def _newton_step(P, s, gap, graph):
-    """Solve the Newton system for the step, the solution in `graph`; return whether cells connect all columns."""
+def _compute_newton_step(P, s, gap, graph):
+    """Solve the Newton system for the step, stored in `graph.solution`; return whether cells connect all columns."""
     n, k = P.shape
-    factorize(P, s, n, k, False, graph)
+    factorize_laplacian(P, s, n, k, False, graph)
     graph.right[:] = gap
-    solve(graph, k, False)
+    solve_laplacian(graph, k, False)
     connected = True
     for j in range(1, k):
         connected = connected and graph.reciprocals[j] > 0.0 and -np.inf < graph.solution[j] < np.inf
@@ -126,7 +130,7 @@ def _newton_step(P, s, gap, graph):
 
 
 @jit()
-def _bound(P, s, t, graph):
-    """Return how far rounding the targets may move a cell."""
+def _bound_cell_errors(P, s, t, graph):
+    """Return the largest relative change of a cell that rounding of the targets could cause."""
     n, k = P.shape
     return bound_errors(P, s, t, n, k, False, graph, np.empty((n, k)))

@@ -1,10 +1,9 @@
-"""Look again at matrices of which a small row, column or cell is in doubt; scale those further that are not there.
+"""Refine matrices with uncertain small rows, columns or cells, and continue those that have not converged.
 
-Newton's method on the dual as elsewhere, one matrix at a time and arranged for targets of all sizes. The column with
-the largest target is grounded, so the rounding of the totals is missed there, where it is nothing, and not by a small
-column. Where row and column targets add up to exactly the same, cells are solved by flows between paired lines, which
-no sum rounds. A verdict on the cells follows from the inverse of the Hessian: how far rounding all targets once, and
-their sums, can move a cell.
+Newton's method on the dual, one matrix at a time, arranged for targets of all sizes. The column with the largest target
+is grounded, so that it absorbs the rounding of the totals instead of a small column. Where row and column targets have
+exactly equal sums, flows between paired rows and columns are solved for, which no sum rounds. The cells' errors are
+bounded by the inverse of the Hessian: how far rounding all targets once, and their sums, can move a cell.
 """
 
 import math
@@ -29,8 +28,8 @@ from cmfast.kernels.shared.scaling import (
 )
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
-MANY_ROWS = 16  # to a column: from here on an upper bound of errors, of which the exact ones take seconds
-OPERATIONS_PER_CHECK = 1 << 24  # operations after which it is asked whether to go on: some tens of ms
+MIN_ROWS_PER_COLUMN = 16  # from here on a cheaper upper bound of the errors: the exact sum takes seconds
+OPERATIONS_PER_CHECK = 1 << 24  # operations between two checks for interrupts: some tens of ms
 
 line_bound = jit(inner=True, inline=True)(rules.line_bound)
 
@@ -38,14 +37,14 @@ line_bound = jit(inner=True, inline=True)(rules.line_bound)
 class Marginal(NamedTuple):
     """Rows or columns with positive targets; a scaling factor is ``factors * 2**powers``."""
 
-    index: Any  # of each in the matrix
+    index: Any  # row or column of the matrix
     targets: Any
     factors: Any
     powers: Any
 
 
 class Laplacian(NamedTuple):
-    """The graph Laplacian of the columns and its elimination, with a right-hand side and the solution."""
+    """The graph Laplacian of the columns and its factorisation, with a right-hand side and the solution."""
 
     weights: Any
     flows: Any
@@ -55,10 +54,10 @@ class Laplacian(NamedTuple):
 
 
 def refine(p):
-    """Decide the matrices of a problem that are marked UNDETERMINED, in place of the marks.
+    """Solve the matrices marked UNDETERMINED more accurately by Newton's method, and set their final status in place.
 
-    And those of which a solver found no factors, or which have their sums but for small lines: where the column that
-    it grounds has a small target, rounding the totals leaves no factors for it.
+    Also those without finite factors, and those that have their sums but for small rows or columns: where the grounded
+    column of the first solver has a small target, rounding of the totals leaves no factors for it.
     """
     status = p.status
     if p.bi or p.plain or not status.any():
@@ -85,7 +84,7 @@ def refine(p):
         some = places[first : first + step]
         cells = p.cells[some * p.m_step] + max(p.amount, 0.0)
         if p.amount < 0.0:
-            with np.errstate(all="ignore"):  # of cells at the ends of float64
+            with np.errstate(all="ignore"):  # cells at the ends of the float64 range
                 for k, one in enumerate(cells):
                     cells[k] = pseudo_bayes(one.reshape(p.R, p.C), float(one.max()))[0].reshape(-1)
         _refine(cells, lines, p.out, factors, numbers, limits, some)
@@ -93,7 +92,10 @@ def refine(p):
 
 @jit()
 def _refine(cells, lines, out, factors, numbers, limits, places):
-    """Refine the matrices at `places` of a batch, whose cells are these."""
+    """Refine the matrices at the positions `places` of a batch by Newton's method, in place.
+
+    `cells` are their cells.
+    """
     row_sums, row_step, col_sums, col_step = lines
     out_row, out_col = factors
     residual, n_iter, status, line_error = numbers
@@ -110,21 +112,21 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
         b = places[at]
         rows, cols = row_sums[b * row_step], col_sums[b * col_step]
         flip = _count_used(rows) < _count_used(cols)  # Newton's unknowns belong on the shorter side
-        U, V = _add_targets(rows), _add_targets(cols)
+        U, V = _sum_targets(rows), _sum_targets(cols)
         if not (np.inf > U and np.inf > V):
             continue
         ratio = U / V if U != V else 1.0
         if flip:
-            Rs = _take_lines(cols, out_col[b], ratio, used_rows)
-            Cs = _take_lines(rows, out_row[b], 1.0, used_cols)
+            Rs = _load_marginal(cols, out_col[b], ratio, used_rows)
+            Cs = _load_marginal(rows, out_row[b], 1.0, used_cols)
         else:
-            Rs = _take_lines(rows, out_row[b], 1.0, used_rows)
-            Cs = _take_lines(cols, out_col[b], ratio, used_cols)
+            Rs = _load_marginal(rows, out_row[b], 1.0, used_rows)
+            Cs = _load_marginal(cols, out_col[b], ratio, used_cols)
         _sort_columns(used_cols, Cs)
         if status[b] == RANGE or not line_error[b] <= LOST_LINE:
-            _begin_anew(cells[at], C, flip, Rs, Cs, used_rows, used_cols)
-        _take_cells(cells[at], C, flip, Rs, Cs, used_rows, used_cols, M)
-        paired = Rs == Cs and _are_equal(rows, cols) and _pair_rows(M, used_rows, y, Rs, spare, gap)
+            _set_equilibrated_start(cells[at], C, flip, Rs, Cs, used_rows, used_cols)
+        _load_cells(cells[at], C, flip, Rs, Cs, used_rows, used_cols, M)
+        paired = Rs == Cs and _have_equal_sums(rows, cols) and _pair_rows(M, used_rows, y, Rs, spare, gap)
         fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
         width, before, steps, stalls = np.inf, np.inf, 0, 0
         fits = fits and status[b] == UNDETERMINED
@@ -133,8 +135,8 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             worst = _scale_rows(M, used_rows, used_cols, Rs, Cs, P, gap, paired)
             for j in range(Cs):
                 q[j] = v[j] - u[j] if paired else gap[j]
-            factorize(P, u, Rs, Cs, paired, graph)
-            solve(graph, Cs, paired)
+            factorize_laplacian(P, u, Rs, Cs, paired, graph)
+            solve_laplacian(graph, Cs, paired)
             low, high = 0.0, 0.0
             for j in range(Cs):
                 low, high = min(low, d[j]), max(high, d[j])
@@ -144,7 +146,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
             if not width < np.inf or there or stalls > MOST_STALLS or steps >= most:
                 break
             if steps == 0 and fits and width <= 0.1 * MOST_CELL_ERROR:
-                break  # it is right as it is
+                break  # accurate already
             length = damped_step(width)
             for j in range(Cs):
                 y[j] *= np.exp(length * (d[j] - 0.5 * (low + high)))
@@ -152,10 +154,10 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
         good = width < np.inf
         if good and steps > 0:
             n_iter[b] += steps
-            missed, line_error[b] = _measure(P, u, v, Rs, Cs)
+            missed, line_error[b] = _measure_residual(P, u, v, Rs, Cs)
             residual[b] = missed / U
             fits = residual[b] <= bound and line_error[b] <= line_bound(bound)
-            mean = _mean_power(used_cols, Cs) if flip else _mean_power(used_rows, Rs)
+            mean = _compute_mean_log2(used_cols, Cs) if flip else _compute_mean_log2(used_rows, Rs)
             out_row[b], out_col[b] = 0.0, 0.0
             if flip:
                 good = _write_factors(used_rows, Rs, mean, out_col[b])
@@ -168,7 +170,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
                     out[b, place] = 0.0
                 for i in range(Rs):
                     for j in range(Cs):
-                        out[b, _position(used_rows.index[i], used_cols.index[j], C, flip)] = P[i, j]
+                        out[b, _compute_position(used_rows.index[i], used_cols.index[j], C, flip)] = P[i, j]
         if not good:
             status[b] = RANGE
             residual[b], line_error[b] = np.nan, np.nan
@@ -178,7 +180,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
         elif fits:
             moved = width
             if not width > MOST_CELL_ERROR:
-                if not paired and Rs >= MANY_ROWS * Cs:
+                if not paired and Rs >= MIN_ROWS_PER_COLUMN * Cs:
                     moved = bound_errors_of_many_rows(P, u, v, Rs, Cs, graph, spare)
                 else:
                     moved = bound_errors(P, u, v, Rs, Cs, paired, graph, spare)
@@ -189,6 +191,7 @@ def _refine(cells, lines, out, factors, numbers, limits, places):
 
 @jit(inner=True, borrows=True)
 def _count_used(targets):
+    """Return the number of positive targets."""
     used = 0
     for i in range(targets.shape[0]):
         used += targets[i] > 0.0
@@ -196,7 +199,8 @@ def _count_used(targets):
 
 
 @jit(inner=True, borrows=True)
-def _add_targets(targets):
+def _sum_targets(targets):
+    """Return the sum of the targets, in order."""
     total = 0.0
     for i in range(targets.shape[0]):
         total += targets[i]
@@ -204,8 +208,8 @@ def _add_targets(targets):
 
 
 @jit(inner=True, borrows=True)
-def _are_equal(rows, cols):
-    """Whether two lists of targets have the same sum to twice the digits (Knuth's two-sum)."""
+def _have_equal_sums(rows, cols):
+    """Test whether row and column targets have the same sum in doubled precision (Knuth's two-sum)."""
     high, low = 0.0, 0.0
     for i in range(rows.shape[0] + cols.shape[0]):
         t = rows[i] if i < rows.shape[0] else -cols[i - rows.shape[0]]
@@ -217,8 +221,11 @@ def _are_equal(rows, cols):
 
 
 @jit(inner=True, borrows=True)
-def _take_lines(targets, factors, ratio, used):
-    """Copy the targets above zero times `ratio`, and factors as fractions and powers of two; return their number."""
+def _load_marginal(targets, factors, ratio, used):
+    """Copy the positive targets times `ratio`, and their factors as fractions and powers of two.
+
+    Return their number.
+    """
     n = 0
     for i in range(targets.shape[0]):
         if targets[i] > 0.0:
@@ -230,7 +237,7 @@ def _take_lines(targets, factors, ratio, used):
 
 @jit(inner=True, borrows=True)
 def _sort_columns(cols, n):
-    """Sort columns by their targets, the largest first: that of every block of the matrix is grounded then."""
+    """Sort columns by decreasing target, so that the column with the largest target of every block is grounded."""
     index, v, y, powers = cols
     for j in range(1, n):
         for i in range(j, 0, -1):
@@ -243,42 +250,45 @@ def _sort_columns(cols, n):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _position(row, col, C, flip):
-    """Return the position of a cell in a matrix of C columns, rows and columns swapped with `flip`."""
+def _compute_position(row, col, C, flip):
+    """Return the flat position of a cell in a matrix of C columns, with rows and columns swapped if `flip`."""
     return col * C + row if flip else row * C + col
 
 
 @jit(inner=True, borrows=True)
-def _begin_anew(cells, C, flip, n, k, rows, cols):
-    """Begin with factors that make the largest cell of every row and of every column about one."""
+def _set_equilibrated_start(cells, C, flip, n, k, rows, cols):
+    """Set initial factors, powers of two, that make the largest cell of every row and every column about one."""
     for j in range(k):
         most = -100000
         for i in range(n):
-            cell = cells[_position(rows.index[i], cols.index[j], C, flip)]
+            cell = cells[_compute_position(rows.index[i], cols.index[j], C, flip)]
             if cell > 0.0:
                 most = max(most, math.frexp(cell)[1])
         cols.powers[j], cols.factors[j] = -most, 1.0
     for i in range(n):
         most = -100000
         for j in range(k):
-            cell = cells[_position(rows.index[i], cols.index[j], C, flip)]
+            cell = cells[_compute_position(rows.index[i], cols.index[j], C, flip)]
             if cell > 0.0:
                 most = max(most, math.frexp(cell)[1] + cols.powers[j])
         rows.powers[i], rows.factors[i] = -most, 1.0
 
 
 @jit(inner=True, borrows=True)
-def _take_cells(cells, C, flip, n, k, rows, cols, M):
-    """Copy the cells of lines with a target, times the powers of two of their factors."""
+def _load_cells(cells, C, flip, n, k, rows, cols, M):
+    """Copy the cells of rows and columns with positive targets, times the powers of two of their factors."""
     for i in range(n):
         for j in range(k):
-            place = _position(rows.index[i], cols.index[j], C, flip)
+            place = _compute_position(rows.index[i], cols.index[j], C, flip)
             M[i, j] = math.ldexp(cells[place], int(rows.powers[i] + cols.powers[j]))
 
 
 @jit(inner=True, borrows=True)
 def _pair_rows(M, rows, y, n, spare, new):
-    """Bring each row to the place of the column of its largest scaled cell; return False where two share one."""
+    """Permute rows so that each row's largest scaled cell is on the diagonal, in place.
+
+    Return False where two share one.
+    """
     row_of, u, x, row_power = rows
     for j in range(n):
         new[j] = -1.0
@@ -319,7 +329,10 @@ def _pair_rows(M, rows, y, n, spare, new):
 
 @jit(inner=True, borrows=True)
 def _scale_rows(M, rows, cols, n, k, P, gap, paired):
-    """Make the rows exact; leave scaled cells and what columns lack; return the largest relative error of a column."""
+    """Scale the rows to their targets.
+
+    Store scaled cells and column gaps, return the largest relative error of a column.
+    """
     u, x, v, y = rows.targets, rows.factors, cols.targets, cols.factors
     for j in range(k):
         gap[j] = v[j] - u[j] if paired else v[j]
@@ -349,10 +362,11 @@ def _scale_rows(M, rows, cols, n, k, P, gap, paired):
 
 
 @jit(inner=True, borrows=True)
-def factorize(P, u, n, k, paired, graph):
-    """Eliminate the Laplacian of the columns from the last one up (Grassmann, Taksar and Heyman), with its flows.
+def factorize_laplacian(P, u, n, k, paired, graph):
+    """Factorise the graph Laplacian of the columns without subtractions (Grassmann, Taksar, Heyman), with its flows.
 
-    Leaves weights below the diagonal, the shares of the pivots above it, and flows as they are at their elimination.
+    Columns are eliminated from the last to the first. Stores weights below the diagonal, multipliers above it, and
+    flows as they are at their elimination.
     """
     W, F, r = graph.weights, graph.flows, graph.reciprocals
     for j in range(k):
@@ -380,8 +394,11 @@ def factorize(P, u, n, k, paired, graph):
 
 
 @jit(inner=True, borrows=True)
-def solve(graph, k, flows):
-    """Solve L d = q, or q and the flows, with the first column of every block grounded; changes the right-hand side."""
+def solve_laplacian(graph, k, flows):
+    """Solve L d = q (plus the flows, if `flows`) by the factorisation, first column of a block grounded.
+
+    Overwrites `q`.
+    """
     W, F, r, q, d = graph
     d[0] = 0.0
     for p in range(k - 1, 0, -1):
@@ -398,8 +415,8 @@ def solve(graph, k, flows):
 
 
 @jit(inner=True, borrows=True)
-def _measure(P, u, v, n, k):
-    """Return what all lines miss, and the largest relative error of one."""
+def _measure_residual(P, u, v, n, k):
+    """Return the sum of the absolute errors of all rows and columns, and the largest relative error of one."""
     missed, worst = 0.0, 0.0
     for i in range(n):
         total = 0.0
@@ -418,9 +435,10 @@ def _measure(P, u, v, n, k):
 
 @jit(inner=True, borrows=True)
 def bound_errors(P, u, v, n, k, paired, graph, error):
-    """Return how far, relative, rounding targets and their sums may move a cell: the sum over all of them.
+    """Return the largest relative change of a cell that rounding the targets and their sums could cause.
 
-    Between paired lines only the differences of their targets are rounded.
+    It is the sum of the changes by all targets. Between paired rows and columns only differences of targets are
+    rounded.
     """
     q, d = graph.right, graph.solution
     for i in range(n):
@@ -432,7 +450,7 @@ def bound_errors(P, u, v, n, k, paired, graph, error):
             q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
         if row < 0:
             q[source] = LINE_ROUNDING * (abs(v[source] - u[source]) if paired else v[source])
-        solve(graph, k, False)
+        solve_laplacian(graph, k, False)
         for i in range(n):
             mean = 0.0
             for j in range(k):
@@ -450,10 +468,10 @@ def bound_errors(P, u, v, n, k, paired, graph, error):
 
 @jit(inner=True, borrows=True)
 def bound_errors_of_many_rows(P, u, v, n, k, graph, apart):
-    """Return an upper bound of what `bound_errors` returns, in n k^2 operations where that takes n^2 k.
+    """Return an upper bound of the result of `bound_errors` in n k^2 instead of n^2 k operations.
 
-    A cell moves by the mean of what its column moves more than the others do, weighted by the shares of its row: so it
-    is enough to add up over all targets by how much every two columns move apart.
+    A cell's relative change is the mean, weighted by the shares of its row, of how much its column's change differs
+    from the other columns': so it suffices to sum over all targets how far every two columns move apart.
     """
     q, d = graph.right, graph.solution
     for j in range(k):
@@ -465,7 +483,7 @@ def bound_errors_of_many_rows(P, u, v, n, k, graph, apart):
             q[j] = -LINE_ROUNDING * P[row, j] if row >= 0 else 0.0
         if row < 0:
             q[source] = LINE_ROUNDING * v[source]
-        solve(graph, k, False)
+        solve_laplacian(graph, k, False)
         for j in range(k):
             for m in range(k):
                 apart[j, m] += abs(d[j] - d[m])
@@ -482,8 +500,8 @@ def bound_errors_of_many_rows(P, u, v, n, k, graph, apart):
 
 
 @jit(inner=True, borrows=True)
-def _mean_power(used, n):
-    """Return the logarithm to base two of the geometric mean of factors."""
+def _compute_mean_log2(used, n):
+    """Return log2 of the geometric mean of the factors."""
     total = 0.0
     for i in range(n):
         total += np.log2(used.factors[i]) + used.powers[i]
@@ -492,7 +510,7 @@ def _mean_power(used, n):
 
 @jit(inner=True, borrows=True)
 def _write_factors(used, n, change, out):
-    """Write factors times two to the power `change`; return whether all stay in range."""
+    """Write the factors times 2**change; return whether all stay positive and finite."""
     whole = np.floor(change)
     part, good = 2.0 ** (change - whole), True
     for i in range(n):

@@ -1,19 +1,22 @@
-"""How a tile is filled: eight matrices and their targets, and whether that is all there is to do."""
+"""Load eight matrices and their targets into a tile, and test whether all lanes are the common case."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, load, load_block, load_narrow, some, splat, store, where
-from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import LANES, written_out
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_workspace import LANES, unroll_unit_targets
 from cmfast.kernels.shared.scaling import MOST_SCALE_RATIO, NORMAL, TOTALS_RTOL, WIDE
 from cmfast.kernels.status import OK
 
 
-@written_out("M", line.LOW, line.HIGH, line.GOOD)
+@unroll_unit_targets("M", line.LOW, line.HIGH, line.VALID)
 @jit(inner=True, borrows=True)
-def take_cells(t, M, rows):
-    """Copy the cells and add the smoothing; note their range, and which lanes have NaN, infinite or negative ones."""
+def load_cells(t, M, rows):
+    """Copy the cells into the tile and add the smoothing.
+
+    Store each lane's smallest and largest cell and whether all are valid.
+    """
     S = t.S
     cells = t.R * t.C
     if t.flip:
@@ -27,11 +30,11 @@ def take_cells(t, M, rows):
         for k in range(0, cells, LANES):
             c = min(k, cells - LANES)  # the last block overlaps the one before
             load_block(S, t.M + c, M, rows, c)
-    amount = load(S, line.AMOUNT)
+    amount = load(S, line.SMOOTHING)
     low, high, total = splat(np.inf), splat(0.0), splat(0.0)
     low_odd, high_odd, total_odd = low, high, total
     last = t.M + cells - 1
-    for k in range(t.M, last, 2):  # in two chains, as each waits for the one before
+    for k in range(t.M, last, 2):  # two independent chains hide the latency of the additions
         m, odd = load(S, k), load(S, k + 1)
         store(S, k, m + amount)
         store(S, k + 1, odd + amount)
@@ -49,12 +52,12 @@ def take_cells(t, M, rows):
     total = total + total_odd
     store(S, line.LOW, low + amount)
     store(S, line.HIGH, high + amount)
-    store(S, line.GOOD, where((total <= np.inf) & (low >= 0.0) & (high < np.inf), 1.0, splat(0.0)))
+    store(S, line.VALID, where((total <= np.inf) & (low >= 0.0) & (high < np.inf), 1.0, splat(0.0)))
 
 
 @jit(inner=True, borrows=True)
-def find_zeros(t):
-    """Note which lanes have cells that are zero, and the smallest of the others."""
+def mark_zeros(t):
+    """Mark lanes with zero cells, and store the smallest positive cell of each."""
     S = t.S
     zero = load(S, line.LOW) == 0.0
     store(S, line.ZEROS, where(zero, 1.0, splat(0.0)))
@@ -68,37 +71,37 @@ def find_zeros(t):
 
 @jit(inner=True, borrows=True)
 def is_regular(t):
-    """Whether no lane has odd targets, bad cells, empty lines or cells that need to be brought nearer."""
+    """Test whether all lanes are the common case: valid cells, positive targets, no empty line, no equilibration."""
     S = t.S
-    if some((load(S, line.GOOD) == 0.0) | (load(S, line.ODD) != 0.0)):
+    if some((load(S, line.VALID) == 0.0) | (load(S, line.UNUSUAL_TARGETS) != 0.0)):
         return False
-    if some(load(S, line.ZEROS) != 0.0) and not _lines_are_positive(t):
+    if some(load(S, line.ZEROS) != 0.0) and not _has_positive_lines(t):
         return False
-    return not some(~_narrow(t))
+    return not some(~_find_lanes_in_range(t))
 
 
 @jit(inner=True, borrows=True)
-def begin(t):
-    """Set what changes while a tile is solved."""
+def reset_state(t):
+    """Reset the status, counters and flags of all lanes before a tile is solved."""
     S = t.S
-    for k in (line.WARM, line.FAR, line.PERMUTED, line.SPELT, line.N_ITER):
+    for k in (line.WARM, line.EQUILIBRATED, line.PERMUTED, line.DEFAULTS_WRITTEN, line.N_ITER):
         store(S, k, splat(0.0))
-    for k in (line.RHO, line.RHO_BEFORE, line.RESIDUAL, line.LINE_ERROR):
+    for k in (line.STEP_NORM, line.PREVIOUS_STEP_NORM, line.RESIDUAL, line.LINE_ERROR):
         store(S, k, splat(np.inf))
     store(S, line.STATUS, splat(float(OK)))
     store(S, line.ACTIVE, splat(1.0))
 
 
 @jit(inner=True, borrows=True)
-def _narrow(t):
-    """Return the lanes whose cells need not be brought nearer, if their diagonal dominates or not."""
+def _find_lanes_in_range(t):
+    """Return the lanes whose cells need no equilibration, whether or not their diagonal dominates."""
     low, high = load(t.S, line.LOW), load(t.S, line.HIGH)
     return (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= MOST_SCALE_RATIO * low)
 
 
 @jit(inner=True, borrows=True)
-def _lines_are_positive(t):
-    """Whether every row and every column of every lane has a positive cell."""
+def _has_positive_lines(t):
+    """Test whether every row and every column of every lane has a positive cell."""
     S, R, C = t.S, t.R, t.C
     good = splat(0.0) == 0.0
     for i in range(R):
@@ -116,7 +119,7 @@ def _lines_are_positive(t):
 
 @jit(inner=True, borrows=True)
 def invert_targets(t):
-    """Note the reciprocals of the targets."""
+    """Store the reciprocals of the row and column targets, zero where a target is zero."""
     S = t.S
     for i in range(t.R):
         u = load(S, t.u + i)
@@ -128,26 +131,32 @@ def invert_targets(t):
 
 @jit(inner=True, borrows=True)
 def _gather_targets(t, row_sums, col_sums, first, last):
+    """Copy the row and column targets of the matrices from `first` to `last` into the tile."""
     _gather_lines(t.S, t.u, t.R, row_sums, first, last)
     _gather_lines(t.S, t.v, t.C, col_sums, first, last)
 
 
 @jit(inner=True, borrows=True)
-def _ones_are_known(t, row_sums, col_sums, first, last):
-    store(t.S, line.ODD, splat(0.0))
+def _mark_unit_targets(t, row_sums, col_sums, first, last):
+    """Mark no lane as unusual: the unrolled kernel knows that all targets are one."""
+    store(t.S, line.UNUSUAL_TARGETS, splat(0.0))
 
 
-@written_out(line.ODD, source=_ones_are_known)
+@unroll_unit_targets(line.UNUSUAL_TARGETS, source=_mark_unit_targets)
 @jit(inner=True, borrows=True)
-def take_targets(t, row_sums, col_sums, first, last):
-    """Copy the targets and make their totals equal; note where one is not positive, or they are too far apart."""
+def load_targets(t, row_sums, col_sums, first, last):
+    """Copy the targets into the tile and equalise their totals.
+
+    Mark lanes with a nonpositive target or unequal totals.
+    """
     _gather_targets(t, row_sums, col_sums, first, last)
-    _survey_targets(t)
+    _equalize_totals(t)
     invert_targets(t)
 
 
 @jit(inner=True, borrows=True)
 def _gather_lines(S, k, n, lines, first, last):
+    """Copy `n` values of each matrix from `first` to `last` into SIMD lines from line `k` on, a matrix in each lane."""
     for i in range(n):
         if lines.step == 0:
             store(S, k + i, splat(lines.values[0, i]))
@@ -157,8 +166,11 @@ def _gather_lines(S, k, n, lines, first, last):
 
 
 @jit(inner=True, borrows=True)
-def _survey_targets(t):
-    """Make the totals equal by changing the column targets of the input; mark unusual lanes as odd."""
+def _equalize_totals(t):
+    """Scale the column targets of the input to the total of the row targets.
+
+    Mark lanes whose targets need a closer check.
+    """
     S = t.S
     U = splat(0.0)
     V = splat(0.0)
@@ -171,20 +183,10 @@ def _survey_targets(t):
         good = good & (load(S, k) > 0.0)
     larger = where(U > V, U, V)
     good = good & (U > 0.0) & (larger < np.inf) & (absolute(U - V) <= larger * TOTALS_RTOL)
-    store(S, line.ODD, where(good, 0.0, splat(1.0)))
+    store(S, line.UNUSUAL_TARGETS, where(good, 0.0, splat(1.0)))
     given, other = (V, U) if t.flip else (U, V)
     store(S, line.MASS, given)
     ratio = where(good & (U != V), given / other, 1.0)
     changed, n = (t.u, t.R) if t.flip else (t.v, t.C)
     for k in range(changed, changed + n):
         store(S, k, load(S, k) * ratio)
-
-
-@jit(inner=True, borrows=True)
-def _usable(factors, S, targets, order, w):
-    """Whether the factors of the lines that are not dropped are positive and finite; `order` is -1 for rows."""
-    for k in range(factors.shape[0]):
-        factor = factors[k if order < 0 else int(S[order + k, w])]
-        if S[targets + k, w] > 0.0 and not 0.0 < factor < np.inf:
-            return False
-    return True

@@ -1,16 +1,17 @@
 """Newton's method on the dual of matrix scaling, for a tile of small matrices.
 
-The unknowns are the logarithms of the column factors; the rows are exact after every row pass. The Hessian is the
-Laplacian of a graph on the columns, solved by star-mesh elimination (Grassmann, Taksar and Heyman), which only adds
-nonnegative numbers. Where row i and column i are paired the diagonal never enters: small cells keep all their digits.
+The unknowns are the logarithms of the column factors; the rows are exact after every row pass. The Hessian is the graph
+Laplacian of the columns (a Schur complement). It is eliminated by the star-mesh transform (Grassmann, Taksar, Heyman),
+which only adds nonnegative numbers. Where row i and column i are paired the diagonal never enters: small cells keep all
+their digits.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
-from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_workspace import LANES, sum_lines, unroll_unit_targets
 from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
 from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import NORMAL, SAFE_WIDTH
@@ -20,38 +21,38 @@ has_ended = jit(inner=True, inline=True)(rules.has_ended)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def newton(t, size, limits, passes):
-    """Scale every active lane of a tile of square matrices; leaves scaled cells, factors, counts and statuses.
+def run_newton(t, size, limits, passes):
+    """Run Newton iterations on all active lanes of square matrices, in place; return the number of passes.
 
-    Return how many passes it was, at most `passes`; lanes that are active after that can go on.
+    At most `passes`; lanes that are active after that can be continued.
     """
     for k in range(passes):
-        square_rows(t, size)
-        if not _still_moving(t, limits):
+        scale_square_rows(t, size)
+        if not _update_active_lanes(t, limits):
             return k
-        solve(t, size)
-        _choose_step(t)
-        advance(t, size)
+        solve_newton_system(t, size)
+        _damp_step(t)
+        take_step(t, size)
     return passes
 
 
 @jit(inner=True, borrows=True)
-def newton_by_rows(t, limits, passes):
-    """Do the same for matrices that are not square."""
+def run_newton_rectangular(t, limits, passes):
+    """Run Newton iterations on all active lanes of rectangular matrices, in place; return the number of passes."""
     for k in range(passes):
-        _plain_rows(t)
-        if not _still_moving(t, limits):
+        _scale_rectangular_rows(t)
+        if not _update_active_lanes(t, limits):
             return k
-        solve(t, None)
-        _choose_step(t)
-        advance(t, None)
+        solve_newton_system(t, None)
+        _damp_step(t)
+        take_step(t, None)
     return passes
 
 
-@written_out("x", "P", line.RESIDUAL, line.LINE_ERROR)
+@unroll_unit_targets("x", "P", line.RESIDUAL, line.LINE_ERROR)
 @jit(inner=True, borrows=True)
-def square_rows(t):
-    """Make the rows exact; leave cells, what columns lack, the residual and the largest relative error of a column."""
+def scale_square_rows(t):
+    """Scale the rows of square matrices to their targets; store scaled cells, column gaps and residuals."""
     S, C = t.S, t.C
     together = load(S, line.PAIRED) != 0.0
     for j in range(C):
@@ -62,7 +63,7 @@ def square_rows(t):
             store(S, P + j, load(S, t.M + i * C + j) * load(S, t.y + j))
         b = load(S, P + i)
         store(S, P + i, splat(0.0))
-        a = add_up(S, P, C)
+        a = sum_lines(S, P, C)
         u = load(S, t.u + i)
         x = where(u > 0.0, u / (a + b), 0.0)
         store(S, t.x + i, x)
@@ -88,8 +89,8 @@ def square_rows(t):
 
 
 @jit(inner=True, borrows=True)
-def _plain_rows(t):
-    """Make the rows of matrices that are not square exact."""
+def _scale_rectangular_rows(t):
+    """Scale the rows of rectangular matrices to their targets; store scaled cells, column gaps and residuals."""
     S, R, C = t.S, t.R, t.C
     for j in range(C):
         store(S, t.col + j, splat(0.0))
@@ -98,7 +99,7 @@ def _plain_rows(t):
         for j in range(C):
             store(S, P + j, load(S, t.M + i * C + j) * load(S, t.y + j))
         u = load(S, t.u + i)
-        x = where(u > 0.0, u / add_up(S, P, C), 0.0)
+        x = where(u > 0.0, u / sum_lines(S, P, C), 0.0)
         store(S, t.x + i, x)
         for j in range(C):
             cell = x * load(S, P + j)
@@ -117,14 +118,14 @@ def _plain_rows(t):
 
 
 @jit(inner=True, borrows=True)
-def _still_moving(t, limits):
-    """Stop the lanes that are done or lost; return whether any goes on."""
+def _update_active_lanes(t, limits):
+    """Deactivate lanes that have converged, overflowed or used all passes; return whether any lane is still active."""
     S = t.S
     target, still, last_width, max_iter, share = limits
     active = load(S, line.ACTIVE) != 0.0
     residual, worst = load(S, line.RESIDUAL), load(S, line.LINE_ERROR)
-    rho, n_iter = load(S, line.RHO), load(S, line.N_ITER)
-    stalled = has_stalled(rho, load(S, line.RHO_BEFORE))
+    rho, n_iter = load(S, line.STEP_NORM), load(S, line.N_ITER)
+    stalled = has_stalled(rho, load(S, line.PREVIOUS_STEP_NORM))
     ended = has_ended(residual, share * worst, rho, stalled, target, still, last_width)
     lost = active & ~(residual < np.inf)
     active = active & ~lost & ~ended
@@ -138,19 +139,22 @@ def _still_moving(t, limits):
 
 
 @jit(inner=True, borrows=True)
-def _solve_by_rows(t):
-    """Do what ``solve`` does with one row at a time, formed and completed when its turn comes, in registers."""
+def _solve_newton_system_by_rows(t):
+    """Solve the Newton system by forming and eliminating one row at a time, which suits registers.
+
+    The result is that of `solve_newton_system`, bit for bit.
+    """
     S, C = t.S, t.C
     for k in range(C - 1, 0, -1):
         W, F = t.W + k * C, t.F + k * C
-        _weigh(t, k)
+        _compute_weights(t, k)
         for j in range(k):
             w = load(S, W + j)
             for pivot in range(C - 1, k, -1):
                 w = fma(load(S, W + pivot), load(S, t.W + pivot * C + j), w)
             store(S, W + j, w)
-        _take_shares(t, k)
-        _find_flows(t, k)
+        _compute_shares(t, k)
+        _compute_flows(t, k)
         q = load(S, t.q + k)
         for pivot in range(C - 1, k, -1):
             q = fma(load(S, W + pivot), load(S, t.q + pivot), q)
@@ -161,45 +165,48 @@ def _solve_by_rows(t):
                 f = fma(load(S, W + pivot), load(S, t.F + pivot * C + j), f)
                 f = fma(-load(S, t.W + j * C + pivot), load(S, t.F + pivot * C + k), f)
             store(S, F + j, f)
-        store(S, t.d + k, q + add_up(S, F, k))
-    _substitute(t)
+        store(S, t.d + k, q + sum_lines(S, F, k))
+    _back_substitute(t)
 
 
-@written_out("d", line.RHO, line.RHO_BEFORE, source=_solve_by_rows)
+@unroll_unit_targets("d", line.STEP_NORM, line.PREVIOUS_STEP_NORM, source=_solve_newton_system_by_rows)
 @jit(inner=True, borrows=True)
-def solve(t):
-    """Solve L d = gaps of the columns by elimination from the last column down; note how wide the step is."""
+def solve_newton_system(t):
+    """Solve the Newton system L d = gap by eliminating columns from the last to the first.
+
+    Store the step and its norm.
+    """
     C = t.C
     whole = C - C % 4
     for j in range(0, whole, 4):
         for k in range(0, j + 1, 4):
-            _weigh_block(t, j, k)
+            _compute_weight_block(t, j, k)
     for j in range(whole, C):
-        _weigh(t, j)
+        _compute_weights(t, j)
     for j in range(C):
-        _find_flows(t, j)
+        _compute_flows(t, j)
     k = C
-    while k > 1:  # four pivots together, which then send the rest what they have for it; few columns at once
+    while k > 1:  # blocks of four pivots, whose updates of the rest are merged; all pivots together for few columns
         first = k - 4 if k > 8 else 0
         for pivot in range(k - 1, max(first, 1) - 1, -1):
-            _take_out(t, pivot, first)
+            _eliminate_column(t, pivot, first)
         k = first
         for j in range(k):
-            _send_flows(t, k, j)
-        for j in range(k % 2, k, 2):  # the first column has none before it
-            _send_weights(t, k, j)
-    _substitute(t)
+            _update_flows(t, k, j)
+        for j in range(k % 2, k, 2):  # the first column has no weights to update
+            _update_weights(t, k, j)
+    _back_substitute(t)
 
 
 @jit(inner=True, borrows=True)
-def _take_out(t, k, first):
-    """Take column k out of the graph, as far as that concerns the columns from `first` on."""
+def _eliminate_column(t, k, first):
+    """Eliminate column k from the graph (star-mesh transform), updating only the columns from `first` to before k."""
     S, C = t.S, t.C
     W, F = t.W + k * C, t.F + k * C
     square = t.R == C
-    _take_shares(t, k)
+    _compute_shares(t, k)
     q = load(S, t.q + k)
-    for j in range(k - 1, first - 1, -1):  # the next pivot row first: what needs it need not wait for the others
+    for j in range(k - 1, first - 1, -1):  # the next pivot row first, since the next pivot waits for it
         share = load(S, t.W + j * C + k)
         store(S, t.q + j, fma(share, q, load(S, t.q + j)))
         row = t.W + j * C
@@ -211,12 +218,15 @@ def _take_out(t, k, first):
             for i in range(j):
                 flow = fma(share, load(S, F + i), load(S, row + i))
                 store(S, row + i, fma(-load(S, t.W + i * C + k), f, flow))
-    store(S, t.d + k, q + add_up(S, F, k) if square else q)
+    store(S, t.d + k, q + sum_lines(S, F, k) if square else q)
 
 
 @jit(inner=True, borrows=True)
-def _send_weights(t, k, j):
-    """Add what the four columns from k on send to the weights of the columns j and j + 1, the last of them first."""
+def _update_weights(t, k, j):
+    """Add the updates by four eliminated columns, from k on, to the weights of columns j and j + 1.
+
+    The last column first.
+    """
     S, C = t.S, t.C
     row, other, W = t.W + j * C, t.W + (j + 1) * C, t.W + k * C
     a, b, c, d = load(S, row + k + 3), load(S, row + k + 2), load(S, row + k + 1), load(S, row + k)
@@ -231,8 +241,8 @@ def _send_weights(t, k, j):
 
 
 @jit(inner=True, borrows=True)
-def _send_flows(t, k, j):
-    """Do so with the source of column j and its flows: each sends what it has, and takes what the column sends on."""
+def _update_flows(t, k, j):
+    """Add the updates by four eliminated columns, from k on, to the source and the flows of column j."""
     S, C = t.S, t.C
     row, F3, to = t.W + j * C + k, t.F + (k + 3) * C, t.F + j * C
     F2, F1, F = F3 - C, F3 - 2 * C, F3 - 3 * C
@@ -251,8 +261,11 @@ def _send_flows(t, k, j):
 
 
 @jit(inner=True, borrows=True)
-def _weigh_block(t, j, k):
-    """Do what ``_weigh`` does for the columns from j to j + 3 and from k to k + 3; what k > j gets is never read."""
+def _compute_weight_block(t, j, k):
+    """Compute the 4 x 4 block of graph weights of columns j to j + 3 and k to k + 3.
+
+    Those with k > j are never read.
+    """
     S, C = t.S, t.C
     zero = splat(0.0)
     a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
@@ -277,6 +290,7 @@ def _weigh_block(t, j, k):
 
 @jit(inner=True, inline=True, borrows=True)
 def _store_four(S, k, a, b, c, d):
+    """Store four vectors in consecutive SIMD lines from line `k` on."""
     store(S, k, a)
     store(S, k + 1, b)
     store(S, k + 2, c)
@@ -284,8 +298,8 @@ def _store_four(S, k, a, b, c, d):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_flows(t, j):
-    """Split what a column lacks into a source and, where it is paired with a row, flows to the columns before it."""
+def _compute_flows(t, j):
+    """Split the gap of column j into a source and, in paired lanes, flows P_jk - P_kj to the columns k < j."""
     S, C = t.S, t.C
     q = load(S, t.gap + j)
     if t.R == C:
@@ -298,8 +312,8 @@ def _find_flows(t, j):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _weigh(t, j):
-    """W_jk = sum over i of p_ij p_ik / u_i for k < j, four columns at a time: fewer loads for each product."""
+def _compute_weights(t, j):
+    """Compute the graph weights W_jk = sum over i of p_ij p_ik / u_i for k < j, four columns at a time."""
     S, C = t.S, t.C
     W = t.W + j * C
     whole = j - j % 4
@@ -328,10 +342,10 @@ def _weigh(t, j):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _take_shares(t, k):
-    """Note which share of what column k has its neighbours get when it is taken out of the graph."""
+def _compute_shares(t, k):
+    """Compute the multipliers of pivot k: the weights to its neighbours over their sum."""
     S, C = t.S, t.C
-    total = add_up(S, t.W + k * C, k)
+    total = sum_lines(S, t.W + k * C, k)
     r = where(total >= NORMAL, 1.0 / total, 0.0)
     store(S, t.r + k, r)
     for j in range(k):
@@ -339,8 +353,8 @@ def _take_shares(t, k):
 
 
 @jit(inner=True, borrows=True)
-def _substitute(t):
-    """Find the step from the first column up, and centre it."""
+def _back_substitute(t):
+    """Compute the Newton step by back substitution, from the first column up; centre it and store its range."""
     S, C = t.S, t.C
     store(S, t.d, splat(0.0))
     low = splat(0.0)
@@ -352,43 +366,44 @@ def _substitute(t):
         store(S, t.d + k, d)
         low = where(d < low, d, low)
         high = where(d > high, d, high)
-    store(S, line.RHO_BEFORE, load(S, line.RHO))
-    store(S, line.RHO, high - low)
+    store(S, line.PREVIOUS_STEP_NORM, load(S, line.STEP_NORM))
+    store(S, line.STEP_NORM, high - low)
     middle = 0.5 * (low + high)  # keep the factors centred
     for k in range(C):
         store(S, t.d + k, load(S, t.d + k) - middle)
 
 
 @jit(inner=True, borrows=True)
-def _choose_step(t):
-    """Choose how much of the step is taken, without a line search."""
+def _damp_step(t):
+    """Set the step length of each lane: one, or damped for large steps, so that the dual decreases."""
     S = t.S
-    rho = load(S, line.RHO)
+    rho = load(S, line.STEP_NORM)
     wide = ~(rho <= SAFE_WIDTH)
-    store(S, line.STEP, splat(1.0))
+    store(S, line.STEP_LENGTH, splat(1.0))
     if some(wide):
         for w in range(LANES):
-            if S[line.RHO, w] > SAFE_WIDTH:
-                S[line.STEP, w] = damped_step(S[line.RHO, w])
+            if S[line.STEP_NORM, w] > SAFE_WIDTH:
+                S[line.STEP_LENGTH, w] = damped_step(S[line.STEP_NORM, w])
 
 
-@written_out("y")
+@unroll_unit_targets("y")
 @jit(inner=True, borrows=True)
-def advance(t):
-    """Take the step."""
+def take_step(t):
+    """Multiply the column factors of active lanes by exp(step length times Newton step), in place."""
     S, C = t.S, t.C
-    step = load(S, line.STEP)
+    step = load(S, line.STEP_LENGTH)
     active = load(S, line.ACTIVE) != 0.0
     for j in range(C):
         y = load(S, t.y + j)
-        store(S, t.y + j, where(active, _times_exp(y, step * load(S, t.d + j)), y))
+        store(S, t.y + j, where(active, _multiply_by_exp(y, step * load(S, t.d + j)), y))
 
 
 @jit(inner=True, borrows=True)
-def _times_exp(y, z):
-    """Positive and close to y * e**z, exact to second order at 0; the size of a step need not be exact, speed counts.
+def _multiply_by_exp(y, z):
+    """Return a positive approximation of y * e**z, exact to second order at z = 0; the step length need not be exact.
 
-    One plus a last step would be one: the factor comes as what it adds to one, too.
+    For small z, e**z - 1 is added to y rather than multiplied, so that last steps below the rounding of one still
+    count.
     """
     h = z * 0.03125
     q = fma(h, 1 / 720, splat(1 / 120))

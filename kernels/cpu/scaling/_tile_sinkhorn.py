@@ -1,19 +1,22 @@
-"""Plain iterative proportional fitting in factors (Erbani et al., algorithm 2) for a tile, nothing added."""
+"""Sinkhorn-Knopp iteration (iterative proportional fitting.
+
+Erbani et al., algorithm 2) for a tile of eight matrices.
+"""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
-from cmfast.kernels.cpu.scaling import _line as line
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
 from cmfast.kernels.status import MAX_ITER, RANGE
 
 
 @jit(inner=True, borrows=True)
-def sinkhorn(t, target, still, max_iter, passes):
-    """Row step, then column step, until every row is within `target` after a whole sweep; at most `passes` sweeps.
+def run_sinkhorn(t, target, still, max_iter, passes):
+    """Run Sinkhorn sweeps on a tile, in place, until all rows are within `target`; return the number of sweeps.
 
-    A sweep sees the rows only, before the factors are put in their gauge. Return how many sweeps it was; lanes that
-    are active after that can go on.
+    A sweep scales the rows, then the columns. At most `passes` sweeps; lanes that are active after that can be
+    continued.
     """
     S = t.S
     for k in range(passes):
@@ -26,12 +29,13 @@ def sinkhorn(t, target, still, max_iter, passes):
             return k
         store(S, line.N_ITER, load(S, line.N_ITER) + where(active, 1.0, splat(0.0)))
         _sweep(t)
-        _measure(t, target, still)
+        _check_convergence(t, target, still)
     return passes
 
 
 @jit(inner=True, borrows=True)
 def _sweep(t):
+    """Run one Sinkhorn sweep on the active lanes: x = u / (M y), then y = v / (M' x), in place."""
     S, R, C = t.S, t.R, t.C
     active = load(S, line.ACTIVE) != 0.0
     for j in range(C):
@@ -53,8 +57,11 @@ def _sweep(t):
 
 
 @jit(inner=True, borrows=True)
-def _measure(t, target, still):
-    """Stop the lanes whose rows fit, or no longer move; the columns fit by rounding alone after a column step."""
+def _check_convergence(t, target, still):
+    """Compute the row residuals and deactivate lanes that converged, stalled or overflowed.
+
+    Columns are exact after a sweep.
+    """
     S, R, C = t.S, t.R, t.C
     residual, worst = splat(0.0), splat(0.0)
     for i in range(R):
@@ -69,7 +76,7 @@ def _measure(t, target, still):
     active = load(S, line.ACTIVE) != 0.0
     lost = active & ~(residual < np.inf)
     fits = (residual <= target) & (worst <= target)
-    # In exact arithmetic it never grows; small rows may still shrink what they miss where it does.
+    # In exact arithmetic the residual never grows, so growth means rounding; small rows may still improve then.
     ended = fits | ((residual <= still) & (worst <= 2.0 * still) & (residual >= load(S, line.RESIDUAL)))
     store(S, line.RESIDUAL, residual)
     store(S, line.STATUS, where(lost, float(RANGE), load(S, line.STATUS)))

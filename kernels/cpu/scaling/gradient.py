@@ -1,11 +1,10 @@
-"""The gradient of scaling: one solve with the graph on the columns, of eight matrices at a time.
+"""The op ``scaling_gradient``: the gradient of matrix scaling by implicit differentiation, eight matrices at a time.
 
 With P the scaled matrix, u and v its sums, G the gradient in its cells and s, t those in the logarithms of its factors,
 the gradient in ``log M`` is ``P (G - a - b)``, where a and b, the gradients in the targets, solve
-``[[diag(u), P], [P^T, diag(v)]] [a, b] = [(P G) 1 + s, (P G)^T 1 + t]``. Without a it is the Laplacian of Newton's
-method. Nothing is formed as a difference of large numbers: weights ``sum p_ij p_ik / u_i`` and flows
-``sum p_ij p_ik (G_ij - G_ik) / u_i`` between two columns are as small as what couples them, and the elimination only
-adds. So nearly decomposable matrices keep their digits.
+``[[diag(u), P], [P^T, diag(v)]] [a, b] = [(P G) 1 + s, (P G)^T 1 + t]``. The Schur complement for b is the graph
+Laplacian of Newton's method. Its right-hand side are flows ``sum p_ij p_ik (G_ij - G_ik) / u_i`` between columns.
+Elimination only adds, so nearly decomposable matrices keep their digits.
 """
 
 import math
@@ -31,17 +30,17 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu._core.vector_functions import offset_lanes
-from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_parts
+from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_preprocessing
 from cmfast.kernels.shared.batches import flatten
 from cmfast.kernels.shared.scaling import NORMAL, is_large
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
 SECONDS_PER_SCALING_GRADIENT_CELL = 5e-9
-GRADIENT_CHUNK_CELLS = 1 << 15  # cells of some matrices, which stay in the cache
+GRADIENT_CHUNK_CELLS = 1 << 15  # cells of a chunk of matrices, which stays in the cache
 
 
 class GradientTile(NamedTuple):
-    """SIMD lines of eight matrices of R rows and C columns, and the steps to the cells below and to the right."""
+    """SIMD lines of eight matrices of R rows and C columns, and the strides to the next row and column."""
 
     S: Any
     R: int
@@ -51,8 +50,8 @@ class GradientTile(NamedTuple):
 
 
 @jit(inner=True, borrows=True)
-def _gather(S, k, a, rows):
-    """Fill lines from `k` on with the numbers of eight matrices."""
+def _load_lanes(S, k, a, rows):
+    """Copy `n` values of eight matrices, at `rows` of `a`, to SIMD lines from line `k` on."""
     n = a.shape[1]
     if n < WIDTH:
         load_narrow(S, k, a, rows, n)
@@ -63,7 +62,8 @@ def _gather(S, k, a, rows):
 
 
 @jit(inner=True, borrows=True)
-def _scatter(S, k, a, first, last):
+def _store_lanes(S, k, a, first, last):
+    """Copy SIMD lines from line `k` on to rows `first` to `last` of `a`."""
     n = a.shape[1]
     if first + WIDTH > last + 1:
         for c in range(n):
@@ -78,8 +78,8 @@ def _scatter(S, k, a, first, last):
 
 
 @jit(inner=True, borrows=True)
-def _scale(tile, M, P, x, y, root):
-    """Make the scaled cells over the root of their row's sum, and these roots."""
+def _compute_scaled_cells(tile, M, P, x, y, root):
+    """Compute the scaled cells over the square root of their row sum, and these roots."""
     S, R, C, by_row, by_col = tile
     for i in range(R):
         total = splat(0.0)
@@ -97,8 +97,8 @@ def _scale(tile, M, P, x, y, root):
 
 
 @jit(inner=True, borrows=True)
-def _send(tile, P, root, s, t):
-    """Subtract from the sources `t` of the columns what the sources `s` of the rows send there."""
+def _eliminate_row_sources(tile, P, root, s, t):
+    """Eliminate the rows from the right-hand side of the columns: t -= P' diag(1/u) s, in place."""
     S, R, C, by_row, by_col = tile
     for j in range(C):
         found = load(S, t + j)
@@ -110,8 +110,8 @@ def _send(tile, P, root, s, t):
 
 
 @jit(inner=True)
-def _couple(tile, G, P, W, F):
-    """Make the weights between columns k < j, and the flows from k to j."""
+def _compute_weights_and_flows(tile, G, P, W, F):
+    """Compute the graph weights between columns k < j, and the flows from k to j."""
     S, R, C, by_row, by_col = tile
     for j in range(1, C):
         for k in range(j):
@@ -126,14 +126,20 @@ def _couple(tile, G, P, W, F):
 
 
 @jit(inner=True, borrows=True)
-def _eliminate(S, C, W, F, share, q, d):
-    """Solve for the columns' part `d` by star-mesh elimination, of flows between columns and sources `q` in them."""
+def _solve_by_elimination(S, C, W, F, share, q, d):
+    """Solve the Laplacian system of the columns by star-mesh elimination.
+
+    Writes the solution `d`, overwrites W, F and q. The right-hand side is the flows between columns plus the sources
+    `q`.
+    """
     for k in range(C - 1, 0, -1):
         row, flows = W + k * C, F + k * C
         weight, flow = splat(0.0), load(S, q + k)
         for j in range(k):
             weight, flow = weight + load(S, row + j), flow + load(S, flows + j)
-        one = where(weight >= NORMAL, 1.0 / weight, splat(0.0))  # else the last node of a block: its shift is free
+        one = where(
+            weight >= NORMAL, 1.0 / weight, splat(0.0)
+        )  # else the last column of a block, whose value is arbitrary
         store(S, row + k, one)
         store(S, d + k, flow)
         for j in range(k):
@@ -153,10 +159,10 @@ def _eliminate(S, C, W, F, share, q, d):
 
 
 @jit(inner=True, borrows=True)
-def _solve_rows(tile, G, P, root, s, d, a):
-    """Make the rows' part `a`; leave ``G - a - b`` in place of the cells.
+def _compute_row_solution(tile, G, P, root, s, d, a):
+    """Compute the rows' solution `a` from the columns' `d`; overwrites the cells P with ``G - a - d``.
 
-    What a row's largest cell has is a sum over the others, which are small where it is nearly all of the row.
+    The value at a row's largest cell is a sum over the other cells, which are small where it is nearly all of the row.
     """
     S, R, C, by_row, by_col = tile
     for i in range(R):
@@ -181,9 +187,9 @@ def _solve_rows(tile, G, P, root, s, d, a):
 
 @jit(inner=True, borrows=True)
 def _fill_zero_targets(tile, M, G, rows, cols):
-    """Make the parts of rows and columns whose targets are zero: what their first unit would bring.
+    """Compute the solution for lines with target zero: the one-sided derivative as the target leaves zero.
 
-    `rows` and `cols` are where their factors, sums (of rows these are roots) and parts begin.
+    `rows` and `cols` are the first SIMD lines of their factors, sums (for rows the square roots) and solutions.
     """
     (S, R, C, by_row, by_col), (x, root, a), (y, col, d) = tile, rows, cols
     for i in range(R):
@@ -205,8 +211,8 @@ def _fill_zero_targets(tile, M, G, rows, cols):
 
 
 @jit(inner=True, borrows=True)
-def _add_up(tile, P, root, col):
-    """Make the sums of the columns."""
+def _compute_column_sums(tile, P, root, col):
+    """Compute the column sums of the scaled cells."""
     S, R, C, by_row, by_col = tile
     for j in range(C):
         found = splat(0.0)
@@ -216,8 +222,11 @@ def _add_up(tile, P, root, col):
 
 
 @jit(inner=True, borrows=True)
-def _gauge(tile, flip, root, col, a, d):
-    """Shift both parts so that the columns' mean over the mass is zero: their targets take the total of the rows'."""
+def _normalize_solution(tile, flip, root, col, a, d):
+    """Normalise the solution in place: shift it so that its mean over columns, weighted by their sums, is zero.
+
+    The column targets are scaled to the total of the row targets, so this is the gradient in the targets as given.
+    """
     S, R, C, _, _ = tile
     mean, total = splat(0.0), splat(0.0)
     for k in range(R if flip else C):
@@ -231,16 +240,16 @@ def _gauge(tile, flip, root, col, a, d):
         store(S, d + j, load(S, d + j) - mean)
 
 
-def _lines(R, C):
-    """Return how many lines a tile takes."""
+def _count_lines(R, C):
+    """Return the number of SIMD lines of a gradient tile."""
     return 3 * R * C + 2 * C * C + 4 * R + 6 * C
 
 
 @jit()
 def _differentiate(given, R, C, flip, S, results, start, stop):
-    """Fill the gradients of the matrices from `start` to before `stop`.
+    """Compute the gradients of the matrices from `start` to before `stop`, eight at a time.
 
-    With `flip` cells stand in memory by columns: what is eliminated belongs on the shorter side.
+    With `flip` cells are stored by columns, so that the shorter side is eliminated.
     """
     M, m_step, row, col, amount, status, G, of_row, of_col = given
     out, out_row, out_col = results
@@ -254,10 +263,10 @@ def _differentiate(given, R, C, flip, S, results, start, stop):
     t, d, share, total = a + R, a + R + C, a + R + 2 * C, a + R + 3 * C
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        _gather(S, m, M, offset_lanes(first, last, m_step))
+        _load_lanes(S, m, M, offset_lanes(first, last, m_step))
         rows = offset_lanes(first, last, 1)
-        _gather(S, x, row, rows)
-        _gather(S, y, col, rows)
+        _load_lanes(S, x, row, rows)
+        _load_lanes(S, y, col, rows)
         for w in range(WIDTH):
             b = min(first + w, last)
             good = status[b] == OK or status[b] == LIMIT_ONLY
@@ -267,27 +276,27 @@ def _differentiate(given, R, C, flip, S, results, start, stop):
         for k in range(x, x + R):
             store(S, k, load(S, k) * load(S, total + 1))
         if len(G) > 0:
-            _gather(S, g, G, rows)
+            _load_lanes(S, g, G, rows)
         else:
             for k in range(g, g + cells):
                 store(S, k, splat(0.0))
-        _scale(tile, m, p, x, y, root)
+        _compute_scaled_cells(tile, m, p, x, y, root)
         for k in range(s, s + R):
             store(S, k, splat(0.0))
         for k in range(t, t + C):
             store(S, k, splat(0.0))
         if len(of_row) > 0:
-            _gather(S, s, of_row, rows)
-            _gather(S, t, of_col, rows)
-            _send(tile, p, root, s, t)
-        _couple(tile, g, p, W, F)
-        _eliminate(S, C, W, F, share, t, d)
+            _load_lanes(S, s, of_row, rows)
+            _load_lanes(S, t, of_col, rows)
+            _eliminate_row_sources(tile, p, root, s, t)
+        _compute_weights_and_flows(tile, g, p, W, F)
+        _solve_by_elimination(S, C, W, F, share, t, d)
         wanted = len(out_row) > 0
         if wanted:
-            _add_up(tile, p, root, total)
-        _solve_rows(tile, g, p, root, s, d, a)
+            _compute_column_sums(tile, p, root, total)
+        _compute_row_solution(tile, g, p, root, s, d, a)
         if wanted:
-            _gauge(tile, flip, root, total, a, d)
+            _normalize_solution(tile, flip, root, total, a, d)
             empty = splat(0.0) != 0.0
             for i in range(R):
                 empty = empty | (load(S, root + i) == 0.0)
@@ -295,30 +304,30 @@ def _differentiate(given, R, C, flip, S, results, start, stop):
                 empty = empty | (load(S, total + j) == 0.0)
             if some(empty):
                 _fill_zero_targets(tile, m, g, (x, root, a), (y, total, d))
-            _scatter(S, a, out_row, first, last)
-            _scatter(S, d, out_col, first, last)
+            _store_lanes(S, a, out_row, first, last)
+            _store_lanes(S, d, out_col, first, last)
         for i in range(R):
             for j in range(C):
                 at = p + i * by_row + j * by_col
                 store(S, at, load(S, at) * (load(S, x + i) * load(S, y + j)))
-        _scatter(S, p, out, first, last)
+        _store_lanes(S, p, out, first, last)
 
 
 def scaling_gradient(
     M, G, of_row, of_col, row_scale, col_scale, matrix, status, smoothing, *, targets=True, tol=0.0, num_threads=None
 ):
-    """Gradients in the cells of `M`, and in both targets if wanted; float32 cells where `M` and `G` are.
+    """Compute the gradients in the cells of `M` and, if `targets`, in both targets; float32 if `M` and `G` are.
 
-    `G`, `of_row` and `of_col` are those in the scaled matrix and in its factors; None stands for zeros. `matrix` is
-    looked at where only the limit exists, and may be None. Where a solver approaches the gradient, it ends where that
-    is right to `tol`, which the margins of the result may be off by.
+    `G`, `of_row` and `of_col` are the gradients in the scaled matrix and in its factors; None means zeros. `matrix` is
+    needed only where just the limit exists, and may be None. Iterative solvers stop at an accuracy of `tol`, the error
+    of the result's margins.
     """
     R, C = M.shape[-2:]
     batch = row_scale.shape[:-1]
     n = math.prod(batch)
     kind = batches.result_dtype(M, *(() if G is None else (G,)))
     shapes = ((R, C), (R,), (C,))
-    if not n * R * C:  # a tile of no cells has no lines to work in
+    if not n * R * C:  # a tile without cells has no SIMD lines
         of_targets = [np.zeros((*batch, size)) for size in (R, C)] if targets else []
         return np.zeros((*batch, R, C), kind), *of_targets
     flat, m_step = flatten(M, batch, 2, np, batches.flat_batch)
@@ -338,8 +347,8 @@ def scaling_gradient(
     out_row, out_col = np.empty((n if targets else 0, R)), np.empty((n if targets else 0, C))
     problem = (flat, m_step, row, col, amount, status, G, of_row, of_col)
     large = is_large(R, C)
-    solve = partial(_gradient_large.differentiate, tol=tol, num_threads=num_threads) if large else _by_tiles
-    narrow = large and kind is np.float32  # converting a matrix would take as long as some passes over it
+    solve = partial(_gradient_large.differentiate, tol=tol, num_threads=num_threads) if large else _differentiate_small
+    narrow = large and kind is np.float32  # converting a matrix takes as long as several passes over it
 
     each = R * C * SECONDS_PER_SCALING_GRADIENT_CELL * (1 + min(R, C) / 8)
     at_once = WIDTH * max(1, GRADIENT_CHUNK_CELLS // max(1, R * C * WIDTH))
@@ -348,11 +357,11 @@ def scaling_gradient(
         for first in range(start, stop, at_once):
             pool.checkpoint()
             end = min(first + at_once, stop)
-            part = _gradient_parts.part_of(problem, matrix, R, C, first, end, narrow=narrow)
+            part = _gradient_preprocessing.prepare_part(problem, matrix, R, C, first, end, narrow=narrow)
             found = out[first:end] if large or kind is np.float64 else np.empty((end - first, R * C))
             solve(part, R, C, (found, out_row[first:end], out_col[first:end]))
             if not large:
-                _gradient_parts.separate(part[0], part[1], part[4], R, C, found)
+                _gradient_preprocessing.zero_block_links(part[0], part[1], part[4], R, C, found)
                 if kind is not np.float64:
                     out[first:end] = found
 
@@ -362,11 +371,12 @@ def scaling_gradient(
     return tuple(a.reshape(*batch, *shape) for a, shape in zip(results, shapes, strict=False))
 
 
-def _by_tiles(part, R, C, results):
+def _differentiate_small(part, R, C, results):
+    """Compute the gradients of small matrices by tiles, transposed where rows are fewer than columns."""
     M, m_step, row, col, amount, status, G, of_row, of_col = part
     out, out_row, out_col = results
     flip = R < C
     if flip:
         part = (M, m_step, col, row, amount, status, G, of_col, of_row)
         R, C, results = C, R, (out, out_col, out_row)
-    _differentiate(part, R, C, flip, new_lines(_lines(R, C)), results, 0, len(out))
+    _differentiate(part, R, C, flip, new_lines(_count_lines(R, C)), results, 0, len(out))

@@ -1,4 +1,4 @@
-"""Matrix scaling to given margins: the launchers of ``ipf`` and ``ras`` and the loop over tiles."""
+"""The ops ``ipf`` and ``ras``: scale matrices to given margins, in tiles of small matrices or one by one."""
 
 import math
 from contextlib import contextmanager
@@ -9,25 +9,25 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._large_many import may_be_quick
-from cmfast.kernels.cpu.scaling._large_rows import read_only
+from cmfast.kernels.cpu.scaling._large_batch import can_batch_sweeps
+from cmfast.kernels.cpu.scaling._large_row_blocks import read_only
 from cmfast.kernels.cpu.scaling._refine import refine
-from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT_CELLS, PARTS, give_tile, take_tile
-from cmfast.kernels.cpu.scaling._tiles import in_tuples, scale_oblong, scale_plainly, scale_square
-from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
+from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
+from cmfast.kernels.cpu.scaling._tile_workspace import LANES, LOOPS, MAX_CACHED_CELLS, PARTS, acquire_tile, release_tile
+from cmfast.kernels.cpu.scaling._zero_support import apply_zero_codes, has_zero, prune_unsupported
 from cmfast.kernels.shared.batches import flatten
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
-# Vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms.
+# SIMD vectors of cells between two checks for interrupts: some tens of ms.
 TILE_VECTORS_PER_CHECK = 1 << 25
-STRAIGHT = range(1, 17)  # numbers of classes for which straight-line code pays
+UNROLLED_SIZES = range(1, 17)  # numbers of classes for which unrolled kernels pay
 SECONDS_PER_SCALED_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
-    """Scale every matrix to the margins given, ones where None."""
+    """Scale every matrix to the given margins (ones where None); return matrices, factors and diagnostics."""
     if row_sums is col_sums is start_row is start_col is None and M.ndim == 2 and M.dtype is FLOAT64:
         found = _scale_one(M, **options)
         if found is not None:
@@ -36,65 +36,69 @@ def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
 
 
 def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
-    """Return what ``ipf`` does but the matrices."""
+    """Compute the factors and diagnostics of ``ipf`` without the scaled matrices."""
     return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
-class _Room(NamedTuple):
-    """What one matrix is scaled in: its problem, with memory for all that goes in and comes out, and the tile."""
+class _Workspace(NamedTuple):
+    """Buffers to scale one matrix: its problem with inputs and outputs, and its tile."""
 
-    given: Any  # the cells that the problem can only read, as a matrix, to write them
-    cells: Any  # the same in one axis
+    given: Any  # writable view of the problem's read-only cells, as a matrix
+    cells: Any  # the same in one axis, read-only
     problem: tuple[Any, ...]
     tile: tuple[Any, ...]
     size: Any
     zeros_matter: bool
-    out: Any  # (C, C), (C,) and (C,) of the problem, and its numbers
+    out: Any  # results of the problem: out, row and col of shapes (C, C), (C,), (C,), and its scalars
     row: Any
     col: Any
     numbers: tuple[Any, ...]
 
 
 @lru_cache(128)
-def _rooms(R, C, smoothing, empty, tol, max_iter, solver):
-    """Return rooms that nobody uses now, and what makes one, for such a matrix; None where that is no way for it."""
+def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
+    """Return a list of free workspaces and a function that allocates one, for such a matrix.
+
+    None where not applicable.
+    """
     options = {"smoothing": smoothing, "empty": empty, "tol": tol, "max_iter": max_iter, "solver": solver}
     fixed = rules(R, C, bi=True, **options)
     if R != C or is_large(R, C) or fixed["plain"] or fixed["amount"] < 0.0:
         return None
-    lines = [_ones(length) for length in (R, C, 0, 0)]
+    lines = [_make_ones(length) for length in (R, C, 0, 0)]
 
-    def new_room():
+    def allocate_workspace():
+        """Allocate the arrays of a workspace and its tile."""
         given, out, row, col = np.empty((1, R * C)), np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
         numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1), np.empty(1)
-        problem = in_tuples((R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers))
-        tile, size = take_tile(R, C, flip=False, newton=True), (0,) * C if C in STRAIGHT else None
+        problem = split_problem((R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers))
+        tile, size = acquire_tile(R, C, flip=False, newton=True), (0,) * C if C in UNROLLED_SIZES else None
         views = out.reshape(R, C), row[0], col[0]
         zeros_matter = fixed["amount"] == 0.0
-        return _Room(given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers)
+        return _Workspace(given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers)
 
-    return [], new_room
+    return [], allocate_workspace
 
 
 def _scale_one(
     M, *, smoothing=None, empty="nan", tol=1e-9, max_iter=None, solver="auto", num_threads=None, progress=None
 ):
-    """Scale one matrix of float64 without zeros; return None where that needs more than is compiled.
+    """Scale one float64 matrix without zeros by the tile kernel; return None where that needs other parts.
 
-    Nearly all of such a call would be Python: the problem of a batch, its pieces and parts. Bits are those of a batch,
-    as the kernel is.
+    It avoids the Python overhead of a batch, which would be most of such a call. Bits are those of a batch, since the
+    kernel is.
     """
     del num_threads
     R, C = M.shape
-    rooms = _rooms(R, C, smoothing, empty, tol, max_iter, solver)
-    if rooms is None or progress is not None:
+    cached = _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver)
+    if cached is None or progress is not None:
         return None
-    free, new_room = rooms
+    free, allocate_workspace = cached
     try:
-        room = free.pop()
+        workspace = free.pop()
     except IndexError:
-        room = new_room()
-    given, cells, problem, tile, size, zeros_matter, out, row, col, numbers = room
+        workspace = allocate_workspace()
+    given, cells, problem, tile, size, zeros_matter, out, row, col, numbers = workspace
     given[:] = M
     found = None
     if not (zeros_matter and has_zero(cells)):
@@ -102,13 +106,13 @@ def _scale_one(
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
             found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
-    if R * C <= MOST_KEPT_CELLS and not free:
-        free.append(room)
+    if R * C <= MAX_CACHED_CELLS and not free:
+        free.append(workspace)
     return found
 
 
 def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, **options):
-    """Scale to `lines`, the targets of rows and columns, from factors of rows and columns."""
+    """Scale to the targets and from the initial factors in `lines`; return all results of a batch."""
     R, C = M.shape[-2:]
     row_sums, col_sums, start_row, start_col = lines
     vectors = [a for a in lines if a is not None]
@@ -122,10 +126,10 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
         n,
         cells.reshape(len(cells), R * C),
         m_step,
-        _lines(row_sums, batch, R),
-        _lines(col_sums, batch, C),
-        _lines(start_row, batch, 0),
-        _lines(start_col, batch, 0),
+        _flatten_lines(row_sums, batch, R),
+        _flatten_lines(col_sums, batch, C),
+        _flatten_lines(start_row, batch, 0),
+        _flatten_lines(start_col, batch, 0),
         *rules(R, C, bi=row_sums is None and col_sums is None, solver=solver, **options).values(),
         np.empty((n if write else 0, R * C), dtype),
         np.empty((n, R)),
@@ -136,20 +140,21 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
         np.empty(n),
         np.empty(n),
     )
-    problem = ScalingProblem._make(fields)  # by place: names take a matrix's time
+    problem = ScalingProblem._make(fields)  # by position: keywords take as long as scaling a matrix
     large = problem.is_large
     seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
     pool.run_pieces(
-        _one_by_one(problem, num_threads) if large else _by_tiles(problem),
+        _make_large_worker(problem, num_threads) if large else _make_tile_worker(problem),
         pool.pieces(n, seconds, tile=1 if large else LANES),
         seconds=seconds,
         num_threads=num_threads,
         progress=progress,
     )
-    return _results(problem, batch)
+    return _shape_results(problem, batch)
 
 
-def _results(problem, batch):
+def _shape_results(problem, batch):
+    """Return the results of a problem in the shape of the batch."""
     out, out_row, out_col, *numbers = problem[-len(RESULTS_OF_PROBLEM) :]
     if not batch:
         out = out.reshape(problem.R, problem.C) if len(out) else out
@@ -162,52 +167,52 @@ def _results(problem, batch):
     )
 
 
-def _one_by_one(problem, num_threads):
-    """Return what scales a range of large matrices."""
-    quick, at_once = may_be_quick(problem), max(1, CONVERTED_CELLS // (problem.R * problem.C))
+def _make_large_worker(problem, num_threads):
+    """Return a function that scales a range of large matrices."""
+    quick, at_once = can_batch_sweeps(problem), max(1, CONVERTED_CELLS // (problem.R * problem.C))
 
     def work(_, start, stop):
         for first in range(start, stop, at_once):
-            with _prepared(problem.part(first, min(first + at_once, stop))) as (part, _):
+            with _prepare(problem.part(first, min(first + at_once, stop))) as (part, _):
                 _large.scale(part, num_threads, quick)
                 refine(part)
 
     return work
 
 
-def _by_tiles(problem):
-    """Return what scales a range of small matrices."""
+def _make_tile_worker(problem):
+    """Return a function that scales a range of small matrices in tiles."""
     R, C, newton = problem.R, problem.C, not problem.plain
     flip = R < C and newton  # Newton's unknowns belong on the shorter side
-    size = (0,) * C if newton and problem.bi and R == C in STRAIGHT and not problem.is_warm else None
-    kernel = scale_plainly if problem.plain else scale_square if R == C else scale_oblong
+    size = (0,) * C if newton and problem.bi and R == C in UNROLLED_SIZES and not problem.is_warm else None
+    kernel = scale_by_sinkhorn if problem.plain else scale_square if R == C else scale_rectangular
     direct = problem.cells.dtype == problem.out.dtype == np.float64
     at_once = LANES * max(1, CONVERTED_CELLS // max(1, R * C * LANES))
-    whole = in_tuples(_flipped(problem) if flip else problem)
-    judged = newton and not problem.bi  # else nothing is marked as doubtful
+    whole = split_problem(_swap_axes(problem) if flip else problem)
+    judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
 
     def work(_, start, stop):
-        tile = take_tile(R, C, flip=flip, newton=newton)
+        tile = acquire_tile(R, C, flip=flip, newton=newton)
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
             if direct and not _has_zero(problem, first, end):
-                _run(kernel, whole, tile, first, end, size)
+                _run_kernel(kernel, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
                 continue
-            with _prepared(problem.part(first, end)) as (part, dropped):
-                given = in_tuples(_flipped(part) if flip else part)
-                alone = dropped and part.n <= LANES  # straight-line code would be compiled to find that out
-                _run(kernel, given, tile, 0, end - first, None if alone else size)
+            with _prepare(problem.part(first, end)) as (part, dropped):
+                given = split_problem(_swap_axes(part) if flip else part)
+                alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
+                _run_kernel(kernel, given, tile, 0, end - first, None if alone else size)
                 if judged:
                     refine(part)
-        give_tile(tile, newton=newton)
+        release_tile(tile, newton=newton)
 
     return work
 
 
 def _has_zero(problem, first, end):
-    """Whether a matrix from `first` to before `end` has a zero that a solver does not decide by itself."""
+    """Test whether a matrix from `first` to before `end` has zeros that must be classified before solving."""
     if problem.amount != 0.0 or problem.plain:
         return False
     part = problem.m_step and end - first < problem.n
@@ -215,36 +220,39 @@ def _has_zero(problem, first, end):
 
 
 @contextmanager
-def _prepared(part):
-    """Give the problem in float64 without zeros that have no answer, and whether classes are dropped.
+def _prepare(part):
+    """Yield the problem in float64 without unsupported cells, and whether classes are dropped.
 
-    Then write what the kernel did not.
+    Afterwards write the rest.
     """
     results, codes, dropped = part.out, None, False
-    part = _in_float64(part)
+    part = _convert_to_float64(part)
     if _has_zero(part, 0, part.n):
-        pruned, codes, dropped = prune(part)
+        pruned, codes, dropped = prune_unsupported(part)
         part = part._replace(cells=pruned, m_step=1)
     yield part, dropped
     if codes is not None:
-        amend(codes, part.out_row, part.out_col, part.status)
+        apply_zero_codes(codes, part.out_row, part.out_col, part.status)
     if part.out is not results:
         results[:] = part.out
 
 
-def _run(kernel, problem, tile, place, end, size):
-    """Scale matrices from `place` to before `end`."""
-    place = _run_part(kernel, problem, tile, place, end, size)
+def _run_kernel(kernel, problem, tile, place, end, size):
+    """Scale matrices from `place` to before `end`, by the unrolled kernel where possible, else by the looped one."""
+    place = _run_until_blocked(kernel, problem, tile, place, end, size)
     hard, hard_until = LANES, place - 1
-    while place != end:  # straight-line code cannot do what stands there
-        hard = 2 * hard if place == hard_until else LANES  # they come in crowds
+    while place != end:  # the unrolled kernel cannot handle the tile at `place`
+        hard = 2 * hard if place == hard_until else LANES  # such tiles tend to be adjacent
         hard_until = min(end, place + hard)
-        place = _run_part(kernel, problem, tile, place, hard_until, None)
-        place = _run_part(kernel, problem, tile, place, end, size)
+        place = _run_until_blocked(kernel, problem, tile, place, hard_until, None)
+        place = _run_until_blocked(kernel, problem, tile, place, end, size)
 
 
-def _run_part(kernel, problem, tile, place, end, size):
-    """Do so as far as the kernel can; between its calls it can be interrupted. Return where it ends."""
+def _run_until_blocked(kernel, problem, tile, place, end, size):
+    """Run a kernel, compiling parts it needs, until `end` or a tile it cannot handle; return that position.
+
+    Between calls of the kernel it can be interrupted.
+    """
     while place != end:
         pool.checkpoint()
         place, needs = kernel(problem, tile, place, end, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
@@ -255,8 +263,8 @@ def _run_part(kernel, problem, tile, place, end, size):
     return place
 
 
-def _in_float64(part):
-    """Return the problem with cells and results in float64: read-only and not, so that kernels see one type."""
+def _convert_to_float64(part):
+    """Return the problem with cells (read-only) and results in float64, so that kernels are compiled for one type."""
     if part.cells.dtype == part.out.dtype == np.float64:
         return part
     cells = np.ascontiguousarray(part.cells, np.float64)[:]
@@ -264,8 +272,8 @@ def _in_float64(part):
     return part._replace(cells=cells, out=part.out if part.out.dtype == np.float64 else np.empty(part.out.shape))
 
 
-def _flipped(part):
-    """Return the problem with rows and columns swapped, but for cells and results: a tile swaps those."""
+def _swap_axes(part):
+    """Return the problem with row and column fields swapped, except cells and results, which the tile transposes."""
     return part._replace(
         R=part.C,
         C=part.R,
@@ -278,16 +286,17 @@ def _flipped(part):
     )
 
 
-def _lines(a, batch, default):
-    """Return targets or factors as a flat batch of float64; `default` ones where none are given."""
+def _flatten_lines(a, batch, default):
+    """Return targets or factors as a flat batch of float64; `default` ones where None."""
     if a is None:
-        return _ones(default)
+        return _make_ones(default)
     flat, step = flatten(a.astype(np.float64, copy=False), batch, 1, np, batches.flat_batch)
     return Lines(flat, step)
 
 
 @cache
-def _ones(n):
+def _make_ones(n):
+    """Return shared read-only lines of `n` ones."""
     ones = np.ones((1, n))
     ones.flags.writeable = False
     return Lines(ones, 0)

@@ -1,10 +1,9 @@
-"""Matrix scaling of logarithms of cells: ``ipf`` of exponentials that are brought into range first.
+"""The op ``ipf_of_logits``: scale exponentials of logits (log cells) that may exceed the float64 range.
 
-Subtracting a number from every logarithm of a line changes its factor alone. Where that does not bring all cells into
-the range of float64 the logarithms are halved until it does: the scaled matrix of ``L / 2``, its cells squared and
-divided by the targets of their row and column, has the scaled matrix of ``L`` as its own, and is near it, since every
-cell of a matrix of given sums lies on a cycle of cells that are not much smaller. So each of these steps is a problem
-of cells in range, whose factors are small, and cells of it that are not in range do not matter to the others.
+A shift of the logits of a row or column changes its factor alone. Where shifts do not bring all cells into range the
+logits are halved until they do (homotopy): the scaled matrix of ``L / 2``, its cells squared and divided by their row
+and column targets, has the scaled matrix of ``L`` as its own and is near it. So each step is a problem with cells in
+range and small factors, and its cells below the range do not matter to the others.
 """
 
 import math
@@ -21,21 +20,21 @@ from cmfast.kernels.cpu.scaling.launch import ipf
 from cmfast.kernels.shared.scaling import LEAST_RESIDUAL
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
-MOST_LOGIT_SPREAD = 300.0  # between logarithms of cells that one problem takes
-LEAST = 1.000001 * math.exp(-MOST_LOGIT_SPREAD)  # cells up to it were not in range
+MOST_LOGIT_SPREAD = 300.0  # largest difference of log cells in one problem
+MAX_RAISED_CELL = 1.000001 * math.exp(-MOST_LOGIT_SPREAD)  # cells up to it were below the range and raised to it
 LEAST_RAISED_DEPTH = 0.5 * MOST_LOGIT_SPREAD  # below zero: lines whose largest logarithm is lower are raised
-NEGLIGIBLE = 0.01  # of the tolerance: part of a line that cells out of range may have together
-MOST_REPEATS = 30  # of a step
-PLAIN = 2.0**10  # of what is added to lines: rounding of sums moves no cell by more than 1e-12 of itself
-MOST_LOGIT = 2.0**1020  # logarithm whose sums with others float64 holds
+NEGLIGIBLE = 0.01  # largest share of a row or column that cells out of range may have together, in tolerances
+MOST_REPEATS = 30  # repetitions of a step
+MAX_PLAIN_SHIFT = 2.0**10  # shifts up to it round cells by at most 1e-12, relative; larger ones need two-sums
+MOST_LOGIT = 2.0**1020  # logits whose sums do not overflow
 SECONDS_PER_LOGIT = 4e-9
 
 
 @jit()
-def _begin(cells, R, halvings, a, b, start, stop):
-    """Find what to add to the rows, then to the columns, so that 0 is the largest logarithm; and how often to halve.
+def _compute_shifts(cells, R, halvings, a, b, start, stop):
+    """Compute shifts of rows, then columns, that make the largest log cell 0, and the number of halvings needed.
 
-    In quarters, whose differences do not overflow. What is NaN, or infinite and positive, makes NaN.
+    In quarters, whose differences do not overflow. NaN and positive infinity give NaN shifts.
     """
     C = b.shape[1]
     for k in range(start, stop):
@@ -70,7 +69,7 @@ def _begin(cells, R, halvings, a, b, start, stop):
 
 @jit()
 def _add_three(x, y, z):
-    """Add three numbers, and what rounding takes from the two sums (Knuth's two-sum)."""
+    """Return the sum of three numbers with the rounding errors of both additions (Knuth's two-sum)."""
     first = x + y
     total = first + z
     t, w = first - x, total - first
@@ -79,8 +78,8 @@ def _add_three(x, y, z):
 
 
 @jit()
-def _shift(cells, R, part, a, b, start, stop):
-    """Make logarithms times `part`, with what is added to their lines, of zeros and of what is in range."""
+def _shift_cells(cells, R, part, a, b, start, stop):
+    """Multiply log cells by `part` and add the shifts, in place; values below -MOST_LOGIT_SPREAD are raised to it."""
     C = b.shape[1]
     for k in range(start, stop):
         row, col, p = a[k], b[k], cells[k]
@@ -89,7 +88,7 @@ def _shift(cells, R, part, a, b, start, stop):
             largest = max(largest, abs(row[i]))
         for j in range(C):
             largest = max(largest, abs(col[j]))
-        if largest > PLAIN:
+        if largest > MAX_PLAIN_SHIFT:
             for i in range(R):
                 for j in range(C):
                     x = _add_three(p[i * C + j] * part, row[i], col[j])
@@ -103,7 +102,7 @@ def _shift(cells, R, part, a, b, start, stop):
 
 @jit()
 def _raise_lines(cells, R, part, a, b, start, stop):
-    """Add more to the rows, then to the columns, whose largest logarithm is far below zero, in place."""
+    """Increase the shifts of rows, then columns, whose largest log cell is far below zero, in place."""
     C = b.shape[1]
     for k in range(start, stop):
         row, col, p = a[k], b[k], cells[k]
@@ -122,8 +121,8 @@ def _raise_lines(cells, R, part, a, b, start, stop):
 
 
 @jit()
-def _lift(cells, R, a, b, start, stop):
-    """Add to logarithms what is added to their lines."""
+def _add_shifts(cells, R, a, b, start, stop):
+    """Add the shifts of rows and columns to log cells, in place."""
     C = b.shape[1]
     for k in range(start, stop):
         for i in range(R):
@@ -133,7 +132,7 @@ def _lift(cells, R, a, b, start, stop):
 
 @jit()
 def _exponentiate(flat, start, stop):
-    """Replace numbers by their exponentials."""
+    """Replace values by their exponentials, in place."""
     for k in range(start, stop - WIDTH + 1, WIDTH):
         store_row(flat, 0, k, exp(load_row(flat, 0, k)))
     rest = (stop - start) % WIDTH
@@ -148,7 +147,7 @@ def _exponentiate(flat, start, stop):
 
 @jit()
 def _add_logarithms(factors, sums):
-    """Add the logarithms of factors to numbers."""
+    """Add the logarithms of factors to `sums`, in place."""
     S = new_lines(1)
     for first in range(0, len(factors), WIDTH):
         last = min(first + WIDTH, len(factors))
@@ -160,8 +159,8 @@ def _add_logarithms(factors, sums):
 
 
 @jit()
-def _gauge(a, b):
-    """Make the mean of what is added to the rows zero."""
+def _normalize_shifts(a, b):
+    """Normalise log factors in place: the finite ones of the rows get mean zero."""
     for k in range(len(a)):
         total, number = 0.0, 0
         for i in range(a.shape[1]):
@@ -174,50 +173,50 @@ def _gauge(a, b):
             b[k, j] += mean
 
 
-class _Sums(NamedTuple):
-    """What is added to the logarithms of rows and of columns, and how often these are halved."""
+class _Shifts(NamedTuple):
+    """Shifts of the log cells of rows and columns, and the number of halvings."""
 
     row: np.ndarray
     col: np.ndarray
     halvings: np.ndarray
 
-    def take(self, places: np.ndarray) -> "_Sums":
-        """Return those of some matrices."""
-        return _Sums(self.row[places], self.col[places], self.halvings[places])
+    def take(self, places: np.ndarray) -> "_Shifts":
+        """Return the shifts of the matrices at `places`."""
+        return _Shifts(self.row[places], self.col[places], self.halvings[places])
 
 
 def ipf_of_logits(L, row_sums, col_sums, /, *, num_threads=None, progress=None, **options):
-    """Scale the exponentials of every matrix to the margins given, ones where None; factors come as logarithms."""
+    """Scale the exponentials of logits to the given margins (ones where None); factors are returned as logarithms."""
     R, C = L.shape[-2:]
     targets = u, v = [None if a is None else a.astype(np.float64) for a in (row_sums, col_sums)]
     kind = batches.result_dtype(L, *(a for a in (row_sums, col_sums) if a is not None))
-    cells = _in_float64(L).reshape(math.prod(L.shape[:-2]), R * C)
-    sums = _begun(cells, R, C, num_threads)
+    cells = _copy_as_float64(L).reshape(math.prod(L.shape[:-2]), R * C)
+    sums = _compute_all_shifts(cells, R, C, num_threads)
     if sums.halvings.any():
         batch = np.broadcast_shapes(L.shape[:-2], *(a.shape[:-1] for a in targets if a is not None))
         n = math.prod(batch)
         every = np.broadcast_to(np.arange(len(cells)).reshape(L.shape[:-2]), batch).reshape(n)
         lines = [None if a is None else np.broadcast_to(a, (*batch, a.shape[-1])).reshape(n, -1) for a in targets]
-        out = _in_steps(cells[every], sums.take(every), *lines, num_threads=num_threads, **options)
+        out = _scale_by_halving(cells[every], sums.take(every), *lines, num_threads=num_threads, **options)
         shaped = [a.reshape((*batch, *a.shape[1:])) for a in out]
     else:
-        _exponentials(cells, R, 1.0, sums, num_threads)
+        _exponentiate_cells(cells, R, 1.0, sums, num_threads)
         out = ipf(cells.reshape(L.shape), u, v, None, None, num_threads=num_threads, progress=progress, **options)
         shaped = [np.asarray(a) for a in out]
         for place, given in enumerate(sums[:2], 1):
             line = given.reshape(*L.shape[:-2], given.shape[1])
             shaped[place] = np.array(np.broadcast_to(line, shaped[place].shape), order="C")
-        _add(out[1:3], shaped[1:3])
+        _add_log_factors(out[1:3], shaped[1:3])
     if (np.asarray(shaped[5]) == RANGE).any():
-        shaped = _without_range(L, targets, [np.array(a) for a in shaped], num_threads=num_threads, **options)
+        shaped = _scale_in_log_domain(L, targets, [np.array(a) for a in shaped], num_threads=num_threads, **options)
     matrix, row, col, *numbers = shaped
-    n = math.prod(row.shape[:-1])  # -1 would not do where there are no cells
-    _gauge(row.reshape(n, R), col.reshape(n, C))
+    n = math.prod(row.shape[:-1])  # reshape(-1) fails without cells
+    _normalize_shifts(row.reshape(n, R), col.reshape(n, C))
     return matrix.astype(kind, copy=False), row, col, *(a if a.ndim else a[()] for a in numbers)
 
 
-def _in_steps(cells, sums, u, v, *, num_threads, **options):
-    """Scale matrices of which some must be halved, all of which have their own targets."""
+def _scale_by_halving(cells, sums, u, v, *, num_threads, **options):
+    """Scale matrices in steps from L / 2**k to L, where the shifts do not bring all cells into range."""
     n, R, C = len(cells), sums.row.shape[1], sums.col.shape[1]
     options["num_threads"] = num_threads
     out = (np.full((n, R, C), np.nan), *(np.full((n, k), np.nan) for k in (R, C)))
@@ -229,10 +228,10 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
         now = np.flatnonzero((sums.halvings >= number) & going)
         some, part = sums.take(now), cells[now]
         of_now = [None if a is None else a[now] for a in (u, v)]
-        _exponentials(part, R, 0.5**number, some, num_threads)
+        _exponentiate_cells(part, R, 0.5**number, some, num_threads)
         found = [np.array(a) for a in ipf(part.reshape(-1, R, C), of_now[0], of_now[1], None, None, **options)]
         dead = (found[5] == LIMIT_ONLY) & (number > 0)
-        if dead.any():  # zeros of the limit are those of every step
+        if dead.any():  # the zeros of the limit are the same in every step
             live = found[0][dead].reshape(-1, R * C) > 0.0
             limits[now[dead]] = True
             cells[now[dead]] = np.where(live, cells[now[dead]], -np.inf)
@@ -241,10 +240,10 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
             new = ipf(again, r, c, None, None, **options)
             for a, b in zip(found, new, strict=True):
                 a[dead] = b
-        _repeat(found, part, cells, now, some, of_now, 0.5**number, **options)
+        _repeat_out_of_range(found, part, cells, now, some, of_now, 0.5**number, **options)
         if number == 0:
-            _mend(found, part, cells[now], some, of_now, num_threads)
-        _add(found[1:3], some[:2])
+            _restore_small_cells(found, part, cells[now], some, of_now, num_threads)
+        _add_log_factors(found[1:3], some[:2])
         n_iter[now] += found[4]
         going[now] = (found[5] == OK) | (found[5] == MAX_ITER) | (found[5] == UNDETERMINED)
         ended = ~going[now] | (number == 0)
@@ -255,48 +254,48 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
         if number > 0:
             for line, to, target in zip(some[:2], sums[:2], of_now, strict=True):
                 with np.errstate(over="ignore"):
-                    to[now] = 2.0 * line - (0.0 if target is None else _logarithms(target))
+                    to[now] = 2.0 * line - (0.0 if target is None else _compute_logarithms(target))
                 wanted = True if target is None else target > 0.0
-                far = now[going[now] & (np.isinf(to[now]) & wanted).any(1)]  # factors whose logarithms overflow
+                far = now[going[now] & (np.isinf(to[now]) & wanted).any(1)]  # log factors overflow
                 status[far], going[far] = RANGE, False
     status[limits & (status == OK)] = LIMIT_ONLY
     out[1][limits], out[2][limits] = np.nan, np.nan
     return *out, *numbers
 
 
-def _repeat(found, part, cells, now, some, targets, share, **options):
-    """Solve those problems of a step again, in place, in which cells that are not in range have a part of a line."""
+def _repeat_out_of_range(found, part, cells, now, some, targets, share, **options):
+    """Solve problems again, in place, with raised lines, while out-of-range cells have a share of a row or column."""
     R, C = found[0].shape[1:]
     for _ in range(MOST_REPEATS):
-        again = np.flatnonzero(_are_carried(found, part, targets, options["tol"]))
+        again = np.flatnonzero(_find_out_of_range(found, part, targets, options["tol"]))
         if not len(again):
             return
         pool.checkpoint()
         cells_again, sums = cells[now[again]], some.take(again)
-        _add([a[again] for a in found[1:3]], sums[:2])
-        _over_lines(_raise_lines, cells_again, R, share, sums.row, sums.col, num_threads=options["num_threads"])
-        _exponentials(cells_again, R, share, sums, options["num_threads"])
+        _add_log_factors([a[again] for a in found[1:3]], sums[:2])
+        _run_on_matrices(_raise_lines, cells_again, R, share, sums.row, sums.col, num_threads=options["num_threads"])
+        _exponentiate_cells(cells_again, R, share, sums, options["num_threads"])
         r, c = (None if a is None else a[again] for a in targets)
         new = ipf(cells_again.reshape(-1, R, C), r, c, None, None, **options)
         passes = found[4][again]
         for a, b in zip((*found, part, some.row, some.col), (*new, cells_again, *sums[:2]), strict=True):
             a[again] = b
         found[4][again] += passes
-    found[5][_are_carried(found, part, targets, options["tol"])] = RANGE
+    found[5][_find_out_of_range(found, part, targets, options["tol"])] = RANGE
 
 
-def _are_carried(found, part, targets, tol):
-    """Return whether cells that are not in range have more than a negligible part of a line, for each problem."""
+def _find_out_of_range(found, part, targets, tol):
+    """Return for each problem whether raised cells have more than a negligible share of a row or column."""
     matrix, status = found[0], found[5]
     least = NEGLIGIBLE * max(tol, LEAST_RESIDUAL)
-    faint = np.where(part.reshape(matrix.shape) <= LEAST, matrix, 0.0)
+    raised = np.where(part.reshape(matrix.shape) <= MAX_RAISED_CELL, matrix, 0.0)
     u, v = (1.0 if a is None else a for a in targets)
-    large = (faint.sum(2) > least * u).any(1) | (faint.sum(1) > least * v).any(1)
+    large = (raised.sum(2) > least * u).any(1) | (raised.sum(1) > least * v).any(1)
     return large & ((status == OK) | (status == UNDETERMINED))
 
 
-def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
-    """Scale those matrices in logarithms throughout whose factors left the range of float64 on the way."""
+def _scale_in_log_domain(L, targets, found, *, num_threads, empty="nan", **options):
+    """Scale the matrices with status RANGE again, in the log domain throughout, in place."""
     matrix, row, col, residual, n_iter, status, _, line_error = found
     R, C = L.shape[-2:]
     for index in map(tuple, np.argwhere(status == RANGE)):
@@ -309,7 +308,7 @@ def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
         if not max(u.sum(), v.sum()) < np.inf or np.abs(logs[there > 0.0]).max(initial=0.0) > MOST_LOGIT:
             continue
         limit = OK
-        if not there.all():  # which of them no cell outlives, their sizes do not say
+        if not there.all():  # the zero pattern alone decides which cells vanish in the limit
             rows, cols = (None, None) if targets[0] is None else (u, v)
             zeros = ipf(there, rows, cols, None, None, empty=empty, num_threads=num_threads)
             if zeros[5] not in (OK, LIMIT_ONLY, UNDETERMINED):
@@ -329,26 +328,26 @@ def _without_range(L, targets, found, *, num_threads, empty="nan", **options):
     return found
 
 
-def _mend(found, part, cells, some, targets, num_threads):
-    """Give cells that were not in range in the last step what they are, in place."""
+def _restore_small_cells(found, part, cells, some, targets, num_threads):
+    """Replace cells that were raised in the last step by their true scaled values, in place."""
     matrix, row, col, residual, _, status, _, line_error = found
     halved = some.halvings > 0
     few, sums = cells[halved], some.take(halved)
-    _over_lines(_lift, few, matrix.shape[1], sums.row, sums.col, num_threads=num_threads)
+    _run_on_matrices(_add_shifts, few, matrix.shape[1], sums.row, sums.col, num_threads=num_threads)
     mended = matrix[halved]
-    least = (part[halved].reshape(mended.shape) <= LEAST) & (mended > 0.0)
-    factors = _logarithms(row[halved])[:, :, None] + _logarithms(col[halved])[:, None, :]
+    least = (part[halved].reshape(mended.shape) <= MAX_RAISED_CELL) & (mended > 0.0)
+    factors = _compute_logarithms(row[halved])[:, :, None] + _compute_logarithms(col[halved])[:, None, :]
     values = few.reshape(mended.shape)[least] + factors[least]
-    _run(_exponentiate, values, num_threads)
+    _run_on_values(_exponentiate, values, num_threads)
     mended[least] = values
     matrix[halved] = mended
-    left = halved & (status == MAX_ITER)  # cells that were not in range may have had a part of what was added up
+    left = halved & (status == MAX_ITER)  # raised cells may have contributed to the measured sums
     lines = (None if a is None else a[left] for a in targets)
-    residual[left], line_error[left] = _miss(matrix[left], *lines)
+    residual[left], line_error[left] = _compute_residual(matrix[left], *lines)
 
 
-def _miss(P, u, v):
-    """Return by how much matrices miss their targets: all lines over the total, and the worst line over its own."""
+def _compute_residual(P, u, v):
+    """Return the row and column errors over the total, and the largest relative error of one, for each matrix."""
     u, v = (np.ones(size) if a is None else a for a, size in ((u, P.shape[1]), (v, P.shape[2])))
     v = v * (u.sum(-1, keepdims=True) / v.sum(-1, keepdims=True))
     gaps = np.abs(P.sum(2) - u), np.abs(P.sum(1) - v)
@@ -356,41 +355,45 @@ def _miss(P, u, v):
     return (gaps[0].sum(1) + gaps[1].sum(1)) / u.sum(-1), np.maximum(*(w.max(1, initial=0.0) for w in worst))
 
 
-def _begun(cells, R, C, num_threads):
+def _compute_all_shifts(cells, R, C, num_threads):
+    """Compute the shifts and halvings of all matrices, in parallel."""
     n = len(cells)
-    sums = _Sums(np.empty((n, R)), np.empty((n, C)), np.empty(n, np.int64))
-    _over_lines(_begin, cells, R, sums.halvings, sums.row, sums.col, num_threads=num_threads)
+    sums = _Shifts(np.empty((n, R)), np.empty((n, C)), np.empty(n, np.int64))
+    _run_on_matrices(_compute_shifts, cells, R, sums.halvings, sums.row, sums.col, num_threads=num_threads)
     return sums
 
 
-def _exponentials(cells, R, part, sums, num_threads):
-    """Replace the logarithms of cells by cells in range."""
-    _over_lines(_shift, cells, R, part, sums.row, sums.col, num_threads=num_threads)
-    _run(_exponentiate, cells, num_threads)
+def _exponentiate_cells(cells, R, part, sums, num_threads):
+    """Replace log cells by shifted cells in range, in place."""
+    _run_on_matrices(_shift_cells, cells, R, part, sums.row, sums.col, num_threads=num_threads)
+    _run_on_values(_exponentiate, cells, num_threads)
 
 
-def _over_lines(kernel, cells, *arguments, num_threads):
+def _run_on_matrices(kernel, cells, *arguments, num_threads):
+    """Run a kernel over all matrices, in parallel."""
     seconds = cells.size * SECONDS_PER_LOGIT
     pool.run(kernel, (cells, *arguments), len(cells), seconds=seconds, num_threads=num_threads)
 
 
-def _run(kernel, numbers, num_threads):
+def _run_on_values(kernel, numbers, num_threads):
+    """Run a kernel over all values of an array, in parallel."""
     flat = numbers.reshape(1, -1)
     pool.run(kernel, (flat,), flat.size, seconds=flat.size * SECONDS_PER_LOGIT, tile=WIDTH, num_threads=num_threads)
 
 
-def _add(factors, sums):
+def _add_log_factors(factors, sums):
+    """Add the logarithms of the factors to the shifts, in place."""
     for one, to in zip(factors, sums, strict=True):
         _add_logarithms(np.array(one, np.float64).reshape(-1), to.reshape(-1))
 
 
-def _logarithms(lines):
-    """Return the logarithms of targets or factors, 0 of those that are zero."""
+def _compute_logarithms(lines):
+    """Return the logarithms of targets or factors, 0 for zeros."""
     logs = np.zeros(lines.shape)
     _add_logarithms(np.where(lines > 0.0, lines, 1.0).reshape(-1), logs.reshape(-1))
     return logs
 
 
-def _in_float64(a):
-    """Return a copy in float64 that can be written."""
+def _copy_as_float64(a):
+    """Return a writable float64 copy."""
     return np.array(a, np.float64, order="C")

@@ -1,4 +1,4 @@
-"""One sparse matrix by rows: its cells that are not zero are scaled, and no other is ever made."""
+"""The op ``ipf_sparse``: scale one sparse matrix (CSR) by Newton's method or by Sinkhorn sweeps."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import launch
-from cmfast.kernels.cpu.scaling._rules import check_targets
+from cmfast.kernels.cpu.scaling._preprocessing import check_targets
 from cmfast.kernels.cpu.solver.margin_totals import compare_totals
 from cmfast.kernels.cpu.solver.sparse_support import SparseSupport, classify_sparse_cells
 from cmfast.kernels.cpu.solver.symmetric_packing import pack
@@ -16,12 +16,12 @@ from cmfast.kernels.shared import symmetric_newton
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, MOST_SWEEPS, SMALL_CELLS, goals, line_bound
 from cmfast.kernels.status import INFEASIBLE, INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
-LEAST_TARGET_SHARE = 1e-6  # of the total, of the smallest target: below it zeros are judged by component
-DOUBTFUL = (OK, UNDETERMINED, MAX_ITER, RANGE)  # from best to worst, which a dense table may change
+LEAST_TARGET_SHARE = 1e-6  # smallest target over the total below which zeros are classified by component
+REVISABLE = (OK, UNDETERMINED, MAX_ITER, RANGE)  # best to worst; scaling components as dense tables may revise them
 
 
-class _Cells(NamedTuple):
-    """Positive cells in lines with a target, sorted by row and column, and which cell of the input each is."""
+class _PositiveCells(NamedTuple):
+    """Positive cells in rows and columns with a target, sorted by row and column, and their positions in the input."""
 
     rows: Any
     columns: Any
@@ -29,12 +29,12 @@ class _Cells(NamedTuple):
     at: Any
 
     def where(self, keep):
-        """Return those to keep."""
-        return _Cells(*(a[keep] for a in self))
+        """Return the cells selected by the mask `keep`."""
+        return _PositiveCells(*(a[keep] for a in self))
 
 
 class _Problem(NamedTuple):
-    """Targets, all positive, and the rules."""
+    """Targets, all positive, and the options."""
 
     u: Any
     v: Any
@@ -44,7 +44,7 @@ class _Problem(NamedTuple):
 
     @property
     def total(self):
-        """What all rows must add up to."""
+        """Total of the targets."""
         return float(self.u.sum())
 
 
@@ -65,7 +65,10 @@ def ipf_sparse(
     num_threads=None,
     progress=None,
 ):
-    """Scaled cells, factors, residual, passes, status; rows that ask for too much, and what they reach."""
+    """Scale a sparse matrix; return cells, factors, residual, passes, status, line error and an infeasibility proof.
+
+    The proof marks rows whose targets exceed those of all columns they reach, and these columns.
+    """
     R, C = len(first) - 1, n_columns
     given = [one for one in (values, row_sums, col_sums) if one is not None]
     out = np.full(len(values), np.nan, batches.result_dtype(*given))
@@ -76,7 +79,7 @@ def ipf_sparse(
     if not ((a >= 0.0) & (a < np.inf)).all():
         return out, x, y, np.float64(np.nan), np.int64(0), np.int8(INVALID), np.float64(np.nan), *proof
     rows = np.repeat(np.arange(R), np.diff(first))
-    cells = _Cells(rows, column.astype(np.int64), a, np.arange(len(a))).where(a > 0.0)
+    cells = _PositiveCells(rows, column.astype(np.int64), a, np.arange(len(a))).where(a > 0.0)
     if empty == "drop" and row_sums is None:
         unused = (np.bincount(cells.rows, minlength=R) == 0) & (np.bincount(cells.columns, minlength=C) == 0)
         u[unused], v[unused] = 0.0, 0.0
@@ -93,8 +96,8 @@ def ipf_sparse(
     inner = cells._replace(rows=places[0][cells.rows], columns=places[1][cells.columns])
     p = _Problem(u[kept[0]], v[kept[1]], tol, max_iter, num_threads)
     begin = [None if t is None else t.astype(np.float64)[k] for t, k in zip((start_row, start_col), kept, strict=True)]
-    with np.errstate(all="ignore"):  # what overflows ends as RANGE
-        found = (_sweep if solver == "sinkhorn" else _newton_steps)(p, inner, begin)
+    with np.errstate(all="ignore"):  # overflows end as RANGE
+        found = (_run_sinkhorn if solver == "sinkhorn" else _run_newton)(p, inner, begin)
         if progress is not None:
             progress(1, 1)
         for marks, k, one in zip(proof, kept, found.proof, strict=True):
@@ -113,7 +116,7 @@ def ipf_sparse(
         middle = np.exp(np.log(found.x).mean()) if len(found.x) else 1.0
         inner_x, inner_y = found.x / middle, found.y * middle
         scaled = inner_x[found.cells.rows] * found.cells.values * inner_y[found.cells.columns]
-        residual, worst = _missed(p, found.cells, scaled)
+        residual, worst = _compute_residual(p, found.cells, scaled)
     status = found.status
     if not residual < np.inf:
         return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(RANGE), np.float64(np.nan), *proof
@@ -130,7 +133,7 @@ def ipf_sparse(
 
 
 class _SparseResult(NamedTuple):
-    """What became of the positive lines."""
+    """Factors, cells and status of the rows and columns with positive targets."""
 
     status: int
     x: Any
@@ -140,8 +143,8 @@ class _SparseResult(NamedTuple):
     proof: Any
 
 
-def _missed(p, cells, scaled):
-    """Return how far the sums of scaled cells are from the targets, over the total, and the worst, over its target."""
+def _compute_residual(p, cells, scaled):
+    """Return the row and column errors of scaled cells over the total, and the largest relative error of one."""
     if not len(p.u):
         return 0.0, 0.0
     rows = np.abs(np.bincount(cells.rows, scaled, len(p.u)) - p.u)
@@ -149,23 +152,25 @@ def _missed(p, cells, scaled):
     return float(rows.sum() + columns.sum()) / p.total, float(max((rows / p.u).max(), (columns / p.v).max()))
 
 
-def _nothing(p):
+def _make_empty_proof(p):
+    """Return an infeasibility proof that marks no rows and no columns."""
     return np.zeros(len(p.u), np.bool_), np.zeros(len(p.v), np.bool_)
 
 
-def _newton_steps(p, cells, begin):
-    """Scale by Newton's method, without cells that have to vanish, and what is in doubt as dense tables."""
+def _run_newton(p, cells, begin):
+    """Scale by Newton's method without unsupported cells; rescale uncertain components as dense tables."""
     R, C = len(p.u), len(p.v)
     if R == 0:
-        return _SparseResult(OK, p.u, p.v, cells, 1, _nothing(p))
+        return _SparseResult(OK, p.u, p.v, cells, 1, _make_empty_proof(p))
     good = all(one is not None and bool(((one > 0.0) & (one < np.inf)).all()) for one in begin)
     start = np.concatenate(begin) if good else None
     kept, n_iter, limit, is_judged = [cells], 0, OK, [False]
-    proof = _nothing(p)
+    proof = _make_empty_proof(p)
 
-    def judge():
+    def classify_zeros():
+        """Classify the zeros, drop unsupported cells from `kept`, fill the proof; return the status."""
         is_judged[0] = True
-        found = _allowed(p, cells)
+        found = _classify_zeros(p, cells)
         kept[0] = cells.where(~found.dead)
         for marks, one in zip(proof, (found.rows, found.columns), strict=True):
             marks[:] = one
@@ -181,16 +186,16 @@ def _newton_steps(p, cells, begin):
             R,
             0.5 * p.tol,
             p.max_iter,
-            judge if limit == OK else lambda: OK,
+            classify_zeros if limit == OK else lambda: OK,
         )
         found = symmetric_newton.solve(task, longest, start)
         n_iter += found.n_iter
         status, x, y = found.status, found.x[:R], found.x[R:]
-        if status in DOUBTFUL and not found.certain and (p.max_iter is None or n_iter < p.max_iter):
-            components = _doubtful_components(p, now, status, x, y)
+        if status in REVISABLE and not found.certain and (p.max_iter is None or n_iter < p.max_iter):
+            components = _find_uncertain_components(p, now, status, x, y)
             if not is_judged[0] and any(map(_is_small, components)):
-                status = judge() or status
-            if status in DOUBTFUL:
+                status = classify_zeros() or status
+            if status in REVISABLE:
                 status, more = _scale_components(p, now, components, status, x, y, n_iter)
                 n_iter += more
         if status == LIMIT_ONLY:
@@ -200,8 +205,8 @@ def _newton_steps(p, cells, begin):
         return _SparseResult(status, x, y, now, n_iter, proof)
 
 
-def _label(p, cells):
-    """Return the number of connected parts of a table, and that of each row, each column and each cell."""
+def _label_components(p, cells):
+    """Return the number of connected components, and the labels of each row, column and cell."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -211,35 +216,39 @@ def _label(p, cells):
     return count, (label[:R], label[R:], label[cells.rows])
 
 
-def _components(count, labels):
+def _iterate_components(count, labels):
     """Yield the indices of the rows, columns and cells of each component."""
-    return zip(*(_group(label, count) for label in labels), strict=True)
+    return zip(*(_group_indices(label, count) for label in labels), strict=True)
 
 
 def _is_small(component):
-    """Return whether a component may be made dense."""
+    """Test whether a component is small enough to be made dense."""
     rows, columns, _ = component
     return len(rows) * len(columns) <= SMALL_CELLS
 
 
-def _group(labels, count):
-    """Return the indices of each label."""
+def _group_indices(labels, count):
+    """Return for each label the indices that have it."""
     return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
 
 
-def _allowed(p, cells):
-    """Say what zeros allow: of targets of all sizes by component, as a slack of the total would hide small ones."""
+def _classify_zeros(p, cells):
+    """Classify the zeros by maximum flow: a status, unsupported cells and an infeasibility proof (Hall violator).
+
+    Where targets differ by orders of magnitude each component is classified alone, since a slack relative to the whole
+    total would hide small ones.
+    """
     R, C = len(p.u), len(p.v)
     if min(p.u.min(), p.v.min()) >= LEAST_TARGET_SHARE * p.total:
         first = np.concatenate([[0], np.cumsum(np.bincount(cells.rows, minlength=R))]).astype(np.int64)
         return classify_sparse_cells(first, cells.columns, p.u, p.v)
     status, dead = OK, np.zeros(len(cells.rows), np.bool_)
-    for rows, columns, at in _components(*_label(p, cells)):
+    for rows, columns, at in _iterate_components(*_label_components(p, cells)):
         u, v = p.u[rows], p.v[columns]
         U, V = float(u.sum()), float(v.sum())
         marks = np.zeros(R, np.bool_), np.zeros(C, np.bool_)
         marks[0][rows], marks[1][columns] = True, True
-        if compare_totals(U, V) != OK:  # if these ask for too little the others ask for too much
+        if compare_totals(U, V) != OK:  # too small a total here is too large a total of the other components
             return SparseSupport(INFEASIBLE, dead, *(marks if U > V else (~marks[0], ~marks[1])))
         if len(at) == len(rows) * len(columns):
             continue
@@ -261,15 +270,15 @@ def _allowed(p, cells):
     return SparseSupport(status, dead, np.zeros(R, np.bool_), np.zeros(C, np.bool_))
 
 
-def _doubtful_components(p, cells, status, x, y):
-    """Return the components some cell of which may be far off.
+def _find_uncertain_components(p, cells, status, x, y):
+    """Return the components that may have a cell with a relative error above MOST_CELL_ERROR.
 
-    No more flows through a cell than the sums of its component miss, and what rounding them may hide.
+    The error of a cell is at most the errors of its component's sums, and what their rounding hides, over the cell.
     """
-    count, labels = _label(p, cells)
+    count, labels = _label_components(p, cells)
     row, col, of = labels
     if status != OK:
-        return list(_components(count, labels))
+        return list(_iterate_components(count, labels))
     scaled = cells.values * x[cells.rows] * y[cells.columns]
     rows, columns = (np.bincount(at, scaled, len(k)) for at, k in ((cells.rows, p.u), (cells.columns, p.v)))
     longest = max(int(np.bincount(cells.rows).max()), int(np.bincount(cells.columns).max()))
@@ -278,19 +287,19 @@ def _doubtful_components(p, cells, status, x, y):
     least = np.full(count, np.inf)
     np.minimum.at(least, of, scaled)
     sure = missed + symmetric_newton.floor(longest) * total <= MOST_CELL_ERROR * least
-    return [one for one, is_sure in zip(_components(count, labels), sure, strict=True) if not is_sure]
+    return [one for one, is_sure in zip(_iterate_components(count, labels), sure, strict=True) if not is_sure]
 
 
 def _scale_components(p, cells, components, status, x, y, n_iter):
-    """Scale small components that are in doubt as dense tables; write their factors, return the status and passes.
+    """Scale small uncertain components as dense tables; write their factors, return the status and passes.
 
-    Sums say nothing of the cells between lines that are weakly coupled, and conjugate gradients, which estimate what
-    that may do to cells, need not see it; the dense solver bounds it.
+    Sums do not show errors of cells between weakly coupled rows and columns, and the estimate by conjugate gradients
+    may miss them; the dense solver bounds them.
     """
     worst, passes = OK, 0
     for component in components:
         if not _is_small(component):
-            worst = max(worst, status, key=DOUBTFUL.index)
+            worst = max(worst, status, key=REVISABLE.index)
             continue
         rows, columns, at = component
         M = np.zeros((len(rows), len(columns)))
@@ -299,20 +308,20 @@ def _scale_components(p, cells, components, status, x, y, n_iter):
         options = {"tol": 0.5 * p.tol, "max_iter": most, "num_threads": p.num_threads}
         _, row, col, _, n, found, *_ = launch.ipf(M, p.u[rows], p.v[columns], None, None, **options)
         passes = max(passes, int(n))
-        if found not in (OK, UNDETERMINED, MAX_ITER):  # zeros that are judged otherwise by a rounding
+        if found not in (OK, UNDETERMINED, MAX_ITER):  # rounding changes the classification of its zeros
             return (RANGE if status == RANGE else UNDETERMINED), passes
         x[rows], y[columns] = row, col
-        worst = max(worst, int(found), key=DOUBTFUL.index)
+        worst = max(worst, int(found), key=REVISABLE.index)
     return worst, passes
 
 
-def _sweep(p, cells, begin):
-    """Row step, then column step (Erbani et al., algorithm 2)."""
+def _run_sinkhorn(p, cells, begin):
+    """Run Sinkhorn sweeps by sparse products (Erbani et al., algorithm 2)."""
     from scipy.sparse import csr_array
 
     R, C = len(p.u), len(p.v)
     if R == 0:
-        return _SparseResult(OK, p.u, p.v, cells, 1, _nothing(p))
+        return _SparseResult(OK, p.u, p.v, cells, 1, _make_empty_proof(p))
     M = csr_array((cells.values, (cells.rows, cells.columns)), shape=(R, C))
     across, y = M.T.tocsr(), np.ones(C) if begin[1] is None else begin[1]
     if begin[1] is None and begin[0] is not None:
@@ -327,5 +336,5 @@ def _sweep(p, cells, begin):
         gaps = np.abs(x * s - p.u)
         missed = max(float(gaps.sum()) / p.total, float((gaps / p.u).max()))
         if not missed < np.inf:
-            return _SparseResult(RANGE, x, y, cells, k, _nothing(p))
-    return _SparseResult(OK if missed <= p.tol else MAX_ITER, x, y, cells, k, _nothing(p))
+            return _SparseResult(RANGE, x, y, cells, k, _make_empty_proof(p))
+    return _SparseResult(OK if missed <= p.tol else MAX_ITER, x, y, cells, k, _make_empty_proof(p))

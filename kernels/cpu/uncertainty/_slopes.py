@@ -27,7 +27,7 @@ def of_class(slopes, k, y, guess):
 def slopes(M, plan, num_threads):
     """Return the slopes of all scalars of matrices, 5 C + 1 numbers each, and of the numbers of classes, four each."""
     C = M.shape[-1]
-    fill = values.filler(values.cells_of(M), C, plan.ordered, values.EXACT_TOTALS)
+    fill = values.make_summing_kernel(values.flatten_matrices(M), C, plan.ordered, values.EXACT_TOTALS)
     return _differentiate_all(fill, C, len(M), C * C, plan, num_threads)
 
 
@@ -48,7 +48,7 @@ def _differentiate_all(fill, C, size, cells, plan, num_threads):
     given_lines, all_lines = (lines_of_slopes(C, ordered=own) for own in (plan.ordered, True))
     registers, per_class = plan.registers * given_lines, plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
-    lines, shaped = _margins.lines_of(C), _shaped(plan)
+    lines, shaped = _margins.count_tile_lines(C), _shaped(plan)
 
     def use(sums, S, start, stop, unusual):
         complete(sums, C, plan, steps, unusual)
@@ -59,8 +59,8 @@ def _differentiate_all(fill, C, size, cells, plan, num_threads):
             scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
 
     seconds = size * cells * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
-    values.over_blocks(
-        fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.working_lines(C, plan)
+    values.run_blocks(
+        fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.count_working_lines(C, plan)
     )
     found = scalars.reshape(size, plan.registers, given_lines)
     if not plan.ordered:

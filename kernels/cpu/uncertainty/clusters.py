@@ -13,7 +13,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.metrics import _lanes, _margins, values
+from cmfast.kernels.cpu.metrics import _derived_tables, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
 from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes
@@ -131,7 +131,7 @@ def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
     """Return what `plan` makes of every replicate of one matrix."""
     given, per_replicate = share_units(units), max(len(units.weights), 1) * SECONDS_PER_DRAW
     together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // MOST_DRAWN * MOST_DRAWN)
-    lines = _margins.lines_of(C)
+    lines = _margins.count_tile_lines(C)
 
     def fill(sums, _, start, stop):
         tally = np.empty((SUMS * C + 1 + LINES, MOST_DRAWN))
@@ -143,7 +143,7 @@ def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
         repeat_lanes(sums, lines, stop - start)
         return False
 
-    usual = 0.0, _lanes.largest_total(C, plan.ordered)
+    usual = 0.0, _derived_tables.largest_total(C, plan.ordered)
     cost = per_replicate / values.SECONDS_PER_SUMMED_CELL
     return values.run(fill, (np.empty(0, np.int64),), usual, C, (1, n_replicates), cost, plan, num_threads)[:-1]
 

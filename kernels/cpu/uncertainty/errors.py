@@ -12,8 +12,8 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
-from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
-from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose
+from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
+from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
 from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, lines_of_slopes, shape_results
 from cmfast.kernels.status import INVALID, OK
 
@@ -128,7 +128,7 @@ def _spread(M, sums, slopes, design, work, out, start, stop):
             store(column, k, splat(0.0))
         for begin in range(0, C, together):
             end = min(begin + together, C)
-            transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells)
+            transpose_cells(M, first, stop - 1, begin * C, (end - begin) * C, cells)
             for k in range((end - begin) * C if n < 0.0 and not whole else 0):
                 x = load(cells, k)
                 good = good & (x == floor(x))
@@ -186,23 +186,23 @@ def complete(sums, C, plan, steps, unusual):
     if unusual:
         _round_huge(sums, C)
     if plan.ordered:
-        _passes.derive_ordered(sums, C)
+        _second_pass.score_ordinal(sums, C)
     if plan.again:
-        _passes.reduce_again(sums, C, steps)
+        _second_pass.reduce_recalls(sums, C, steps)
 
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size, kind, given = math.prod(batch), batches.result_dtype(M), values.cells_of(M)
+    size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
     status = np.empty(size, np.int8)
-    out, steps, lines = (scalars, tables, status), tuple(plan), _margins.lines_of(C)
+    out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
     own, counts = lines_of_slopes(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
     shaped, design = _shaped(plan), (rows, -1.0 if n is None else float(n), counts)
-    rooms = _gradients.working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
+    rooms = _gradients.count_working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
     ends = [sum(rooms[:k]) for k in range(1, 4)]
 
     def use(sums, S, start, stop, unusual):
@@ -216,10 +216,10 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
             _spread(given, part, (G, T, own, shaped), design, work, out, first, last)
 
-    fill = values.filler(given, C, plan.ordered, values.EXACT_TOTALS)
+    fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
     tiles = min(together, -(-size // WIDTH))
-    values.over_blocks(
+    values.run_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads,
         lines=ends[2] + together * slopes + tiles * per_class,
     )  # fmt: skip

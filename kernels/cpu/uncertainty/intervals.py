@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.metrics import _lanes, values
+from cmfast.kernels.cpu.metrics import _derived_tables, values
 from cmfast.kernels.cpu.uncertainty import _replicates
 from cmfast.kernels.cpu.uncertainty._summaries import METHODS, accelerate, summarize
 from cmfast.kernels.cpu.uncertainty.resample import SCHEMES, SECONDS_PER_DRAW, shares_of
@@ -27,7 +27,7 @@ def _draw_parts(M, shares, plan, resampling, num_threads):
     """Yield for some matrices at a time the index of the first, their number, and their replicates."""
     C, size, n_replicates = M.shape[-1], math.prod(M.shape[:-2]), resampling.n_replicates
     posterior = resampling.is_posterior
-    usual = values.NEAR_TOTALS if posterior else (0.0, _lanes.largest_total(C, plan.ordered))
+    usual = values.NEAR_TOTALS if posterior else (0.0, _derived_tables.largest_total(C, plan.ordered))
     kind = np.empty(0) if posterior else np.empty(0, np.int64)
     draws = SCHEMES.get(resampling.scheme, 0), n_replicates, resampling.seed
     if posterior:

@@ -11,7 +11,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.metrics import _lanes, _margins, values
+from cmfast.kernels.cpu.metrics import _derived_tables, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
 from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
@@ -82,7 +82,7 @@ def paired_replicates(
     C, G = n_classes, len(groups) - 1
     per_replicate = len(shares) / max(G, 1) * SECONDS_PER_DRAW
     together = max(WIDTH // 2, int(pool.MOMENT_SECONDS / max(per_replicate, 1e-9)) // WIDTH * WIDTH)
-    lines, streams = _margins.lines_of(C), (np.uint64(seed), before)
+    lines, streams = _margins.count_tile_lines(C), (np.uint64(seed), before)
 
     def fill(sums, _, start, stop):
         """Fill the sums of the matrices from `start` to `stop`, two a replicate."""
@@ -96,6 +96,6 @@ def paired_replicates(
         repeat_lanes(sums, lines, stop - start)
         return False
 
-    usual = 0.0, _lanes.largest_total(C, plan.ordered)
+    usual = 0.0, _derived_tables.largest_total(C, plan.ordered)
     cost = per_replicate / (2 * values.SECONDS_PER_SUMMED_CELL)
     return values.run(fill, (NO_COUNTS,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)

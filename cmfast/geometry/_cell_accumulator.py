@@ -1,0 +1,279 @@
+"""Counts of points that come in parts: in memory while they are few, in files without a name where they are many."""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._core.adapters import adapter
+from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.locking import ObjectLock
+from cmfast._core.progress import make_reporter
+from cmfast._files.scratch import Scratch
+from cmfast.geometry import _binning
+from cmfast.geometry._cells import CellCounts, push_and_merge
+from cmfast.geometry._grid import Grid
+from cmfast.geometry._limits import check_total
+from cmfast.geometry._points import AdoptedPoints, adopt_labelled_points
+from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
+
+TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
+MOST_PART_POINTS = 1 << 25  # points that are counted at a time: about half a gigabyte
+MERGED_TRIPLES = 1 << 20  # triples that are merged from files at a time, about
+
+
+class CellAccumulator:
+    """Counts the points of a stream, part by part: the result is that of all points at once, bit for bit.
+
+    Parameters
+    ----------
+    grid : Grid
+        The cells. Choose it first, from a sample or a first pass; it cannot change.
+    n_classes : int
+        Classes are ``0, ..., n_classes - 1``.
+    max_bytes : int
+        Memory for counts, at least 1 MiB. Beyond it they go to files and the result is a memory map, read-only where it
+        is of NumPy. Counts on a GPU stay there, however many they are.
+    directory : path, optional
+        Folder for these files; default: the system's for temporary files. They have no name, so nothing is left of
+        them however the process ends.
+
+    Attributes
+    ----------
+    n_points, n_dropped : int
+        Points counted so far, and left out because a coordinate is not finite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `grid` is no Grid; `n_classes` below 1; `max_bytes` below 1 MiB; `directory` is no folder.
+    OverflowError
+        2**30 classes or more.
+
+    See Also
+    --------
+    CellCounts.merge : for counts made elsewhere.
+
+    Notes
+    -----
+    Bad values: as :func:`cmfast.cell_counts`. Synchronises the device. Reproducible: the counts do not depend on how
+    the points are cut, on their order, or on threads. Where cells and classes together need more than 63 bits all
+    counts stay in memory. Several threads may update it: no update is lost. They count at the same time, and add one
+    after the other.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> stream = cmfast.CellAccumulator(cmfast.Grid([0.0], [1.0]), n_classes=2)
+    >>> for X, y, p in (([[0.5], [0.6]], [0, 0], [0, 1]), ([[0.7]], [0], [1])):
+    ...     _ = stream.update(X, y, p)
+    >>> stream.counts().counts.tolist()
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        n_classes: int,
+        *,
+        max_bytes: int = 1 << 30,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if not isinstance(grid, Grid):
+            validate.refuse("grid", "a cmfast.Grid", type(grid).__name__, TypeError)
+        self._grid = grid
+        self._n_classes = _binning.validate_n_classes(n_classes, least=1)
+        self.max_bytes = validate.count("max_bytes", max_bytes, least=1 << 20, most=None)
+        if directory is not None and not Path(validate.path_name("directory", directory)).is_dir():
+            validate.refuse("directory", "a folder that exists", repr(directory))
+        self.directory = directory
+        self._tag = 2 * bits_of(self.n_classes)
+        self._held = _AccumulatorState(0, 0, None, (), ())
+        self._guard = ObjectLock()
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+        return self._grid
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self._n_classes
+
+    @property
+    def n_points(self) -> int:
+        """Points counted so far."""
+        return self._held.n_points
+
+    @property
+    def n_dropped(self) -> int:
+        """Points left out so far, because a coordinate is not finite."""
+        return self._held.n_dropped
+
+    def __repr__(self) -> str:
+        where = f", {len(self._held.spilled)} parts on disk" if self._held.spilled else ""
+        return f"<CellAccumulator: {self.n_points} points, {self.grid.n_axes} axes, {self.n_classes} classes{where}>"
+
+    def update(
+        self,
+        X: Array,
+        y_true: Array,
+        y_pred: Array,
+        *,
+        on_failure: OnFailure = "warn",
+        num_threads: int | None = None,
+    ) -> Self:
+        """Count some points; all arguments as for :func:`cmfast.cell_counts`. What raises has counted none of them."""
+        # With room for all cells so far, the keys of all parts agree and merging is a walk over both.
+        options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._held.ranges}
+        points = adopt_labelled_points(X, y_true, y_pred)
+        return self._add(_binning.count(points, self.grid, n_classes=self.n_classes, **options))
+
+    def add(self, cells: CellCounts, /) -> Self:
+        """Add counts made elsewhere, on the same grid with the same number of classes; all of them or, raising, none.
+
+        Raises
+        ------
+        TypeError, ValueError
+            No CellCounts, or of another grid, number of classes, library or device.
+        OverflowError
+            2**61 points or more.
+        """
+        if not isinstance(cells, CellCounts):
+            validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
+        if cells.grid != self.grid:
+            validate.refuse("grid", f"that of the accumulator, {self.grid}", cells.grid)
+        if cells.n_classes != self.n_classes:
+            validate.refuse("n_classes", f"that of the accumulator, {self.n_classes}", cells.n_classes)
+        return self._add(cells)
+
+    def _add(self, cells: CellCounts) -> Self:
+        with self._guard.lock:
+            self._held = self._include(self._held, cells)
+        return self
+
+    def _include(self, held: "_AccumulatorState", cells: CellCounts) -> "_AccumulatorState":
+        """Return what is held with some counts; where that fails, nothing has changed."""
+        for other in (*held.parts[:1], *held.spilled[:1]):
+            dispatch.adopt(cells=cells.counts, before=other.counts)
+        n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
+        check_total(n_points, n_dropped)
+        ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
+        parts, spilled = list(held.parts), held.spilled
+        push_and_merge(parts, cells)
+        # The other half is for the result of a merge.
+        if 2 * TRIPLE_BYTES * sum(map(len, parts)) > self.max_bytes and self._can_spill([*spilled, *parts], ranges):
+            spilled = (*spilled, _spill([CellCounts.merge(parts)], ranges, self.directory))
+            parts = []
+        return _AccumulatorState(n_points, n_dropped, ranges, tuple(parts), spilled)
+
+    def counts(self) -> CellCounts:
+        """Return the counts of all points so far; more can be added afterwards."""
+        with self._guard.lock:
+            return self._counts()
+
+    def _counts(self) -> CellCounts:
+        held = self._held
+        every = [*held.spilled, *held.parts]
+        if held.spilled and self._can_spill(every, held.ranges):
+            if len(every) > 1:
+                self._held = held._replace(parts=(), spilled=(_spill(every, held.ranges, self.directory),))
+            return self._held.spilled[0]
+        if not every:
+            X, y = np.empty((0, self.grid.n_axes)), np.empty(0, np.int64)
+            options: dict[str, Any] = {"n_classes": self.n_classes, "on_failure": "warn", "num_threads": 1}
+            return _binning.count(adopt_labelled_points(X, y, y), self.grid, **options)
+        self._held = held._replace(parts=(CellCounts.merge(every),), spilled=())
+        return self._held.parts[0]
+
+    def _can_spill(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
+        """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
+        _, extent = ranges or ((), ())
+        here = all(adapter(part.counts).is_on_host(part.counts) and part._table is None for part in parts)
+        return here and math.prod(extent) << self._tag < 2**63 - 1
+
+
+class _AccumulatorState(NamedTuple):
+    """What an accumulator knows. One object, so that it changes in one step."""
+
+    n_points: int
+    n_dropped: int
+    ranges: Ranges | None
+    parts: tuple[CellCounts, ...]
+    spilled: tuple[CellCounts, ...]
+
+
+def _spill(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) -> CellCounts:
+    """Merge counts into files without a name and return them as memory maps."""
+    assert ranges is not None, "something was added"
+    given = parts[0].counts
+    to_host, from_host = adapter(given).to_host, adapter(given).from_host
+    n_dropped = sum(part.n_dropped for part in parts)
+    parts = [replace(part, counts=to_host(part.counts), _keys=to_host(part._keys)) for part in parts]
+    like = replace(parts[0], n_dropped=n_dropped, _ranges=ranges)
+    parts = [
+        part if part._ranges == ranges else _write_blocks(_recode(part, ranges), like, directory) for part in parts
+    ]
+    out = _write_blocks(_merge_sorted(parts), like, directory)
+    return replace(out, counts=from_host(out.counts, given), _keys=from_host(out._keys, given))
+
+
+def _copy_slice(part: CellCounts, start: int, stop: int) -> CellCounts:
+    """Return some triples of `part`, copied from where they are."""
+    return replace(part, counts=np.array(part.counts[start:stop]), _keys=np.array(part._keys[start:stop]), n_dropped=0)
+
+
+def _recode(part: CellCounts, ranges: Ranges) -> Iterator[CellCounts]:
+    """Yield the triples of `part` with keys that have room for `ranges`, in order."""
+    room = replace(_copy_slice(part, 0, 0), _ranges=ranges)
+    for start in range(0, max(len(part), 1), MERGED_TRIPLES):
+        yield room + _copy_slice(part, start, min(start + MERGED_TRIPLES, len(part)))
+
+
+def _merge_sorted(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
+    """Yield the triples of all parts, whose keys agree, in order."""
+    step = max(MERGED_TRIPLES // len(parts), 1)
+    # Between two neighbours of every step-th key of all parts lie fewer than `step` keys of each.
+    some = np.unique(np.concatenate([part._keys[::step] for part in parts]))
+    cuts = [[*np.searchsorted(part._keys, some).tolist(), len(part)] for part in parts]
+    for i in range(max(len(some), 1)):
+        yield CellCounts.merge(_copy_slice(part, *cut[i : i + 2]) for part, cut in zip(parts, cuts, strict=True))
+
+
+def _write_blocks(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> CellCounts:
+    """Write counts block by block and return them as memory maps, all else as in `like`."""
+    with Scratch(directory) as keys, Scratch(directory) as counts:
+        for block in blocks:
+            keys.append(block._keys)
+            counts.append(block.counts)
+        return replace(like, counts=counts.mapped(), _keys=keys.mapped())
+
+
+def count_in_parts(
+    points: AdoptedPoints,
+    grid: Grid,
+    *,
+    n_classes: int | None,
+    num_threads: int | None,
+    progress: Progress = None,
+) -> CellCounts:
+    """Count points, so many at a time that memory is bounded; report nothing dropped."""
+    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
+    if points.n <= MOST_PART_POINTS:
+        return _binning.count_points(points, grid, n_classes=n_classes, progress=progress, **options)
+    n_classes = _binning.infer_n_classes(points, n_classes=n_classes, num_threads=num_threads)
+    found = CellAccumulator(grid, max(n_classes, 1))
+    report = make_reporter(progress, "points")
+    for start in range(0, points.n, MOST_PART_POINTS):
+        part = points.part(slice(start, min(start + MOST_PART_POINTS, points.n)))
+        ranges = found._held.ranges
+        found._add(_binning.count_points(part, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
+        if report is not None:
+            report(start + part.n, points.n)
+    return found.counts()

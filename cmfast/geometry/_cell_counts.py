@@ -1,0 +1,252 @@
+"""From points to counts: how many points have each cell, label and prediction, and the histogram of any groups."""
+
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmfast._core import failures, labels, lazy, validate
+from cmfast._core.annotations import Array, OnFailure, PointsT, Progress
+from cmfast.geometry import _binning, _cell_partition, _dask_histogram
+from cmfast.geometry._cells import CellCounts, SparseHistogram
+from cmfast.geometry._grid import Grid
+from cmfast.geometry._points import adopt_labelled_points, adopt_weighted_points
+
+
+@overload
+def cell_counts(
+    X: PointsT,
+    y_true: PointsT,
+    y_pred: PointsT,
+    *,
+    grid: Grid,
+    n_classes: int | None = ...,
+    n_parts: None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> CellCounts[PointsT]: ...
+@overload
+def cell_counts(
+    X: ArrayLike,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    grid: Grid,
+    n_classes: int | None = ...,
+    n_parts: None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> CellCounts[NDArray[Any]]: ...
+@overload
+def cell_counts(
+    X: ArrayLike,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    grid: Grid,
+    n_classes: int | None = ...,
+    n_parts: int,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> list[CellCounts[Any]]: ...
+def cell_counts(
+    X: Array,
+    y_true: Array,
+    y_pred: Array,
+    *,
+    grid: Grid,
+    n_classes: int | None = None,
+    n_parts: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> Any:
+    """Count how many points have each (cell, label, prediction).
+
+    Parameters
+    ----------
+    X : array, shape (N, m)
+        Points; real numbers of any type. Coordinates are taken in float64, which is exact up to 2**53.
+    y_true, y_pred : array of int, shape (N,)
+        Labels and predictions: class ids ``0, ..., n_classes - 1``.
+    grid : Grid
+        The cells, m axes. For Dask arrays also one that has yet to be computed, as ``Grid.scott`` of them is.
+    n_classes : int, optional
+        Default: the largest id in either, plus one.
+    n_parts : int, optional
+        Return so many counts of different cells, in a list, as :meth:`CellCounts.deal` deals them. For Dask arrays of
+        points whose cells no machine holds: chunks are dealt before they are merged.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about points without a cell (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        Show progress, or call it with ``(done, total)`` points binned.
+
+    Returns
+    -------
+    CellCounts, or with `n_parts` a list of them
+        Counts of one part of the points; ``a + b`` are those of both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are no class: how many,
+        and the first of them.
+    OverflowError
+        More cells and classes than 63 bits can tell apart.
+
+    See Also
+    --------
+    gcm : the geometric confusion matrices of these counts.
+
+    Notes
+    -----
+    Bad values: a point with a coordinate that is NaN or infinite, or 2**53 cells or more away from the origin, has no
+    cell. It is left out of everything, counted in `n_dropped` and reported once, as `on_failure` says.
+    Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
+    parts merged in any order. Memory: 8 bytes per point and at most 28 per distinct triple at work, of which 16 are
+    kept. (Where cells, labels and predictions need more than 63 bits, cells are ranked: slower, about 80 bytes per
+    point.) Of Dask arrays, with `n_classes`, it is a ``dask.delayed.Delayed`` of the counts of all chunks, merged; with
+    `n_parts` a list of these.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix G.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> grid = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
+    >>> cells = cmfast.cell_counts([[0.1, 0.2], [0.3, 0.9], [2.5, -0.5]], [0, 0, 1], [0, 0, 0], grid=grid)
+    >>> cells.cells.tolist(), cells.counts.tolist()
+    ([[0, 0], [2, -1]], [2, 1])
+    """
+    options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+    if n_parts is not None:
+        n_parts = _cell_partition.validate_n_parts(n_parts)
+    if lazy.are_lazy(X, y_true, y_pred):
+        arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
+        return _count_chunks(arrays, grid=grid, n_parts=n_parts, n_classes=n_classes, **options)
+    cells = _binning.count(adopt_labelled_points(X, y_true, y_pred), grid, n_classes=n_classes, **options)
+    return cells if n_parts is None else cells.deal(n_parts)
+
+
+def _count_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **options: Any) -> Any:
+    """Return the lazy counts of Dask arrays, chunk by chunk."""
+    labels.check_known(n_classes=options["n_classes"])
+    known: dict[str, Any] = {}
+    if lazy.is_delayed(grid):
+        m = validate.points(X=arrays["X"])[1]
+        known = {"grid": (grid, Grid(np.zeros(m), np.ones(m)))}
+        arrays = lazy.dask().recompute_after(arrays, grid)
+    else:
+        options["grid"] = grid
+    cores = {"X": 1, "y_true": 0, "y_pred": 0}
+    if n_parts is None:
+        return lazy.dask().merge_parts(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
+    options["n_parts"] = n_parts
+    return lazy.dask().merge_shards(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
+
+
+@overload
+def sparse_histogram(
+    X: PointsT,
+    *,
+    grid: Grid,
+    weights: PointsT | None = ...,
+    groups: PointsT | None = ...,
+    n_groups: int | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> SparseHistogram[PointsT]: ...
+@overload
+def sparse_histogram(
+    X: ArrayLike,
+    *,
+    grid: Grid,
+    weights: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> SparseHistogram[NDArray[Any]]: ...
+def sparse_histogram(
+    X: Array,
+    *,
+    grid: Grid,
+    weights: Array | None = None,
+    groups: Array | None = None,
+    n_groups: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> SparseHistogram:
+    """Histogram over the occupied cells only, one per group.
+
+    Parameters
+    ----------
+    X : array, shape (N, m)
+        Points; real numbers of any type.
+    grid : Grid
+        The cells, m axes.
+    weights : array, shape (N,), optional
+        What each point adds; default 1.
+    groups : array of int, shape (N,), optional
+        Group of each point, ``0, ..., n_groups - 1``; default: all in group 0.
+    n_groups : int, optional
+        Default: the largest group plus one.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about points without a cell and sums without a value (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        Show progress, or call it with ``(done, total)`` points binned.
+
+    Returns
+    -------
+    SparseHistogram
+        ``cells``, ``groups`` and ``values``. Values are int64 without weights or with integer weights, float32 or
+        float64 as float weights are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; groups outside.
+    OverflowError
+        A sum of integer weights that int64 cannot hold; more cells and groups than 63 bits can tell apart.
+
+    Notes
+    -----
+    Bad values: points without a cell (see :func:`cell_counts`) are left out, counted in `n_dropped` and reported once.
+    A weight that is NaN or infinite (INVALID), or a sum beyond the range of the values (RANGE), makes its own
+    (cell, group) NaN and nothing else; that is reported as well.
+    Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
+    2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads. Of Dask
+    arrays it is a ``dask.delayed.Delayed`` of the histogram, with the same bits for any chunks; float weights are read
+    twice, for the largest of them comes first.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> h = cmfast.sparse_histogram([[0.1], [0.2], [7.0]], grid=cmfast.Grid([0.0], [1.0]), weights=[0.5, 0.25, 1.0])
+    >>> h.cells.tolist(), h.values.tolist()
+    ([[0], [7]], [0.75, 1.0])
+    """
+    options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+    if lazy.are_lazy(X, weights, groups):
+        lazily: SparseHistogram = _dask_histogram.histogram(X, weights, groups, grid=grid, n_groups=n_groups, **options)
+        return lazily
+    found = _binning.sum_heights(adopt_weighted_points(X, weights, groups), grid=grid, n_groups=n_groups, **options)
+    if found.status is not None:
+        failures.report(found.status, on_failure, failed="values not computed")
+    return SparseHistogram(grid, found.n_groups, found.values, found.n_dropped, found.keys, found.table, found.ranges)

@@ -1,0 +1,106 @@
+"""Compiled loop over many large matrices that momentum sweeps alone solve, free of Python's lock.
+
+Each goes through the kernels of a single large matrix, in their order, so results do not depend on this path.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.scaling._large_passes import (
+    ScaledMatrix,
+    bound_hidden_residual,
+    compute_residual,
+    measure_cell_range,
+    measure_sums,
+    normalize_factors,
+)
+from cmfast.kernels.cpu.scaling._large_row_blocks import PASS_CELLS_PER_CHECK, MatrixRows, read_only
+from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, START, Goal, run_momentum_sweeps
+from cmfast.kernels.shared.scaling import (
+    MOST_SCALE_RATIO,
+    PATIENT_SWEEPS,
+    RESULTS_OF_PROBLEM,
+    SWEEP_ROUNDING,
+    WIDE,
+    line_bound,
+)
+from cmfast.kernels.status import MAX_ITER, OK
+
+LEAST_BATCH_CELLS = 1 << 20  # cells of a batch from which on compiling the loop pays
+MAX_UNINTERRUPTED_SWEEPS = 64  # sweeps of a matrix without a check for interrupts
+
+
+def can_batch_sweeps(p):
+    """Test whether a problem has many square matrices with unit targets for which the compiled loop pays."""
+    cells = p.R * p.C
+    many = p.n > 1 and p.n * cells >= LEAST_BATCH_CELLS and cells * MAX_UNINTERRUPTED_SWEEPS <= PASS_CELLS_PER_CHECK
+    return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
+
+
+def scale_batch(p):
+    """Scale the matrices of a problem in order.
+
+    Return the first that needs another method, or the number of matrices.
+    """
+    target, still, _ = p.goals
+    ones, smoothed = np.ones(p.C), np.empty((p.R, p.C))
+    rows = MatrixRows(smoothed, ones, ones, 1)
+    goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
+    results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
+    rest = p.m_step, smoothed, read_only(smoothed), p.amount, p.goals[2], line_bound(p.goals[2]), p.last_width
+    return _scale_batch(p.cells, ones, rows.sums, goal, START, rest, results, p.n)
+
+
+@jit()
+def _scale_batch(cells, ones, sums, goal, start, rest, results, end):
+    """Scale matrices up to `end` by momentum sweeps; return the first that needs another method, or `end`."""
+    m_step, smoothed, frozen, amount, bound, at_most, last_width = rest
+    out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
+    C = ones.shape[0]
+    none, scaled = np.zeros(C, np.int64), np.empty((0, C))
+    x, y, step = np.empty(C), np.empty(C), np.empty(C)
+    for b in range(end):
+        M = cells[b * m_step].reshape(C, C)
+        low, high, zero, bad = measure_cell_range(M)
+        if amount > 0.0:
+            low, high, zero = amount if zero else low + amount, high + amount, False
+            for i in range(C):
+                for j in range(C):
+                    smoothed[i, j] = M[i, j] + amount
+            M = frozen
+        if bad or zero or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
+            return b
+        matrix = ScaledMatrix(M, ones, ones)
+        for j in range(C):
+            x[j], y[j], step[j] = 0.0, 1.0, 0.0
+        passes = _run_sweeps(matrix, x, y, step, sums, goal, start, last_width)
+        if passes == 0 or not normalize_factors(x, y, none, none, out_row[b], out_col[b]):
+            return b
+        if out.shape[0] > 0:
+            scaled = out[b].reshape(C, C)
+        measure_sums(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
+        found, worst = compute_residual(matrix, sums)
+        found /= goal.total
+        if not found < np.inf:
+            return b
+        residual[b], n_iter[b], smoothing[b], line_error[b] = found, passes, amount, worst
+        status[b] = OK if found <= bound and worst <= at_most else MAX_ITER
+    return end
+
+
+@jit(inner=True)
+def _run_sweeps(matrix, x, y, step, sums, goal, start, last_width):
+    """Run momentum sweeps until small cells are accurate too.
+
+    Return the number of passes, 0 where sweeps are not enough.
+    """
+    pace = run_momentum_sweeps(matrix, x, y, step, sums, start, goal, MAX_UNINTERRUPTED_SWEEPS)
+    if pace.state != CONVERGED:
+        return 0
+    least = bound_hidden_residual(matrix.cells, x, y, last_width, goal.total)
+    if least < SWEEP_ROUNDING:
+        return 0
+    if pace.residual > least:
+        closer = Goal(goal.total, min(goal.target, least), goal.still, goal.max_iter, goal.patience)
+        pace = run_momentum_sweeps(matrix, x, y, step, sums, pace, closer, MAX_UNINTERRUPTED_SWEEPS)
+    return pace.k if pace.state == CONVERGED else 0

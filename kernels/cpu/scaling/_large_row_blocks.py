@@ -1,0 +1,97 @@
+"""Passes over the blocks of rows of one large matrix, run by several threads where that pays."""
+
+from functools import cached_property
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.scaling import _large_passes, _large_sinkhorn
+from cmfast.kernels.cpu.scaling._large_passes import ScaledMatrix, Sums
+from cmfast.kernels.cpu.scaling._large_sinkhorn import RUNNING, SWEPT_ROWS
+
+BLOCK_CELLS = 1 << 17  # least number of cells of a block of rows
+MAX_BLOCKS = 64
+SECONDS_PER_PASS_CELL = 2.5e-10  # time of a pass, for each cell
+PASS_CELLS_PER_CHECK = 1 << 27  # cells between two checks for interrupts: some tens of ms
+
+
+class MatrixRows:
+    """A matrix, its targets and its partition into blocks of rows."""
+
+    def __init__(self, M, u, v, num_threads):
+        R, C = M.shape
+        self.matrix, self.total = ScaledMatrix(read_only(M), u, v), u.sum()
+        rows = -(-max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1) // SWEPT_ROWS) * SWEPT_ROWS
+        self.blocks = -(-R // rows)
+        self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows, np.empty(self.blocks))
+        self.seconds = M.size * SECONDS_PER_PASS_CELL
+        self.num_threads = num_threads
+
+    def run(self, kernel, *args, passes=1):
+        """Run a pass over all blocks of rows, or a kernel that takes as long as `passes` of them."""
+        pool.checkpoint()
+        seconds = passes * self.seconds
+        pool.run(kernel, (self.matrix, *args), self.blocks, seconds=seconds, num_threads=self.num_threads)
+
+    def column_sums(self, kernel, *args, passes=1):
+        """Run a pass, or a kernel as long as `passes` of them, and return the column sums over all blocks."""
+        self.run(kernel, *args, passes=passes)
+        return self.sums.cols.sum(0)
+
+    def multiply_left(self, x):
+        """Return x @ M with the same bits for any number of threads, which a BLAS does not guarantee."""
+        C = len(self.matrix.v)
+        return self.column_sums(_large_passes.measure_sums, x, np.ones(C), self.sums, np.empty((0, C)))
+
+    def bound_hidden_residual(self, x, y, last_width):
+        """Return the residual below which no flow between sets of rows and columns errs by more than `last_width`."""
+        return _large_passes.bound_hidden_residual(self.matrix.cells, x, y, last_width, self.total)
+
+    @cached_property
+    def _sweeps_per_call(self):
+        """Number of sweeps in one call of a kernel; 0 where threads share the rows of each sweep."""
+        shared = self.blocks > 1 and self.seconds >= pool.INLINE_SECONDS and self.num_threads != 1
+        return 0 if shared and pool.cpu_count() > 1 else max(1, PASS_CELLS_PER_CHECK // self.matrix.cells.size)
+
+    def run_sinkhorn(self, last, x, y, goal):
+        """Run Sinkhorn sweeps until convergence.
+
+        Return their number and the residual, which is that of `last` and `y`.
+        """
+        state, ended = (0, np.inf), False
+        while not ended:
+            pool.checkpoint()
+            if self._sweeps_per_call:
+                given = self.matrix, last, x, y, self.sums, state, goal, self._sweeps_per_call
+                *state, ended = _large_sinkhorn.run_sinkhorn(*given)
+                state = tuple(state)
+            else:
+                last[:] = x
+                self.run(_large_sinkhorn.sweep, x, y, self.sums)
+                *state, ended = _large_sinkhorn.check_sinkhorn_convergence(
+                    self.matrix, last, x, y, self.sums, tuple(state), goal
+                )
+        return state
+
+    def run_momentum_sweeps(self, x, y, step, pace, goal):
+        """Run Sinkhorn sweeps with momentum until the state is final; return the state."""
+        pace = pace._replace(state=RUNNING)
+        while pace.state == RUNNING:
+            pool.checkpoint()
+            if self._sweeps_per_call:
+                given = self.matrix, x, y, step, self.sums, pace, goal, self._sweeps_per_call
+                pace = _large_sinkhorn.run_momentum_sweeps(*given)
+            else:
+                if pace.k > 0:
+                    _large_sinkhorn.take_momentum_step(self.matrix, y, step, self.sums, pace.momentum)
+                self.run(_large_sinkhorn.sweep, x, y, self.sums)
+                pace = _large_sinkhorn.check_convergence(self.matrix, y, self.sums, pace, goal)
+        return pace
+
+
+def read_only(M):
+    """Return a read-only view of the cells, so that kernels are compiled for one type."""
+    if M.flags.writeable:
+        M = M[:]
+        M.flags.writeable = False
+    return M

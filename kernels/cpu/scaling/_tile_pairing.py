@@ -1,0 +1,294 @@
+"""Start of Newton's method in a tile: pair each row with a column, and compute initial factors from the pairs."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import fma, load, some, splat, sqrt, store, where
+from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_equilibration import permute_lane
+from cmfast.kernels.cpu.scaling._tile_workspace import (
+    LANES,
+    PAIR,
+    PARTS,
+    fill_lane,
+    make_example_tile,
+    unroll_unit_targets,
+    write_defaults,
+)
+from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
+
+# Columns up to which all lanes are permuted together by SIMD selects, C**2 of them for each row.
+MAX_LANE_COLUMNS = 16
+
+
+@unroll_unit_targets(line.PAIRED)
+@jit(inner=True, borrows=True)
+def pair_by_diagonal(t):
+    """Mark lanes as paired whose diagonal dominates: m_ii m_jj > m_ij m_ji for all i, j that are not dropped."""
+    S, C = t.S, t.C
+    good = splat(0.0) == 0.0
+    for i in range(C):
+        m = load(S, t.M + i * C + i)
+        there, dropped = load(S, t.u + i) > 0.0, load(S, t.u + i) == 0.0
+        good = good & ((there & (load(S, t.v + i) > 0.0) & (m > 0.0)) | (dropped & (load(S, t.v + i) == 0.0)))
+        for j in range(i):
+            across = load(S, t.M + i * C + j) * load(S, t.M + j * C + i)
+            good = good & ((m * load(S, t.M + j * C + j) > across) | dropped | (load(S, t.u + j) == 0.0))
+    store(S, line.PAIRED, where(good, 1.0, splat(0.0)))
+
+
+@PARTS.part(PAIR, lambda: (make_example_tile(), False, False), returns=None)
+def pair_lanes(t, straight, back):
+    """Pair rows with columns in lanes without a dominant diagonal, and permute the columns.
+
+    `back` undoes the permutation.
+    """
+    S, C = t.S, t.C
+    if back:
+        _undo_permutation(t)
+        return
+    if straight:
+        for j in range(C):
+            store(S, t.y + j, splat(1.0))
+    write_defaults(t, straight)
+    active = load(S, line.ACTIVE)
+    paired = load(S, line.PAIRED)
+    chosen = load(S, line.PAIRING_KNOWN)
+    paired = where(chosen != 0.0, chosen, paired)
+    store(S, line.PAIRED, paired)
+    if some((paired == 0.0) & (active != 0.0)):
+        for _ in range(PLAIN_SWEEPS):
+            sweep_unpaired(t)
+        store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
+        if not _pair_all_lanes(t):
+            for w in range(LANES):
+                if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
+                    _pair_by_search(t, w)
+
+
+@jit(inner=True, borrows=True)
+def _pair_all_lanes(t):
+    """Pair each row with its largest scaled cell in all lanes at the same time.
+
+    Return False where columns are many or dropped.
+    """
+    S, C = t.S, t.C
+    dropped = splat(0.0) != 0.0
+    for i in range(C):
+        dropped = dropped | (load(S, t.u + i) == 0.0)
+    if C > MAX_LANE_COLUMNS or some(dropped):
+        return False
+    wanted = (load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)
+    distinct, positive = wanted, wanted
+    for j in range(C):
+        store(S, t.p + j, splat(0.0))
+    for i in range(C):
+        row = t.M + i * C
+        best, most = splat(0.0), load(S, row) * load(S, t.y)
+        for j in range(1, C):
+            cell = load(S, row + j) * load(S, t.y + j)
+            best, most = where(cell > most, float(j), best), where(cell > most, cell, most)
+        for j in range(C):
+            hit = best == float(j)
+            distinct = distinct & ~(hit & (load(S, t.p + j) != 0.0))
+            store(S, t.p + j, where(hit, 1.0, load(S, t.p + j)))
+        store(S, t.r + i, best)
+        positive = positive & ~(load(S, row + i) == 0.0)
+    for i in range(C):
+        store(S, t.order + i, where(distinct, load(S, t.r + i), load(S, t.order + i)))
+        store(S, t.r + i, where(distinct, load(S, t.r + i), float(i)))
+    store(S, line.PERMUTED, where(distinct, 1.0, load(S, line.PERMUTED)))
+    store(S, line.PAIRED, where(distinct | positive, 1.0, load(S, line.PAIRED)))
+    if some(distinct):
+        _permute_all_lanes(t)
+    return True
+
+
+@jit(inner=True, borrows=True)
+def _permute_all_lanes(t):
+    """Move column ``r[j]`` to position j in every lane, in cells, targets, factors and powers."""
+    for i in range(t.R):
+        _permute_lines(t, t.M + i * t.C)
+        _permute_lines(t, t.P + i * t.C)
+    for k in (t.v, t.col_inverse, t.y, t.col_power):
+        _permute_lines(t, k)
+
+
+@jit(inner=True, borrows=True)
+def _permute_lines(t, k):
+    """Permute C SIMD lines from line `k` on by `r`, each lane by its own permutation, in place."""
+    S, C = t.S, t.C
+    for j in range(C):
+        place, found = load(S, t.r + j), load(S, k)
+        for other in range(1, C):
+            found = where(place == float(other), load(S, k + other), found)
+        store(S, t.p + j, found)
+    for j in range(C):
+        store(S, k + j, load(S, t.p + j))
+
+
+@jit(inner=True, borrows=True)
+def _undo_permutation(t):
+    """Move every column back to its position in the input."""
+    S, C = t.S, t.C
+    if C <= MAX_LANE_COLUMNS:
+        moved = load(S, line.PERMUTED) != 0.0
+        for j in range(C):
+            found = splat(float(j))
+            for other in range(C):
+                found = where(moved & (load(S, t.order + other) == float(j)), float(other), found)
+            store(S, t.r + j, found)
+        for j in range(C):
+            store(S, t.order + j, load(S, t.r + j))
+        _permute_all_lanes(t)
+        return
+    for w in range(LANES):
+        if S[line.PERMUTED, w] != 0.0:
+            for j in range(C):
+                S[t.r + np.int64(S[t.order + j, w]), w] = j
+            for j in range(C):
+                S[t.order + j, w] = S[t.r + j, w]
+            permute_lane(t, w)
+
+
+@jit(inner=True, borrows=True)
+def _pair_by_search(t, w):
+    """Pair each row of lane `w` with its largest scaled cell if all columns are distinct, else by the diagonal."""
+    S, C = t.S, t.C
+    fill_lane(S, t.p, C, w, -1.0)
+    distinct = True
+    for i in range(C):
+        if S[t.u + i, w] == 0.0:
+            continue
+        row = t.M + i * C
+        best = 0
+        for j in range(C):
+            if S[row + j, w] * S[t.y + j, w] > S[row + best, w] * S[t.y + best, w]:
+                best = j
+        distinct = distinct and S[t.p + best, w] < 0.0
+        S[t.p + best, w] = i
+    if distinct:
+        i = 0
+        for j in range(C):  # unpaired columns must be dropped, and are paired with dropped rows
+            if S[t.p + j, w] < 0.0:
+                while i < C and S[t.u + i, w] > 0.0:
+                    i += 1
+                distinct = distinct and S[t.v + j, w] == 0.0
+                S[t.p + j, w] = i
+                i += 1
+    if distinct:
+        S[line.PAIRED, w] = 1.0
+        S[line.PERMUTED, w] = 1.0
+        for j in range(C):
+            S[t.order + np.int64(S[t.p + j, w]), w] = j
+        permute_lane(t, w)
+        return
+    for i in range(C):
+        zero = S[t.u + i, w] == 0.0
+        if zero != (S[t.v + i, w] == 0.0) or (not zero and S[t.M + i * C + i, w] == 0.0):
+            return
+    S[line.PAIRED, w] = 1.0
+
+
+@jit(inner=True, borrows=True)
+def start_with_sweeps(t):
+    """Compute initial factors of rectangular matrices by a few Sinkhorn sweeps; no lane is paired."""
+    S = t.S
+    store(S, line.PAIRED, splat(0.0))
+    for _ in range(PLAIN_SWEEPS):
+        sweep_unpaired(t)
+    store(S, line.N_ITER, load(S, line.N_ITER) + load(S, line.ACTIVE) * PLAIN_SWEEPS)
+
+
+@jit(inner=True, borrows=True)
+def sweep_unpaired(t):
+    """Run one Sinkhorn sweep on the lanes without a pairing, in place."""
+    S, R, C = t.S, t.R, t.C
+    single = load(S, line.PAIRED) == 0.0
+    for j in range(C):
+        store(S, t.col + j, splat(0.0))
+    for i in range(R):
+        row = t.M + i * C
+        total = splat(0.0)
+        for j in range(C):
+            total = fma(load(S, row + j), load(S, t.y + j), total)
+        u = load(S, t.u + i)
+        x = where(u > 0.0, u / total, 0.0)
+        store(S, t.x + i, x)
+        for j in range(C):
+            store(S, t.col + j, fma(load(S, row + j), x, load(S, t.col + j)))
+    for j in range(C):
+        v = load(S, t.v + j)
+        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
+        store(S, t.y + j, where(single, y, load(S, t.y + j)))
+
+
+@unroll_unit_targets("x", "y")
+@jit(inner=True, borrows=True)
+def start_paired(t):
+    """Set the factors that balance the paired cells alone, x_i = sqrt(u_i / m_ii); given column factors are kept."""
+    S, C = t.S, t.C
+    paired = load(S, line.PAIRED) != 0.0
+    cold = load(S, line.WARM) == 0.0
+    for i in range(C):
+        u, v = load(S, t.u + i), load(S, t.v + i)
+        m = load(S, t.M + i * C + i)
+        positive = (u > 0.0) & (m > 0.0) & paired
+        x = sqrt(u / m)
+        store(S, t.x + i, where(positive, x, 0.0))
+        store(S, t.y + i, where(positive & cold, where(u == v, x, sqrt(v / m)), load(S, t.y + i)))
+
+
+@unroll_unit_targets("x", "y")
+@jit(inner=True, borrows=True)
+def sweep_pairs(t):
+    """Solve each row i and column i jointly and exactly, in turn, in place.
+
+    Balances flows that single-row updates miss. That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and
+    the sums a of the row and b of the column without it.
+    """
+    S, C = t.S, t.C
+    paired = load(S, line.PAIRED) != 0.0
+    for k in range(PAIRED_SWEEPS * C):
+        i = k % C
+        a, b = _sum_unpaired_cells(t, i)
+        m, u, v = load(S, t.M + i * C + i), load(S, t.u + i), load(S, t.v + i)
+        even = u == v
+        ab = a * b
+        surplus = m * (v - u)
+        B = ab + surplus
+        D = sqrt(fma(B, B, 4.0 * m * u * ab))
+        share = (u + u) / (ab + D)
+        x, y = b * share, a * share
+        if some(~even):  # the form of each quotient is chosen by signs, so that nothing cancels
+            other = ab - surplus
+            x_odd = where(B >= 0.0, 2.0 * u * b, D - B) / where(B >= 0.0, B + D, 2.0 * m * a)
+            y_odd = where(other >= 0.0, 2.0 * v * a, D - other) / where(other >= 0.0, other + D, 2.0 * m * b)
+            x, y = where(even, x, x_odd), where(even, y, y_odd)
+        # Unpaired lanes, dropped classes and underflows keep their factors.
+        good = (x > 0.0) & (x < np.inf) & (y > 0.0) & (y < np.inf) & paired
+        store(S, t.x + i, where(good, x, load(S, t.x + i)))
+        store(S, t.y + i, where(good, y, load(S, t.y + i)))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _sum_unpaired_cells(t, i):
+    """Return the sums of row i and column i without their paired cell; the factors updated last are added last."""
+    S, C = t.S, t.C
+    a = splat(0.0)
+    b = splat(0.0)
+    c = splat(0.0)
+    d = splat(0.0)
+    j = i
+    for _ in range((C - 1) // 2):
+        j = j + 1 if j + 1 < C else 0
+        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
+        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+        j = j + 1 if j + 1 < C else 0
+        c = fma(load(S, t.M + i * C + j), load(S, t.y + j), c)
+        d = fma(load(S, t.M + j * C + i), load(S, t.x + j), d)
+    if C % 2 == 0:
+        j = j + 1 if j + 1 < C else 0
+        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
+        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+    return a + c, b + d
