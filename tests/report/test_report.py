@@ -187,10 +187,10 @@ def test_warnings_are_said_where_they_belong():
     logits = np.log(np.eye(4)[A] + 0.1)
     found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_replicates=200)
     sections = dict(re.findall(r"<section><h2>(.*?)</h2>(.*?)</section>", found.html, re.DOTALL))
-    assert "no probability" in sections["Prediction sets"]
+    assert "not a probability" in sections["Prediction sets"]
     assert "cover the true value less often" in sections["Groups"]
     assert len(found.to_dict()["notes"]) == 3
-    assert not any("less often" in text or "no probability" in text
+    assert not any("less often" in text or "not a probability" in text
                    for name, text in sections.items() if name not in ("Prediction sets", "Groups"))  # fmt: skip
 
 
