@@ -68,7 +68,7 @@ def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -
 
     def largest(X: Any, weights: Any) -> float:
         inside = (abs((X.astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
-        return float((abs(halves.finite(weights.astype(np.float64))) * inside).max())  # synchronises
+        return float((abs(halves.replace_nonfinite(weights.astype(np.float64))) * inside).max())  # synchronises
 
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, step):
@@ -87,17 +87,19 @@ def _sums(
     values = found.values
     columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
     if weights is not None and top is None:
-        columns = adapter(values).evaluate(halves.carried, *columns)
+        columns = adapter(values).evaluate(halves.carry_halves, *columns)
     return _PartSums(KeyedSums(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
 
 
 def _columns(weights: Any, top: float | None) -> Any:
     """Return the integers that stand for weights: halves of integers, digits of floats and whether it is none."""
     if top is None:
-        return np.stack(halves.split(weights), axis=1)
+        return np.stack(halves.split_halves(weights), axis=1)
     bad = (~np.isfinite(weights)).astype(np.int64)
     known = np.where(abs(weights) <= top, weights, 0)  # larger ones have no cell
-    return np.stack([*halves.digits(known, int(np.frexp(top)[1]) + 1, HEIGHT_DIGITS, HEIGHT_DIGIT_BITS), bad], axis=1)
+    return np.stack(
+        [*halves.extract_digits(known, int(np.frexp(top)[1]) + 1, HEIGHT_DIGITS, HEIGHT_DIGIT_BITS), bad], axis=1
+    )
 
 
 def _joined(parts: list[_PartSums]) -> _PartSums:
@@ -107,7 +109,7 @@ def _joined(parts: list[_PartSums]) -> _PartSums:
 def _both(a: _PartSums, b: _PartSums) -> _PartSums:
     runs = merged(a.runs, b.runs, bits_of(a.n_groups))
     if len(runs.columns) == 2:
-        runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carried, *runs.columns))
+        runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carry_halves, *runs.columns))
     return _PartSums(runs, a.n_groups, a.n_dropped + b.n_dropped)
 
 
@@ -119,7 +121,7 @@ def _finished(found: _PartSums, grid: Grid, kind: Any, top: float | None, on_fai
         values = _integers(*columns)
     else:
         host = [adapter(column).to_host(column) for column in columns]
-        heights = halves.rounded(
+        heights = halves.round_digit_sums(
             host[:-1], HEIGHT_DIGIT_BITS, int(np.frexp(top)[1]) + 1 - HEIGHT_DIGITS * HEIGHT_DIGIT_BITS
         )
         with np.errstate(over="ignore"):
@@ -134,7 +136,7 @@ def _finished(found: _PartSums, grid: Grid, kind: Any, top: float | None, on_fai
 
 def _integers(low: Any, high: Any) -> Any:
     """Return the sums of integers from those of their halves."""
-    values, good = adapter(low).evaluate(halves.join, low, high)
+    values, good = adapter(low).evaluate(halves.join_halves, low, high)
     if not adapter(good).evaluate(lambda good: bool(good.all()), good):  # synchronises
         pairs = zip(adapter(low).to_host(low).tolist(), adapter(high).to_host(high).tolist(), strict=True)
         worst = max(((b << halves.BITS) + a for a, b in pairs), key=abs)

@@ -163,9 +163,7 @@ def test_what_is_said_of_counts():
     assert grouped.explain() == "75.0% of 4 samples are right, in 2 groups: 50.0% of ('u', 1) to 100.0% of ('v', 2)"
     assert counts().explain() == "nothing was counted"
     paired = uncertainty.paired_counts(y, p, y)
-    assert paired.explain().startswith(
-        "4 samples: both correct 3, only the first 0, only the second 1, neither 0;"
-    )
+    assert paired.explain().startswith("4 samples: both correct 3, only the first 0, only the second 1, neither 0;")
     assert uncertainty.paired_counts(y, p, p).explain().endswith("neither 1; they never differ")
     assert "&lt;b&gt;" in counts.from_labels(["<b>"], ["a"])._repr_html_()
     assert "&lt;b&gt;" in uncertainty.paired_counts(["<b>"] * 9, ["a"] * 9, ["<b>"] * 9)._repr_html_()
