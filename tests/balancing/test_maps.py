@@ -90,13 +90,13 @@ def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_val
     for threads in (1, 3):
         m = _contact_maps.read_contact_map(i, j, a, n=n, upper=True, cuts=cuts, nearest=nearest, num_threads=threads)
         assert few or len(symmetric_cells.partition_rows(m.cells.first, n, symmetric_cells.PACKED_PIXEL_BYTES)) > 3
-        number, total, parts = m.per_bin(place), m.per_bin(place, weigh=True), []
+        number, total, parts = m.sum_by_bin(place), m.sum_by_bin(place, weigh=True), []
         for low, high in ((0, 90), (90, 90), (90, 200)):
             base, there = int(kept[:low].sum()), int(kept[low:high].sum())
             p = m.passes(low, high, place, base, there).packed
             block = wanted(cells, place, low, high, nearest)
             assert unpacked(p) == block
-            assert sorted(block) == list(zip(*(x.tolist() for x in m.between(low, high, place, base)), strict=True))
+            assert sorted(block) == list(zip(*(x.tolist() for x in m.list_bins(low, high, place, base)), strict=True))
             assert p.gap.dtype == np.uint16
             assert p.value.dtype == np.uint16
             parts += [*p[1:], number[low:high], total[low:high]]
