@@ -189,7 +189,7 @@ def _allowed(*pixels: Any) -> Any:
     """Say what the zeros of a matrix allow: for every target on the host, by kernels that few calls need."""
     from cmfast.kernels.cpu.balancing import launch
 
-    return launch.allowed(*pixels)
+    return launch.classify_zeros(*pixels)
 
 
 def _check(arrays: dict[str, Any], n: int) -> None:

@@ -206,7 +206,7 @@ def confusion_matrix(
 def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: Any) -> tuple[Any, Any, Any]:
     """Add weights that are integers: float64 holds the sums of pieces of them exactly, int64 those of the halves."""
     parts = []
-    for half in halves.split(weight):
+    for half in halves.split_halves(weight):
         table = None
         for shift, piece in pieces_of(half, y_true.shape[-1]):
             found, _, outside = confusion_matrix(y_true, y_pred, piece, groups, **options)
@@ -215,7 +215,7 @@ def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: 
             found = found.astype(np.int64) << shift
             table = found if table is None else table + found
         parts.append(table)
-    table, good = halves.join(*parts)
+    table, good = halves.join_halves(*parts)
     good = good.all(axis=(-2, -1))
     return table * good[..., None, None], ((1 - good) * INVALID).astype(np.int8), None
 
