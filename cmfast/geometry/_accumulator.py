@@ -20,7 +20,7 @@ from cmfast.geometry._cells import CellCounts, push
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
 from cmfast.geometry._points import AdoptedPoints, adopt_labelled
-from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
+from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, merge_ranges
 
 TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
 MOST_PART_POINTS = 1 << 25  # points that are counted at a time: about half a gigabyte
@@ -164,7 +164,7 @@ class CellAccumulator:
             dispatch.adopt(cells=cells.counts, before=other.counts)
         n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
         check_total(n_points, n_dropped)
-        ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
+        ranges = cells._ranges if held.ranges is None else merge_ranges(held.ranges, cells._ranges)
         parts, spilled = list(held.parts), held.spilled
         push(parts, cells)
         # The other half is for the result of a merge.

@@ -9,7 +9,7 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry._rules import Spread
-from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, steps_of
+from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, make_steps
 
 
 def principal(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +34,7 @@ def exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np
     n, number = len(found.low), found.n
     if not number:
         return np.full(n, np.nan), np.full((m, n), np.nan), np.full(m, np.nan)
-    steps = steps_of(found.low, found.high)
+    steps = make_steps(found.low, found.high)
 
     def sums(line: int) -> tuple[Any, Any, Any]:
         """Return as Python's integers the sum of one digit, and of its products with all upper and all lower ones."""

@@ -10,7 +10,7 @@ import numpy.ma  # NumPy loads it when it is first asked for, which may be while
 
 from cmfast._core.adapters import Adapter, _columns, _text_codes, read_only
 from cmfast._core.kernel_lookup import get_kernel
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 _HOST = 1  # kDLCPU
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a whole
@@ -56,7 +56,7 @@ class NumPy(Adapter):
         """Raise ValueError where two Series of pandas have the same index in another order: they go by position."""
         if all(type(x) is np.ndarray for x in arrays.values()):
             return
-        pd = loaded("pandas")
+        pd = find_loaded_module("pandas")
         if pd is None:
             return
         named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
