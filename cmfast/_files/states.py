@@ -55,12 +55,12 @@ class State:
     _STORED: ClassVar[Parts]
     _OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         """Return the parts: arrays on the host, numbers, and what is JSON as Python has it; None for none."""
         raise NotImplementedError
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         """Return what has these parts, in types and dimensions as promised; raise DamagedError for all else."""
         raise NotImplementedError
 
@@ -231,7 +231,7 @@ def read(file: BinaryIO, *classes: type[State]) -> Any:
     one = _class_of(_parsed(head["class"].tobytes()), int(head["format"]), classes)
     found = archive.read(file, {**HEAD, **one._STORED}, optional=one._OPTIONAL)
     texts = {name for name, kind in one._STORED.items() if kind == TEXT}
-    return one._of_stored({k: _parsed(found[k].tobytes()) if k in texts else found[k] for k in found if k not in HEAD})
+    return one._restore({k: _parsed(found[k].tobytes()) if k in texts else found[k] for k in found if k not in HEAD})
 
 
 def read_json(text: str | bytes | bytearray, *classes: type[State]) -> Any:
@@ -259,7 +259,7 @@ def _class_of(name: Any, number: Any, classes: tuple[type[State], ...]) -> type[
 
 def _arrays(state: State) -> dict[str, np.ndarray]:
     """Return the parts of a state as arrays in little-endian bytes."""
-    found: dict[str, Any] = {"class": type(state).__name__, "format": FORMAT, **state._stored()}
+    found: dict[str, Any] = {"class": type(state).__name__, "format": FORMAT, **state._get_parts()}
     kinds = {**HEAD, **state._STORED}
     return {name: _array(value, *kinds[name]) for name, value in found.items() if value is not None}
 
@@ -274,7 +274,7 @@ def _array(value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
 def _facts(state: State) -> dict[str, Any]:
     """Return the parts of a state as JSON has them."""
     facts: dict[str, Any] = {"class": type(state).__name__, "format": FORMAT}
-    for name, value in state._stored().items():
+    for name, value in state._get_parts().items():
         if value is None or state._STORED[name] == TEXT:
             facts |= {} if value is None else {name: value}
             continue
@@ -328,7 +328,7 @@ def _of_facts(facts: Any, classes: tuple[type[State], ...]) -> Any:
     for name in one._STORED:
         demand(name in facts or name in one._OPTIONAL, f"it has no {name}")
     texts = {name for name, kind in one._STORED.items() if kind == TEXT}
-    return one._of_stored({k: v if k in texts else array_of_facts(k, v, *one._STORED[k]) for k, v in facts.items()})
+    return one._restore({k: v if k in texts else array_of_facts(k, v, *one._STORED[k]) for k, v in facts.items()})
 
 
 def array_of_facts(name: str, value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:

@@ -24,10 +24,10 @@ from cmfast.cli._labels import (
 )
 from cmfast.cli._options import find_label_files
 from cmfast.cli._ordering import Orders, resolve_order, sort_labels
-from cmfast.cli._stored import read_counts
-from cmfast.confusion_counts._axis import FOUND, ORDERED, Axis
-from cmfast.confusion_counts._held import HeldCounts, parts_of
-from cmfast.confusion_counts._keys import Keys
+from cmfast.cli._saved_counts import read_counts
+from cmfast.confusion_counts._groups import Keys
+from cmfast.confusion_counts._label_axis import FOUND, ORDERED, Axis
+from cmfast.confusion_counts._state import CountsState, get_parts
 
 MOST_TASK_LABELS = 1 << 24  # labels of arrays that are counted by one task
 
@@ -149,20 +149,22 @@ def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> by
 def _to_counts(found: _FoundLabels, by: Sequence[str]) -> cmfast.ConfusionCounts:
     """Return counts that know their labels and groups."""
     axis = _axis(found.labels, found.orders.label_order)
-    indices = [axis.places[label] for label in found.labels]
+    indices = [axis.positions[label] for label in found.labels]
     M = np.zeros((len(found.groups), len(axis.labels), len(axis.labels)), np.int64)
     M[np.ix_(range(len(M)), indices, indices)] = found.total
     if not found.labels:
         return cmfast.ConfusionCounts()
     if not by:
-        held = HeldCounts(axis, None, M[0])
+        held = CountsState(axis, None, M[0])
     else:
         columns = list(zip(*found.groups, strict=True))
         axes = tuple(_axis(dict.fromkeys(column), found.orders.group_order(k)) for k, column in enumerate(columns))
-        rows = np.array([[one.places[label] for label in column] for one, column in zip(axes, columns, strict=True)]).T
+        rows = np.array(
+            [[one.positions[label] for label in column] for one, column in zip(axes, columns, strict=True)]
+        ).T
         order = np.lexsort(rows.T[::-1])
-        held = HeldCounts(axis, Keys(tuple(by), axes, rows[order]), M[order])
-    return cmfast.ConfusionCounts._of_stored(parts_of(held, on_host=True))
+        held = CountsState(axis, Keys(tuple(by), axes, rows[order]), M[order])
+    return cmfast.ConfusionCounts._restore(get_parts(held, on_host=True))
 
 
 def _axis(labels: Iterable[Any], known: tuple[Any, ...]) -> Axis:

@@ -8,7 +8,7 @@ from cmfast._core import validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import accept_delayed
-from cmfast.confusion_counts._samples import warn_of_order
+from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names

@@ -24,7 +24,7 @@ import cmfast
 from cmfast import cli
 from cmfast._files import maps, matrices, points, records, tables, tidy_totals
 from cmfast._files.output import FileError
-from cmfast.cli import _stored
+from cmfast.cli import _saved_counts
 from cmfast.cli.commands import _merge
 
 SECONDS = 2.0  # of processor time that a reader may take for an input
@@ -497,7 +497,7 @@ def _check_command(found: tuple[int, str, str]) -> None:
 
 
 def _counts(path: Path) -> Any:
-    return _stored.read_counts(path, *_merge.KINDS)
+    return _saved_counts.read_counts(path, *_merge.KINDS)
 
 
 COLUMNS = (

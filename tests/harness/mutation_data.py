@@ -13,20 +13,20 @@ Stages = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake.
+    """One planted fault.
 
     Attributes
     ----------
     file : str
-        From the root of the tree.
+        Path relative to the top of the tree.
     old, new : str
-        What the file has, exactly once, and what stands there instead.
+        A line that occurs exactly once in the file, and its replacement.
     kind : str
-        What mistake it is, in a few words.
+        The kind of fault, in a few words.
     effect : str
-        A call that shows it, and what comes of it.
+        A call that shows it, and its result.
     topic : str
-        Folder of tests that are about it.
+        Folder of the tests of this topic.
     stages : tuple of tuples of str
         What pytest is given for ``--run targeted``, one run after the other until one fails.
     same_code : bool
@@ -393,7 +393,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-groups-not-moved",
-        "cmfast/confusion_counts/_held.py",
+        "cmfast/confusion_counts/_state.py",
         "(held.keys is None or held.keys is out.keys)",
         "(held.keys is None or out.keys is not None)",
         "a lost group",
@@ -454,7 +454,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-wrong-default",
-        "cmfast/geometry/_projection.py",
+        "cmfast/geometry/_pca.py",
         "X: Array, n_components: int = 10, *, precision",
         "X: Array, n_components: int = 9, *, precision",
         "a wrong default",

@@ -218,8 +218,8 @@ def test_a_change_that_does_not_die_out_is_no_answer():
     if result.status == Status.CONVERGED:
         np.testing.assert_allclose(result.table, T, rtol=1e-3)
     layout, axes = margins_layout.lines_of(M.shape, ((0,), (1,))), ((0,), (1,))
-    sweeps = dense_sweeps.Sweeps(
-        M.ravel(), np.concatenate([T.sum(1), T.sum(0)]), layout, launch.planned(M.shape, axes), 0.0
+    sweeps = dense_sweeps.DenseSweeps(
+        M.ravel(), np.concatenate([T.sum(1), T.sum(0)]), layout, launch.make_plan(M.shape, axes), 0.0
     )
     assert sweeps.sweep_on(1e-9, 1e-8)
     written = np.empty(M.size)

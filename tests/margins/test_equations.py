@@ -10,10 +10,15 @@ from oracle.margins import verdict
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
+from cmfast.kernels.cpu.margins.launch import Rules, iterate, make_large_workspace
 from cmfast.kernels.cpu.margins.tables import conjugate_gradients
-from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
-from cmfast.kernels.cpu.margins.tables.newton_system import factored, laid_out, rescale, solved
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE, start_table
+from cmfast.kernels.cpu.margins.tables.newton_system import (
+    factorize_hessian,
+    factorize_symbolically,
+    scale_system,
+    solve_system,
+)
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS, allocate_panels, factorize_panels, substitute_panels
 from cmfast.kernels.shared import margins_layout
@@ -67,9 +72,9 @@ def first_of(shape, axes, fill, seed, importance=None, unasked=0.0):
     coords = np.stack(np.nonzero(M))
     layout, slack = margins_layout.softened(margins_layout.layout(shape, axes, list(coords)), importance)
     rules = Rules(0.0, slack, 1e-9, 1e-3, 1000, 0)
-    t = large_table(layout)
+    t = make_large_workspace(layout)
     wanted = margins_layout.together(shape, axes, layout.order, targets)
-    assert opened(t, M[tuple(coords)], layout, wanted, rules) == SOLVE
+    assert start_table(t, M[tuple(coords)], layout, wanted, rules) == SOLVE
     return t
 
 
@@ -110,12 +115,12 @@ def second_derivatives(t):
 def test_steps_solve_the_equations(shape, axes, fill, options):
     for seed in range(3):
         t = first_of(shape, axes, fill, seed, **options)
-        equations, n = laid_out(t), t.counts[UNKNOWNS]
+        equations, n = factorize_symbolically(t), t.counts[UNKNOWNS]
         for _ in range(2):
-            assert factored(t, equations)
+            assert factorize_hessian(t, equations)
             S, right = second_derivatives(t)
             np.testing.assert_allclose(t.step[:n], right, atol=1e-12)
-            solved(t, equations)
+            solve_system(t, equations)
             size = np.abs(S) @ np.abs(t.step[:n])
             np.testing.assert_allclose((S @ t.step[:n] - right) / (size + np.abs(right)).max(), 0.0, atol=1e-13)
             t.x[:] *= np.random.default_rng(seed).uniform(0.5, 1.0)  # the same places, other numbers
@@ -126,7 +131,7 @@ def test_steps_solve_the_equations(shape, axes, fill, options):
 
 def test_the_order_leaves_few_links():
     t = first_of((20, 20, 20), PAIRS, 0.15, 0)
-    equations = laid_out(t)
+    equations = factorize_symbolically(t)
     order, n = equations.order, t.counts[UNKNOWNS]
     assert sorted(order.order[order.order < n]) == list(range(n))
     assert (order.order[order.rank[:n]] == np.arange(n)).all()
@@ -142,8 +147,8 @@ def test_hard_sparse_tables_need_few_steps(seed):
     coords, targets = np.stack(np.nonzero(M)), margins_of(M * np.exp(3.0 * rng.normal(size=M.shape)), PAIRS)
     layout = margins_layout.layout(M.shape, PAIRS, list(coords))
     rules = Rules(0.0, np.zeros(3), 1e-9, 1e-3, 1000, 0)
-    t, wanted = large_table(layout), margins_layout.together(M.shape, PAIRS, layout.order, targets)
-    status, _ = iterated(t, opened(t, M[tuple(coords)], layout, wanted, rules), rules)
+    t, wanted = make_large_workspace(layout), margins_layout.together(M.shape, PAIRS, layout.order, targets)
+    status, _ = iterate(t, start_table(t, M[tuple(coords)], layout, wanted, rules), rules)
     assert status == Status.CONVERGED
     assert t.counts[STEPS] <= 25
 
@@ -206,15 +211,15 @@ def test_products_solve_the_equations_and_show_the_least_eigenvalue(shape, axes,
     for seed in range(3):
         t = first_of(shape, axes, fill, seed, **options)
         room, n = conjugate_gradients.allocate_workspace(t), t.counts[UNKNOWNS]
-        rescale(t)
+        scale_system(t)
         S, right = second_derivatives(t)
         np.testing.assert_allclose(t.step[:n], right, atol=1e-12)
         values, vectors = np.linalg.eigh(S)
         inside = values > 1e-9
         t.step[:n] = vectors[:, inside] @ (vectors[:, inside].T @ np.random.default_rng(seed).normal(size=n))
         right = t.step[:n].copy()
-        met, _ = conjugate_gradients.approached(t, room, 1e-10, 5000, 0.0)
+        met, _ = conjugate_gradients.run_conjugate_gradients(t, room, 1e-10, 5000, 0.0)
         assert met
-        np.testing.assert_allclose(S @ room.found[:n], right, atol=1e-8)
-        least = conjugate_gradients.least_shown(t, room)
+        np.testing.assert_allclose(S @ room.solution[:n], right, atol=1e-8)
+        least = conjugate_gradients.estimate_least_eigenvalue(t, room)
         np.testing.assert_allclose(least, values[inside][0], rtol=0.01)

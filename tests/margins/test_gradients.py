@@ -60,7 +60,7 @@ def few(monkeypatch):
     def formed(most):
         monkeypatch.setattr(conjugate_gradients, "MOST_FACTORIZED_UNKNOWNS", most)
         if not most:
-            monkeypatch.setattr(launch, "laid_out", no_equations)
+            monkeypatch.setattr(launch, "factorize_symbolically", no_equations)
 
     return formed
 
@@ -98,8 +98,8 @@ def test_equations_are_formed_where_products_do_not_do(monkeypatch, shape, axes,
 def test_equations_are_formed_where_products_are_too_many(monkeypatch, few, name):
     few(20_000)
     monkeypatch.setattr(conjugate_gradients, name, 1)
-    formed, honest = [], launch.laid_out
-    monkeypatch.setattr(launch, "laid_out", lambda t: formed.append(t) or honest(t))
+    formed, honest = [], launch.factorize_symbolically
+    monkeypatch.setattr(launch, "factorize_symbolically", lambda t: formed.append(t) or honest(t))
     M, T = planted(*FAMILIES[1], 0)
     found = scaled(M, T)
     assert found.status == Status.CONVERGED
@@ -161,7 +161,7 @@ def test_soft_margins_have_the_answer_of_equations(monkeypatch, few):
 def test_no_more_passes_than_asked_for(monkeypatch, few):
     few(20_000)
     M, T = planted(*FAMILIES[1], 0)
-    monkeypatch.setattr(launch, "laid_out", no_equations)
+    monkeypatch.setattr(launch, "factorize_symbolically", no_equations)
     found = scaled(M, T, max_iter=60)
     assert found.status == Status.MAX_ITER
     assert found.n_iter <= 60 + 2
@@ -181,7 +181,7 @@ def test_supports_of_many_lines_are_proved_or_left_open(few):
 
 @pytest.mark.parametrize(("side", "fill", "sd"), [(60, 1.0, 3.0), (60, 0.05, 1.0), (110, 0.02, 1.0)])
 def test_large_tables_take_no_numbers_for_pairs_of_lines(monkeypatch, side, fill, sd):
-    monkeypatch.setattr(launch, "laid_out", no_equations)
+    monkeypatch.setattr(launch, "factorize_symbolically", no_equations)
     M, T = planted((side,) * 3, PAIRS, fill, sd, 1)
     coords = np.stack(np.nonzero(M))
     margins = list(zip(PAIRS, margins_of(T, PAIRS), strict=True))

@@ -17,7 +17,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._values import positive_number, whole_number
 from cmfast.cli._writing import content_of_state
 from cmfast.conformal._options import METHODS
-from cmfast.conformal._sets import EMPTY
+from cmfast.conformal._prediction_sets import EMPTY_RULES
 
 
 def add_options(parser: Parser) -> None:
@@ -41,7 +41,10 @@ def add_options(parser: Parser) -> None:
     add_common(parser, "--seed", help="of randomised scores; default 0")
     parser.add_argument("--by-class", action="store_true", help="a threshold for every class")
     parser.add_argument(
-        "--empty", choices=EMPTY, default="allow", help="top1: the likeliest label for an empty set; default allow"
+        "--empty",
+        choices=EMPTY_RULES,
+        default="allow",
+        help="top1: the likeliest label for an empty set; default allow",
     )
     add_common(parser, "--threads")
     add_output(parser, "npz or json file for the counts of shared sets, which merge")

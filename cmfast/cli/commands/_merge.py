@@ -12,7 +12,7 @@ from cmfast.cli._options import add_output, check_output
 from cmfast.cli._parser import Parser
 from cmfast.cli._printing import format_matrix
 from cmfast.cli._result import Result
-from cmfast.cli._stored import read_counts
+from cmfast.cli._saved_counts import read_counts
 from cmfast.cli._writing import content_of_state
 
 KINDS = (

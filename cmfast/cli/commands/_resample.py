@@ -20,7 +20,7 @@ from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, coun
 from cmfast.cli._options import MATRICES, add_common, add_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
-from cmfast.cli._stored import COUNTS, read_counts
+from cmfast.cli._saved_counts import COUNTS, read_counts
 from cmfast.cli._values import natural_number, whole_number
 from cmfast.cli._writing import write_npy
 from cmfast.uncertainty._resample import Scheme, explain_failure

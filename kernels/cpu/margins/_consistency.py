@@ -15,8 +15,8 @@ def reconcile(layout, targets):
         changed = False
         for p in range(len(layout.pairs)):
             a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
-            one = shared_sums(layout, targets, a, layout.pairs[p, 3], n)
-            other = shared_sums(layout, targets, b, layout.pairs[p, 4], n)
+            one = sum_shared(layout, targets, a, layout.pairs[p, 3], n)
+            other = sum_shared(layout, targets, b, layout.pairs[p, 4], n)
             for k in range(n):
                 gap, least = abs(one[k] - other[k]), max(one[k], other[k])
                 if gap > TOTALS_RTOL * least and number == 0:
@@ -32,7 +32,7 @@ def reconcile(layout, targets):
 
 
 @jit(inner=True)
-def shared_sums(layout, targets, b, place, n):
+def sum_shared(layout, targets, b, place, n):
     """Return the sums of a margin over what it shares; NaN where it is not known."""
     found = np.zeros(n)
     start = layout.offsets[b]

@@ -9,24 +9,31 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.margins.tables.conjugate_gradients import is_large, steps_by_products
-from cmfast.kernels.cpu.margins.tables.dense_sweeps import LEAST_SWEPT_CELLS, swept
-from cmfast.kernels.cpu.margins.tables.dense_traversal import planned
-from cmfast.kernels.cpu.margins.tables.lanes import LEFT, scale_lanes
-from cmfast.kernels.cpu.margins.tables.lanes_plan import plan
-from cmfast.kernels.cpu.margins.tables.minimum_norm import shorten
-from cmfast.kernels.cpu.margins.tables.newton import SOLVE, disturb, disturbed, form, opened, stepped
-from cmfast.kernels.cpu.margins.tables.newton_system import factored, laid_out, solved
-from cmfast.kernels.cpu.margins.tables.results import finish
+from cmfast.kernels.cpu.margins.tables.conjugate_gradients import is_large, run_newton_steps
+from cmfast.kernels.cpu.margins.tables.dense_sweeps import LEAST_SWEPT_CELLS, scale_by_sweeps
+from cmfast.kernels.cpu.margins.tables.dense_traversal import make_plan
+from cmfast.kernels.cpu.margins.tables.lanes import NOT_SOLVED, scale_lanes
+from cmfast.kernels.cpu.margins.tables.lanes_plan import make_lanes_plan
+from cmfast.kernels.cpu.margins.tables.minimum_norm import minimize_norm
+from cmfast.kernels.cpu.margins.tables.newton import (
+    SOLVE,
+    form_newton_system,
+    perturb_targets,
+    record_perturbation,
+    start_table,
+    take_step,
+)
+from cmfast.kernels.cpu.margins.tables.newton_system import factorize_hessian, factorize_symbolically, solve_system
+from cmfast.kernels.cpu.margins.tables.results import write_table
 from cmfast.kernels.cpu.margins.tables.workspace import (
+    CELL_ERROR,
+    CONVERGED_BY_SWEEPS,
+    FIXED_CELLS,
     LEVENBERG,
     PASSES,
-    PROBED,
-    REMOVED,
-    SETTLED,
     SOFT,
     UNKNOWNS,
-    new_table,
+    allocate_table,
 )
 from cmfast.kernels.cpu.solver.cholesky import MOST_SMALL_UNKNOWNS, factorize_upper, substitute_upper
 from cmfast.kernels.shared import margins_layout as _layout
@@ -36,7 +43,7 @@ from cmfast.kernels.shared.scaling import MOST_CELL_ERROR
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
-USUAL_STEPS = 6
+TYPICAL_STEPS = 6
 
 
 class _Out(NamedTuple):
@@ -54,21 +61,25 @@ def ipf_nd(M, *targets, axes, ndim, **options):
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
     sweeps = math.prod(shape) >= LEAST_SWEPT_CELLS and options.get("importance") is None
     layout = (_layout.lines_of if sweeps else _layout.dense)(shape, axes)
-    run = _solved
+    run = _scale_by_newton
     if options.get("importance") is None:
-        run = partial(_swept, shape=shape, axes=axes) if sweeps else partial(_solved, lanes=plan(shape, axes))
+        run = (
+            partial(_scale_by_sweeps, shape=shape, axes=axes)
+            if sweeps
+            else partial(_scale_by_newton, lanes=make_lanes_plan(shape, axes))
+        )
     given = M.reshape(*batch, math.prod(shape))
-    cells, *others = _of_cells(given, targets, TableMargins(shape, axes, layout), run=run, **options)
+    cells, *others = _scale_cells(given, targets, TableMargins(shape, axes, layout), run=run, **options)
     return cells.reshape(*cells.shape[:-1], *shape), *others
 
 
 def ipf_cells(values, coords, *targets, axes, shape, **options):
     """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
     margins = TableMargins(shape, axes, _layout.layout(shape, axes, list(coords)))
-    return _of_cells(values, targets, margins, run=_solved, **options)
+    return _scale_cells(values, targets, margins, run=_scale_by_newton, **options)
 
 
-def _of_cells(values, targets, margins, *, run, num_threads=None, progress=None, **options):
+def _scale_cells(values, targets, margins, *, run, num_threads=None, progress=None, **options):
     """Scale tables of which cells are given in the order of a layout's places."""
     solve = partial(run, num_threads=num_threads, progress=progress)
     *arrays, residual, error, n_iter, status = _layout.scale_tables(
@@ -77,26 +88,26 @@ def _of_cells(values, targets, margins, *, run, num_threads=None, progress=None,
     return *arrays, residual[()], error[()], n_iter[()], status[()]
 
 
-def _room(n, n_cells, n_lines):
+def _allocate_results(n, n_cells, n_lines):
     """Return room for what becomes of a flat batch."""
     numbers = np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8)
     return _Out(np.empty((n, n_cells)), np.empty((n, n_lines)), np.empty((n, n_lines)), *numbers)
 
 
-def _swept(given, n, layout, rules, *, num_threads, progress, shape, axes):
+def _scale_by_sweeps(given, n, layout, rules, *, num_threads, progress, shape, axes):
     """Scale a flat batch of large tables by sweeps; only those of which more is to be done have their cells listed."""
     cells, cells_step, wanted, wanted_step = given
-    rows, out = planned(shape, axes), _room(n, cells.shape[-1], int(layout.offsets[-1]))
+    rows, out = make_plan(shape, axes), _allocate_results(n, cells.shape[-1], int(layout.offsets[-1]))
 
     def scale(_, start, stop):
         for k in range(start, stop):
             pool.checkpoint()
             one, goals = cells[k * cells_step], wanted[k * wanted_step]
-            if swept(one, goals, layout, rows, rules, out, k):
+            if scale_by_sweeps(one, goals, layout, rows, rules, out, k):
                 continue
             passes, listed = out.n_iter[k], _layout.dense(shape, axes)
             alone = TableBatch(one[None], 0, goals[None], 0)
-            found = _solved(alone, 1, listed, rules, num_threads=num_threads, progress=None)
+            found = _scale_by_newton(alone, 1, listed, rules, num_threads=num_threads, progress=None)
             for array, own in zip(out, found, strict=True):
                 array[k] = own[0]
             out.n_iter[k] += passes
@@ -105,13 +116,13 @@ def _swept(given, n, layout, rules, *, num_threads, progress, shape, axes):
     return out
 
 
-def _solved(given, n, layout, rules, *, num_threads, progress, lanes=None):
+def _scale_by_newton(given, n, layout, rules, *, num_threads, progress, lanes=None):
     """Scale a flat batch, side by side what can be where there is a plan of it: that depends on each table alone."""
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     others = n_lines - int(layout.offsets[1])
-    out = _room(n, given.cells.shape[-1], n_lines)
+    out = _allocate_results(n, given.cells.shape[-1], n_lines)
     problem = given, layout, rules, out
-    if lanes is not None and n <= WIDTH and not _any_usual(given, rules.smoothing):
+    if lanes is not None and n <= WIDTH and not _has_lane_table(given, rules.smoothing):
         lanes = None  # which would take seconds to compile, for nothing
 
     def scale(which):
@@ -127,7 +138,7 @@ def _solved(given, n, layout, rules, *, num_threads, progress, lanes=None):
             scale(np.arange(start, stop))
             return
         scale_lanes(given, rules, out, lanes, start, stop)
-        left = start + np.flatnonzero(out.status[start:stop] == LEFT)
+        left = start + np.flatnonzero(out.status[start:stop] == NOT_SOLVED)
         if len(left):
             scale(left)
 
@@ -136,12 +147,12 @@ def _solved(given, n, layout, rules, *, num_threads, progress, lanes=None):
         pool.run_pieces(lambda _, *part: scale_range(*part), [(k, k + 1) for k in range(n)], seconds=1.0, **options)
         return out
     unknowns = others if lanes is None else len(lanes.kept) / 2
-    work = USUAL_STEPS * (n_cells * len(layout.offsets) ** 2 + unknowns**3)
+    work = TYPICAL_STEPS * (n_cells * len(layout.offsets) ** 2 + unknowns**3)
     pool.run(scale_range, (), n, seconds=n * work * SECONDS_PER_STEP, tile=1 if lanes is None else WIDTH, **options)
     return out
 
 
-def _any_usual(given, smoothing):
+def _has_lane_table(given, smoothing):
     """Return whether any table may be one for lanes."""
     return (given.cells + smoothing > 0.0).all(-1).any() and (given.wanted > 0.0).all(-1).any()
 
@@ -149,95 +160,95 @@ def _any_usual(given, smoothing):
 @jit()
 def _scale_small(given, layout, rules, out, which):
     n_lines, n_closed = layout.offsets[-1], layout.offsets[1]
-    t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
+    t = allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
     targets = np.empty(n_lines)
     for k in which:
         targets[:] = given.wanted[k * given.wanted_step]
-        status = opened(t, given.cells[k * given.cells_step], layout, targets, rules)
+        status = start_table(t, given.cells[k * given.cells_step], layout, targets, rules)
         n = t.counts[UNKNOWNS]
         while status == SOLVE:
-            form(t)
+            form_newton_system(t)
             factorize_upper(t.curvature, n)
             substitute_upper(t.curvature, n, t.step)
-            status = stepped(t, rules)
-        if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
-            form(t)
+            status = take_step(t, rules)
+        if status <= MAX_ITER and n > 0 and not t.counts[CONVERGED_BY_SWEEPS]:
+            form_newton_system(t)
             factorize_upper(t.curvature, n)
             for number in range(CELL_PROBES):
-                disturb(t, number)
+                perturb_targets(t, number)
                 substitute_upper(t.curvature, n, t.step)
-                disturbed(t)
-        end(t, layout, targets, rules, status, out, k)
+                record_perturbation(t)
+        write_result(t, layout, targets, rules, status, out, k)
 
 
 @jit()
-def end(t, layout, targets, rules, status, out, k):
+def write_result(t, layout, targets, rules, status, out, k):
     """Write what became of a table."""
     residual = np.nan
     if status <= MAX_ITER:
-        residual = finish(t, layout, targets, rules, out.table[k], out.factors[k], out.achieved[k])
+        residual = write_table(t, layout, targets, rules, out.table[k], out.factors[k], out.achieved[k])
         if not residual < np.inf:
             status = RANGE
     if status == OK:
         if residual > rules.tol:
             status = MAX_ITER
-        elif not t.state[PROBED] <= MOST_CELL_ERROR:
+        elif not t.state[CELL_ERROR] <= MOST_CELL_ERROR:
             status = UNDETERMINED
-        elif t.counts[REMOVED] > 0:
+        elif t.counts[FIXED_CELLS] > 0:
             status = LIMIT_ONLY
-    if t.counts[REMOVED] > 0:
+    if t.counts[FIXED_CELLS] > 0:
         out.factors[k] = np.nan
-    out.residual[k], out.error[k], out.n_iter[k] = residual, t.state[PROBED], t.counts[PASSES]
+    out.residual[k], out.error[k], out.n_iter[k] = residual, t.state[CELL_ERROR], t.counts[PASSES]
     out.status[k] = status
     if status not in (OK, LIMIT_ONLY, MAX_ITER, UNDETERMINED):
         out.table[k], out.factors[k], out.achieved[k] = np.nan, np.nan, np.nan
         out.residual[k], out.error[k] = np.nan, np.nan
 
 
-def large_table(layout):
+def make_large_workspace(layout):
     """Return room for a table whose equations stand elsewhere."""
     n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
-    return new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
+    return allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
 
 
-def iterated(t, status, rules):
+def iterate(t, status, rules):
     """Take steps from where a table was opened; return its status, and the equations of the last step, if any."""
     if status == SOLVE and is_large(t):
-        status = steps_by_products(t, rules)
+        status = run_newton_steps(t, rules)
         if status != SOLVE:
             return status, None
     equations, removed = None, 0
     while status == SOLVE:
         pool.checkpoint()
-        if equations is None or removed < t.counts[REMOVED]:
-            equations, removed = laid_out(t), t.counts[REMOVED]
-        _find_root(t, equations)
-        solved(t, equations)
-        status = stepped(t, rules)
+        if equations is None or removed < t.counts[FIXED_CELLS]:
+            equations, removed = factorize_symbolically(t), t.counts[FIXED_CELLS]
+        _factorize_damped(t, equations)
+        solve_system(t, equations)
+        status = take_step(t, rules)
     return status, equations
 
 
-def _find_root(t, equations):
+def _factorize_damped(t, equations):
     """Find the root of the equations of a step, with a larger nudge where they have none."""
-    while not factored(t, equations):
+    while not factorize_hessian(t, equations):
         t.state[LEVENBERG] *= 10.0
 
 
 def _scale_large(given, layout, rules, out, k):
-    t, cells = large_table(layout), given.cells[k * given.cells_step]
+    t, cells = make_large_workspace(layout), given.cells[k * given.cells_step]
     targets = given.wanted[k * given.wanted_step].copy()
-    status, equations = iterated(t, opened(t, cells, layout, targets, rules), rules)
+    status, equations = iterate(t, start_table(t, cells, layout, targets, rules), rules)
     by_products = equations is None and is_large(t)
     if by_products and status == MAX_ITER:
-        t.state[PROBED] = np.inf
-    elif status <= MAX_ITER and t.counts[UNKNOWNS] > 0 and not t.counts[SETTLED] and not by_products:
+        t.state[CELL_ERROR] = np.inf
+    elif status <= MAX_ITER and t.counts[UNKNOWNS] > 0 and not t.counts[CONVERGED_BY_SWEEPS] and not by_products:
         if status == MAX_ITER:
-            equations = laid_out(t)
-            _find_root(t, equations)
+            equations = factorize_symbolically(t)
+            _factorize_damped(t, equations)
         for number in range(CELL_PROBES):
-            disturb(t, number)
-            solved(t, equations)
-            disturbed(t)
-        if not t.counts[SOFT] and not t.counts[REMOVED]:
-            shorten(t, equations)
-    end(t, layout, targets, rules, status, out, k)
+            perturb_targets(t, number)
+            solve_system(t, equations)
+            record_perturbation(t)
+        if not t.counts[SOFT] and not t.counts[FIXED_CELLS]:
+            minimize_norm(t, equations)
+    write_result(t, layout, targets, rules, status, out, k)

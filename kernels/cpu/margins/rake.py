@@ -57,7 +57,7 @@ def rake(
     batch = np.broadcast_shapes(weights.shape[:-1], wanted.shape[:-1])
     _, (q, wanted), steps = batches.broadcast_batches(1, batches.as_floating(weights), wanted)
     K = wanted.shape[-1]
-    p = None if records.rows is None else _problem(records, K, method, importance, tol, max_iter, num_threads)
+    p = None if records.rows is None else _make_problem(records, K, method, importance, tol, max_iter, num_threads)
     count = math.prod(batch)
     moved = np.empty((count, n), batches.result_dtype(weights, *targets))
     lines = tuple(np.empty((count, K)) for _ in range(3))  # multipliers, sums, proofs
@@ -67,7 +67,7 @@ def rake(
         for k in range(start, stop):
             pool.checkpoint()
             with np.errstate(all="ignore"):  # what overflows ends as RANGE
-                _move(p, records, q[k * steps[0]], wanted[k * steps[1]], moved[k], lines, numbers, k)
+                _rake_one(p, records, q[k * steps[0]], wanted[k * steps[1]], moved[k], lines, numbers, k)
 
     pool.run_pieces(move, [(k, k + 1) for k in range(count)], seconds=1.0, num_threads=num_threads, progress=progress)
     found = [a.reshape(*batch, K) for a in lines]
@@ -76,7 +76,7 @@ def rake(
     return moved.reshape(*batch, n), *found, *(a.reshape(batch)[()] for a in numbers)
 
 
-def _problem(records, K, method, importance, tol, max_iter, num_threads):
+def _make_problem(records, K, method, importance, tol, max_iter, num_threads):
     """Return what all elements of a batch share."""
     n, low, high = records.n_rows, records.low, records.high
     if len(low) != len(high):
@@ -101,7 +101,7 @@ def _problem(records, K, method, importance, tol, max_iter, num_threads):
     )
 
 
-def _move(p, records, q, targets, moved, lines, numbers, k):
+def _rake_one(p, records, q, targets, moved, lines, numbers, k):
     """Write what becomes of one element."""
     multipliers, sums, proofs = (a[k] for a in lines)
     residual, error, n_iter, status = numbers

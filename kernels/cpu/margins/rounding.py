@@ -11,7 +11,7 @@ from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE
 
 MOST_WHOLE_SUM_ERROR = 1e-9  # of a sum, within which it counts as an integer; at least 1e-6
 LEAST_FRACTION = 1e-9  # of a fraction, below which it is none that rounding has left
-WORK = 2_000_000  # cells that are looked at between two steps of Python
+CELLS_PER_CHECK = 2_000_000  # cells that are looked at between two steps of Python
 SECONDS_PER_LOOK = 2e-9
 
 
@@ -21,22 +21,22 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
     n, n_cells = math.prod(batch), math.prod(shape)
     cells = np.ascontiguousarray(table, np.float64).reshape(n, n_cells)
     out, miss, status = np.empty((n, n_cells)), np.empty(n), np.empty(n, np.int8)
-    lines = _lines(shape, axes)
+    lines = _index_marginals(shape, axes)
     flows = ndim == 2 and sorted(axes) == [(0,), (1,)]
 
     def work(_, start, stop):
         for k in range(start, stop):
             pool.checkpoint()
-            status[k] = _status(cells[k])
+            status[k] = _check_cells(cells[k])
             if status[k] != OK:
                 out[k], miss[k] = np.nan, np.nan
                 continue
             low = np.floor(cells[k])
             # Enough of them: every cycle ends a fraction, also one of the lines of slack.
             drawn = None if seed is None else np.random.default_rng((seed, k)).random(n_cells + sum(shape) + 1)
-            ups = _matrix(cells[k].reshape(shape), drawn) if flows else _table(cells[k], lines, drawn)
+            ups = _round_matrix(cells[k].reshape(shape), drawn) if flows else _round_table(cells[k], lines, drawn)
             out[k] = low + ups
-            miss[k] = _miss(cells[k], low, ups, lines)
+            miss[k] = _measure_error(cells[k], low, ups, lines)
             if miss[k] > 0.0:
                 status[k] = MAX_ITER
 
@@ -47,13 +47,13 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
     return out, miss.reshape(batch)[()], status.reshape(batch)[()]
 
 
-def _status(cells):
+def _check_cells(cells):
     if not (np.isfinite(cells) & (cells >= 0.0)).all():
         return INVALID
     return OK if (cells < MOST_EXACT_INTEGER).all() and cells.sum() < MOST_EXACT_INTEGER else RANGE
 
 
-def _lines(shape, axes):
+def _index_marginals(shape, axes):
     """Return for each margin the line of every cell."""
     places = np.indices(shape).reshape(len(shape), -1)
     sizes = [tuple(shape[axis] for axis in of) for of in axes]
@@ -65,30 +65,30 @@ def _lines(shape, axes):
     return np.stack([line + start for line, start in zip(found, starts[:-1], strict=True)]), int(starts[-1])
 
 
-def _wanted(cells, low, lines):
+def _count_required(cells, low, lines):
     """Return how many cells of each line are to be rounded up, at least and at most."""
     of, n = lines
     sums, base = np.zeros(n), np.zeros(n)
     for line in of:
         sums += np.bincount(line, cells, n)
         base += np.bincount(line, low, n)
-    return _between(sums, base)
+    return _bound_sums(sums, base)
 
 
-def _between(sums, base):
+def _bound_sums(sums, base):
     """Return the integers next to sums, less `base`; sums that are whole, but for rounding, have one."""
     near = np.rint(sums)
     whole = np.abs(sums - near) <= np.clip(MOST_WHOLE_SUM_ERROR * sums, 1e-6, 0.25)
     return np.where(whole, near, np.floor(sums)) - base, np.where(whole, near, np.ceil(sums)) - base
 
 
-def _miss(cells, low, ups, lines):
-    least, most = _wanted(cells, low, lines)
+def _measure_error(cells, low, ups, lines):
+    least, most = _count_required(cells, low, lines)
     counts = sum(np.bincount(line, ups, lines[1]) for line in lines[0])
     return float(np.maximum(counts - most, least - counts).max(initial=0.0))
 
 
-def _matrix(M, draws):
+def _round_matrix(M, draws):
     """Return which cells of a matrix go up: next to a line of slack on either side every sum is an integer."""
     R, C = M.shape
     low = np.floor(M)
@@ -100,23 +100,23 @@ def _matrix(M, draws):
         (M.sum(1), low.sum(1), F[:R, C], free[:R, C]),
         (M.sum(0), low.sum(0), F[R, :C], free[R, :C]),
     ):
-        least, most = _between(sums, base)
+        least, most = _bound_sums(sums, base)
         shut[:] = least < most
         slack[:] = np.where(least < most, most + base - sums, 0.0)
         needs.append(most)
-    least, most = _between(M.sum(keepdims=True)[0], low.sum())
+    least, most = _bound_sums(M.sum(keepdims=True)[0], low.sum())
     free[R, C] = least[0] < most[0]
     F[R, C] = M.sum() - low.sum() - least[0] if least[0] < most[0] else 0.0
     rows, cols = (np.append(own, other.sum() - least[0]).astype(np.int64) for own, other in (needs, needs[::-1]))
     if draws is None:
-        return _nearest(F, free, rows, cols)[:R, :C].ravel()
+        return _round_nearest(F, free, rows, cols)[:R, :C].ravel()
     state = np.zeros(2, np.int64)
-    while not _wander(F, draws, state, WORK):
+    while not _round_randomly(F, draws, state, CELLS_PER_CHECK):
         pool.checkpoint()
     return (F[:R, :C] > 0.5).ravel().astype(np.float64)
 
 
-def _nearest(F, free, rows, cols):
+def _round_nearest(F, free, rows, cols):
     """Return the cells that go up, as near as can be."""
     R, C = F.shape
     cost = np.zeros((R, C))  # of going up; slack costs nothing
@@ -124,13 +124,13 @@ def _nearest(F, free, rows, cols):
     Y = (F >= 0.5) & free
     over = np.concatenate([Y.sum(1) - rows, cols - Y.sum(0)]).astype(np.int64)
     potential = np.zeros(R + C)
-    while not _mend(cost, free, Y, over, potential, WORK):
+    while not _augment_flow(cost, free, Y, over, potential, CELLS_PER_CHECK):
         pool.checkpoint()
     return Y.astype(np.float64)
 
 
 @jit()
-def _mend(cost, free, Y, over, potential, work):
+def _augment_flow(cost, free, Y, over, potential, work):
     """Change cells along shortest paths until every line has as many as it needs; return whether that has ended.
 
     Nodes are rows, then columns. Where a cell may go up an arc leads from its row to its column, where it may go down
@@ -185,7 +185,7 @@ def _mend(cost, free, Y, over, potential, work):
 
 
 @jit()
-def _wander(F, draws, state, work):
+def _round_randomly(F, draws, state, work):
     """Move fractions around cycles until none is left, as far as they go, with odds that keep the mean.
 
     `state` holds the first row that may have any, and how many draws are used. Returns whether it has ended.
@@ -193,7 +193,7 @@ def _wander(F, draws, state, work):
     R, C = F.shape
     nodes, at = np.empty(R + C + 1, np.int64), np.empty(R + C, np.int64)
     while work > 0:
-        while state[0] < R and _loose(F, state[0], -1) < 0:
+        while state[0] < R and _find_fraction(F, state[0], -1) < 0:
             state[0] += 1
         if state[0] == R:
             return True
@@ -202,10 +202,10 @@ def _wander(F, draws, state, work):
         t, begin = 0, -1
         while begin < 0:
             came = nodes[t - 1] if t > 0 else -1
-            then = _loose(F, nodes[t], came)
+            then = _find_fraction(F, nodes[t], came)
             work -= R + C
             if then < 0:  # rounding has left one fraction alone
-                i, j = _cell(nodes[t], came, R)
+                i, j = _get_cell(nodes[t], came, R)
                 F[i, j] = np.rint(F[i, j])
                 break
             begin = at[then]
@@ -216,20 +216,20 @@ def _wander(F, draws, state, work):
             continue
         up, down = np.inf, np.inf
         for s in range(begin, t):
-            i, j = _cell(nodes[s], nodes[s + 1], R)
+            i, j = _get_cell(nodes[s], nodes[s + 1], R)
             one, other = (1.0 - F[i, j], F[i, j]) if (s - begin) % 2 == 0 else (F[i, j], 1.0 - F[i, j])
             up, down = min(up, one), min(down, other)
         step = up if draws[state[1] % len(draws)] * (up + down) < down else -down
         state[1] += 1
         for s in range(begin, t):
-            i, j = _cell(nodes[s], nodes[s + 1], R)
+            i, j = _get_cell(nodes[s], nodes[s + 1], R)
             moved = F[i, j] + (step if (s - begin) % 2 == 0 else -step)
             F[i, j] = np.rint(moved) if abs(moved - np.rint(moved)) <= LEAST_FRACTION else moved
     return False
 
 
 @jit(inner=True)
-def _loose(F, node, came):
+def _find_fraction(F, node, came):
     """Return the first node at the other end of a fraction in a line, but for one; -1 if there is none."""
     R, C = F.shape
     if node < R:
@@ -244,60 +244,60 @@ def _loose(F, node, came):
 
 
 @jit(inner=True)
-def _cell(one, other, R):
+def _get_cell(one, other, R):
     return min(one, other), max(one, other) - R
 
 
-def _table(cells, lines, draws):
+def _round_table(cells, lines, draws):
     """Return which cells of a table of any number of axes go up, so that sums miss little."""
     low = np.floor(cells)
     F = cells - low
     ups = F >= 0.5 if draws is None else draws[: len(F)] < F
-    least, most = _wanted(cells, low, lines)
+    least, most = _count_required(cells, low, lines)
     counts = sum(np.bincount(line, ups, lines[1]) for line in lines[0])
     state = np.zeros(1, np.int64)
-    while not _exchange(lines[0], F, ups, counts, least, most, state, WORK):
+    while not _improve_cells(lines[0], F, ups, counts, least, most, state, CELLS_PER_CHECK):
         pool.checkpoint()
     return ups.astype(np.float64)
 
 
 @jit()
-def _exchange(lines, F, ups, counts, least, most, state, work):
+def _improve_cells(lines, F, ups, counts, least, most, state, work):
     """Change the cell, or else two, by which sums miss less; return whether there is none. `state`: the next of two."""
     n = lines.shape[1]
     while work > 0:
         if state[0] == 0:
-            best, _ = _best(lines, F, ups, counts, least, most)
+            best, _ = _find_best_change(lines, F, ups, counts, least, most)
             work -= lines.size
             if best >= 0:
-                _change(lines, ups, counts, best)
+                _flip_cell(lines, ups, counts, best)
                 continue
         while work > 0 and state[0] < n:
             c = state[0]
             state[0] += 1
-            gain, helps = _gain(lines, ups, counts, least, most, c)
+            gain, helps = _compute_gain(lines, ups, counts, least, most, c)
             if F[c] == 0.0 or not helps:
                 continue
-            _change(lines, ups, counts, c)
-            other, more = _best(lines, F, ups, counts, least, most)
+            _flip_cell(lines, ups, counts, c)
+            other, more = _find_best_change(lines, F, ups, counts, least, most)
             work -= lines.size
             if other >= 0 and other != c and gain + more > 0.0:
-                _change(lines, ups, counts, other)
+                _flip_cell(lines, ups, counts, other)
                 state[0] = 0
                 break
-            _change(lines, ups, counts, c)
+            _flip_cell(lines, ups, counts, c)
         if state[0] >= n:
             return True
     return False
 
 
 @jit(inner=True)
-def _best(lines, F, ups, counts, least, most):
+def _find_best_change(lines, F, ups, counts, least, most):
     """Return the cell whose change helps most, of these that which costs least, and by how much; -1 if none helps."""
     best, most_gain, cost = -1, 0.0, np.inf
     for c in range(lines.shape[1]):
         if F[c] > 0.0:
-            gain, _ = _gain(lines, ups, counts, least, most, c)
+            gain, _ = _compute_gain(lines, ups, counts, least, most, c)
             own = 2.0 * F[c] - 1.0 if ups[c] else 1.0 - 2.0 * F[c]
             if gain > most_gain or (gain == most_gain and gain > 0.0 and own < cost):
                 best, most_gain, cost = c, gain, own
@@ -305,7 +305,7 @@ def _best(lines, F, ups, counts, least, most):
 
 
 @jit(inner=True)
-def _gain(lines, ups, counts, least, most, c):
+def _compute_gain(lines, ups, counts, least, most, c):
     """Return by how much sums miss less if a cell changes, and whether any of them does."""
     gain, helps = 0.0, False
     by = -1.0 if ups[c] else 1.0
@@ -319,7 +319,7 @@ def _gain(lines, ups, counts, least, most, c):
 
 
 @jit(inner=True)
-def _change(lines, ups, counts, c):
+def _flip_cell(lines, ups, counts, c):
     by = -1.0 if ups[c] else 1.0
     for b in range(lines.shape[0]):
         counts[lines[b, c]] += by

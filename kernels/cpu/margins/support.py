@@ -11,9 +11,9 @@ import scipy.optimize
 import scipy.sparse
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.margins.launch import iterated, large_table
-from cmfast.kernels.cpu.margins.tables.newton import SOLVE, opened
-from cmfast.kernels.cpu.margins.tables.workspace import CELLS, PROBED, REMOVED
+from cmfast.kernels.cpu.margins.launch import iterate, make_large_workspace
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE, start_table
+from cmfast.kernels.cpu.margins.tables.workspace import CELL_ERROR, CELLS, FIXED_CELLS
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, MOST_MARGIN_PASSES
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, last_width
@@ -44,7 +44,7 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
         for k in range(start, stop):
             pool.checkpoint()
             with np.errstate(all="ignore"):
-                found = _classified(cells[k * steps[0]], wanted[k * steps[1]], layout, rules, dead[k])
+                found = _classify_table(cells[k * steps[0]], wanted[k * steps[1]], layout, rules, dead[k])
             status[k] = found[0]
             if found[1] is not None:
                 asked = np.nan_to_num(wanted[k * steps[1]])
@@ -57,31 +57,31 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
     return status.reshape(batch)[()], dead.reshape(*batch, *shape), *lines, *numbers
 
 
-def _classified(cells, wanted, layout, rules, dead):
+def _classify_table(cells, wanted, layout, rules, dead):
     """Return the status of one table and the proof of it, if there is one; note the cells that must be zero."""
-    t = large_table(layout)
+    t = make_large_workspace(layout)
     targets = wanted.copy()
-    status = opened(t, cells, layout, targets, rules)
+    status = start_table(t, cells, layout, targets, rules)
     if status not in (SOLVE, OK, MAX_ITER, ZERO_LINE):
         return status, None
     alive = np.sort(t.places[: t.counts[CELLS]])
-    problem = _Lines(layout, wanted, alive)
+    problem = _LinearPrograms(layout, wanted, alive)
     if status == ZERO_LINE:
-        return status, problem.empty()
+        return status, problem.find_empty_marginal()
     begun = status == SOLVE
-    status, equations = iterated(t, status, rules)
-    if status == OK and equations is None and begun and not t.state[PROBED] <= MOST_CELL_ERROR:
+    status, equations = iterate(t, status, rules)
+    if status == OK and equations is None and begun and not t.state[CELL_ERROR] <= MOST_CELL_ERROR:
         status = MAX_ITER
-    if status == OK and t.counts[REMOVED]:
+    if status == OK and t.counts[FIXED_CELLS]:
         status = LIMIT_ONLY
         dead[np.setdiff1d(alive, t.places[: t.counts[CELLS]])] = True
     if len(alive) <= MOST_PROGRAM_CELLS and begun:
         if status in (MAX_ITER, RANGE):
-            status, gone = problem.verdict(status)
+            status, gone = problem.classify_cells(status)
             dead[alive[gone]] = True
-        elif status in (OK, LIMIT_ONLY) and problem.any_faint(t):
-            other, gone = problem.verdict(status)
-            numbers = problem.numbers(gone) if other != OK else None
+        elif status in (OK, LIMIT_ONLY) and problem.has_negligible_cell(t):
+            other, gone = problem.classify_cells(status)
+            numbers = problem.find_integer_proof(gone) if other != OK else None
             if numbers is None and other != status:
                 dead[:] = False
                 return MAX_ITER, None
@@ -90,13 +90,13 @@ def _classified(cells, wanted, layout, rules, dead):
                 return other, numbers
     if status not in (INFEASIBLE, LIMIT_ONLY):
         return status, None
-    numbers = problem.numbers(dead[alive]) if len(alive) <= MOST_PROGRAM_CELLS else None
+    numbers = problem.find_integer_proof(dead[alive]) if len(alive) <= MOST_PROGRAM_CELLS else None
     if numbers is None and status == INFEASIBLE and t.counts[CELLS] == len(alive):
-        numbers = problem.of_multipliers(t.proof, t.numbers)
+        numbers = problem.use_multipliers(t.proof, t.numbers)
     return status, numbers
 
 
-class _Lines:
+class _LinearPrograms:
     """The lines of a table that something is asked of, as linear programs see them."""
 
     def __init__(self, layout, wanted, alive):
@@ -113,7 +113,7 @@ class _Lines:
         self.A = scipy.sparse.csr_matrix(entries, (len(alive), len(self.asked)))
         self.m = wanted[self.asked] / max(wanted[self.asked].max(initial=0.0), np.finfo(float).tiny)
 
-    def empty(self):
+    def find_empty_marginal(self):
         """Return the proof where a line has no cell: that line."""
         found = np.zeros(len(self.wanted))
         used = np.zeros(len(self.asked), np.bool_)
@@ -121,7 +121,7 @@ class _Lines:
         found[self.asked[~used][:1]] = 1.0
         return found
 
-    def any_faint(self, t):
+    def has_negligible_cell(self, t):
         """Return whether any cell is so small a part of a line that it may be on its way to zero."""
         found = np.zeros(len(self.layout.places))
         found[t.places[: t.counts[CELLS]]] = t.x[: t.counts[CELLS]]
@@ -130,7 +130,7 @@ class _Lines:
         least = np.where(targets > 0.0, targets, np.inf).min(1)
         return bool(((x > 0.0) & (least < np.inf) & (x < LEAST_CELL_SHARE * least)).any())
 
-    def verdict(self, undecided):
+    def classify_cells(self, undecided):
         """Return the status, and which cells must be zero: as many cells as possible are positive."""
         n, K = self.A.shape
         equal = scipy.sparse.hstack([self.A.T, scipy.sparse.csr_matrix((K, n)), -self.m[:, None]])
@@ -143,7 +143,7 @@ class _Lines:
         gone = found.x[n : 2 * n] < 0.5
         return (LIMIT_ONLY if gone.any() else OK), gone
 
-    def numbers(self, dead):
+    def find_integer_proof(self, dead):
         """Return numbers for all lines, small ones for few of them, that prove which cells must be zero; None if none.
 
         Every cell gets at most zero by its lines and those that must be zero at least one less, while all targets add
@@ -162,10 +162,10 @@ class _Lines:
         for parts in range(1, MOST_PROOF_MULTIPLE + 1):
             whole = np.rint(parts * y)
             if (np.abs(parts * y - whole) <= MOST_INTEGER_ERROR * parts).all():
-                return self._checked(whole, dead)
+                return self._verify_proof(whole, dead)
         return None
 
-    def _checked(self, whole, dead):
+    def _verify_proof(self, whole, dead):
         """Return integers for all lines if they are a proof."""
         z = self.A @ whole
         gap = math.fsum(self.wanted[self.asked] * whole)
@@ -177,7 +177,7 @@ class _Lines:
         found[self.asked] = whole
         return found
 
-    def of_multipliers(self, proof, numbers):
+    def use_multipliers(self, proof, numbers):
         """Return the numbers that the iteration ended with, so that no cell gets more than zero; None if no proof."""
         offsets = self.layout.offsets
         y = np.concatenate([proof[: offsets[1]], proof[offsets[1] + numbers[offsets[1] :]]])

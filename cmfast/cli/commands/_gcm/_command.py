@@ -21,7 +21,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._values import components
 from cmfast.cli._writing import Content
 from cmfast.cli.commands._gcm import _parts
-from cmfast.geometry._embedding import RULES
+from cmfast.geometry._prepare_points import RULES
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "pattern", "pattern_null", "missing_mass")
 

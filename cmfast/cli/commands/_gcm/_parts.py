@@ -18,12 +18,12 @@ from cmfast._files.states import State
 from cmfast.cli._calls import compute
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
 from cmfast.cli._labels import check_memory
-from cmfast.cli._stored import read_counts
-from cmfast.geometry._projection import axes_of
-from cmfast.geometry._result import GcmResult, of_counted
-from cmfast.geometry._rules import Columns, Spread, moments, spread
-from cmfast.geometry._weights import options_of_bi, report, statuses
-from cmfast.geometry._weights import tables as tables_of
+from cmfast.cli._saved_counts import read_counts
+from cmfast.geometry._geometric_confusion_matrix import GcmResult, finish_lazy_result
+from cmfast.geometry._pca import compute_axes
+from cmfast.geometry._weights import get_statuses, report_weightings, validate_bi_options
+from cmfast.geometry._weights import make_weightings as tables_of
+from cmfast.geometry._width_rules import Columns, Spread, measure_columns, sum_moments
 
 MOST_TASK_BYTES = 1 << 27  # bytes of an array of points that are counted by one task
 FUNCTION = "geometric_confusion_matrix"  # which this does in parts, and whose messages these are
@@ -52,10 +52,10 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
     parts = [part for part, counts in zip(parts, seen, strict=True) if counts.n_samples]
     if not parts:
         raise FileError(str(args.input), "holds no samples")
-    bi = options_of_bi(smoothing, empty)
+    bi = validate_bi_options(smoothing, empty)
     with caller.set_task(FUNCTION):
         known = tables_of(M, args.weights, bi)
-        report(known, statuses(known), "warn")  # first, as it is found out first
+        report_weightings(known, get_statuses(known), "warn")  # first, as it is found out first
     axes = grid = None
     if args.n_components is not None:
         (path,) = work.states("axes", _axes, [parts], columns, args.n_components)
@@ -73,7 +73,7 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
     options = {"weights": args.weights, "bi": bi, "on_failure": "warn"}
     with caller.set_task(FUNCTION):
         found: GcmResult = compute(
-            of_counted, cells.counts(), M, args.seed, has_grid=False, num_threads=args.threads, **options
+            finish_lazy_result, cells.counts(), M, args.seed, has_grid=False, num_threads=args.threads, **options
         )
     return found
 
@@ -161,7 +161,7 @@ def _axes(parts: Sequence[Part], columns: Columned | None, n: int, *, threads: i
     del threads  # those of the linear algebra
     with _all(parts, columns) as X, caller.set_task(FUNCTION):
         n_columns = compute(validate.points, X=X)[1]
-        state: State = compute(axes_of, X, min(n, n_columns), keep_all=False)
+        state: State = compute(compute_axes, X, min(n, n_columns), keep_all=False)
         return state.to_bytes()
 
 
@@ -191,7 +191,7 @@ def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: byt
 def _find_extremes(part: Part, columns: Columned | None, axes: bytes | None, *, threads: int | None) -> Spread:
     """Return the extremes of the points of a part."""
     with _read_points(part, columns) as (X, _, _):
-        return spread(_project(X, axes, threads), threads)
+        return measure_columns(_project(X, axes, threads), threads)
 
 
 def _moments(
@@ -199,7 +199,7 @@ def _moments(
 ) -> list[list[int]]:
     """Return the integer sums of the points of a part."""
     with _read_points(part, columns) as (X, _, _):
-        return moments(_project(X, axes, threads), found, threads)
+        return sum_moments(_project(X, axes, threads), found, threads)
 
 
 def _cells(

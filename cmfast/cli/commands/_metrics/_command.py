@@ -27,7 +27,7 @@ from cmfast.cli._options import (
 from cmfast.cli._ordering import resolve_order, warn_of_order
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
-from cmfast.cli._stored import COUNTS, read_counts
+from cmfast.cli._saved_counts import COUNTS, read_counts
 from cmfast.cli._values import POLICIES, positive_number
 from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts, _whole
 from cmfast.metrics._plan import is_binary

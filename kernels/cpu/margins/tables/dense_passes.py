@@ -21,9 +21,9 @@ from cmfast.kernels.cpu._core.vector import (
     total,
     where,
 )
-from cmfast.kernels.cpu.margins._consistency import shared_sums
+from cmfast.kernels.cpu.margins._consistency import sum_shared
 from cmfast.kernels.cpu.margins.tables.dense_traversal import TraversalPlan
-from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, next_word, random_change
+from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, advance_word, convert_to_perturbation
 
 
 class DenseTable(NamedTuple):
@@ -58,7 +58,7 @@ class _Factors(NamedTuple):
 
 
 @jit(inner=True, borrows=True)
-def _split(plan, used, split):
+def _list_margins(plan, used, split):
     """List the margins that are used, those first that differ along a row; return how many these are."""
     number, last = 0, len(used)
     for i in range(len(used)):
@@ -72,7 +72,7 @@ def _split(plan, used, split):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _along(plan, split, number, i, at):
+def _locate_factors(plan, split, number, i, at):
     """Return where the numbers of a row begin of one of two margins that differ along it; of none where there is not.
 
     Those stand after the numbers of all margins. So the loop over a row need not count how many there are.
@@ -81,7 +81,7 @@ def _along(plan, split, number, i, at):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _stand(plan, start, left, at):
+def _advance_row(plan, start, left, at):
     """Set where the lines of the row stand that begins at a cell; return how many are left of its plane."""
     if left > 0:
         for b in range(len(at)):
@@ -98,7 +98,7 @@ def _stand(plan, start, left, at):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _shared(factors, split, number, at):
+def _multiply_shared_factors(factors, split, number, at):
     """Return what all cells of a row are multiplied by."""
     found = 1.0
     for i in range(number, len(split)):
@@ -107,7 +107,7 @@ def _shared(factors, split, number, at):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _eight(cells, start, k, smoothing, factors, first, second):
+def _scale_vector(cells, start, k, smoothing, factors, first, second):
     """Return eight cells of a row times the factors that differ along it, which begin with `first` and `second`."""
     x = load_elements(cells, start + k) + smoothing
     x = x * load_elements(factors.values, first + k) * load_elements(factors.values, second + k)
@@ -117,7 +117,7 @@ def _eight(cells, start, k, smoothing, factors, first, second):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _one(cells, start, k, smoothing, factors, first, second):
+def _scale_cell(cells, start, k, smoothing, factors, first, second):
     """Return one cell of a row times the factors that differ along it, which begin with `first` and `second`."""
     x = (cells[start + k] + smoothing) * factors.values[first + k] * factors.values[second + k]
     for i in range(2, factors.number):
@@ -126,7 +126,7 @@ def _one(cells, start, k, smoothing, factors, first, second):
 
 
 @jit(inner=True, borrows=True)
-def _fold(plan, t, sums, found):
+def _sum_marginals(plan, t, sums, found):
     """Add up what a margin has of each line."""
     for k in range(plan.offsets[t], plan.offsets[t + 1]):
         found[k] = 0.0
@@ -135,7 +135,7 @@ def _fold(plan, t, sums, found):
 
 
 @jit(inner=True, borrows=True)
-def _kept(plan, mask):
+def _mask_tail(plan, mask):
     """Return a vector of ones for the last cells of a row, and zeros for those beyond it that are read with them."""
     for k in range(WIDTH):
         mask[k] = 1.0 if k < (plan.length - 1) % WIDTH + 1 else 0.0
@@ -143,7 +143,7 @@ def _kept(plan, mask):
 
 
 @jit(inner=True, borrows=True)
-def _are_lines(plan, used, n_cells):
+def _has_row_margin(plan, used, n_cells):
     """Return whether every row is a line of the first of several margins."""
     if len(used) == 1 or plan.along[used[0]]:
         return False
@@ -151,7 +151,7 @@ def _are_lines(plan, used, n_cells):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _scale(found, target, noted):
+def _compute_factor(found, target, noted):
     """Return what a line is scaled by; note how far off it was, and the least and the most that lines are scaled by."""
     if not target > 0.0:
         return 1.0
@@ -165,7 +165,7 @@ def _scale(found, target, noted):
 
 
 @jit(inner=True, borrows=True)
-def _add_up(table, factors, t, closed, targets, noted, buffers):
+def _sum_scaled_cells(table, factors, t, closed, targets, noted, buffers):
     """Add the scaled cells up for a margin.
 
     Before its cells are added every row is scaled to the target that it has as a line of a margin `closed`, if not -1.
@@ -175,15 +175,15 @@ def _add_up(table, factors, t, closed, targets, noted, buffers):
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
     along, more, zero, tail = plan.along[t], splat(smoothing), splat(0.0), len(cells) + WIDTH - len(last)
-    number, left, kept = _split(plan, used, split), 0, _kept(plan, row)
+    number, left, kept = _list_margins(plan, used, split), 0, _mask_tail(plan, row)
     of_lines = _Factors(factors, split, number, at)
     for start in range(0, len(cells), plan.length):
-        left = _stand(plan, start, left, at)
-        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
-        common, into, line = _shared(factors, split, number, at), at[t], zero
+        left = _advance_row(plan, start, left, at)
+        first, second = _locate_factors(plan, split, number, 0, at), _locate_factors(plan, split, number, 1, at)
+        common, into, line = _multiply_shared_factors(factors, split, number, at), at[t], zero
         own, place = (cells, start) if start < tail else (last, start - tail)
         for k in range(0, plan.length, WIDTH):
-            x = _eight(own, place, k, more, of_lines, first, second)
+            x = _scale_vector(own, place, k, more, of_lines, first, second)
             if k + WIDTH > plan.length:
                 x = where(kept > zero, x, zero)
             if closed >= 0:
@@ -194,7 +194,7 @@ def _add_up(table, factors, t, closed, targets, noted, buffers):
             else:
                 line = line + x
         if closed >= 0:
-            by = _scale(total(line) * common, targets[plan.lines[at[closed]]], noted)
+            by = _compute_factor(total(line) * common, targets[plan.lines[at[closed]]], noted)
             factors[at[closed]] *= by
             common *= by
             for k in range(0, plan.length if along else 0, WIDTH):
@@ -204,7 +204,7 @@ def _add_up(table, factors, t, closed, targets, noted, buffers):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _worse(worst, noted, of):
+def _update_worst(worst, noted, of):
     """Return how far off the worst margin was, after one that was scaled."""
     missed, noted[0] = noted[0] / of, 0.0
     return max(worst, missed) if missed < np.inf else np.inf
@@ -223,18 +223,18 @@ def sweep(given, targets, totals, factors, sums, found):
     worst, noted, row = 0.0, np.ones(3), np.empty(plan.length + WIDTH)
     noted[0] = 0.0
     buffers = _Buffers(sums, split, at, row)
-    closed = used[0] if _are_lines(plan, used, len(table.cells)) else -1
+    closed = used[0] if _has_row_margin(plan, used, len(table.cells)) else -1
     for i in range(1 if closed >= 0 else 0, len(used)):
         t, before = used[i], closed if i == 1 else -1
-        _add_up(table, factors, t, before, targets, noted, buffers)
+        _sum_scaled_cells(table, factors, t, before, targets, noted, buffers)
         if before >= 0:
-            worst = _worse(worst, noted, totals[before])
-        _fold(plan, t, sums, found)
+            worst = _update_worst(worst, noted, totals[before])
+        _sum_marginals(plan, t, sums, found)
         for k in range(plan.offsets[t], plan.offsets[t + 1]):
-            found[k] = _scale(found[k], targets[k], noted)
+            found[k] = _compute_factor(found[k], targets[k], noted)
         for k in range(plan.starts[t], plan.starts[t + 1]):
             factors[k] *= found[plan.lines[k]]
-        worst = _worse(worst, noted, totals[t])
+        worst = _update_worst(worst, noted, totals[t])
     return worst, max(math.log(noted[2]), -math.log(noted[1])) if noted[1] > 0.0 else np.inf
 
 
@@ -260,25 +260,25 @@ def _add_row(plan, row, start, at, sums):
 
 
 @jit()
-def write(given, factors, out, sums):
+def write_table(given, factors, out, sums):
     """Write the table and the sums of all margins; return how many cells are positive numbers."""
     plan, cells, _, smoothing, used = given
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
-    number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
+    number, left, whole = _list_margins(plan, used, split), 0, plan.length // WIDTH * WIDTH
     more, zero, one, infinite = splat(smoothing), splat(0.0), splat(1.0), splat(np.inf)
     counted, positive, of_lines = zero, 0, _Factors(factors, split, number, at)
     sums[:] = 0.0
     for start in range(0, len(cells), plan.length):
-        left = _stand(plan, start, left, at)
-        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
-        common = _shared(factors, split, number, at)
+        left = _advance_row(plan, start, left, at)
+        first, second = _locate_factors(plan, split, number, 0, at), _locate_factors(plan, split, number, 1, at)
+        common = _multiply_shared_factors(factors, split, number, at)
         for k in range(0, whole, WIDTH):
-            x = _eight(cells, start, k, more, of_lines, first, second)
+            x = _scale_vector(cells, start, k, more, of_lines, first, second)
             x = x * splat(common)
             counted = counted + where(x > zero, where(x < infinite, one, zero), zero)
             store_elements(out, start + k, x)
         for k in range(whole, plan.length):
-            x = _one(cells, start, k, smoothing, of_lines, first, second)
+            x = _scale_cell(cells, start, k, smoothing, of_lines, first, second)
             out[start + k] = x * common
             positive += 0.0 < out[start + k] < np.inf
         _add_row(plan, out, start, at, sums)
@@ -286,7 +286,7 @@ def write(given, factors, out, sums):
 
 
 @jit(inner=True, borrows=True)
-def _add_changes(table, changes, t, weighted, buffers):
+def _sum_perturbation(table, changes, t, weighted, buffers):
     """Add up for a margin what changes of the lines are to its positive cells, each as often as it is large if so.
 
     Return the largest of them.
@@ -296,10 +296,10 @@ def _add_changes(table, changes, t, weighted, buffers):
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
     along, most, zero, tail = plan.along[t], splat(0.0), splat(0.0), len(x) + WIDTH - len(last)
-    number, left, kept = _split(plan, used, split), 0, _kept(plan, mask)
+    number, left, kept = _list_margins(plan, used, split), 0, _mask_tail(plan, mask)
     for start in range(0, len(x), plan.length):
-        left = _stand(plan, start, left, at)
-        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
+        left = _advance_row(plan, start, left, at)
+        first, second = _locate_factors(plan, split, number, 0, at), _locate_factors(plan, split, number, 1, at)
         common, into, line = 0.0, at[t], zero
         for i in range(number, len(used)):
             common += changes[at[split[i]]]
@@ -326,28 +326,28 @@ def _add_changes(table, changes, t, weighted, buffers):
 
 
 @jit()
-def changes_at_random(n):
+def draw_perturbation(n):
     """Return numbers at random, always the same."""
     found, word = np.empty(n), FIRST_WORD
     for k in range(n):
-        word = next_word(word)
-        found[k] = random_change(word)
+        word = advance_word(word)
+        found[k] = convert_to_perturbation(word)
     return found
 
 
 @jit()
-def fade(given, targets, changes, enough, sums, found):
+def sweep_perturbation(given, targets, changes, enough, sums, found):
     """Sweep a change of the cells once, to first order, if it is not small enough; return how large it was before."""
     table, before = DenseTable(*given), -1.0
     plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     buffers = _Buffers(sums, split, at, np.empty(WIDTH))
     for t in used:
-        size = _add_changes(table, changes, t, True, buffers)
+        size = _sum_perturbation(table, changes, t, True, buffers)
         before = size if before < 0.0 else before
         if before <= enough:
             break
-        _fold(plan, t, sums, found)
+        _sum_marginals(plan, t, sums, found)
         for k in range(plan.offsets[t], plan.offsets[t + 1]):
             found[k] = found[k] / targets[k] if targets[k] > 0.0 else 0.0
         for k in range(plan.starts[t], plan.starts[t + 1]):
@@ -356,7 +356,7 @@ def fade(given, targets, changes, enough, sums, found):
 
 
 @jit()
-def add_changes(given, changes, sums, found):
+def multiply_gram(given, changes, sums, found):
     """Add up, for every line, what changes of the lines are to its positive cells."""
     table = DenseTable(*given)
     plan, used = table.plan, table.used
@@ -364,12 +364,12 @@ def add_changes(given, changes, sums, found):
     buffers = _Buffers(sums, split, at, np.empty(WIDTH))
     found[:] = 0.0
     for t in used:
-        _add_changes(table, changes, t, False, buffers)
-        _fold(plan, t, sums, found)
+        _sum_perturbation(table, changes, t, False, buffers)
+        _sum_marginals(plan, t, sums, found)
 
 
 @jit()
-def add_changes_of_all(layout, n_cells, changes, found):
+def multiply_gram_dense(layout, n_cells, changes, found):
     """Do so where all cells are positive."""
     for b in range(len(layout.offsets) - 1):
         start, stop = layout.offsets[b], layout.offsets[b + 1]
@@ -380,8 +380,8 @@ def add_changes_of_all(layout, n_cells, changes, found):
         first, second = layout.offsets[a], layout.offsets[b]
         n_a, n_b = layout.offsets[a + 1] - first, layout.offsets[b + 1] - second
         both = n_cells * n / (n_a * n_b)  # cells that two lines have in common, if any
-        of_a = shared_sums(layout, changes, a, layout.pairs[p, 3], n)
-        of_b = shared_sums(layout, changes, b, layout.pairs[p, 4], n)
+        of_a = sum_shared(layout, changes, a, layout.pairs[p, 3], n)
+        of_b = sum_shared(layout, changes, b, layout.pairs[p, 4], n)
         for k in range(n_a):
             found[first + k] += both * of_b[layout.shared[layout.pairs[p, 3] + k]]
         for k in range(n_b):

@@ -8,7 +8,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins._consistency import reconcile
 from cmfast.kernels.cpu.margins.tables import dense_passes as passes
-from cmfast.kernels.cpu.margins.tables.results import gauge
+from cmfast.kernels.cpu.margins.tables.results import normalize_factors
 from cmfast.kernels.shared.margins import (
     CELLS_TOL,
     FADED,
@@ -21,11 +21,11 @@ from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, PATIENT_SWEEPS, PLAIN
 from cmfast.kernels.status import INVALID, OK, RANGE, UNDETERMINED
 
 LEAST_SWEPT_CELLS = 4096  # cells from which on sweeps of a table are worth their calls
-FILLED = 0.5  # part of the cells that is positive in a dense table
+DENSE_SHARE = 0.5  # part of the cells that is positive in a dense table
 SWEEP_ROUNDS = 3  # of sweeps, each until it is measured what is left
 
 
-class Sweeps:
+class DenseSweeps:
     """One table, what its margins must be, and how far its factors are."""
 
     def __init__(self, cells, targets, layout, plan, smoothing):
@@ -40,12 +40,12 @@ class Sweeps:
         self.asked = (targets > 0.0) & np.repeat(np.isin(np.arange(len(each)), self.used), np.diff(plan.offsets))
         self.has_free_cells = False
         self.is_whole = bool((smoothing or cells.all()) and (targets != 0.0).all())
-        self.factors = self._of_numbers(targets != 0.0, 1.0)
+        self.factors = self._expand_marginals(targets != 0.0, 1.0)
         self.sums, self.found = np.empty(len(plan.lines) + WIDTH), np.empty(len(targets))
         self._given = self._table(cells)
         self.number, self.passes, self.residual, self.change = 0, 0, np.inf, np.inf
 
-    def _of_numbers(self, of_lines, none):
+    def _expand_marginals(self, of_lines, none):
         """Return what passes read: a number for each place along a row, and then those of no margin."""
         return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
 
@@ -62,7 +62,7 @@ class Sweeps:
         self.residual, self.change = passes.sweep(self._given, *of_lines)
         self.number, self.passes = self.number + 1, self.passes + len(self.used)
 
-    def sweep_on(self, tol, most_change):
+    def sweep_to_convergence(self, tol, most_change):
         """Sweep until margins and cells are as right as wanted; return whether that took few sweeps."""
         while True:
             before, changed = self.residual, self.change
@@ -73,7 +73,10 @@ class Sweeps:
                 continue
             shrinks = 0.0 < self.residual < before
             now = self.residual * self.residual / before if shrinks else self.residual  # margins have moved since
-            left = max(_left(now, self.residual, before, tol), _left(self.change, self.change, changed, most_change))
+            left = max(
+                _predict_sweeps(now, self.residual, before, tol),
+                _predict_sweeps(self.change, self.change, changed, most_change),
+            )
             if left <= 0.0:
                 return True
             if left > PATIENT_SWEEPS:
@@ -81,44 +84,44 @@ class Sweeps:
 
     def write(self, table):
         """Write the table; return its margins, and whether every cell that may be positive is."""
-        positive = self._written(self.factors, table)
+        positive = self._write_table(self.factors, table)
         achieved = np.bincount(self.plan.lines, self.sums[:-WIDTH], len(self.targets))
         if self.is_whole:
             may_be = len(table)
         elif (self.targets == 0.0).any():
-            may_be = self._written((self.factors > 0.0).astype(np.float64), np.empty_like(table))
+            may_be = self._write_table((self.factors > 0.0).astype(np.float64), np.empty_like(table))
         else:
             may_be = int(np.count_nonzero(self.cells))
         return achieved, positive == may_be
 
-    def _written(self, factors, table):
+    def _write_table(self, factors, table):
         self.passes += 1
-        return passes.write(self._given, factors, table, self.sums)
+        return passes.write_table(self._given, factors, table, self.sums)
 
-    def missed(self, achieved):
+    def measure_residual(self, achieved):
         """Return how far the worst margin is off."""
         off = np.nan_to_num(np.abs(achieved - self.targets))
         missed = np.add.reduceat(off, self.plan.offsets[:-1])
         return float(np.divide(missed, self.totals, out=missed, where=self.totals > 0.0).max())
 
-    def echo(self, table):
+    def measure_amplification(self, table):
         """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
-        changes = self._of_numbers(self.asked * passes.changes_at_random(len(self.asked)), 0.0)
+        changes = self._expand_marginals(self.asked * passes.draw_perturbation(len(self.asked)), 0.0)
         total, before, scaled = 0.0, 0.0, self._table(table)
         for _ in range(MOST_ECHOES + 1):
             pool.checkpoint()
-            size = passes.fade(scaled, self.targets, changes, FADED * before, self.sums, self.found)
+            size = passes.sweep_perturbation(scaled, self.targets, changes, FADED * before, self.sums, self.found)
             self.passes += len(self.used) if size > FADED * before else 1
             before = before or size
             if before == 0.0:  # nothing is known
                 break
             total += size / before
             if size <= FADED * before:
-                self.has_free_cells = not self.is_whole and self._widest(changes) > FADED * before
+                self.has_free_cells = not self.is_whole and self._measure_at_zero_cells(changes) > FADED * before
                 return total - 1.0
         return np.inf
 
-    def _widest(self, changes):
+    def _measure_at_zero_cells(self, changes):
         """Return the largest of what changes of the lines are to the cells, be these zero.
 
         Of what is left when changes have died out, to positive ones it is nothing. Is it so to all, then lines that
@@ -126,20 +129,20 @@ class Sweeps:
         """
         self.passes += 1
         ones = self._table(np.ones(len(self.cells)))
-        return passes.fade(ones, self.targets, changes, np.inf, self.sums, self.found)
+        return passes.sweep_perturbation(ones, self.targets, changes, np.inf, self.sums, self.found)
 
-    def logarithms(self, table):
+    def compute_log_factors(self, table):
         """Return those of the factors of all lines, the shortest that scale the cells in the same way."""
         logs = np.zeros(len(self.targets))
         factors = self.factors[: len(self.plan.lines)]
         logs[self.plan.lines] = np.log(np.where(factors > 0.0, factors, 1.0))
-        found, r = np.zeros(len(logs)), self._twice(logs, table)
+        found, r = np.zeros(len(logs)), self._multiply_gram(logs, table)
         p, left = r, (r * r).sum()  # not BLAS, whose sums depend on its threads
         goal = MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left
         for _ in range(MOST_ROUNDS):
             if left <= goal:
                 break
-            product = self._twice(p, table)
+            product = self._multiply_gram(p, table)
             square = (p * product).sum()
             if not square > 0.0:
                 break
@@ -150,16 +153,16 @@ class Sweeps:
             p = r + left / before * p
         return found if left <= goal else logs
 
-    def _twice(self, y, table):
+    def _multiply_gram(self, y, table):
         """Return what the cells of every line get by `y`, added up."""
         if not self.has_free_cells:
-            passes.add_changes_of_all(self.layout, len(table), y, self.found)
+            passes.multiply_gram_dense(self.layout, len(table), y, self.found)
         else:
             pool.checkpoint()
-            passes.add_changes(self._table(table), self._of_numbers(y, 0.0), self.sums, self.found)
+            passes.multiply_gram(self._table(table), self._expand_marginals(y, 0.0), self.sums, self.found)
         return np.where(self.asked, self.found, 0.0)
 
-    def are_plain(self):
+    def has_safe_range(self):
         """Return whether no product of a cell and factors, or of some of these, leaves the range of float64."""
         low = self.cells.min()
         if not self.smoothing and low == 0.0:
@@ -172,31 +175,31 @@ class Sweeps:
         return low > 1.0 / MOST_PRODUCT and high < MOST_PRODUCT
 
 
-def _left(now, here, before, goal):
+def _predict_sweeps(now, here, before, goal):
     """Return how many more sweeps bring a number to its goal, as it shrank in the last one."""
     if now <= goal:
         return 0.0
     return math.log(goal / now) / math.log(here / before) if here < before < np.inf and goal > 0.0 else np.inf
 
 
-def swept(cells, wanted, layout, plan, rules, out, k):
+def scale_by_sweeps(cells, wanted, layout, plan, rules, out, k):
     """Scale a table, and write what became of it, if only how many passes it took; return whether that is all."""
     targets = wanted.copy()
     with np.errstate(all="ignore"):
-        status = _checked(cells, targets, layout)
+        status = _check_input(cells, targets, layout)
         if status != OK:
             for array in (out.table, out.factors, out.achieved, out.residual, out.error):
                 array[k] = np.nan
             out.n_iter[k], out.status[k] = 0, status
             return True
-        table = Sweeps(cells, targets, layout, plan, rules.smoothing)
-        is_dense = rules.smoothing or np.count_nonzero(cells) >= FILLED * len(cells)
-        done = is_dense and _settled(table, rules, out, k)
+        table = DenseSweeps(cells, targets, layout, plan, rules.smoothing)
+        is_dense = rules.smoothing or np.count_nonzero(cells) >= DENSE_SHARE * len(cells)
+        done = is_dense and _sweep_and_check(table, rules, out, k)
         out.n_iter[k] = table.passes
         return done
 
 
-def _checked(cells, targets, layout):
+def _check_input(cells, targets, layout):
     """Make the targets agree; return OK, or why there is no answer."""
     asked = targets[~np.isnan(targets)]
     if not (cells.min() >= 0.0 and cells.max() < np.inf and asked.min(initial=0.0) >= 0.0):
@@ -206,7 +209,7 @@ def _checked(cells, targets, layout):
     return reconcile(layout, targets) if asked.sum() < np.inf else RANGE
 
 
-def _settled(table, rules, out, k):
+def _sweep_and_check(table, rules, out, k):
     """Sweep a table; return whether it is right then."""
     margins = len(table.used)
     if margins == 0 or not table.totals.all():
@@ -217,23 +220,23 @@ def _settled(table, rules, out, k):
         table.sweep()
         left, most_change = 0.0, np.inf
     for _ in range(SWEEP_ROUNDS):
-        if margins > 1 and not table.sweep_on(rules.tol, most_change):
+        if margins > 1 and not table.sweep_to_convergence(rules.tol, most_change):
             return False
         achieved, is_whole = table.write(out.table[k])
-        residual = table.missed(achieved)
+        residual = table.measure_residual(achieved)
         if not is_whole or not residual < np.inf:
             return False
         if left is None:
-            left = margins * table.echo(out.table[k])
+            left = margins * table.measure_amplification(out.table[k])
             most_change = enough / left if left > 0.0 else np.inf
         if residual <= rules.tol and table.change <= most_change:
             break
     else:
         return False
-    logs = table.logarithms(out.table[k])
-    gauge(table.layout, table.targets, rules, logs)
+    logs = table.compute_log_factors(out.table[k])
+    normalize_factors(table.layout, table.targets, rules, logs)
     factors = np.where(table.targets != 0.0, np.exp(logs), 0.0)
-    if not table.are_plain() or not (np.isfinite(factors) & ((factors > 0.0) | (table.targets == 0.0))).all():
+    if not table.has_safe_range() or not (np.isfinite(factors) & ((factors > 0.0) | (table.targets == 0.0))).all():
         return False
     error = left * max(table.change, UNIT_ROUNDOFF)
     out.factors[k], out.achieved[k], out.residual[k], out.error[k] = factors, achieved, residual, error

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.shared.margins_layout import Axes, lines_of
 
 LEAST_ROW_CELLS = 16  # cells of a row below which it takes in the axis before
-BROAD = 512  # cells that such a row may have
+MAX_MERGED_ROW_CELLS = 512  # cells that such a row may have
 
 
 class TraversalPlan(NamedTuple):
@@ -30,14 +30,14 @@ class TraversalPlan(NamedTuple):
 
 
 @lru_cache(64)
-def planned(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
+def make_plan(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
     """Return how tables of a shape are read, of which no axis is empty."""
     layout = lines_of(shape, axes)
     ordered = [axes[b] for b in layout.order]
-    groups = _merged(shape, ordered)
+    groups = _merge_axes(shape, ordered)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
     cut = len(groups) - 1
-    while cut > 0 and math.prod(sizes[cut:]) < LEAST_ROW_CELLS and math.prod(sizes[cut - 1 :]) <= BROAD:
+    while cut > 0 and math.prod(sizes[cut:]) < LEAST_ROW_CELLS and math.prod(sizes[cut - 1 :]) <= MAX_MERGED_ROW_CELLS:
         cut -= 1
     within = [axis for group in groups[cut:] for axis in group]
     length = math.prod(sizes[cut:])
@@ -52,7 +52,7 @@ def planned(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
                 number *= sizes[k]
         starts.append(starts[-1] + number)
         kept = [axis for group in groups[:cut] for axis in group if axis in of] + (within if along[b] else [])
-        lines.append(_numbered(shape, of, kept) + layout.offsets[b])
+        lines.append(_index_marginals(shape, of, kept) + layout.offsets[b])
     return TraversalPlan(
         length,
         sizes[cut - 1] if cut else 1,
@@ -65,7 +65,7 @@ def planned(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
     )
 
 
-def _merged(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[list[int]]:
+def _merge_axes(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[list[int]]:
     """Return the axes in groups of neighbours that the same margins have."""
     groups: list[list[int]] = []
     before = None
@@ -79,7 +79,7 @@ def _merged(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[list
     return groups
 
 
-def _numbered(shape: tuple[int, ...], of: tuple[int, ...], kept: list[int]) -> np.ndarray:
+def _index_marginals(shape: tuple[int, ...], of: tuple[int, ...], kept: list[int]) -> np.ndarray:
     """Return the line of a margin at every place on the axes that are kept, others of which it does not have."""
     found = np.zeros(1, np.int64)
     for axis in kept:

@@ -10,12 +10,12 @@ multipliers, become such y wherever there is one: what runs away is what proves 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.workspace import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import BOUNDED, CELLS, FIXED_CELLS, SLACK, TOTAL, UNKNOWNS
 from cmfast.kernels.shared.margins import BELOW, LEAST_PROOF_GAP, MOST_ROUNDED_GAP
 
 
 @jit(inner=True, borrows=True)
-def _reach(t, y):
+def _evaluate_certificate(t, y):
     """Return the largest z, T times it, m . y and the sum of its magnitudes."""
     top, product, size, closed = 0.0 if t.state[BOUNDED] else -np.inf, 0.0, 0.0, len(t.closed)
     for line in range(closed):
@@ -23,7 +23,7 @@ def _reach(t, y):
             product += t.closed[line] * y[line]
             size += abs(t.closed[line] * y[line])
         for c in range(t.first[line], t.first[line + 1]):
-            top = max(top, _z(t, y, c))
+            top = max(top, _sum_multipliers(t, y, c))
     for k in range(t.counts[UNKNOWNS]):
         product += t.wanted[k] * y[closed + k]
         size += abs(t.wanted[k] * y[closed + k])
@@ -31,7 +31,7 @@ def _reach(t, y):
 
 
 @jit(inner=True, borrows=True)
-def _z(t, y, c):
+def _sum_multipliers(t, y, c):
     z, closed = y[t.codes[c, 0]], len(t.closed)
     for b in range(1, t.codes.shape[1]):
         z += y[closed + t.codes[c, b]]
@@ -39,15 +39,15 @@ def _z(t, y, c):
 
 
 @jit(inner=True, borrows=True)
-def refutes(t, lift, y):
+def is_infeasibility_certificate(t, lift, y):
     """Return whether numbers prove that there is no table; keep them if so."""
-    _keep(t, lift, y)
-    _, most, product, size = _reach(t, t.proof)
+    _store_certificate(t, lift, y)
+    _, most, product, size = _evaluate_certificate(t, t.proof)
     return product - most > LEAST_PROOF_GAP * size
 
 
 @jit(inner=True, borrows=True)
-def _keep(t, lift, y):
+def _store_certificate(t, lift, y):
     """Keep numbers of lines as the proof; targets that need not be met prove nothing."""
     for k in range(len(lift)):
         t.proof[k] = lift[k] if t.state[SLACK] == 0.0 else 0.0
@@ -56,27 +56,27 @@ def _keep(t, lift, y):
 
 
 @jit(inner=True, borrows=True)
-def remove(t):
+def fix_zero_cells(t):
     """Take out the cells of which the step proves that they are zero; return whether that leaves a line empty.
 
     Whatever is zero to nine digits of the smallest of its lines counts as zero. The cells that are left have no values.
     """
-    _keep(t, t.step_lift, t.step)
-    top, most, product, size = _reach(t, t.proof)
+    _store_certificate(t, t.step_lift, t.step)
+    top, most, product, size = _evaluate_certificate(t, t.proof)
     left = max(most - product, 0.0) + MOST_ROUNDED_GAP * size  # what rounding the targets may do
     if not left < np.inf:
         return False
     found = 0
     for c in range(t.counts[CELLS]):
-        below = top - _z(t, t.proof, c)
-        least = _smallest_line(t, c)
+        below = top - _sum_multipliers(t, t.proof, c)
+        least = _find_smallest_target(t, c)
         if below > BELOW and least < np.inf and left <= LEAST_PROOF_GAP * least * below:
             t.x[c] = -below
             found += 1
-    t.counts[REMOVED] += found
+    t.counts[FIXED_CELLS] += found
     if found == 0:
         return False
-    if _leaves_empty(t):
+    if _has_emptied_marginal(t):
         return True
     n, start = 0, 0
     for line in range(len(t.closed)):
@@ -94,7 +94,7 @@ def remove(t):
 
 
 @jit(inner=True, borrows=True)
-def _smallest_line(t, c):
+def _find_smallest_target(t, c):
     """Return the smallest target, of those that must be met, of the lines of a cell."""
     line = t.codes[c, 0]
     least = t.closed[line] if t.closed[line] >= 0.0 and t.state[SLACK] == 0.0 else np.inf
@@ -106,7 +106,7 @@ def _smallest_line(t, c):
 
 
 @jit(inner=True, borrows=True)
-def _leaves_empty(t):
+def _has_emptied_marginal(t):
     """Return whether a line with a target has none but removed cells; then the step, with more of it, is the proof."""
     n, others = len(t.closed), t.counts[UNKNOWNS]
     t.proof[:] = np.inf  # how far below the largest z is the nearest cell of each line
@@ -124,6 +124,6 @@ def _leaves_empty(t):
             empty, by = k, t.proof[k]
     if empty < 0:
         return False
-    _keep(t, t.step_lift, t.step)
+    _store_certificate(t, t.step_lift, t.step)
     t.proof[empty] += by
     return True

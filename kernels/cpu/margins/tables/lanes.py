@@ -23,15 +23,17 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu._core.vector_functions import exp, log, offset_lanes
 from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
-from cmfast.kernels.cpu.margins.tables.lanes_newton import newton, probe
-from cmfast.kernels.cpu.margins.tables.lanes_setup import close, exchange, sweep, take
+from cmfast.kernels.cpu.margins.tables.lanes_newton import estimate_cell_errors, run_newton
+from cmfast.kernels.cpu.margins.tables.lanes_setup import exchange_coordinates, load_tables, scale_cells, sweep
 from cmfast.kernels.shared.margins import MOST_PRODUCT
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK
 
-LEFT = -1  # status of a table that is not done
-FURTHER = 1000.0  # times what a line is off are cells, at most: small lines that others imply are where digits are lost
-CERTAIN_ENOUGH = 1e-8  # error of a cell from which on a table is scaled with all of its lines
+NOT_SOLVED = -1  # status of a table that is not done
+CELL_ERROR_PER_MARGIN_ERROR = (
+    1000.0  # times what a line is off are cells, at most: small lines that others imply are where digits are lost
+)
+MAX_LANE_CELL_ERROR = 1e-8  # error of a cell from which on a table is scaled with all of its lines
 
 
 @jit()
@@ -41,28 +43,28 @@ def scale_lanes(given, rules, out, p, start, stop):
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
         cells, wanted = offset_lanes(first, last, given.cells_step), offset_lanes(first, last, given.wanted_step)
-        take(p, S, given.cells, cells, given.wanted, wanted, rules.smoothing)
+        load_tables(p, S, given.cells, cells, given.wanted, wanted, rules.smoothing)
         for k in range(p.factors, p.factors + p.n_lines):
             store(S, k, splat(1.0))
-        if some(load(S, plan.GOOD) != 0.0):
-            _scale(p, S, rules.tol, rules.last_width, rules.max_iter)
-        _write(p, S, out, first, last)
+        if some(load(S, plan.REGULAR) != 0.0):
+            _scale_tables(p, S, rules.tol, rules.last_width, rules.max_iter)
+        _write_results(p, S, out, first, last)
 
 
 @jit(inner=True, borrows=True)
-def _scale(p, S, tol, last_width, most):
-    close(p, S)
+def _scale_tables(p, S, tol, last_width, most):
+    scale_cells(p, S)
     for _ in range(PLAIN_SWEEPS):
         sweep(p, S)
-    newton(p, S, tol, last_width, 1 + PLAIN_SWEEPS * p.lines.shape[1], most)
-    probe(p, S)
-    _finish(p, S, tol)
+    run_newton(p, S, tol, last_width, 1 + PLAIN_SWEEPS * p.lines.shape[1], most)
+    estimate_cell_errors(p, S)
+    _measure_and_normalize(p, S, tol)
 
 
 @jit(inner=True, borrows=True)
-def _finish(p, S, tol):
+def _measure_and_normalize(p, S, tol):
     """Measure what is returned again, and put the factors in their gauge; what is not right is no longer good."""
-    good = load(S, plan.GOOD) != 0.0
+    good = load(S, plan.REGULAR) != 0.0
     for k in range(p.sums, p.sums + p.n_lines):
         store(S, k, splat(0.0))
     for c in range(p.n_cells):
@@ -76,14 +78,14 @@ def _finish(p, S, tol):
         missed = splat(0.0)
         for k in range(p.offsets[b], p.offsets[b + 1]):
             own = absolute(load(S, p.sums + k) - load(S, p.targets + k))
-            part = FURTHER * own / load(S, p.targets + k)
+            part = CELL_ERROR_PER_MARGIN_ERROR * own / load(S, p.targets + k)
             missed, error = missed + own, where(part > error, part, error)
         missed = missed / load(S, p.totals + b)
         good = good & (missed <= tol)
         worst = where(missed > worst, missed, worst)
     store(S, plan.RESIDUAL, worst)
     store(S, plan.ERROR, error)
-    good = good & (error <= CERTAIN_ENOUGH) & _are_plain(p, S)
+    good = good & (error <= MAX_LANE_CELL_ERROR) & _find_safe_lanes(p, S)
     for k in range(p.n_lines):
         store(S, p.step + k, log(load(S, p.factors + k)))
     whole = p.n_lines - p.n_lines % 4
@@ -106,14 +108,14 @@ def _finish(p, S, tol):
         factor = exp(load(S, k))
         good = good & (factor > 0.0) & (factor < np.inf)
         store(S, k, factor)
-    exchange(p, S, p.x, True)
-    exchange(p, S, p.factors, False)
-    exchange(p, S, p.sums, False)
-    store(S, plan.GOOD, where(good, 1.0, splat(0.0)))
+    exchange_coordinates(p, S, p.x, True)
+    exchange_coordinates(p, S, p.factors, False)
+    exchange_coordinates(p, S, p.sums, False)
+    store(S, plan.REGULAR, where(good, 1.0, splat(0.0)))
 
 
 @jit(inner=True, borrows=True)
-def _are_plain(p, S):
+def _find_safe_lanes(p, S):
     """Return whether no product of a cell and factors, or of some of these, leaves the range of float64."""
     low, high = splat(1.0), splat(1.0)
     for k in range(p.q, p.q + p.n_cells):
@@ -129,9 +131,9 @@ def _are_plain(p, S):
 
 
 @jit(inner=True, borrows=True)
-def _write(p, S, out, first, last):
-    good = load(S, plan.GOOD) != 0.0
-    status = where(good, float(OK), splat(float(LEFT)))
+def _write_results(p, S, out, first, last):
+    good = load(S, plan.REGULAR) != 0.0
+    status = where(good, float(OK), splat(float(NOT_SOLVED)))
     if first + WIDTH - 1 == last:
         _write_rows(S, p.x, out.table, first, p.n_cells)
         _write_rows(S, p.factors, out.factors, first, p.n_lines)

@@ -6,7 +6,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.margins.tables import lanes_plan as plan
-from cmfast.kernels.cpu.margins.tables.lanes_setup import close
+from cmfast.kernels.cpu.margins.tables.lanes_setup import scale_cells
 from cmfast.kernels.cpu.solver.newton import has_stalled
 from cmfast.kernels.shared.margins import CELL_PROBES, NUDGE
 from cmfast.kernels.shared.scaling import CLOSE, LEAST_PIVOT, SAFE_WIDTH, UNIT_ROUNDOFF
@@ -15,72 +15,74 @@ MOST_LANE_STEPS = 12  # of a table that is usual: one whose cells have to vanish
 
 
 @jit(inner=True, borrows=True)
-def newton(p, S, tol, last_width, passes, most):
+def run_newton(p, S, tol, last_width, passes, most):
     """Take steps until every table is right or is not one for lanes; `passes` of `most` are done.
 
     The step itself has to be narrow, so equations are solved at least once where there are any: nothing else is asked
     of a table that sweeps alone have solved.
     """
-    store(S, plan.WIDTH, splat(np.inf if len(p.kept) > 0 else 0.0))
-    store(S, plan.WIDTH_BEFORE, splat(np.inf))
+    store(S, plan.STEP_NORM, splat(np.inf if len(p.kept) > 0 else 0.0))
+    store(S, plan.PREVIOUS_STEP_NORM, splat(np.inf))
     store(S, plan.ERROR, splat(0.0))
-    store(S, plan.ACTIVE, load(S, plan.GOOD))
+    store(S, plan.ACTIVE, load(S, plan.REGULAR))
     store(S, plan.N_ITER, splat(0.0))
     for k in range(p.step, p.step + p.n_lines):
         store(S, k, splat(0.0))
     for number in range(MOST_LANE_STEPS + 1):
-        _judge(p, S, tol, last_width, float(passes + number), number == MOST_LANE_STEPS or passes + number >= most)
+        _check_convergence(
+            p, S, tol, last_width, float(passes + number), number == MOST_LANE_STEPS or passes + number >= most
+        )
         if not some(load(S, plan.ACTIVE) != 0.0):
             break
-        _form(p, S)
-        _eliminate(p, S)
-        store(S, plan.WIDTH_BEFORE, load(S, plan.WIDTH))
-        _step(p, S)
+        _form_hessian(p, S)
+        _factorize_hessian(p, S)
+        store(S, plan.PREVIOUS_STEP_NORM, load(S, plan.STEP_NORM))
+        _take_step(p, S)
 
 
 @jit(inner=True, borrows=True)
-def probe(p, S):
+def estimate_cell_errors(p, S):
     """Estimate how far the cells move where targets are rounded.
 
     Its equations give a last step, too, which makes the cells as right as targets let them be.
     """
-    if len(p.kept) == 0 or not some(load(S, plan.GOOD) != 0.0):
+    if len(p.kept) == 0 or not some(load(S, plan.REGULAR) != 0.0):
         return
-    _form(p, S)
-    _eliminate(p, S)
-    good = load(S, plan.GOOD) != 0.0
-    store(S, plan.ACTIVE, load(S, plan.GOOD))
-    _step(p, S)
-    width, error = load(S, plan.WIDTH), load(S, plan.ERROR)
+    _form_hessian(p, S)
+    _factorize_hessian(p, S)
+    good = load(S, plan.REGULAR) != 0.0
+    store(S, plan.ACTIVE, load(S, plan.REGULAR))
+    _take_step(p, S)
+    width, error = load(S, plan.STEP_NORM), load(S, plan.ERROR)
     store(S, plan.ERROR, where(width * width <= error, error, width * width))
     store(S, plan.N_ITER, load(S, plan.N_ITER) + 1.0)
-    store(S, plan.GOOD, where(good & (width <= CLOSE), 1.0, splat(0.0)))
+    store(S, plan.REGULAR, where(good & (width <= CLOSE), 1.0, splat(0.0)))
     for number in range(CELL_PROBES):
-        _disturb(p, S, number)
-        _solve(p, S)
+        _perturb_targets(p, S, number)
+        _solve_system(p, S)
         _measure_step(p, S)
-        width, error = load(S, plan.WIDTH), load(S, plan.ERROR)
+        width, error = load(S, plan.STEP_NORM), load(S, plan.ERROR)
         store(S, plan.ERROR, where(width <= error, error, width))
 
 
 @jit(inner=True, borrows=True)
-def _step(p, S):
+def _take_step(p, S):
     """Take a step by equations whose unknowns are taken out already, which may be those of cells close by."""
     for i in range(len(p.kept)):
         k = p.kept[i]
         store(S, p.found + i, load(S, p.targets + k) - load(S, p.sums + k))
-    _solve(p, S)
+    _solve_system(p, S)
     _measure_step(p, S)
-    _advance(p, S)
-    close(p, S)
+    _apply_step(p, S)
+    scale_cells(p, S)
 
 
 @jit(inner=True, borrows=True)
-def _judge(p, S, tol, last_width, passes, late):
+def _check_convergence(p, S, tol, last_width, passes, late):
     """Stop the tables that are right, and those that are lost or late: these are no longer good."""
     active, residual = load(S, plan.ACTIVE) != 0.0, load(S, plan.RESIDUAL)
-    width = load(S, plan.WIDTH)
-    stalled = has_stalled(width, load(S, plan.WIDTH_BEFORE))
+    width = load(S, plan.STEP_NORM)
+    stalled = has_stalled(width, load(S, plan.PREVIOUS_STEP_NORM))
     right = active & (residual <= tol) & ((width <= last_width) | stalled)
     error = where(stalled & (width > last_width), width, 0.0)
     store(S, plan.ERROR, where(right, error, load(S, plan.ERROR)))
@@ -88,12 +90,12 @@ def _judge(p, S, tol, last_width, passes, late):
     lost = active & ~(residual < np.inf)
     if late:
         lost = active & ~right
-    store(S, plan.GOOD, where(lost, 0.0, load(S, plan.GOOD)))
+    store(S, plan.REGULAR, where(lost, 0.0, load(S, plan.REGULAR)))
     store(S, plan.ACTIVE, where(active & ~right & ~lost, 1.0, splat(0.0)))
 
 
 @jit(inner=True, borrows=True)
-def _form(p, S):
+def _form_hessian(p, S):
     """Form the second derivatives by the unknowns, the closed lines eliminated; nudged so that they have a root."""
     n, w = len(p.kept), p.codes.shape[1]
     for k in range(p.equations, p.equations + n * (n + 1) // 2):
@@ -124,7 +126,7 @@ def _form(p, S):
 
 
 @jit(inner=True, borrows=True)
-def _eliminate(p, S):
+def _factorize_hessian(p, S):
     """Take out one unknown after the other; what has no pivot makes a table no longer good.
 
     Rows stay as they are when their turn comes; a row and the reciprocal of its pivot are what sends it on.
@@ -133,15 +135,15 @@ def _eliminate(p, S):
     while k < n:  # four pivots together, which then send the rest what they have for it, two rows at a time
         stop = min(k + 4, n)
         for a in range(k, stop):
-            _take_out(p, S, a, stop)
+            _eliminate_pivot(p, S, a, stop)
         i = stop
         while i < n:
             row = p.equations + i * (i + 1) // 2
             below = row + i + 1
-            one, two, three, four = _parts(p, S, row, k)
+            one, two, three, four = _compute_multipliers(p, S, row, k)
             other = p.equations + stop * (stop + 1) // 2 + k
             if i + 1 < n:
-                five, six, seven, eight = _parts(p, S, below, k)
+                five, six, seven, eight = _compute_multipliers(p, S, below, k)
                 for j in range(stop, i + 1):
                     q, r, s, t = load(S, other), load(S, other + 1), load(S, other + 2), load(S, other + 3)
                     value = fma(two, r, fma(one, q, load(S, row + j)))
@@ -163,12 +165,12 @@ def _eliminate(p, S):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _take_out(p, S, a, stop):
+def _eliminate_pivot(p, S, a, stop):
     """Take out unknown `a`, as far as that concerns those before `stop`."""
     own = p.equations + a * (a + 1) // 2 + a
     pivot = load(S, own)
     there = pivot > LEAST_PIVOT * load(S, p.sums + p.kept[a])
-    store(S, plan.GOOD, where(there, load(S, plan.GOOD), 0.0))
+    store(S, plan.REGULAR, where(there, load(S, plan.REGULAR), 0.0))
     inverse = where(there, 1.0 / where(there, pivot, 1.0), 0.0)
     store(S, p.inverse + a, inverse)
     row = own + 1
@@ -181,7 +183,7 @@ def _take_out(p, S, a, stop):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _parts(p, S, row, k):
+def _compute_multipliers(p, S, row, k):
     """Complete a row where four pivots from `k` on stand; return the parts of their rows that it gets."""
     second = p.equations + (k + 1) * (k + 2) // 2 + k
     third = second + k + 2
@@ -200,7 +202,7 @@ def _parts(p, S, row, k):
 
 
 @jit(inner=True, borrows=True)
-def _solve(p, S):
+def _solve_system(p, S):
     """Solve for the step, of all lines."""
     n = len(p.kept)
     for k in range(n):
@@ -234,14 +236,14 @@ def _measure_step(p, S):
         widest = where(least > widest, least, widest)
         whole = whole + absolute(mean)
     widest = where(highest > widest, highest, widest)
-    store(S, plan.HIGHEST, highest)
-    store(S, plan.WIDTH, where(whole < np.inf, widest, np.inf))
+    store(S, plan.LARGEST_RAISE, highest)
+    store(S, plan.STEP_NORM, where(whole < np.inf, widest, np.inf))
 
 
 @jit(inner=True, borrows=True)
-def _advance(p, S):
+def _apply_step(p, S):
     """Take the step, or the part of it that is safe, where a table is not right yet."""
-    highest, active = load(S, plan.HIGHEST), load(S, plan.ACTIVE) != 0.0
+    highest, active = load(S, plan.LARGEST_RAISE), load(S, plan.ACTIVE) != 0.0
     length = splat(1.0)
     if some(highest > SAFE_WIDTH):
         most = log(1.0 + highest)
@@ -254,7 +256,7 @@ def _advance(p, S):
 
 
 @jit(inner=True, borrows=True)
-def _disturb(p, S, number):
+def _perturb_targets(p, S, number):
     """Round the targets at random, the same way in every table: the step is to be solved for that."""
     n = len(p.kept)
     for i in range(n):

@@ -23,7 +23,7 @@ MOST_LANE_LINES = 512
 MOST_UNKNOWNS = 112
 
 # Lines of eight numbers: what is one number a table.
-GOOD, ACTIVE, RESIDUAL, WIDTH, WIDTH_BEFORE, HIGHEST, ERROR, N_ITER, COUNT = range(9)
+REGULAR, ACTIVE, RESIDUAL, STEP_NORM, PREVIOUS_STEP_NORM, LARGEST_RAISE, ERROR, N_ITER, COUNT = range(9)
 
 
 class LanesPlan(NamedTuple):
@@ -70,7 +70,7 @@ class LanesPlan(NamedTuple):
 
 
 @lru_cache(64)
-def plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
+def make_lanes_plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
     """Return it for tables of a shape; None where these are better scaled one at a time."""
     layout = _layout.dense(shape, axes)
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
@@ -78,7 +78,7 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
         return None
     of = [axes[b] for b in layout.order]
     swept = [b for b in range(1, len(of)) if layout.within[b] < 0]
-    kept = _needed(shape, of, swept, layout.offsets)
+    kept = _find_independent_marginals(shape, of, swept, layout.offsets)
     if len(kept) > MOST_UNKNOWNS:
         return None
     n, n_closed = len(kept), int(layout.offsets[1])
@@ -105,7 +105,7 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
         "equations": n * (n + 1) // 2,
     }
     begins = dict(zip(sizes, accumulate(sizes.values(), initial=COUNT), strict=False))
-    exchanged, slabs = _exchanged(shape, of, layout.offsets)
+    exchanged, slabs = _list_exchanged_axes(shape, of, layout.offsets)
     return LanesPlan(
         offsets=layout.offsets,
         places=layout.places,
@@ -119,11 +119,11 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
         slots=np.concatenate(slots).astype(np.int32),
         touched=np.concatenate(each).astype(np.int64),
         firsts=np.cumsum([0, *map(len, each)]),
-        crossed=_crossings(layout.places, number[codes]),
-        rounded=_rounded(n_lines),
+        crossed=_list_hessian_terms(layout.places, number[codes]),
+        rounded=_draw_rounding_errors(n_lines),
         axes=exchanged,
         slabs=slabs,
-        gauge=_gauge(shape, of, [0, *swept], layout),
+        gauge=_compute_normalisation(shape, of, [0, *swept], layout),
         n_cells=n_cells,
         n_lines=n_lines,
         n_closed=n_closed,
@@ -133,17 +133,17 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
     )
 
 
-def _coordinates(shape, of):
+def _list_coordinates(shape, of):
     """Return the coordinates of the lines of a margin, by axis."""
     sizes = [shape[axis] for axis in of]
     own = np.unravel_index(np.arange(math.prod(sizes)), sizes) if sizes else ()
     return dict(zip(of, own, strict=True))
 
 
-def _needed(shape, of, swept, offsets):
+def _find_independent_marginals(shape, of, swept, offsets):
     found = [np.empty(0, np.int64)]
     for b in swept:
-        own = _coordinates(shape, of[b])
+        own = _list_coordinates(shape, of[b])
         needed = np.ones(math.prod(shape[axis] for axis in of[b]), np.bool_)
         for a in range(b):  # not zero beyond the axes of that one
             needed &= reduce(np.logical_or, (own[axis] > 0 for axis in of[b] if axis not in of[a]))
@@ -151,7 +151,7 @@ def _needed(shape, of, swept, offsets):
     return np.concatenate(found)
 
 
-def _crossings(places, unknowns):
+def _list_hessian_terms(places, unknowns):
     """Return where each cell is added to the equations of two unknowns of different margins."""
     found = [np.empty((0, 2), np.int64)]
     for a, b in combinations(range(unknowns.shape[1]), 2):
@@ -161,7 +161,7 @@ def _crossings(places, unknowns):
     return np.concatenate(found)
 
 
-def _exchanged(shape, of, offsets):
+def _list_exchanged_axes(shape, of, offsets):
     """Return the axes of cells and margins along which coordinates are exchanged, and one of each for its totals."""
     rows: list[tuple[int, ...]] = []
     slabs: dict[int, int] = {}
@@ -176,13 +176,13 @@ def _exchanged(shape, of, offsets):
     return np.array(rows, np.int64).reshape(-1, 5), np.array(list(slabs.values()), np.int64)
 
 
-def _rounded(n_lines):
+def _draw_rounding_errors(n_lines):
     """Return numbers at random, the same for every table; of no two the sum is nothing, as that of signs may be."""
     found = np.random.Generator(np.random.PCG64(1)).uniform(-1.0, 1.0, (CELL_PROBES, n_lines))
     return found + np.copysign(0.5, found)
 
 
-def _gauge(shape, of, asked, layout):
+def _compute_normalisation(shape, of, asked, layout):
     """Return what makes of logarithms of factors the shortest that scale in the same way, with mean zero but for one.
 
     What margins say splits into parts, one for each set of axes, that sum to zero over every one of these. The part of
@@ -190,7 +190,7 @@ def _gauge(shape, of, asked, layout):
     """
     n = [math.prod(shape[axis] for axis in own) for own in of]
     found = np.zeros((int(layout.offsets[-1]),) * 2)
-    own = [_coordinates(shape, each) for each in of]
+    own = [_list_coordinates(shape, each) for each in of]
     wide = [[axis for axis in each if shape[axis] > 1] for each in of]
     sets = chain.from_iterable(combinations(each, size) for each in wide for size in range(len(each) + 1))
     for part in sorted({tuple(sorted(each)) for each in sets}):

@@ -20,10 +20,10 @@ from cmfast.kernels.shared.scaling import TOTALS_RTOL
 
 
 @jit(inner=True, borrows=True)
-def take(p, S, cells, cell_rows, wanted, target_rows, smoothing):
+def load_tables(p, S, cells, cell_rows, wanted, target_rows, smoothing):
     """Copy eight tables and their targets; note which are usual: nothing but positive numbers that agree."""
-    _copy(S, p.q, cells, cell_rows, p.n_cells)
-    _copy(S, p.targets, wanted, target_rows, p.n_lines)
+    _load_lanes(S, p.q, cells, cell_rows, p.n_cells)
+    _load_lanes(S, p.targets, wanted, target_rows, p.n_lines)
     low, high = splat(np.inf), splat(0.0)
     for k in range(p.q, p.q + p.n_cells):
         cell = load(S, k)
@@ -34,21 +34,21 @@ def take(p, S, cells, cell_rows, wanted, target_rows, smoothing):
     for k in range(p.targets, p.targets + p.n_lines):
         target = load(S, k)
         low, high = where(target < low, target, low), high + target
-    _replace(p, S, good & (low > 0.0) & (high < np.inf))
-    _replace(p, S, _reconcile(p, S))
+    _replace_irregular(p, S, good & (low > 0.0) & (high < np.inf))
+    _replace_irregular(p, S, _reconcile_margins(p, S))
     for b in range(len(p.offsets) - 1):
         total = splat(0.0)
         for k in range(p.offsets[b], p.offsets[b + 1]):
             total = total + load(S, p.targets + k)
         store(S, p.totals + b, total)
     for k in range(len(p.slabs)):
-        _choose(p, S, p.slabs[k])
-    exchange(p, S, p.q, True)
-    exchange(p, S, p.targets, False)
+        _find_largest_coordinate(p, S, p.slabs[k])
+    exchange_coordinates(p, S, p.q, True)
+    exchange_coordinates(p, S, p.targets, False)
 
 
 @jit(inner=True, borrows=True)
-def _choose(p, S, row):
+def _find_largest_coordinate(p, S, row):
     """Note which coordinate of an axis has the largest total."""
     start, number, size, stride = p.targets + p.axes[row, 0], p.axes[row, 1], p.axes[row, 2], p.axes[row, 3]
     chosen, most = splat(0.0), splat(0.0)
@@ -62,7 +62,7 @@ def _choose(p, S, row):
 
 
 @jit(inner=True, borrows=True)
-def exchange(p, S, begin, cells):
+def exchange_coordinates(p, S, begin, cells):
     """Exchange the chosen coordinates of each axis with the first ones, or back, of cells or of lines."""
     for row in range(len(p.axes)):
         if (p.axes[row, 0] < 0) != cells:
@@ -79,7 +79,7 @@ def exchange(p, S, begin, cells):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _copy(S, start, a, rows, n):
+def _load_lanes(S, start, a, rows, n):
     if n < WIDTH:
         load_narrow(S, start, a, rows, n)
     else:
@@ -89,9 +89,9 @@ def _copy(S, start, a, rows, n):
 
 
 @jit(inner=True, borrows=True)
-def _replace(p, S, good):
+def _replace_irregular(p, S, good):
     """Put ones in the place of tables that are not usual, so that none of their numbers goes astray."""
-    store(S, plan.GOOD, where(good, 1.0, splat(0.0)))
+    store(S, plan.REGULAR, where(good, 1.0, splat(0.0)))
     if not some(~good):
         return
     for k in range(p.q, p.q + p.n_cells):
@@ -103,15 +103,15 @@ def _replace(p, S, good):
 
 
 @jit(inner=True, borrows=True)
-def _reconcile(p, S):
+def _reconcile_margins(p, S):
     """Do what `_consistency.reconcile` does; return which tables are usual and have margins that agree."""
-    good = load(S, plan.GOOD) != 0.0
+    good = load(S, plan.REGULAR) != 0.0
     for number in range(RECONCILE_ROUNDS):
         changed = splat(0.0)
         for i in range(len(p.pairs)):
             a, b, n = p.pairs[i, 0], p.pairs[i, 1], p.pairs[i, 2]
-            _shared_sums(p, S, p.one, a, p.pairs[i, 3], n)
-            _shared_sums(p, S, p.other, b, p.pairs[i, 4], n)
+            _sum_shared(p, S, p.one, a, p.pairs[i, 3], n)
+            _sum_shared(p, S, p.other, b, p.pairs[i, 4], n)
             for k in range(n):
                 one, other = load(S, p.one + k), load(S, p.other + k)
                 gap, least = absolute(one - other), where(one > other, one, other)
@@ -130,7 +130,7 @@ def _reconcile(p, S):
 
 
 @jit(inner=True, borrows=True)
-def _shared_sums(p, S, to, b, place, n):
+def _sum_shared(p, S, to, b, place, n):
     for k in range(n):
         store(S, to + k, splat(0.0))
     for k in range(p.offsets[b + 1] - p.offsets[b]):
@@ -139,10 +139,10 @@ def _shared_sums(p, S, to, b, place, n):
 
 
 @jit(inner=True, borrows=True)
-def close(p, S):
+def scale_cells(p, S):
     """Scale the cells by the factors of all other lines, and every closed line to its target; add up and measure."""
     w = p.codes.shape[1]
-    _forget(p, S, 0)
+    _clear_sums(p, S, 0)
     for line in range(p.n_closed):
         start, total = line * p.length, splat(0.0)
         for c in range(start, start + p.length):
@@ -153,8 +153,8 @@ def close(p, S):
             total = total + x
         factor = load(S, p.targets + line) / total
         store(S, p.factors + line, factor)
-        _scale_line(p, S, start, factor)
-    _measure(p, S)
+        _scale_marginal(p, S, start, factor)
+    _measure_residual(p, S)
 
 
 @jit(inner=True, borrows=True)
@@ -166,14 +166,14 @@ def sweep(p, S):
             by = load(S, p.targets + k) / load(S, p.sums + k)
             store(S, p.step + k, by)
             store(S, p.factors + k, load(S, p.factors + k) * by)
-        _forget(p, S, b + 1)
+        _clear_sums(p, S, b + 1)
         if b + 1 < w:
             for c in range(p.n_cells):
                 at, to = p.x + p.places[c], p.sums + p.codes[c, b + 1]
                 x = load(S, at) * load(S, p.step + p.codes[c, b])
                 store(S, at, x)
                 store(S, to, load(S, to) + x)
-    _forget(p, S, 0)
+    _clear_sums(p, S, 0)
     for line in range(p.n_closed if w > 0 else 0):
         start, total = line * p.length, splat(0.0)
         for c in range(start, start + p.length):
@@ -183,12 +183,12 @@ def sweep(p, S):
             total = total + x
         factor = load(S, p.targets + line) / total
         store(S, p.factors + line, load(S, p.factors + line) * factor)
-        _scale_line(p, S, start, factor)
-    _measure(p, S)
+        _scale_marginal(p, S, start, factor)
+    _measure_residual(p, S)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _forget(p, S, first):
+def _clear_sums(p, S, first):
     """Set the sums to zero from those of a margin on."""
     for b in range(first, p.codes.shape[1]):
         for k in range(p.starts[b], p.stops[b]):
@@ -196,7 +196,7 @@ def _forget(p, S, first):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _scale_line(p, S, start, factor):
+def _scale_marginal(p, S, start, factor):
     """Scale a closed line, and add its cells to the sums of other lines."""
     for c in range(start, start + p.length):
         at = p.x + p.places[c]
@@ -208,7 +208,7 @@ def _scale_line(p, S, start, factor):
 
 
 @jit(inner=True, borrows=True)
-def _measure(p, S):
+def _measure_residual(p, S):
     """Note how far the margins are off; infinite where anything is no number."""
     worst, whole = splat(0.0), splat(0.0)
     for b in range(p.codes.shape[1]):

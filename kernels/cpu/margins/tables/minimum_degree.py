@@ -12,10 +12,10 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS
 
-SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here
+SPARSE_SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here
 
 
-class Order(NamedTuple):
+class EliminationOrder(NamedTuple):
     """In which order unknowns are eliminated, and who is linked with whom then.
 
     Those that go by themselves stand first, the rest from a full panel on. One unknown more stands for nothing.
@@ -30,10 +30,10 @@ class Order(NamedTuple):
 
 
 @jit(inner=True)
-def arranged(t):
+def order_unknowns(t):
     """Return the order of the unknowns."""
     n = t.counts[UNKNOWNS]
-    linked, degree = _linked(t)
+    linked, degree = _find_neighbours(t)
     left, number = np.ones(n, np.bool_), 0
     rank = np.zeros(n + 1, np.int64)
     begins, partners, own = np.zeros(n + 1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -45,7 +45,7 @@ def arranged(t):
                 best = k
                 if degree[k] <= least:
                     break
-        if SHARE * degree[best] >= n - number:
+        if SPARSE_SHARE * degree[best] >= n - number:
             break
         d = 0
         for j in range(n):
@@ -78,18 +78,18 @@ def arranged(t):
     begins = begins[: alone + 1].copy()
     for p in range(begins[alone]):
         partners[p] = rank[partners[p]]
-    takes, taken = turned(begins, partners, len(order))
+    takes, taken = transpose_lists(begins, partners, len(order))
     at = begins[:alone].copy()
     for k in range(len(order)):  # once more, and they are in order
         for u in range(takes[k], takes[k + 1]):
             i = taken[0, u]
             partners[at[i]], taken[1, u] = k, at[i]
             at[i] += 1
-    return Order(rank, order, begins, partners[: begins[alone]].copy(), takes, taken)
+    return EliminationOrder(rank, order, begins, partners[: begins[alone]].copy(), takes, taken)
 
 
 @jit(inner=True)
-def turned(begins, places, n):
+def transpose_lists(begins, places, n):
     """Turn lists of places around: return where that of each place begins, and in which list it stood, and where."""
     first, found = np.zeros(n + 1, np.int64), np.empty((2, begins[-1]), np.int64)
     for p in range(begins[-1]):
@@ -105,7 +105,7 @@ def turned(begins, places, n):
 
 
 @jit(inner=True)
-def _linked(t):
+def _find_neighbours(t):
     """Return which unknowns have a closed line in common, and how many others each is linked with; not with itself."""
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
     linked = np.zeros((n, n), np.bool_)

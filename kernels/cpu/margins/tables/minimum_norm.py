@@ -6,39 +6,41 @@ added to each marginal, preconditions conjugate gradients for the shortest one: 
 
 import numpy as np
 
-from cmfast.kernels.cpu.margins.tables.newton_system import factored, solved
-from cmfast.kernels.cpu.margins.tables.workspace import CELLS, SHORTENED, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.newton_system import factorize_hessian, solve_system
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, HAS_MINIMUM_NORM, UNKNOWNS
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
 
-ADDED = 1e-3  # to the number of cells of each line
+REGULARIZATION = 1e-3  # to the number of cells of each line
 
 
-def shorten(t, equations):
+def minimize_norm(t, equations):
     """Replace the multipliers by the shortest, and note so; leave them where conjugate gradients do not find these."""
     n, closed, number = int(t.counts[UNKNOWNS]), len(t.closed), int(t.counts[CELLS])
     asked = t.closed > 0.0
     codes = t.codes[:number].astype(np.int64)
     codes[:, 1:] += closed
     kept = np.concatenate([asked, np.ones(n, np.bool_), [False]])
-    cells_of = _added(codes, np.ones(number), kept)
+    cells_of = _sum_marginals(codes, np.ones(number), kept)
     even = t._replace(
         x=np.ones(len(t.x)),
         sums=cells_of[closed:],
-        goal=np.full(n + 1, ADDED),
+        goal=np.full(n + 1, REGULARIZATION),
         slack=np.ones(n + 1),
-        closed_goal=cells_of[:closed] + ADDED,
+        closed_goal=cells_of[:closed] + REGULARIZATION,
         state=np.zeros_like(t.state),
     )
-    if not factored(even, equations):
+    if not factorize_hessian(even, equations):
         return
-    right = _added(codes, np.concatenate([np.where(asked, t.lift, 0.0), t.multipliers[:n], [0.0]])[codes].sum(1), kept)
+    right = _sum_marginals(
+        codes, np.concatenate([np.where(asked, t.lift, 0.0), t.multipliers[:n], [0.0]])[codes].sum(1), kept
+    )
 
     def multiply(p):
         moved = p[codes].sum(1)
-        return _added(codes, moved, kept), moved @ moved
+        return _sum_marginals(codes, moved, kept), moved @ moved
 
-    iterate = ArrayIterate(right, lambda left: _nearly_solved(even, equations, codes, left, kept), multiply)
+    iterate = ArrayIterate(right, lambda left: _precondition(even, equations, codes, left, kept), multiply)
     gradients, goal = (
         ConjugateGradients(iterate, iterate.energy),
         MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * float(right @ right),
@@ -46,13 +48,13 @@ def shorten(t, equations):
     for _ in range(MOST_ROUNDS):
         if float(iterate.residual @ iterate.residual) <= goal:
             t.lift[:], t.multipliers[:n] = iterate.solution[:closed], iterate.solution[closed:-1]
-            t.counts[SHORTENED] = 1
+            t.counts[HAS_MINIMUM_NORM] = 1
             return
         if not gradients.advance():
             return
 
 
-def _added(codes, cells, kept):
+def _sum_marginals(codes, cells, kept):
     """Return the sums of cells by line; none of those that nothing is asked of."""
     found = np.zeros(len(kept))
     for b in range(codes.shape[1]):
@@ -60,15 +62,15 @@ def _added(codes, cells, kept):
     return np.where(kept, found, 0.0)
 
 
-def _nearly_solved(even, equations, codes, right, kept):
+def _precondition(even, equations, codes, right, kept):
     """Return what scales cells of equal weight by about a right-hand side, by line."""
     closed, n = len(even.closed), int(even.counts[UNKNOWNS])
     shares = np.where(kept[:closed], right[:closed] / even.closed_goal, 0.0)
-    even.step[: n + 1] = (right - _added(codes, shares[codes[:, 0]], kept))[closed:]
+    even.step[: n + 1] = (right - _sum_marginals(codes, shares[codes[:, 0]], kept))[closed:]
     even.step[:n] *= even.scale[:n]
-    solved(even, equations)
+    solve_system(even, equations)
     found = np.zeros_like(right)
     found[closed:-1] = even.step[:n] * even.scale[:n]
-    shares -= np.where(kept[:closed], _added(codes, found[codes].sum(1), kept)[:closed] / even.closed_goal, 0.0)
+    shares -= np.where(kept[:closed], _sum_marginals(codes, found[codes].sum(1), kept)[:closed] / even.closed_goal, 0.0)
     found[:closed] = shares
     return found

@@ -1,6 +1,7 @@
 """Sweeps while they converge quickly, else Newton's method on the dual of all margins but one, which is met exactly.
 
-The caller forms and solves the Newton system, between :func:`opened` or :func:`stepped` and the next call of that.
+The caller forms and solves the Newton system, between :func:`start_table` or :func:`take_step` and the next call of
+that.
 
 A step of the length ``damped_step`` decreases the dual for certain. The dual is convex, so it decreases as well all the
 way to any longer step at which it still falls: where to solve equations takes much longer than a pass, passes look for
@@ -12,31 +13,31 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.infeasibility import refutes, remove
+from cmfast.kernels.cpu.margins.tables.infeasibility import fix_zero_cells, is_infeasibility_certificate
 from cmfast.kernels.cpu.margins.tables.passes import (
-    add_up,
-    close,
-    curve,
-    echo,
-    next_word,
-    random_change,
+    advance_word,
+    convert_to_perturbation,
+    form_hessian,
+    measure_amplification,
+    measure_step,
+    scale_cells,
+    sum_cells,
     sweep,
-    widths,
 )
-from cmfast.kernels.cpu.margins.tables.setup import begin
+from cmfast.kernels.cpu.margins.tables.setup import set_up_table
 from cmfast.kernels.cpu.margins.tables.workspace import (
+    CELL_ERROR,
     CELLS,
+    CONVERGED_BY_SWEEPS,
     LEVENBERG,
     PASSES,
-    PROBED,
+    PREVIOUS_STEP_NORM,
     RESIDUAL,
-    SETTLED,
     SLACK,
     SOFT,
+    STEP_NORM,
     STEPS,
     UNKNOWNS,
-    WIDTH,
-    WIDTH_BEFORE,
 )
 from cmfast.kernels.cpu.solver.cholesky import MOST_SMALL_UNKNOWNS
 from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
@@ -53,27 +54,29 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
 
 SOLVE = -1  # the step is to be solved for
-WIDEST_STEP = 12.0  # the most that a step is lengthened to raise a cell by, as a logarithm: far away all is flat
+MAX_LENGTHENED_RAISE = (
+    12.0  # the most that a step is lengthened to raise a cell by, as a logarithm: far away all is flat
+)
 
 
 @jit()
-def opened(t, cells, layout, targets, rules):
+def start_table(t, cells, layout, targets, rules):
     """Begin with a table; return SOLVE, or its status."""
-    status = begin(t, cells, layout, targets, rules.slack, rules.smoothing)
+    status = set_up_table(t, cells, layout, targets, rules.slack, rules.smoothing)
     if status != OK:
         return status
-    close(t)
-    add_up(t)
+    scale_cells(t)
+    sum_cells(t)
     t.counts[PASSES] = 1
     if t.counts[UNKNOWNS] == 0:
-        t.state[WIDTH] = 0.0
-    elif not t.counts[SOFT] and _sweep_on(t, rules.tol):
+        t.state[STEP_NORM] = 0.0
+    elif not t.counts[SOFT] and _sweep_to_convergence(t, rules.tol):
         return OK
-    return _judged(t, rules)
+    return _check_convergence(t, rules)
 
 
 @jit(inner=True)
-def _sweep_on(t, tol):
+def _sweep_to_convergence(t, tol):
     """Sweep a few times, and further while that will not take many more; return whether that is all it takes.
 
     It is where every change of the table dies out in a few sweeps, and what the last one changed was as small as cells
@@ -87,8 +90,8 @@ def _sweep_on(t, tol):
         number += 1
         shrinks = 0.0 < t.state[RESIDUAL] < before < np.inf
         left = math.log(tol / t.state[RESIDUAL]) / math.log(t.state[RESIDUAL] / before) if shrinks else np.inf
-    louder = m * echo(t) if t.state[RESIDUAL] <= tol else np.inf
-    add_up(t)
+    louder = m * measure_amplification(t) if t.state[RESIDUAL] <= tol else np.inf
+    sum_cells(t)
     while louder * widest > enough and louder < np.inf:
         before = widest
         widest = sweep(t)
@@ -96,17 +99,17 @@ def _sweep_on(t, tol):
         if not widest < STANDING * before:
             break
     t.counts[PASSES] += number * m
-    close(t)
-    add_up(t)
+    scale_cells(t)
+    sum_cells(t)
     if not louder * widest <= enough or not t.state[RESIDUAL] <= tol:
         return False
-    t.state[PROBED], t.state[WIDTH] = louder * max(widest, UNIT_ROUNDOFF), widest
-    t.counts[SETTLED] = 1
+    t.state[CELL_ERROR], t.state[STEP_NORM] = louder * max(widest, UNIT_ROUNDOFF), widest
+    t.counts[CONVERGED_BY_SWEEPS] = 1
     return True
 
 
 @jit()
-def stepped(t, rules):
+def take_step(t, rules):
     """Take the step that was solved for; return SOLVE, or the status."""
     n = t.counts[UNKNOWNS]
     for k in range(n):
@@ -115,60 +118,64 @@ def stepped(t, rules):
     t.state[LEVENBERG] = NUDGE
     t.counts[STEPS] += 1
     t.counts[PASSES] += 1
-    highest, widest = widths(t)
+    highest, widest = measure_step(t)
     if not widest < np.inf:
         return RANGE
     if t.counts[STEPS] >= PROOFS_FROM and (widest > CLOSE or t.state[RESIDUAL] > rules.tol):
         before = t.counts[CELLS]
-        if refutes(t, t.step_lift, t.step) or refutes(t, t.lift, t.multipliers) or remove(t):
+        if (
+            is_infeasibility_certificate(t, t.step_lift, t.step)
+            or is_infeasibility_certificate(t, t.lift, t.multipliers)
+            or fix_zero_cells(t)
+        ):
             return INFEASIBLE
         if t.counts[CELLS] < before:  # what is left begins anew: some of it may have shrunk with what is gone
             highest, widest = 0.0, np.inf
             t.step[:], t.multipliers[:] = 0.0, 0.0
     length = damped_step(highest)
-    t.state[WIDTH_BEFORE], t.state[WIDTH] = t.state[WIDTH], widest
-    _move(t, length)
+    t.state[PREVIOUS_STEP_NORM], t.state[STEP_NORM] = t.state[STEP_NORM], widest
+    _update_multipliers(t, length)
     if n > MOST_SMALL_UNKNOWNS:
-        _lengthen(t, rules, length, highest)
-    return _judged(t, rules)
+        _lengthen_step(t, rules, length, highest)
+    return _check_convergence(t, rules)
 
 
 @jit(inner=True, borrows=True)
-def _move(t, length):
+def _update_multipliers(t, length):
     for k in range(t.counts[UNKNOWNS]):
         t.multipliers[k] += length * t.step[k]
-    close(t)
-    add_up(t)
+    scale_cells(t)
+    sum_cells(t)
 
 
 @jit(inner=True, borrows=True)
-def _lengthen(t, rules, length, highest):
+def _lengthen_step(t, rules, length, highest):
     """Double a shortened step while the dual still falls at its end, but never to where it would raise a cell far."""
     while length < 1.0 and t.counts[PASSES] < rules.max_iter:
         longer = min(1.0, 2.0 * length)
-        if longer * highest > WIDEST_STEP:
+        if longer * highest > MAX_LENGTHENED_RAISE:
             break
         t.counts[PASSES] += 1
-        _move(t, longer - length)
+        _update_multipliers(t, longer - length)
         slope = 0.0
         for k in range(t.counts[UNKNOWNS]):
             slope += (t.sums[k] - t.goal[k]) * t.step[k]
         if not slope <= 0.0:
             t.counts[PASSES] += 1
-            _move(t, length - longer)
+            _update_multipliers(t, length - longer)
             break
         length = longer
 
 
 @jit(inner=True)
-def _judged(t, rules):
+def _check_convergence(t, rules):
     """Return OK where margins and cells are right, MAX_ITER, RANGE, or SOLVE where a step is to be taken."""
-    residual, width = t.state[RESIDUAL], t.state[WIDTH]
+    residual, width = t.state[RESIDUAL], t.state[STEP_NORM]
     if not residual < np.inf:
         return RANGE
-    stalled = has_stalled(width, t.state[WIDTH_BEFORE])
+    stalled = has_stalled(width, t.state[PREVIOUS_STEP_NORM])
     if residual <= rules.tol and (width <= rules.last_width or stalled):
-        t.state[PROBED] = width if stalled and width > rules.last_width else width * width
+        t.state[CELL_ERROR] = width if stalled and width > rules.last_width else width * width
         return OK
     if t.counts[PASSES] >= rules.max_iter or t.counts[STEPS] >= NEWTON_STEPS:
         return MAX_ITER
@@ -176,23 +183,23 @@ def _judged(t, rules):
 
 
 @jit()
-def form(t):
+def form_newton_system(t):
     """Form the equations of a step."""
-    curve(t)
+    form_hessian(t)
     for k in range(t.counts[UNKNOWNS]):
         t.step[k] = t.scale[k] * (t.goal[k] - t.sums[k])
 
 
 @jit()
-def disturb(t, number):
+def perturb_targets(t, number):
     """Round the targets at random, in a way that depends on nothing but `number`: the step is to be solved for that."""
     n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
     for k in range(n):
-        word = next_word(word)
-        t.step[k] = random_change(word) * UNIT_ROUNDOFF * t.sums[k]
+        word = advance_word(word)
+        t.step[k] = convert_to_perturbation(word) * UNIT_ROUNDOFF * t.sums[k]
     for line in range(len(t.closed)):
-        word = next_word(word)
-        by = random_change(word) * UNIT_ROUNDOFF / (1.0 + t.state[SLACK])
+        word = advance_word(word)
+        by = convert_to_perturbation(word) * UNIT_ROUNDOFF / (1.0 + t.state[SLACK])
         for c in range(t.first[line], t.first[line + 1] if t.closed[line] > 0.0 else t.first[line]):
             for b in range(1, t.codes.shape[1]):
                 k = t.codes[c, b]
@@ -203,11 +210,11 @@ def disturb(t, number):
 
 
 @jit()
-def disturbed(t):
+def record_perturbation(t):
     """Note how far the cells move by what was solved for."""
     n = t.counts[UNKNOWNS]
     for k in range(n):
         t.step[k] *= t.scale[k]
     t.step[n] = 0.0
-    _, widest = widths(t)
-    t.state[PROBED] = max(t.state[PROBED], widest)
+    _, widest = measure_step(t)
+    t.state[CELL_ERROR] = max(t.state[CELL_ERROR], widest)

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store
-from cmfast.kernels.cpu.margins.tables.minimum_degree import Order, arranged, turned
+from cmfast.kernels.cpu.margins.tables.minimum_degree import EliminationOrder, order_unknowns, transpose_lists
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, SLACK, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import (
     COLUMNS,
@@ -18,13 +18,13 @@ from cmfast.kernels.cpu.solver.panel_cholesky import (
 )
 
 
-class Equations(NamedTuple):
+class NewtonSystem(NamedTuple):
     """Structure and Cholesky factor of the Hessian of a table, the closed margin eliminated (Schur complement).
 
     A closed line and an unknown that have cells in common have an entry; those of a line are sorted by unknowns.
     """
 
-    order: Order
+    order: EliminationOrder
     entry_of: np.ndarray  # (cells, margins) int32: the entry of a cell for each of its unknowns, -1 without
     places: np.ndarray  # (entries,) int64: where their unknowns stand
     first: np.ndarray  # (lines + 1,) int64: first entry of each line
@@ -40,12 +40,12 @@ class Equations(NamedTuple):
 
 
 @jit()
-def laid_out(t):
+def factorize_symbolically(t):
     """Return the equations of a table, without numbers."""
     n, m, n_cells, n_closed = t.counts[UNKNOWNS], t.codes.shape[1], t.counts[CELLS], len(t.closed)
-    order = arranged(t)
+    order = order_unknowns(t)
     n_places, alone = len(order.order), len(order.begins) - 1
-    rest = n_places - first_of_rest(order)
+    rest = n_places - find_dense_start(order)
     entry_of, first = np.full((n_cells, m), -1, np.int32), np.zeros(n_closed + 1, np.int64)
     places, entry, number = np.empty(n_cells * (m - 1), np.int64), np.full(n + 1, -1), 0
     meets = np.zeros(n_places + 1, np.int64)
@@ -63,7 +63,7 @@ def laid_out(t):
                     if t.codes[c, a] < n:
                         meets[min(order.rank[k], order.rank[t.codes[c, a]]) + 1] += 1
         first[line + 1] = number
-    holds, held = turned(first, places, n_places)
+    holds, held = transpose_lists(first, places, n_places)
     at, moved = first[:n_closed].copy(), np.empty(number, np.int64)
     for place in range(n_places):  # in the order of places, that is in each line
         for h in range(holds[place], holds[place + 1]):
@@ -87,7 +87,7 @@ def laid_out(t):
                     at[low] += 1
     row = new_lines(n_places // WIDTH)
     row[:] = 0.0
-    return Equations(
+    return NewtonSystem(
         order=order,
         entry_of=entry_of,
         places=places[:number].copy(),
@@ -105,23 +105,23 @@ def laid_out(t):
 
 
 @jit(inner=True, inline=True)
-def first_of_rest(order):
+def find_dense_start(order):
     """Return where the unknowns stand that are not eliminated by themselves: at a full panel."""
     return (len(order.begins) - 1 + COLUMNS - 1) // COLUMNS * COLUMNS
 
 
 @jit()
-def factored(t, equations):
+def factorize_hessian(t, equations):
     """Form the Hessian, scaled to a unit diagonal, and factorize it; return False if a pivot is not positive.
 
     Levenberg-Marquardt damping makes it positive definite: a multiplier that others determine has a zero pivot, and
     its gradient is zero.
     """
     order, row = equations.order, equations.row.reshape(equations.row.size)
-    alone, rest = len(equations.pivots), first_of_rest(order)
+    alone, rest = len(equations.pivots), find_dense_start(order)
     n = len(order.order) - rest
-    _scale(t)
-    _add_entries(t, equations)
+    _scale_unknowns(t)
+    _sum_entries(t, equations)
     for i in range(alone):
         _form_row(t, equations, row, i)
         pivot = row[i]
@@ -147,13 +147,13 @@ def factored(t, equations):
 
 
 @jit()
-def rescale(t):
+def scale_system(t):
     """Set how unknowns are scaled and the right-hand side of a step, for those who solve it without its equations."""
-    _scale(t)
+    _scale_unknowns(t)
 
 
 @jit(inner=True, borrows=True)
-def _scale(t):
+def _scale_unknowns(t):
     """Set how unknowns are scaled, and the right-hand side of the step."""
     for k in range(t.counts[UNKNOWNS]):
         # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
@@ -163,7 +163,7 @@ def _scale(t):
 
 
 @jit(inner=True, borrows=True)
-def _add_entries(t, equations):
+def _sum_entries(t, equations):
     order, entries = equations.order.order, equations.entries
     entries[:] = 0.0
     for c in range(t.counts[CELLS]):
@@ -199,10 +199,10 @@ def _form_row(t, equations, row, i):
 
 
 @jit()
-def solved(t, equations):
+def solve_system(t, equations):
     """Solve for the step."""
     order, row = equations.order, equations.row.reshape(equations.row.size)
-    alone, rest = len(equations.pivots), first_of_rest(order)
+    alone, rest = len(equations.pivots), find_dense_start(order)
     for i in range(len(order.order)):
         row[i] = t.step[order.order[i]] if order.order[i] < t.counts[UNKNOWNS] else 0.0
     for i in range(alone):

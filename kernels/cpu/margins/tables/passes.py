@@ -12,20 +12,20 @@ FIRST_WORD = np.uint64(1)
 
 
 @jit(inner=True, inline=True)
-def next_word(word):
+def advance_word(word):
     """Return the next of a row of random words."""
     return word * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
 
 
 @jit(inner=True, inline=True)
-def random_change(word):
+def convert_to_perturbation(word):
     """Return the number that a word stands for, from a half to 1.5, of either sign: no two add up to nothing."""
     number = 2.0 * (word >> np.uint64(11)) * 2.0**-53 - 1.0
     return number + math.copysign(0.5, number)
 
 
 @jit(inner=True, borrows=True)
-def close(t):
+def scale_cells(t):
     """Scale the cells by the multipliers of all unknowns, and every closed line to its target."""
     m, slack = t.codes.shape[1], t.state[SLACK]
     for line in range(len(t.closed)):
@@ -61,19 +61,19 @@ def close(t):
 
 
 @jit(inner=True, borrows=True)
-def add_up(t):
+def sum_cells(t):
     """Add the cells up by unknown; measure how far their margins are off."""
     t.sums[: t.counts[UNKNOWNS] + 1] = 0.0
     for c in range(t.counts[CELLS]):
         for b in range(1, t.codes.shape[1]):
             t.sums[t.codes[c, b]] += t.x[c]
     if t.counts[SOFT]:
-        _soften(t)
-    _measure(t)
+        _update_soft_goals(t)
+    _measure_residual(t)
 
 
 @jit(inner=True, borrows=True)
-def _soften(t):
+def _update_soft_goals(t):
     """Set the goals of the unknowns that need not meet their targets, and what they add up to."""
     for k in range(t.counts[UNKNOWNS]):
         if t.slack[k] > 0.0:
@@ -85,7 +85,7 @@ def _soften(t):
 
 
 @jit(inner=True, borrows=True)
-def _measure(t):
+def _measure_residual(t):
     worst, missed, of = 0.0, 0.0, 0
     for k in range(t.counts[UNKNOWNS]):
         if t.margin[k] != of:
@@ -129,12 +129,12 @@ def sweep(t):
             t.x[c] *= factor
             for b in range(1, m):
                 t.sums[t.codes[c, b]] += t.x[c]
-    _measure(t)
+    _measure_residual(t)
     return widest
 
 
 @jit(inner=True, borrows=True)
-def echo(t):
+def measure_amplification(t):
     """Return how much larger a change of all cells is than that of a sweep, once all further sweeps have answered it.
 
     To first order, for a change at random; infinite where further sweeps do not take it away soon. Small if all ways in
@@ -143,14 +143,14 @@ def echo(t):
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
     word = FIRST_WORD
     for k in range(n):
-        word = next_word(word)
-        t.step[k] = random_change(word)
+        word = advance_word(word)
+        t.step[k] = convert_to_perturbation(word)
     t.step[n] = 0.0
     t.sums[: n + 1] = 0.0
     before = 0.0
     for line in range(len(t.closed)):
-        word = next_word(word)
-        change = random_change(word) if t.closed[line] > 0.0 else 0.0
+        word = advance_word(word)
+        change = convert_to_perturbation(word) if t.closed[line] > 0.0 else 0.0
         for c in range(t.first[line], t.first[line + 1]):
             z = change
             for b in range(1, m):
@@ -162,7 +162,7 @@ def echo(t):
         return np.inf
     total = 1.0
     for _ in range(MOST_ECHOES):
-        size = _fade(t)
+        size = _sweep_perturbation(t)
         t.counts[PASSES] += m
         total += size / before
         if size <= FADED * before:
@@ -171,7 +171,7 @@ def echo(t):
 
 
 @jit(inner=True, borrows=True)
-def _fade(t):
+def _sweep_perturbation(t):
     """Sweep a change of the cells once, to first order; return what is left of it. The sums are those of the first."""
     n, m, size = t.counts[UNKNOWNS], t.codes.shape[1], 0.0
     for b in range(1, m):
@@ -199,7 +199,7 @@ def _fade(t):
 
 
 @jit(inner=True)
-def curve(t):
+def form_hessian(t):
     """Form the second derivatives by the unknowns, the closed lines eliminated; nudged so that they have a root.
 
     They are scaled by the sums of the lines. A multiplier that others can stand for has none, and its gradient is zero.
@@ -243,7 +243,7 @@ def curve(t):
 
 
 @jit(inner=True, borrows=True)
-def widths(t):
+def measure_step(t):
     """Undo the closing of lines in the step; return the most that it raises a cell or goal, and changes a cell.
 
     In logarithms. A line that is closed takes back what the step adds to it on average.

@@ -5,14 +5,14 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.workspace import CELLS, SHORTENED, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import CELLS, HAS_MINIMUM_NORM, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
 
-PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands
+UNKNOWNS_PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands
 
 
 @jit()
-def finish(t, layout, targets, rules, out, factors, achieved):
+def write_table(t, layout, targets, rules, out, factors, achieved):
     """Write the table, its factors and the sums that it has; return the residual, infinite where a cell vanished.
 
     The factors of the first margin that must be met take what all others leave.
@@ -30,18 +30,18 @@ def finish(t, layout, targets, rules, out, factors, achieved):
         missed, size = 0.0, 0.0
         for k in range(layout.offsets[b], layout.offsets[b + 1]):
             if targets[k] >= 0.0:
-                goal = targets[k] if rules.slack[b] == 0.0 else _goal(t, k)
+                goal = targets[k] if rules.slack[b] == 0.0 else _get_soft_goal(t, k)
                 missed, size = missed + abs(achieved[k] - goal), size + goal
         worst = max(worst, missed / size if size > 0.0 else missed)
-    if not t.counts[SOFT] and not t.counts[SHORTENED]:  # soft ones say what the goals are
-        _shorten(t)
+    if not t.counts[SOFT] and not t.counts[HAS_MINIMUM_NORM]:  # soft ones say what the goals are
+        _minimize_norm(t)
     n_closed = len(t.closed)
     for k in range(len(factors)):
         if k < n_closed:
             factors[k] = t.lift[k] if t.closed[k] > 0.0 else 0.0
         else:
             factors[k] = t.multipliers[t.numbers[k]]
-    gauge(layout, targets, rules, factors)
+    normalize_factors(layout, targets, rules, factors)
     for k in range(len(factors)):
         factors[k] = math.exp(factors[k]) if targets[k] != 0.0 else 0.0
         if not t.counts[SOFT]:  # whose factors go far beyond what cells are scaled by, where margins contradict
@@ -50,7 +50,7 @@ def finish(t, layout, targets, rules, out, factors, achieved):
 
 
 @jit(inner=True, borrows=True)
-def _goal(t, line):
+def _get_soft_goal(t, line):
     """Return what is left of the target of a line, of all lines, that need not be met."""
     if line < len(t.closed):
         return t.closed_goal[line]
@@ -58,7 +58,7 @@ def _goal(t, line):
 
 
 @jit(inner=True)
-def _shorten(t):
+def _minimize_norm(t):
     """Replace the multipliers by the shortest that scale the cells in the same way, by conjugate gradients."""
     n, closed = t.counts[UNKNOWNS], len(t.closed)
     found, r, p, product = (
@@ -68,12 +68,16 @@ def _shorten(t):
         np.zeros(closed + n + 1),
     )
     p[:closed], p[closed:] = t.lift, t.multipliers[: n + 1]
-    _twice(t, p, r)
+    _multiply_gram(t, p, r)
     p[:] = r
     left = (r * r).sum()
-    goal, most, rounds = MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left, max(MOST_ROUNDS, n // PER_ROUND), 0
+    goal, most, rounds = (
+        MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left,
+        max(MOST_ROUNDS, n // UNKNOWNS_PER_ROUND),
+        0,
+    )
     while left > goal and rounds < most:
-        square = _twice(t, p, product)
+        square = _multiply_gram(t, p, product)
         if not square > 0.0:
             break
         length = left / square
@@ -89,7 +93,7 @@ def _shorten(t):
 
 
 @jit(inner=True, borrows=True)
-def _twice(t, y, out):
+def _multiply_gram(t, y, out):
     """Add to every line what its cells get by `y`; return the sum of the squares of that."""
     n, closed, square = t.counts[UNKNOWNS], len(t.closed), 0.0
     out[:] = 0.0
@@ -109,7 +113,7 @@ def _twice(t, y, out):
 
 
 @jit()
-def gauge(layout, targets, rules, factors):
+def normalize_factors(layout, targets, rules, factors):
     """Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known.
 
     Of margins that must be met.

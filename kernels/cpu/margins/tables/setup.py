@@ -6,31 +6,31 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._consistency import reconcile
 from cmfast.kernels.cpu.margins.tables.workspace import (
     BOUNDED,
+    CELL_ERROR,
     CELLS,
+    CONVERGED_BY_SWEEPS,
+    FIXED_CELLS,
+    HAS_MINIMUM_NORM,
     LEVENBERG,
     PASSES,
-    PROBED,
-    REMOVED,
+    PREVIOUS_STEP_NORM,
     RESIDUAL,
-    SETTLED,
-    SHORTENED,
     SLACK,
     SOFT,
+    STEP_NORM,
     STEPS,
     TOTAL,
     UNKNOWNS,
-    WIDTH,
-    WIDTH_BEFORE,
 )
 from cmfast.kernels.shared.margins import NUDGE
 from cmfast.kernels.status import INVALID, OK, RANGE, ZERO_LINE
 
 
 @jit(inner=True)
-def begin(t, cells, layout, targets, slack, smoothing):
+def set_up_table(t, cells, layout, targets, slack, smoothing):
     """Fill a table; return OK, or why it has no answer. `targets` are changed to agree; `slack` is that of margins."""
-    t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED], t.counts[SETTLED] = 0, 0, 0, 0
-    status = _check(cells, targets)
+    t.counts[PASSES], t.counts[STEPS], t.counts[FIXED_CELLS], t.counts[CONVERGED_BY_SWEEPS] = 0, 0, 0, 0
+    status = _check_values(cells, targets)
     if status == OK:
         status = reconcile(layout, targets)
     if status != OK:
@@ -38,18 +38,18 @@ def begin(t, cells, layout, targets, slack, smoothing):
     t.counts[SOFT] = 0
     for b in range(len(slack)):
         t.counts[SOFT] |= slack[b] > 0.0
-    _number(t, cells, layout, targets, slack, smoothing)
-    _list(t, cells, layout, targets, smoothing)
+    _number_unknowns(t, cells, layout, targets, slack, smoothing)
+    _list_cells(t, cells, layout, targets, smoothing)
     t.multipliers[:] = 0.0
     t.step[:] = 0.0
-    t.counts[SHORTENED] = 0
-    t.state[RESIDUAL], t.state[WIDTH], t.state[WIDTH_BEFORE] = np.inf, np.inf, np.inf
-    t.state[PROBED], t.state[LEVENBERG] = 0.0, NUDGE
-    return _empty_line(t)
+    t.counts[HAS_MINIMUM_NORM] = 0
+    t.state[RESIDUAL], t.state[STEP_NORM], t.state[PREVIOUS_STEP_NORM] = np.inf, np.inf, np.inf
+    t.state[CELL_ERROR], t.state[LEVENBERG] = 0.0, NUDGE
+    return _check_empty_marginals(t)
 
 
 @jit(inner=True)
-def _check(cells, targets):
+def _check_values(cells, targets):
     for x in cells:
         if not 0.0 <= x < np.inf:
             return INVALID
@@ -63,7 +63,7 @@ def _check(cells, targets):
 
 
 @jit(inner=True)
-def _number(t, cells, layout, targets, slack, smoothing):
+def _number_unknowns(t, cells, layout, targets, slack, smoothing):
     """Give numbers to the lines whose multipliers are looked for, and add up the targets of every margin.
 
     A line that need not meet its target and has no cell misses all of it.
@@ -73,7 +73,7 @@ def _number(t, cells, layout, targets, slack, smoothing):
     if t.counts[SOFT]:
         used[:] = False
         for k in range(len(layout.places)):
-            if _is_alive(cells, layout, targets, smoothing, k):
+            if _may_be_positive(cells, layout, targets, smoothing, k):
                 for b in range(layout.lines.shape[1]):
                     used[layout.lines[k, b]] = True
     least, all_asked = np.inf, 0.0
@@ -114,7 +114,7 @@ def _number(t, cells, layout, targets, slack, smoothing):
 
 
 @jit(inner=True)
-def _list(t, cells, layout, targets, smoothing):
+def _list_cells(t, cells, layout, targets, smoothing):
     """List the cells that may be positive: none has a line whose target is zero."""
     n, line = 0, -1
     for k in range(len(layout.places)):
@@ -122,7 +122,7 @@ def _list(t, cells, layout, targets, smoothing):
         while line < layout.lines[k, 0]:
             line += 1
             t.first[line] = n
-        if not _is_alive(cells, layout, targets, smoothing, k):
+        if not _may_be_positive(cells, layout, targets, smoothing, k):
             continue
         t.q[n], t.places[n], t.codes[n, 0] = cells[at] + smoothing, at, layout.lines[k, 0]
         for b in range(1, layout.lines.shape[1]):
@@ -135,7 +135,7 @@ def _list(t, cells, layout, targets, smoothing):
 
 
 @jit(inner=True, inline=True)
-def _is_alive(cells, layout, targets, smoothing, k):
+def _may_be_positive(cells, layout, targets, smoothing, k):
     """Return whether the cell at a place of the layout may be positive."""
     alive = cells[layout.places[k]] + smoothing > 0.0
     for b in range(layout.lines.shape[1]):
@@ -144,7 +144,7 @@ def _is_alive(cells, layout, targets, smoothing, k):
 
 
 @jit(inner=True)
-def _empty_line(t):
+def _check_empty_marginals(t):
     """Return ZERO_LINE where a line that must meet its target has no cell."""
     used = np.zeros(len(t.wanted), np.bool_)
     for c in range(t.counts[CELLS]):

@@ -7,9 +7,9 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 
 # Numbers of `Table.counts`.
-CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT, SHORTENED = range(8)
+CELLS, UNKNOWNS, PASSES, STEPS, FIXED_CELLS, CONVERGED_BY_SWEEPS, SOFT, HAS_MINIMUM_NORM = range(8)
 # Numbers of `Table.state`.
-RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, BOUNDED, PROBED, LEVENBERG, SLACK = range(8)
+RESIDUAL, STEP_NORM, PREVIOUS_STEP_NORM, TOTAL, BOUNDED, CELL_ERROR, LEVENBERG, SLACK = range(8)
 
 
 class TableWorkspace(NamedTuple):
@@ -47,7 +47,7 @@ class TableWorkspace(NamedTuple):
 
 
 @jit()
-def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
+def allocate_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
     """Return room for a table, with as many unknowns as its curvature is to have."""
     others = n_lines - n_closed + 1
     return TableWorkspace(
