@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import cmfast
 from cmfast._core.source_digest import explain_mismatch, version_and_digest
 from cmfast._files import sources, tables
-from cmfast._files.output import FileError, make_folder, replacing
+from cmfast._files.output import FileError, make_folder, replace_file
 from cmfast._files.sources import Source
 from cmfast.cli._calls import tick
 from cmfast.cli._parser import Parser, UsageError, misuse
@@ -110,7 +110,7 @@ class Tasks:
             sys.stderr.write(f"cmfast: {kind} of {done:,} of {len(parts):,} parts are there already\n")
         show = tick(self._args, f"{self._args.command}, {kind}", "parts")
         for k, data in self.each(task, [parts[k] for k in missing], *given):
-            with replacing(paths[missing[k]]) as file:
+            with replace_file(paths[missing[k]]) as file:
                 file.write(data)
             done += 1
             show(done, len(parts))
@@ -121,7 +121,7 @@ class Tasks:
         path = self._path(kind, parts, given)
         if not path.exists():
             data = make()
-            with replacing(path) as file:
+            with replace_file(path) as file:
                 file.write(data)
         return path
 
@@ -160,7 +160,7 @@ class Tasks:
 
     def _identity(self, source: Source) -> list[Any]:
         if source not in self._known:
-            self._known[source] = sources.identity(source)
+            self._known[source] = sources.fingerprint(source)
         return self._known[source]
 
 
@@ -177,7 +177,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
     if where is None:
         yield _here
         return
-    distributed = tables.needs("distributed", f"--scheduler {where or 'local'}", "cluster")
+    distributed = tables.require_module("distributed", f"--scheduler {where or 'local'}", "cluster")
     with ExitStack() as stack:
         address: Any = where
         if isinstance(where, int):
@@ -253,7 +253,7 @@ def run_task(
 
 def parts_of_tables(named: Source) -> list[Part]:
     """Return a part for each table."""
-    return [Part((one,)) for one in sources.expanded(named)]
+    return [Part((one,)) for one in sources.expand_source(named)]
 
 
 def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Path]], tuple[int, int]]) -> list[Part]:
@@ -261,7 +261,7 @@ def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Path]], tu
 
     `rows` tells of the files of a part how many rows they have, and how many make a part.
     """
-    every = [sources.expanded(one) for one in named]
+    every = [sources.expand_source(one) for one in named]
     for one, found in zip(named, every, strict=True):
         if len(found) != len(every[0]):
             raise FileError(str(one), f"holds {len(found):,} files, but {named[0]} {len(every[0]):,}")

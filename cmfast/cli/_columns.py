@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._files import tables, texts
+from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import collect_texts, encode_labels
@@ -77,6 +77,7 @@ def _read_codes(
         return [list(own) for own in known], codes, orders
     y, *others = written[:n_labels]
     predicted = {text: line for one in reversed(others) for text, line in one.items()}
-    truths, guesses = texts.labels(args.input, y, predicted)
-    said = [truths, *(guesses for _ in others), *(texts.groups(args.input, own) for own in written[n_labels:])]
-    return [[means[text] for text in own] for means, own in zip(said, known, strict=True)], codes, orders
+    truths, guesses = csv_values.parse_labels(args.input, y, predicted)
+    parsed_groups = (csv_values.parse_groups(args.input, own) for own in written[n_labels:])
+    values = [truths, *(guesses for _ in others), *parsed_groups]
+    return [[means[text] for text in own] for means, own in zip(values, known, strict=True)], codes, orders

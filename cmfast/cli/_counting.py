@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 import cmfast
-from cmfast._files import points, texts
+from cmfast._files import csv_values, points
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source, reached
+from cmfast._files.sources import Source, open_locally
 from cmfast.cli._calls import compute, tick
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
 from cmfast.cli._labels import (
@@ -115,7 +115,7 @@ def _merge_texts(
 ) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
     """Return labels, groups and counts by the values of the texts of a csv file; equal values are merged."""
     labels, axes = resolve_classes(source, written, indices)
-    columns = [texts.groups(source, lines) for lines in written[2:]]
+    columns = [csv_values.parse_groups(source, lines) for lines in written[2:]]
     values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
     named = {group: k for k, group in enumerate(dict.fromkeys(values))}
     out = np.zeros((len(named), len(labels), len(labels)), np.int64)
@@ -126,7 +126,7 @@ def _merge_texts(
 def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: LabelColumns) -> _FoundLabels:
     """Count tables or files of labels by a task for each part."""
     if columns.are_files:
-        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, MOST_TASK_LABELS))
+        parts = parts_of_arrays(named, lambda paths: points.count_labels(paths, MOST_TASK_LABELS))
     else:
         parts = parts_of_tables(named[0])
     total = cmfast.ConfusionCounts()
@@ -141,7 +141,7 @@ def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: Lab
 
 def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> bytes:
     """Return the counts of a table, or of some rows of labels, as a state."""
-    with reached(part.sources) as paths:
+    with open_locally(part.sources) as paths:
         found = _count_blocks(paths, columns, threads, lambda done, total: None, part.rows)
         return _to_counts(found, columns.names[2:]).to_bytes()
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import points, tables, texts
+from cmfast._files import csv_values, points, tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source
 
@@ -62,7 +62,7 @@ def resolve_classes(
     """
     if not written:
         return indices, [list(range(len(indices)))] * 2
-    y_true, y_pred = texts.labels(source, written[0], written[1])
+    y_true, y_pred = csv_values.parse_labels(source, written[0], written[1])
     labels = {label: k for k, label in enumerate(dict.fromkeys([*y_true.values(), *y_pred.values()]))}
     # The counts of a text that truth or prediction lacks are 0, and may be added to any class.
     return labels, [[labels[known[text]] if text in known else 0 for text in indices] for known in (y_true, y_pred)]

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import cmfast
 from cmfast._core import compile_notices, wording
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError, describe_os_error
 from cmfast.cli import _screen
 from cmfast.cli._parser import Parser, UsageError
 from cmfast.cli._result import deliver
@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # the reader of our output has gone, as `head` does
             return 128 + signal.SIGPIPE
         except OSError as error:
-            return _complain(f"{error.filename}: {reason(error)}" if error.filename else reason(error))
+            return _complain(
+                f"{error.filename}: {describe_os_error(error)}" if error.filename else describe_os_error(error)
+            )
         except _Stopped as stopped:
             return stopped.status
         except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._files import matrices, points
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source, reached
+from cmfast._files.sources import Source, open_locally
 from cmfast.cli._calls import tick
 from cmfast.cli._parser import misuse
 
@@ -21,7 +21,7 @@ def open_matrices(args: argparse.Namespace) -> np.ndarray:
         misuse("--cells belongs to a table")
     if isinstance(args.input, Path):
         return matrices.open_matrices(args.input, args.cells, tick=tick(args, args.command))
-    with reached((args.input,)) as (path,):  # the copy of it ends here
+    with open_locally((args.input,)) as (path,):  # the copy of it ends here
         return np.array(matrices.open_matrices(path, args.cells, tick=tick(args, args.command)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from cmfast._files import points, sources
 from cmfast._files.output import FileError, write_npz
-from cmfast._files.sources import reached
+from cmfast._files.sources import open_locally
 from cmfast.cli._cluster import Part, Task
 
 KINDS = (".npy", points.ZARR)
@@ -32,7 +32,7 @@ def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, p
 
     `block_bytes` tells for a number of columns how large a part should be; `placed` has parts know where they stand.
     """
-    files = sources.expanded(args.input)
+    files = sources.expand_source(args.input)
     named: dict[int, Layout] = dict(args.tasks.each(_layout, [Part((one,)) for one in files]))
     known = [named[k] for k in range(len(files))]
     first, dtype, _ = known[0]
@@ -51,7 +51,7 @@ def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, p
             parts.append(Part((one,), place=place))
             continue
         each = max(int(np.prod(shape[1:])) * max(8, dtype.itemsize), 1)
-        step = points.whole_chunks(block_bytes(shape[-1]) // each, chunk)
+        step = points.round_to_chunks(block_bytes(shape[-1]) // each, chunk)
         inner = math.prod(shape[1:-2]) if placed else 0
         parts += [
             Part((one,), (start, min(start + step, shape[0])), place + start * inner)
@@ -74,8 +74,8 @@ def _layout(part: Part, *, threads: int | None) -> Layout:
     (source,) = part.sources
     if source.suffix.lower() not in KINDS:
         raise FileError(str(source), f"is no file of matrices, which ends in {' or '.join(KINDS)}")
-    with reached(part.sources) as (path,):
-        shape, dtype, chunk = points.layout(path)
+    with open_locally(part.sources) as (path,):
+        shape, dtype, chunk = points.read_layout(path)
         if len(shape) < 2:
             raise FileError(path, f"must hold matrices (..., R, C), but its shape is {shape}")
         return shape, dtype, chunk
@@ -83,7 +83,7 @@ def _layout(part: Part, *, threads: int | None) -> Layout:
 
 def read_part(part: Part) -> np.ndarray:
     """Return the matrices of a part (b, R, C)."""
-    with reached(part.sources) as (path,):
+    with open_locally(part.sources) as (path,):
         M = points.open_array(path, tick=lambda done, total: None, rows=part.rows)
         return np.array(M).reshape(-1, *M.shape[-2:])
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from cmfast._core.annotations import Empty
 from cmfast._files import tables
 from cmfast._files.output import check_target
-from cmfast._files.sources import Source, located
+from cmfast._files.sources import Source, parse_source
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._values import natural_number, policy, positive_number, replicates, share, smoothing, whole_number
 
@@ -65,9 +65,12 @@ def add_output(parser: Parser, what: str, *, required: bool = False) -> None:
 
 def add_labels(parser: Parser, what: str) -> None:
     """Add columns of labels: of a table, or files of their own."""
-    parser.add_argument("input", type=located, nargs="?", metavar="FILE", help=what)
+    parser.add_argument("input", type=parse_source, nargs="?", metavar="FILE", help=what)
     parser.add_argument(
-        "--labels", type=located, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
+        "--labels",
+        type=parse_source,
+        metavar="Y",
+        help="instead of FILE: npy or zarr file (n,) of the truth; needs --pred",
     )
     add_common(parser, "--true", required=False, help=f"{TRUTH}; {DEFAULT}")
     parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
@@ -87,7 +90,7 @@ def find_label_files(args: argparse.Namespace) -> list[Source]:
         misuse("--labels needs --pred, the file of the predictions")
     if (args.true, args.header) != (None, None):
         misuse("--true and --header belong to FILE")
-    return [args.labels, located(args.pred), *map(located, args.by or ())]
+    return [args.labels, parse_source(args.pred), *map(parse_source, args.by or ())]
 
 
 def check_output(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:

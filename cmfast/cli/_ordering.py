@@ -8,7 +8,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core import labels as _labels
-from cmfast._files import tables, texts
+from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source
 from cmfast.cli._parser import misuse
@@ -100,7 +100,8 @@ class Names:
         for value in values:
             if isinstance(value, str):
                 self._strings = True
-                self.numbers = self.numbers and texts.is_integer(value) and len(value) <= texts.MOST_INTEGER_DIGITS
+                is_short = len(value) <= csv_values.MOST_INTEGER_DIGITS
+                self.numbers = self.numbers and csv_values.is_integer(value) and is_short
                 if not self.numbers:
                     continue
                 self.plain = self.plain and str(int(value)) == value

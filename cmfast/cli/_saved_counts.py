@@ -7,7 +7,7 @@ from typing import Any
 import cmfast
 from cmfast._files import states, tables
 from cmfast._files.archive import DamagedError
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError, describe_os_error
 from cmfast._files.states import State
 
 COUNTS = (".json", ".npz")  # suffixes of counts that were saved
@@ -22,13 +22,13 @@ def read_counts(path: Path, *classes: type[State]) -> Any:
             classes = (cmfast.ConfusionCounts,)
             return states.read_json(json.dumps(facts), *classes)
         with path.open("rb") as file:
-            return states.read(file, *classes)
+            return states.read_state(file, *classes)
     except (DamagedError, ValueError) as error:
         what = states.describe_damage(error, classes) if isinstance(error, DamagedError) else str(error)
         is_table = path.suffix.lower() in (*tables.TEXTS, *tables.PARQUET)
         raise FileError(path, what + ("; cmfast confusion --json counts a table" if is_table else "")) from error
     except OSError as error:
-        raise FileError(path, reason(error)) from error
+        raise FileError(path, describe_os_error(error)) from error
 
 
 def _facts(path: Path) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, TextIO, cast
 
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError, describe_os_error
 
 LONGEST_LINE = 2000  # characters of a message
 LONGEST_NAME = 60  # of a label in a table
@@ -108,7 +108,7 @@ class Stream(io.TextIOBase):
             if isinstance(error, BrokenPipeError) and self._name:
                 raise
             if self._name:
-                raise FileError(self._name, reason(error)) from error
+                raise FileError(self._name, describe_os_error(error)) from error
 
     def _silence(self) -> None:
         """Let what still waits go nowhere: the interpreter would complain at exit, with a status of its own."""

@@ -7,9 +7,17 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cmfast._files.output import FileError, plain, replacing, to_json, write_block, write_npy_header, write_npz
+from cmfast._files.output import (
+    FileError,
+    convert_to_plain,
+    replace_file,
+    to_json,
+    write_block,
+    write_npy_header,
+    write_npz,
+)
 from cmfast._files.states import State
-from cmfast._files.tables import needs
+from cmfast._files.tables import require_module
 
 Columns: TypeAlias = Sequence[tuple[str, Sequence[Any] | np.ndarray]]  # names, and values of one length
 
@@ -41,7 +49,7 @@ def write(target: Path, content: Content, *, force: bool) -> None:
         write_rows(target, [content.columns], content.metadata or {}, force=force)
         return
     data = _json(content).encode() if content.data is None and kind == ".json" else content.data
-    with replacing(target, force=force) as file:
+    with replace_file(target, force=force) as file:
         if data is not None:
             file.write(data)
         elif kind == ".npz":
@@ -74,7 +82,7 @@ def write_npy(file: BinaryIO, shape: tuple[int, ...], blocks: Iterable[np.ndarra
 
 def write_rows(target: Path, blocks: Iterable[Columns], metadata: Mapping[str, Any], *, force: bool) -> tuple[int, int]:
     """Write columns that come in blocks of rows, as csv or Parquet; return the numbers of rows and of columns."""
-    with replacing(target, force=force) as file:
+    with replace_file(target, force=force) as file:
         if target.suffix.lower() == ".parquet":
             return _write_parquet(target, file, blocks, metadata)
         return _write_csv(target, file, blocks)
@@ -111,10 +119,10 @@ def _cell(value: Any) -> str:
 def _write_parquet(
     target: Path, file: BinaryIO, blocks: Iterable[Columns], metadata: Mapping[str, Any]
 ) -> tuple[int, int]:
-    pa = needs("pyarrow", target)
+    pa = require_module("pyarrow", target)
     from pyarrow import parquet
 
-    about = {"cmfast": json.dumps(plain(dict(metadata)))}
+    about = {"cmfast": json.dumps(convert_to_plain(dict(metadata)))}
     n_rows = n_columns = 0
     writer = None
     for block in blocks:

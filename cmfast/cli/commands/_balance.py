@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._files import maps
+from cmfast._files import contact_maps
 from cmfast._files.output import FileError, check_target
 from cmfast.cli import _screen
 from cmfast.cli._calls import bar, compute, select_options, tick
@@ -43,9 +43,9 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Balance the map; it fails where a part of it has no weights."""
-    source, group = maps.split(args.input)
+    source, group = contact_maps.split_group(args.input)
     args.target = _check_output(args, source, group)
-    found = maps.read(source, group, args.resolution, tick(args, "read"))
+    found = contact_maps.read_map(source, group, args.resolution, tick(args, "read"))
     if args.cis_only and found.offsets is None:
         raise FileError(source, "does not say where chromosomes begin, which --cis-only needs")
     options = select_options(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
@@ -77,18 +77,18 @@ def _check_output(args: argparse.Namespace, source: Path, group: str) -> Path | 
     """Return where the weights go, None if nowhere, before anything is computed."""
     if args.output is None:
         return None
-    if args.output.suffix.lower() not in maps.COOLS:
-        return check_output(args, (*maps.COOLS, *TABLES), source)
-    if source.suffix.lower() not in maps.COOLS:
+    if args.output.suffix.lower() not in contact_maps.COOLS:
+        return check_output(args, (*contact_maps.COOLS, *TABLES), source)
+    if source.suffix.lower() not in contact_maps.COOLS:
         misuse(f"--output {args.output} needs a map in a cool or mcool file; write {', '.join(TABLES)}")
     same = source.exists() and args.output.exists() and args.output.samefile(source)
     keeps = source.exists() and not args.force and (same or not args.output.exists())
-    if keeps and maps.has_weights(source, group, args.name):
+    if keeps and contact_maps.has_weights(source, group, args.name):
         raise FileError(source, f"has bins/{args.name} already, give --force to replace it, or --name")
     return check_target(args.output, force=args.force or same)
 
 
-def _describe(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> dict[str, Any]:
+def _describe(args: argparse.Namespace, found: contact_maps.PixelMap, result: Any) -> dict[str, Any]:
     """Return how the map was balanced."""
     columns = (np.atleast_1d(a).tolist() for a in (result.status, result.worst_row, result.n_iter))
     parts: list[dict[str, Any]] = [
@@ -105,9 +105,9 @@ def _describe(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> di
     }
 
 
-def _write_map(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> None:
+def _write_map(args: argparse.Namespace, found: contact_maps.PixelMap, result: Any) -> None:
     """Write the map with its weights."""
-    source, group = maps.split(args.input)
+    source, group = contact_maps.split_group(args.input)
     cuts = found.offsets if args.cis_only and found.offsets else [0, found.n]
     known = [np.log(part[~np.isnan(part)]) for part in np.split(result.weights, cuts[1:-1])]
     scale = np.array([np.exp(-2.0 * logs.mean()) if len(logs) else np.nan for logs in known])
@@ -124,7 +124,7 @@ def _write_map(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> N
         "divisive_weights": False,
     }
     same = args.target.exists() and args.target.samefile(source)
-    maps.write_weights(source, group, args.target, args.name, result.weights, about, force=args.force or same)
+    contact_maps.write_weights(source, group, args.target, args.name, result.weights, about, force=args.force or same)
 
 
 def _lines(metadata: dict[str, Any]) -> Iterator[str]:

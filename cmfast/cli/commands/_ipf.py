@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import points, records, tables, tidy_totals
+from cmfast._files import points, survey_records, survey_totals, tables
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, select_options, tick
@@ -84,15 +84,15 @@ def _scale_rows(args: argparse.Namespace) -> Result:
         misuse("--smoothing belongs to npy" if args.value is not None else "--value names the column of the cells")
     files = [Path(text) for text in args.margin]
     args.target = check_output(args, TABLES, args.input, *files)
-    targets = [tidy_totals.read_totals(path, None, args.value).targets for path in files]
-    known = tidy_totals.Totals([target for of_file in targets for target in of_file], [""])
+    targets = [survey_totals.read_totals(path, None, args.value).targets for path in files]
+    known = survey_totals.Totals([target for of_file in targets for target in of_file], [""])
     if len({target.columns for target in known.targets}) < len(known.targets):
         misuse("--margin: two files ask the same columns")
     if not known.are_counts:
-        misuse(f"--margin: columns named {tidy_totals.OF} and {tidy_totals.IMPORTANCE} are for cmfast rake")
+        misuse(f"--margin: columns named {survey_totals.OF} and {survey_totals.IMPORTANCE} are for cmfast rake")
     importance = _importance(args, [len(of_file) for of_file in targets])
-    cells = records.read_records(args.input, known, args.value, None, tick(args, "read"))
-    margins, names, _ = records.matched(args.input, known, cells, by_area=False)
+    cells = survey_records.read_records(args.input, known, args.value, None, tick(args, "read"))
+    margins, names, _ = survey_records.match_totals(args.input, known, cells, by_area=False)
     options = select_options(args, "tol", "max_iter") | {"weights": cells.weights, "names": names, **importance}
     columns = [", ".join(target.columns) for target in known.targets]
     with naming_elements("targets", [f"targets of {name}" for name in columns]):

@@ -14,7 +14,7 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Solver
 from cmfast._files import tables
 from cmfast._files.output import Outputs, check_target
-from cmfast._files.sources import located
+from cmfast._files.sources import parse_source
 from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._calls import bar, compute, compute_with_status, select_options
 from cmfast.cli._cluster import Part, add_cluster, start_tasks
@@ -30,7 +30,7 @@ Normalized: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # matr
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     what = f"matrices, may be larger than memory: {MATRICES}; a folder, a glob or a URL of arrays, one behind the other"
-    parser.add_argument("input", type=located, metavar="IN", help=what)
+    parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
     add_output(parser, "npy file for the result", required=True)
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
@@ -62,11 +62,11 @@ def run(args: argparse.Namespace) -> Result:
     shape, given_dtype, blocks = _normalize(args, options)
     normalized = _NormalizedBlocks(args, blocks, math.prod(shape[:-2]))
     with Outputs() as outputs:
-        with outputs.replacing(target, force=args.force) as file:
+        with outputs.replace_file(target, force=args.force) as file:
             dtype = write_npy(file, shape, normalized)
         codes = normalized.codes
         if codes_target is not None:
-            with outputs.replacing(codes_target, force=args.force) as file:
+            with outputs.replace_file(codes_target, force=args.force) as file:
                 write_npy(file, shape[:-2], [codes])
     statuses = {status.name: int(np.count_nonzero(codes == status)) for status in cmfast.Status}
     failed = np.flatnonzero(np.isin(codes, [status for status in cmfast.Status if not status.ok]))

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 import cmfast
-from cmfast._files import records, tidy_totals
+from cmfast._files import survey_records, survey_totals
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, select_options, tick
@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> Result:
     if (args.bounds is None) == (args.method in BOUNDED):
         misuse(f"--bounds {'is needed by' if args.bounds is None else 'does not belong to'} --method {args.method}")
     args.target = check_output(args, TABLES, args.input, args.targets)
-    known = tidy_totals.read_totals(args.targets, args.by)
+    known = survey_totals.read_totals(args.targets, args.by)
     columns = [bound for bound in args.bounds or () if isinstance(bound, str)]
-    found = records.read_records(args.input, known, args.weights, args.by, tick(args, "read"), columns)
+    found = survey_records.read_records(args.input, known, args.weights, args.by, tick(args, "read"), columns)
     if columns:
         args.bounds = _read_bounds(args, found)
-    matched = records.matched(args.input, known, found, by_area=args.by is not None)
+    matched = survey_records.match_totals(args.input, known, found, by_area=args.by is not None)
     result, achieved = _rake(args, known, found, matched)
     areas = {area: _describe(args, found, matched, result, achieved, k) for k, area in enumerate(known.areas)}
     failed = not all(cmfast.Status(status).ok for status in np.atleast_1d(result.status))
@@ -78,7 +78,7 @@ def _bound(text: str) -> float | str:
         return text
 
 
-def _read_bounds(args: argparse.Namespace, found: records.SurveyRecords) -> list[np.ndarray]:
+def _read_bounds(args: argparse.Namespace, found: survey_records.SurveyRecords) -> list[np.ndarray]:
     """Return the bounds of all records, be they numbers or columns; refuse those that no weight can have."""
     n = found.codes.shape[1]
     low, high = (np.broadcast_to(found.numbers[b] if isinstance(b, str) else b, n) for b in args.bounds)
@@ -95,7 +95,10 @@ def _read_bounds(args: argparse.Namespace, found: records.SurveyRecords) -> list
 
 
 def _rake(
-    args: argparse.Namespace, known: tidy_totals.Totals, found: records.SurveyRecords, matched: records.Matched
+    args: argparse.Namespace,
+    known: survey_totals.Totals,
+    found: survey_records.SurveyRecords,
+    matched: survey_records.MatchedTotals,
 ) -> tuple[Any, np.ndarray]:
     """Return the weights, and what they add up to in each area."""
     options = select_options(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
@@ -109,7 +112,7 @@ def _rake(
     default = np.inf if args.importance is None else args.importance
     importance = np.where(np.isnan(matched.importance), default, matched.importance)
     wanted = np.concatenate([t.reshape(*t.shape[: t.ndim - len(of)], -1) for of, t in matched.margins], -1)
-    A = records.design(found, known, matched)
+    A = survey_records.make_design_matrix(found, known, matched)
     result = compute(cmfast.rake, A, wanted, importance=importance, **options)
     return result, np.atleast_2d(result.achieved)
 
@@ -126,8 +129,8 @@ def _content(args: argparse.Namespace, result: Any, areas: dict[str, dict[str, A
 
 def _describe(
     args: argparse.Namespace,
-    found: records.SurveyRecords,
-    matched: records.Matched,
+    found: survey_records.SurveyRecords,
+    matched: survey_records.MatchedTotals,
     result: Any,
     achieved: np.ndarray,
     area: int,

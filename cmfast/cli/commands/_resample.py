@@ -12,8 +12,8 @@ import numpy as np
 import cmfast
 from cmfast._core import caller, failures
 from cmfast._files import tables
-from cmfast._files.output import check_target, replacing
-from cmfast._files.sources import located
+from cmfast._files.output import check_target, replace_file
+from cmfast._files.sources import parse_source
 from cmfast.cli import _screen
 from cmfast.cli._calls import bar, compute_with_status, part_of_batch, select_options
 from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, count_matrices, local_files, open_matrices
@@ -31,7 +31,7 @@ CALLED = "uncertainty.resample"
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     what = f"counts: {MATRICES}; or as confusion --json and merge write them"
-    parser.add_argument("input", type=located, metavar="IN", help=what)
+    parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
     add_output(parser, "npy file (..., N, C, C) for the replicates", required=True)
     many = "matrices to draw for each one, default 1000"
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> Result:
     check_matrices(args.input, M.shape, M.dtype, square=True)
     status = np.zeros(math.prod(M.shape[:-2]), np.int8)
     shape = (*M.shape[:-2], args.replicates, *M.shape[-2:])
-    with replacing(target, force=args.force) as file:
+    with replace_file(target, force=args.force) as file:
         write_npy(file, shape, _draw(args, M, status))
     with caller.set_task(CALLED):
         why = partial(explain_failure, M, None, args.scheme)

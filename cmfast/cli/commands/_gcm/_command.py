@@ -10,7 +10,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files import points, sources
-from cmfast._files.sources import located
+from cmfast._files.sources import parse_source
 from cmfast.cli._calls import bar, compute, select_options, tick
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._labels import check_memory
@@ -30,7 +30,7 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument(
         "input",
-        type=located,
+        type=parse_source,
         metavar="X",
         help="embeddings (n, m): npy, zarr, or a Parquet, Arrow or Feather table; a folder, a glob or a URL of such",
     )
@@ -63,11 +63,11 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Compute the matrices; it fails where a weighting has no answer."""
     args.tasks = start_tasks(args)
-    tables = sources.kind(args.input) in points.TABLES
+    tables = sources.get_suffix(args.input) in points.TABLES
     args.weights = list(dict.fromkeys(args.weights))
     if args.features and not tables:
         misuse("--features belongs to a table")
-    named = [args.input, *(() if tables else map(located, (args.labels, args.pred)))]
+    named = [args.input, *(() if tables else map(parse_source, (args.labels, args.pred)))]
     args.target = check_output(args, (".npz", ".json"), *named)
     options = select_options(args, "smoothing", "empty")
     result = (

@@ -13,7 +13,7 @@ from cmfast._core import caller, dispatch, failures, validate
 from cmfast._files import points
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
-from cmfast._files.sources import located, reached
+from cmfast._files.sources import open_locally, parse_source
 from cmfast._files.states import State
 from cmfast.cli._calls import compute
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
@@ -45,7 +45,7 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
     if tables:
         parts = parts_of_tables(args.input)
     else:
-        parts = parts_of_arrays([args.input, located(args.labels), located(args.pred)], _rows)
+        parts = parts_of_arrays([args.input, parse_source(args.labels), parse_source(args.pred)], _rows)
     work, rule = args.tasks, args.grid.replace("-", "_")
     seen = [read_counts(path, cmfast.ConfusionCounts) for path in work.states("labels", _labels, parts, columns)]
     M = cmfast.ConfusionCounts.merge(seen).matrix
@@ -80,19 +80,19 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
 
 def _rows(paths: Sequence[Path]) -> tuple[int, int]:
     """Return how many points there are in arrays that belong together, and how many make a part."""
-    shape, dtype, chunk = points.layout(paths[0])
+    shape, dtype, chunk = points.read_layout(paths[0])
     if len(shape) != 2:
         raise FileError(paths[0], f"must be of shape (n, m), a row per point, but is {shape}")
-    n, _ = points.labels_in(paths[1:], 1)
+    n, _ = points.count_labels(paths[1:], 1)
     if n != shape[0]:
         raise FileError(paths[1], f"holds {n:,} labels, but {paths[0]} {shape[0]:,} points")
-    return n, points.whole_chunks(MOST_TASK_BYTES // max(shape[1] * dtype.itemsize, 1), chunk)
+    return n, points.round_to_chunks(MOST_TASK_BYTES // max(shape[1] * dtype.itemsize, 1), chunk)
 
 
 @contextmanager
 def _read_points(part: Part, columns: Columned | None) -> Iterator[Points]:
     """Yield the points of a part, with their labels; messages are those of the function that they are for."""
-    with reached(part.sources) as paths, caller.set_task(FUNCTION):
+    with open_locally(part.sources) as paths, caller.set_task(FUNCTION):
         if columns is None:
             X, y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths)
         else:
@@ -108,7 +108,7 @@ def _quietly(done: int, total: int) -> None:
 def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> bytes:
     """Return the confusion matrix of a part as a state, of as many classes as it has."""
     del threads  # integers are counted faster than they are read
-    with reached(part.sources) as paths, caller.set_task(FUNCTION):
+    with open_locally(part.sources) as paths, caller.set_task(FUNCTION):
         if columns is None:
             y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths[1:])
         else:

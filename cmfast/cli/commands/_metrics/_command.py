@@ -10,7 +10,7 @@ import numpy as np
 import cmfast
 from cmfast._files import tables
 from cmfast._files.output import FileError
-from cmfast._files.sources import is_several, reached
+from cmfast._files.sources import is_several, open_locally
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._counting import CountedLabels, count
 from cmfast.cli._matrices import open_matrices
@@ -157,7 +157,7 @@ def _read_counts(args: argparse.Namespace) -> CountedLabels:
     """Return counts that were saved, which say nothing of the order of their classes."""
     if _are_labels(args):
         misuse("--labels, --true, --pred, --by, --cluster and --header belong to labels, not to counts")
-    with reached([args.input]) as (path,):
+    with open_locally([args.input]) as (path,):
         counts = read_counts(path, cmfast.ConfusionCounts)
     labels, by, groups = list(counts.labels), None, []
     if counts.groups is not None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._files import tables, texts
+from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
-from cmfast._files.runs import Found, Group, SpilledGroups
+from cmfast._files.spilled_groups import Found, Group, SpilledGroups
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import (
     LabelColumns,
@@ -33,7 +33,7 @@ class _Column:
     """What is known of the values of a column of groups."""
 
     def __init__(self) -> None:
-        self._told: texts.Told | None = None
+        self._told: csv_values.ColumnKind | None = None
         self.names = Names()
 
     def add(self, column: tables.Column) -> None:
@@ -41,7 +41,7 @@ class _Column:
         if column.lines is None:
             self.names.add(column.labels)
             return
-        self._told = self._told or texts.Told()
+        self._told = self._told or csv_values.ColumnKind()
         self._told.add(dict(zip(column.labels, column.lines, strict=True)))
 
     def check(self, source: Path) -> None:
@@ -74,7 +74,7 @@ class GroupCounts(NamedTuple):
         """Yield the columns of at most `size` groups, and their matrices (b, C, C)."""
         C = len(self.labels)
         block: list[Found] = []
-        for found in self.runs.ordered(self.key):
+        for found in self.runs.iterate_sorted(self.key):
             block.append(found)
             if len(block) == size:
                 yield self._names(block), self._matrices(block, C)
@@ -152,7 +152,7 @@ def _count(args: argparse.Namespace, runs: SpilledGroups) -> GroupCounts:
 
 def _has_equal_texts(names: Names, runs: SpilledGroups, k: int) -> bool:
     """Return whether two texts of column `k` are the same number."""
-    texts_in_order = (group[k] for group, _ in runs.ordered(lambda group: (names.key(group[k]), group[k])))
+    texts_in_order = (group[k] for group, _ in runs.iterate_sorted(lambda group: (names.key(group[k]), group[k])))
     return any(names.key(one) == names.key(other) for one, other in pairwise(texts_in_order))
 
 

@@ -19,7 +19,7 @@ STATUS, CAVEATS = "status", ("status of intervals", "doubts")  # which are no na
 
 def open_parts(args: argparse.Namespace, request: Request, *, whole: bool) -> _matrix_parts.Batch | None:
     """Return the matrices that are to be measured in parts, None where files hold labels; refuse `whole` results."""
-    if not args.tasks.are_needed(args.input) or sources.kind(args.input) not in _matrix_parts.KINDS:
+    if not args.tasks.are_needed(args.input) or sources.get_suffix(args.input) not in _matrix_parts.KINDS:
         return None
     has_intervals = request.intervals is not None
     found = _matrix_parts.plan_parts(args, partial(request.block_bytes, args.block_mb), placed=has_intervals)
