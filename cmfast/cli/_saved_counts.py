@@ -1,4 +1,4 @@
-"""Counts in files: as states save them, or as JSON of ``cmfast confusion``."""
+"""Read saved counts: state files, or the JSON of ``cmfast confusion``."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ KINDS = (("booleans", bool), ("integers", int), ("floats", float))
 
 
 def read_counts(path: Path, *classes: type[State]) -> Any:
-    """Return the counts in a file, of whichever of `classes` they are; those of the command are ConfusionCounts."""
+    """Read counts of any of `classes` from a file; JSON of the command becomes ConfusionCounts."""
     try:
         facts = _facts(path)
         if facts is not None:
@@ -32,12 +32,12 @@ def read_counts(path: Path, *classes: type[State]) -> Any:
 
 
 def _facts(path: Path) -> dict[str, Any] | None:
-    """Return what ``cmfast confusion`` wrote as ConfusionCounts would write it, None for anything else."""
+    """Convert JSON of ``cmfast confusion`` to that of ConfusionCounts; return None for anything else."""
     if path.suffix.lower() != ".json":
         return None
     try:
         facts = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):  # it is told what it is not where it is read
+    except (ValueError, RecursionError):  # the reader reports the error
         return None
     if not isinstance(facts, dict) or "class" in facts or not {"labels", "normalize"} <= set(facts):
         return None
@@ -50,7 +50,7 @@ def _facts(path: Path) -> dict[str, Any] | None:
 
 
 def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of matrices of groups."""
+    """Return the parts of matrices with groups."""
     try:
         names = facts["by"] if isinstance(facts["by"], list) else [facts["by"]]
         values = [one["group"] if isinstance(facts["by"], list) else [one["group"]] for one in facts["groups"]]
@@ -70,7 +70,7 @@ def _axis(labels: list[Any]) -> dict[str, Any]:
 
 
 def _array(values: Any) -> dict[str, Any]:
-    """Return nested lists of integers as JSON has arrays."""
+    """Return nested lists of integers as a JSON-like array."""
     shape, one = [], values
     while isinstance(one, list):
         shape.append(len(one))

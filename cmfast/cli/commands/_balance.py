@@ -1,4 +1,4 @@
-"""``cmfast balance``: weights of the bins of a contact map, with which all its rows have the same sum."""
+"""``cmfast balance``: weights of the bins of a contact map that give all its rows the same sum."""
 
 import argparse
 from collections.abc import Iterator
@@ -25,24 +25,24 @@ def add_options(parser: Parser) -> None:
     what = "map: cool, mcool::resolutions/10000, hic, npz of scipy.sparse, or a table of pixels (csv, Parquet, Arrow)"
     parser.add_argument("input", metavar="FILE[::GROUP]", help=what)
     parser.add_argument("--resolution", type=natural_number, metavar="BP", help="hic: size of a bin")
-    parser.add_argument("--cis-only", action="store_true", help="balance every chromosome by itself")
-    ignored = "diagonals that do not count; default 2, the main one and those beside it"
+    parser.add_argument("--cis-only", action="store_true", help="balance each chromosome separately")
+    ignored = "number of diagonals to ignore; default 2: the main diagonal and its neighbours"
     parser.add_argument("--ignore-diags", type=whole_number, default=2, metavar="N", help=ignored)
-    few = "leave out bins with fewer pixels, default 10"
+    few = "drop bins with fewer nonzero pixels, default 10"
     parser.add_argument("--min-nnz", type=whole_number, default=10, metavar="N", help=few)
-    less = "leave out bins whose counts add up to less, default 0"
+    less = "drop bins with a smaller total count, default 0"
     parser.add_argument("--min-count", type=whole_number, default=0, metavar="N", help=less)
-    far = "leave out bins that are so many median absolute deviations below the median, default 5; 0: none"
+    far = "drop bins more than N median absolute deviations below the median, default 5; 0: drop none"
     parser.add_argument("--mad-max", type=whole_number, default=5, metavar="N", help=far)
-    add_common(parser, "--tol", default=1e-9, help="most that a sum may be off, default 1e-9")
+    add_common(parser, "--tol", default=1e-9, help="relative error of the row sums, default 1e-9")
     add_common(parser, "--max-iter")
-    parser.add_argument("--name", default="weight", help="of the weights in a cool file, default weight")
+    parser.add_argument("--name", default="weight", help="name of the weights in a cool file, default weight")
     add_common(parser, "--threads")
-    add_output(parser, "cool or mcool file, which may be FILE, for the map with its weights; csv, Parquet, JSON")
+    add_output(parser, "cool or mcool file (may be FILE) for the map with weights; or csv, Parquet, JSON")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Balance the map; it fails where a part of it has no weights."""
+    """Balance the map; failed if a part of it gets no weights."""
     source, group = contact_maps.split_group(args.input)
     args.target = _check_output(args, source, group)
     found = contact_maps.read_map(source, group, args.resolution, tick(args, "read"))
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _check_output(args: argparse.Namespace, source: Path, group: str) -> Path | None:
-    """Return where the weights go, None if nowhere, before anything is computed."""
+    """Return the resolved path of --output, None without it; raise before computing if writing would fail."""
     if args.output is None:
         return None
     if args.output.suffix.lower() not in contact_maps.COOLS:
@@ -89,7 +89,7 @@ def _check_output(args: argparse.Namespace, source: Path, group: str) -> Path | 
 
 
 def _describe(args: argparse.Namespace, found: contact_maps.PixelMap, result: Any) -> dict[str, Any]:
-    """Return how the map was balanced."""
+    """Return the metadata of the balancing: bins, pixels, dropped bins, status per part."""
     columns = (np.atleast_1d(a).tolist() for a in (result.status, result.worst_row, result.n_iter))
     parts: list[dict[str, Any]] = [
         {"status": cmfast.Status(status).name, "worst_row": worst, "passes": passes}
@@ -106,7 +106,7 @@ def _describe(args: argparse.Namespace, found: contact_maps.PixelMap, result: An
 
 
 def _write_map(args: argparse.Namespace, found: contact_maps.PixelMap, result: Any) -> None:
-    """Write the map with its weights."""
+    """Write the map with its weights and their attributes as cooler stores them."""
     source, group = contact_maps.split_group(args.input)
     cuts = found.offsets if args.cis_only and found.offsets else [0, found.n]
     known = [np.log(part[~np.isnan(part)]) for part in np.split(result.weights, cuts[1:-1])]
@@ -120,7 +120,7 @@ def _write_map(args: argparse.Namespace, found: contact_maps.PixelMap, result: A
         "ignore_diags": args.ignore_diags,
         "scale": scale if args.cis_only else scale[0],
         "converged": np.asarray(result.status) == cmfast.Status.CONVERGED,
-        "var": np.square(result.worst_row),  # which no variance of the sums exceeds
+        "var": np.square(result.worst_row),  # an upper bound of the variance of the row sums
         "divisive_weights": False,
     }
     same = args.target.exists() and args.target.samefile(source)

@@ -1,4 +1,4 @@
-"""``cmfast resample``: a file of confusion matrices drawn again, as other samples would have given them."""
+"""``cmfast resample``: draw bootstrap replicates of a file of confusion matrices."""
 
 import argparse
 import math
@@ -30,21 +30,21 @@ CALLED = "uncertainty.resample"
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    what = f"counts: {MATRICES}; or as confusion --json and merge write them"
+    what = f"counts: {MATRICES}; or the output of confusion --json or merge"
     parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
     add_output(parser, "npy file (..., N, C, C) for the replicates", required=True)
-    many = "matrices to draw for each one, default 1000"
+    many = "replicates per matrix, default 1000"
     parser.add_argument("--replicates", type=natural_number, default=1000, metavar="N", help=many)
-    scheme = "what is random: all cells, those of each row, or the class counts alone; default multinomial"
+    scheme = "what is resampled: all cells, the cells of each row, or only the class counts; default multinomial"
     parser.add_argument("--scheme", choices=get_args(Scheme), default="multinomial", help=scheme)
-    size = "samples in each replicate, default as many as the matrix has; with it matrices may be shares"
+    size = "samples per replicate, default: the total of the matrix; with --n matrices may hold shares"
     parser.add_argument("--n", type=whole_number, metavar="N", help=size)
     add_common(parser, "--seed", "--threads", "--block-mb")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Draw the replicates; it fails where some matrices cannot be drawn from."""
+    """Draw the replicates; failed if some matrices cannot be resampled."""
     check_is_npy("--output", args.output)
     if args.n is not None and args.scheme == "row_multinomial":
         misuse("--n does not belong to --scheme row_multinomial, which keeps the number of samples of every class")
@@ -77,7 +77,7 @@ def _read_counts(args: argparse.Namespace) -> np.ndarray:
 
 
 def _draw(args: argparse.Namespace, M: np.ndarray, status: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the replicates of some matrices at a time; write the status of every matrix into `status`."""
+    """Yield the replicates block by block; write the status of every matrix into `status`."""
     options: dict[str, Any] = {"n_replicates": args.replicates, "scheme": args.scheme, "rng": args.seed}
     options |= {"num_threads": args.threads, **select_options(args, "n")}
     show, done = bar(args, "resample", "matrices"), 0
