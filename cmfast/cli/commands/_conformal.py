@@ -17,7 +17,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._values import positive_number, whole_number
 from cmfast.cli._writing import content_of_state
 from cmfast.conformal._options import METHODS
-from cmfast.conformal._sets import EMPTY
+from cmfast.conformal._prediction_sets import EMPTY_RULES
 
 
 def add_options(parser: Parser) -> None:
@@ -52,7 +52,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--by-class", action="store_true", help="one threshold per class")
     parser.add_argument(
         "--empty",
-        choices=EMPTY,
+        choices=EMPTY_RULES,
         default="allow",
         help="top1: replace an empty set by the most likely label; default allow",
     )

@@ -1,4 +1,4 @@
-"""In which order the classes of a picture stand, and where it falls into blocks."""
+"""Order of the classes of a plot, by support, recall or hierarchical clustering; split of the order into blocks."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
@@ -11,8 +11,8 @@ Order: TypeAlias = Literal["given", "support", "recall", "cluster"]
 ORDERS = get_args(Order)
 
 
-def checked(order: Any, C: int) -> Any:
-    """Return the option `order`, which is a name or some of `C` classes."""
+def validate_order(order: Any, C: int) -> Any:
+    """Validate the option `order`: the name of an order, or different classes out of `C`."""
     if isinstance(order, str):
         validate.choice("order", order, ORDERS)
         return order
@@ -25,10 +25,10 @@ def checked(order: Any, C: int) -> Any:
     return np.array(order, np.int64)
 
 
-def arranged(M: np.ndarray, order: Any, groups: Sequence[Any] | None) -> np.ndarray:
-    """Return which class stands where: by `order` within each group, and groups as they first occur.
+def order_classes(M: np.ndarray, order: Any, groups: Sequence[Any] | None) -> np.ndarray:
+    """Return the class at each position: ordered by `order` within each group, groups by first occurrence.
 
-    All cells of `M` are finite and at least 0.
+    All cells of `M` are finite and nonnegative.
     """
     if not isinstance(order, str):
         return np.asarray(order)
@@ -37,12 +37,12 @@ def arranged(M: np.ndarray, order: Any, groups: Sequence[Any] | None) -> np.ndar
     found = []
     for code in np.unique(codes):
         own = np.flatnonzero(codes == code)
-        found.append(own[_within(M, own, order)])
+        found.append(own[_order_within_group(M, own, order)])
     return np.concatenate(found) if found else codes
 
 
-def _within(M: np.ndarray, own: np.ndarray, order: str) -> np.ndarray:
-    """Return the order of some classes among themselves."""
+def _order_within_group(M: np.ndarray, own: np.ndarray, order: str) -> np.ndarray:
+    """Return the order of the classes `own` of one group."""
     if order == "given":
         return np.arange(len(own))
     support = M.sum(axis=1)
@@ -51,29 +51,29 @@ def _within(M: np.ndarray, own: np.ndarray, order: str) -> np.ndarray:
     shares = M / np.where(support > 0, support, 1.0)[:, None]
     if order == "recall":
         return np.argsort(np.where(support > 0, np.diagonal(shares), np.inf)[own], kind="stable")
-    return clustered(shares[np.ix_(own, own)])
+    return order_by_clustering(shares[np.ix_(own, own)])
 
 
-def clustered(shares: np.ndarray, *, turned: bool = True) -> np.ndarray:
-    """Return the order of the leaves of a tree of classes, of which those that are confused with each other are near.
+def order_by_clustering(shares: np.ndarray, *, turned: bool = True) -> np.ndarray:
+    """Return the leaf order of a hierarchical clustering in which confused classes are near.
 
-    Average linkage on one less the mean of both shares; where branches are `turned`, which of many classes takes
-    seconds, at every one the order in which neighbours are nearest.
+    Average linkage of the distance one minus the mean of both shares. With `turned`, branches are turned for optimal
+    leaf ordering, which takes seconds for many classes.
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     near = (shares + shares.T) / 2.0
     upper = near[np.triu_indices(len(near), 1)]
     most = upper.max(initial=0.0)
-    if not most:  # nothing is near anything
+    if not most:  # no confusions: all distances are equal
         return np.arange(len(shares))
     return np.asarray(leaves_list(linkage(1.0 - upper / most, "average", optimal_ordering=turned)))
 
 
-def blocks(M: np.ndarray, most: int) -> list[range]:
-    """Return the lines of `M` as pieces of at most `most`, cut where the least of what is confused goes across.
+def split_into_blocks(M: np.ndarray, most: int) -> list[range]:
+    """Split the classes into consecutive blocks of at most `most`, cut where the least confusion crosses.
 
-    Cuts are near the middle of what is cut, so that pieces are neither tiny nor many.
+    Cuts are within the middle half, so that blocks are neither tiny nor many.
     """
     near = np.where(np.isfinite(M) & (M > 0), M, 0.0).astype(np.float64)
     np.fill_diagonal(near, 0.0)

@@ -1,4 +1,4 @@
-"""What all counts that add have in common: batches of integers, one number of classes."""
+"""Base class of counts that add: batches of int64 arrays with overflow checks, merging and saving."""
 
 import math
 from collections.abc import Iterable
@@ -14,15 +14,15 @@ from cmfast._files.states import State, class_only
 
 
 class BatchedCounts(State):
-    """Arrays of counts with a batch in front; two are merged by adding them."""
+    """Arrays of counts with leading batch axes; two are merged by adding them."""
 
     __slots__ = ()
     _CORES: ClassVar[dict[str, int]]
-    """Axes of every array behind the batch."""
+    """Number of axes of every array after the batch axes."""
     _SAME: ClassVar[tuple[str, ...]] = ()
-    """What two of them must share."""
+    """Attributes that must be equal for addition."""
     _TOTALS: ClassVar[tuple[str, ...]] = ()
-    """Arrays whose sums along the last axis are samples, too."""
+    """Arrays whose sums along the last axis are checked as totals of samples."""
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in self._CORES}
@@ -38,13 +38,14 @@ class BatchedCounts(State):
         self._check_counts()
 
     def _check_counts(self) -> None:
-        """Refuse negative counts, and more samples than can be multiplied; synchronises the device."""
+        """Refuse negative counts, and totals beyond 2**61; synchronises the device."""
         for name in self._CORES:
             array = getattr(self, name)
             overflow_checks.check_counts(name, adapter(array).unwrap(array), MOST_SAMPLES)
         self._check_totals()
 
     def _check_totals(self) -> None:
+        """Refuse rows whose sums exceed the largest number of samples."""
         for name in self._TOTALS:
             array = getattr(self, name)
             array = adapter(array).unwrap(array)
@@ -53,20 +54,20 @@ class BatchedCounts(State):
             )
 
     @classmethod
-    def _of(cls, *fields: Any) -> Self:
-        """Return counts that a kernel made, which need no check."""
+    def _wrap_arrays(cls, *fields: Any) -> Self:
+        """Return counts from arrays of a kernel, without validation."""
         out = object.__new__(cls)
         for name, value in zip((*cls._CORES, *cls._SAME), fields, strict=True):
             object.__setattr__(out, name, value)
         return out
 
-    def _made(self, **arrays: Any) -> Self:
-        """Return the same with other arrays."""
+    def _replace_arrays(self, **arrays: Any) -> Self:
+        """Return a copy with other arrays."""
         fields = {name: getattr(self, name) for name in (*self._CORES, *self._SAME)} | arrays
-        return self._of(*fields.values())
+        return self._wrap_arrays(*fields.values())
 
     def __add__(self, other: object) -> Self:
-        if isinstance(other, int) and other == 0:  # where sum() starts
+        if isinstance(other, int) and other == 0:  # start value of sum()
             return self
         if not isinstance(other, type(self)):
             return NotImplemented
@@ -80,7 +81,7 @@ class BatchedCounts(State):
             if shapes[0] != shapes[1]:
                 validate.refuse(name, f"of one shape in both, {shapes[0]}", f"shape {shapes[1]}")
             found[name] = overflow_checks.add_counts(name, mine, others, MOST_SAMPLES)
-        out = self._made(**found)
+        out = self._replace_arrays(**found)
         out._check_totals()
         return out
 
@@ -107,12 +108,12 @@ class BatchedCounts(State):
         Parameters
         ----------
         parts : iterable
-            Of this class, with the same batch and classes.
+            Counts of this class, with the same batch and classes.
 
         Raises
         ------
         TypeError, ValueError
-            A part of another class, or parts of two libraries or devices; no part at all; parts that do not fit.
+            Parts of another class, library, device, batch or number of classes; no parts.
         OverflowError
             2**61 samples or more.
         """
@@ -129,12 +130,12 @@ class BatchedCounts(State):
         return found
 
     def sum(self, axis: int = 0) -> Self:
-        """Merge the counts along an axis of the batch: of clients, folds or rounds.
+        """Merge the counts along a batch axis: over clients, folds or rounds.
 
         Parameters
         ----------
         axis : int
-            The axis, counted among those of the batch.
+            Index of the axis among the batch axes.
 
         Raises
         ------
@@ -148,23 +149,26 @@ class BatchedCounts(State):
         sums = {
             name: overflow_checks.sum_counts_along(name, getattr(self, name), at, MOST_SAMPLES) for name in self._CORES
         }
-        out = self._made(**sums)
+        out = self._replace_arrays(**sums)
         out._check_totals()
         return out
 
     def _batch(self) -> tuple[int, ...]:
+        """Return the shape of the batch."""
         name, core = next(iter(self._CORES.items()))
         shape = dispatch.shape_of(getattr(self, name))
         return shape[: len(shape) - core]
 
     @staticmethod
     def _axis(axis: Any, batch: tuple[int, ...]) -> int:
+        """Validate an axis of the batch; return it as a nonnegative index."""
         if not batch:
-            validate.refuse("axis", "an axis of the batch, of which there is none", validate.format_value(axis))
+            validate.refuse("axis", "an axis of the batch, which has no axes", validate.format_value(axis))
         at = validate.count("axis", axis, least=-len(batch), most=len(batch) - 1)
         return at % len(batch)
 
     def _get_parts(self) -> dict[str, Any]:
+        """Return the parts of a saved state, with the batch flattened."""
         batch = self._batch()
         found: dict[str, Any] = {"batch": np.array(batch, np.int64)}
         for name, core in self._CORES.items():
@@ -174,8 +178,8 @@ class BatchedCounts(State):
         return found | {name: getattr(self, name) for name in self._SAME}
 
     @classmethod
-    def _unpacked(cls, parts: dict[str, Any]) -> dict[str, Any]:
-        """Return arrays with their batch, checked: nothing below zero, nothing that adding could make wrap."""
+    def _unpack_arrays(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Return the saved arrays in the shape of their batch; refuse negative counts and overflowing totals."""
         batch = tuple(map(int, parts["batch"]))
         demand(all(k >= 0 for k in batch), "its batch cannot be")
         found = {}

@@ -1,4 +1,4 @@
-"""The conformal correlation matrix: counts of sets that two classes share, which add, and what is read off them."""
+"""Conformal correlation matrix: counts of prediction sets that contain two classes, and their correlation."""
 
 import math
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.conformal._counts import BatchedCounts
-from cmfast.conformal._sets import EmptySets, PredictionSets, rule_of_empty
+from cmfast.conformal._batched_counts import BatchedCounts
+from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, read_empty_rule
 
 Undefined: TypeAlias = Literal["nan", "zero"]
 Order: TypeAlias = Literal["high", "low"]
@@ -23,20 +23,20 @@ UNDEFINED, ORDERS = get_args(Undefined), get_args(Order)
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CcmCounts(BatchedCounts):
-    """How many sets hold two classes, and how many sets there are. Made by :func:`ccm`.
+    """Counts of prediction sets, and of sets that contain each pair of classes. Returned by :func:`ccm`.
 
-    All that is read off them needs nothing else, so ``a + b`` merges two parts of the samples exactly, ``sum(axis)`` an
-    axis of the batch. The mean of the correlations of parts is not the correlation of the whole. Counts that
-    are negative are refused, and 2**61 sets or more are an OverflowError: nothing wraps.
+    ``a + b`` merges the counts of two parts of the samples exactly, ``sum(axis)`` merges an axis of the batch; all
+    ratios are computed from the counts. The mean of the correlations of parts is not the correlation of the whole.
+    Negative counts are refused, and 2**61 sets or more raise OverflowError, so counts never overflow.
 
     Attributes
     ----------
     n : array of int64, shape (...)
-        Sets.
+        Number of sets.
     G : array of int64, shape (..., C, C)
-        Sets that hold both classes; on the diagonal those that hold the class.
+        Number of sets that contain both classes; on the diagonal, that contain the class.
     empty : {"allow", "top1"}
-        What was done about empty sets. Only counts of one rule add.
+        Rule for empty sets. Only counts with the same rule can be added.
 
     Examples
     --------
@@ -59,21 +59,21 @@ class CcmCounts(BatchedCounts):
 
     @property
     def n_classes(self) -> int:
-        """Classes."""
+        """Number of classes."""
         return int(dispatch.shape_of(self.G)[-1])
 
     @property
     def reason(self) -> Array:
-        """Why a class has no correlation: int8, shape (..., C); 0 it has, 1 never in a set, 2 always, 3 no sets."""
+        """Why a class has no correlation: int8, shape (..., C); 0 it has one, 1 in no set, 2 in all, 3 no sets."""
         return self._ratios("correlation")[1]
 
     def correlation(self, *, undefined: Undefined = "nan") -> Array:
-        """Return the correlation of two classes over the sets: that of "is in the set".
+        """Return the correlation matrix of the class membership indicators over the sets.
 
         Parameters
         ----------
         undefined : {"nan", "zero"}
-            What a pair gets of which a class is in no set or in all; see `reason`.
+            Value of a pair with a class that is in no set or in every set; see `reason`.
 
         Returns
         -------
@@ -84,11 +84,11 @@ class CcmCounts(BatchedCounts):
         Raises
         ------
         TypeError, ValueError
-            Another name.
+            `undefined` is another value.
 
         Notes
         -----
-        The numerator is an exact integer, rounded once, beyond 3,037,000,499 sets twice. Does not synchronise.
+        The numerator is an exact integer, rounded once (twice beyond 3,037,000,499 sets). Does not synchronise.
         Reproducible.
         """
         validate.choice("undefined", undefined, UNDEFINED)
@@ -99,16 +99,16 @@ class CcmCounts(BatchedCounts):
         return self._ratios("covariance")[0]
 
     def lift(self) -> Array:
-        """Return ``n G_ij / (m_i m_j)``: how much likelier class j is in sets that hold i; NaN for a class in none."""
+        """Return the lift ``n G_ij / (m_i m_j)`` of class j in sets with class i; NaN for a class in no set."""
         return self._ratios("lift")[0]
 
     def conditional(self) -> Array:
-        """Return ``G_ij / m_i``, the share of the sets with class i that hold j too; NaN for a class in none."""
+        """Return ``G_ij / m_i``, the share of sets with class i that contain j too; NaN for a class in no set."""
         return self._ratios("conditional")[0]
 
     @property
     def mean_size(self) -> Array:
-        """Labels in a set on average: float64, shape (...)."""
+        """Mean number of labels in a set: float64, shape (...)."""
         G = adapter(self.G).unwrap(self.G)
         every = adapter(G).send(np.eye(self.n_classes, dtype=np.int64), G)
 
@@ -120,6 +120,7 @@ class CcmCounts(BatchedCounts):
             return adapter(G).evaluate(mean, G, every, adapter(self.n).unwrap(self.n))
 
     def _ratios(self, kind: str, undefined: float = np.nan) -> tuple[Any, Any]:
+        """Run the op ``ccm_ratios``: return the ratios of one kind, and the reason codes of the classes."""
         n, G = dispatch.adopt(n=self.n, G=self.G)
         found: tuple[Any, Any] = dispatch.call("ccm_ratios", n, G, kind=kind, undefined=undefined)
         return found
@@ -132,7 +133,7 @@ class CcmCounts(BatchedCounts):
         }
 
     def explain(self) -> str:
-        """Say in words how many classes have a correlation."""
+        """Return a text with the number of classes that have a correlation, and why others have none."""
         reason = adapter(self.reason).to_host(self.reason)
         names = ("in some sets", "in none", "in all", "without sets")
         found = ", ".join(
@@ -142,23 +143,24 @@ class CcmCounts(BatchedCounts):
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
-        found = cls._unpacked(parts)
+        """Rebuild the counts from the parts of a saved state; refuse inconsistent parts."""
+        found = cls._unpack_arrays(parts)
         n, G = found["n"], found["G"]
         demand(G.shape[-1] == G.shape[-2], "its G is not square")
         demand(bool((np.swapaxes(G, -1, -2) == G).all()), "its G is not symmetric")
         held = np.diagonal(G, axis1=-2, axis2=-1)
         demand(bool((held <= np.asarray(n)[..., None]).all()), "its G has more than n")
         demand(bool((held[..., None] >= G).all()), "its G has more of a pair than of a class")
-        return cls(np.asarray(n), G, rule_of_empty(parts))
+        return cls(np.asarray(n), G, read_empty_rule(parts))
 
 
 def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts:
-    """Count how often two classes sit in the same prediction set: the conformal correlation matrix, before division.
+    """Count the prediction sets that contain each pair of classes (conformal correlation matrix, before division).
 
     Parameters
     ----------
     sets : PredictionSets
-        Of :func:`prediction_sets`.
+        Prediction sets, from :func:`prediction_sets`.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -170,15 +172,15 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     Raises
     ------
     TypeError, ValueError
-        Something else than sets.
+        `sets` is not a PredictionSets.
 
     Notes
     -----
-    No labels are needed here; the calibration of the sets needs some. A symmetric table without labels cannot give back
-    a confusion matrix: :func:`coverage_confusion` says which true class drags which label in.
+    No labels are needed, except for the calibration of the sets. The symmetric table cannot replace a confusion
+    matrix: use :func:`coverage_confusion` to see which labels the sets of each true class contain.
 
-    Bad values: none; a row that was none is in all classes. Does not synchronise. Reproducible: integers, the same for
-    any split of the samples and any number of threads. Of sets of Dask arrays it is a ``dask.delayed.Delayed``.
+    Bad values: none; the set of an invalid row has all classes. Does not synchronise. Reproducible: integers, the same
+    for any split of the samples and any number of threads. Sets of Dask arrays give a ``dask.delayed.Delayed``.
 
     References
     ----------
@@ -200,13 +202,14 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
     if lazy.are_lazy(sets.packed):
-        counts = lazy.dask().sum_blocks(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
+        counts = lazy.dask().sum_blocks(_count_shared_sets, {"packed": sets.packed}, 1, {"packed": 1}, **options)
         lazily: CcmCounts = lazy.dask().call_delayed(CcmCounts, *counts, sets.empty)
         return lazily
-    return CcmCounts._of(*_counted(sets.packed, **options), sets.empty)
+    return CcmCounts._wrap_arrays(*_count_shared_sets(sets.packed, **options), sets.empty)
 
 
-def _counted(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple[Array, Array]:
+def _count_shared_sets(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple[Array, Array]:
+    """Return the number of sets and the pair counts of packed sets."""
     (packed,) = dispatch.adopt(sets=packed)
     (*batch, n, _) = dispatch.shape_of(packed)
     with validate.explain_memory_error(8 * n_classes**2 * math.prod(batch), n_classes=n_classes):
@@ -219,31 +222,32 @@ def _counted(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple
 def rank_clients(
     ccms: CcmCounts | Sequence[CcmCounts], pairs: Sequence[tuple[int, int]], /, *, order: Order
 ) -> Integers:
-    """Order clients by the correlation of some pairs of classes, the mean of them where there are several.
+    """Order clients by the mean correlation of some pairs of classes.
 
     Parameters
     ----------
     ccms : CcmCounts or list of CcmCounts
-        Counts whose first axis of the batch is that of clients; or those of every client.
+        Counts whose first batch axis is that of clients; or the counts of each client.
     pairs : list of pairs of int
-        Classes.
+        Pairs of class indices.
     order : {"high", "low"}
-        Which clients come first. Whether a high correlation is good is for the caller to say: it means that two classes
-        sit in the same sets, which may be what is to be mended, or what is to be avoided.
+        Whether clients with high or with low correlation come first. A high correlation means that two classes appear
+        in the same sets; whether that is good depends on the application.
 
     Returns
     -------
     array of int64, shape (K, ...)
-        Numbers of the clients, along the first axis; equal ones as they come, those without a defined pair last. NumPy.
+        Indices of the clients along the first axis; ties in the given order, clients without a defined pair last.
+        NumPy.
 
     Raises
     ------
     TypeError, ValueError
-        No counts; counts without an axis of clients; pairs that are none; another order.
+        Other types; counts without an axis of clients; invalid pairs; another order.
 
     Notes
     -----
-    Bad values: pairs that are undefined are left out of the mean. Synchronises the device. Reproducible.
+    Bad values: undefined pairs are left out of the mean. Synchronises the device. Reproducible.
 
     Examples
     --------
@@ -260,8 +264,8 @@ def rank_clients(
         if rho.ndim < 3:
             validate.refuse("ccms", "counts with an axis of clients", f"shape {rho.shape}")
     else:
-        rho = _stacked(ccms)
-    first, second = _pairs(pairs, rho.shape[-1])
+        rho = _stack_correlations(ccms)
+    first, second = _validate_pairs(pairs, rho.shape[-1])
     chosen = rho[..., first, second]
     known = ~np.isnan(chosen)
     with np.errstate(invalid="ignore"):
@@ -270,18 +274,20 @@ def rank_clients(
     return found
 
 
-def _stacked(ccms: Any) -> np.ndarray:
+def _stack_correlations(ccms: Any) -> np.ndarray:
+    """Return the stacked correlation matrices of a list of counts, on the host."""
     if not isinstance(ccms, list | tuple) or not ccms or not all(isinstance(one, CcmCounts) for one in ccms):
         validate.refuse("ccms", "CcmCounts or a list of them", validate.format_value(ccms), TypeError)
     if len({one.empty for one in ccms}) > 1:
-        validate.refuse("ccms", "of sets made by one rule for empty ones", ", ".join(one.empty for one in ccms))
+        validate.refuse("ccms", "of sets with one rule for empty sets", ", ".join(one.empty for one in ccms))
     found = [adapter(rho).to_host(rho) for rho in (one.correlation() for one in ccms)]
     if len({one.shape for one in found}) > 1:
         validate.refuse("ccms", "counts of one shape", ", ".join(str(one.shape) for one in found))
     return np.stack(found)
 
 
-def _pairs(pairs: Any, n_classes: int) -> tuple[list[int], list[int]]:
+def _validate_pairs(pairs: Any, n_classes: int) -> tuple[list[int], list[int]]:
+    """Validate pairs of classes; return the first and the second classes."""
     wanted = f"a list of pairs of classes from 0 to {n_classes - 1}"
     if not isinstance(pairs, list | tuple | np.ndarray) or not len(pairs):
         validate.refuse("pairs", wanted, validate.format_value(pairs), TypeError)

@@ -1,4 +1,4 @@
-"""Prediction sets: all labels of a row that the threshold does not exclude."""
+"""Conformal prediction sets as bit masks: all labels of a row whose score is at most the threshold."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -10,21 +10,21 @@ from cmfast._core import dispatch, failures, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import demand
-from cmfast.conformal import _options, _reasons
+from cmfast.conformal import _explain_invalid, _options
 from cmfast.conformal._options import ScoreMethod
 from cmfast.kernels.shared.conformal import BITS_PER_WORD
 
 EmptySets: TypeAlias = Literal["allow", "top1"]
-EMPTY = get_args(EmptySets)
+EMPTY_RULES = get_args(EmptySets)
 
 
 class SizeCoverage(NamedTuple):
-    """How many sets there are of every size, and how many of them hold their label: counts, which add.
+    """Counts of sets by size, and of those that contain their label; both add over parts.
 
     Attributes
     ----------
     n, covered : array of int64, shape (..., A, C + 1)
-        Sets of 0, 1, ..., C labels; those of them that hold the label of their row.
+        Number of sets of 0, 1, ..., C labels, and of those that contain the label of their row.
     """
 
     n: Array
@@ -34,18 +34,18 @@ class SizeCoverage(NamedTuple):
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSets:
-    """Sets of labels, as bits. Made by :func:`prediction_sets`.
+    """Prediction sets as packed bits. Returned by :func:`prediction_sets`.
 
     Attributes
     ----------
     packed : array of int64, shape (..., A, n, W)
         Bit ``c % 64`` of word ``c // 64`` says whether class c is in the set of a row.
     sizes : array of int64, shape (..., A, n)
-        Labels in every set.
+        Number of labels in every set.
     n_classes : int
-        Classes.
+        Number of classes.
     empty : {"allow", "top1"}
-        What was done about empty sets.
+        Rule for empty sets.
     """
 
     packed: Array
@@ -55,40 +55,40 @@ class PredictionSets:
 
     @property
     def mask(self) -> Array:
-        """Whether every class is in the set of every row: bool, shape (..., A, n, C)."""
-        return _mask(adapter(self.packed).unwrap(self.packed), n_classes=self.n_classes)
+        """Whether each class is in the set of each row: bool, shape (..., A, n, C)."""
+        return _unpack_bits(adapter(self.packed).unwrap(self.packed), n_classes=self.n_classes)
 
     @property
     def size_counts(self) -> Array:
-        """How many sets there are of 0, 1, ..., C labels: int64, shape (..., A, C + 1). No labels are needed."""
+        """Number of sets of 0, 1, ..., C labels: int64, shape (..., A, C + 1). Needs no true labels."""
         counts: Array
         if lazy.are_lazy(self.packed):
             (counts,) = lazy.dask().sum_blocks(
-                _sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes
+                _count_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes
             )
         else:
-            (counts,) = _sizes(self.packed, n_classes=self.n_classes)
+            (counts,) = _count_sizes(self.packed, n_classes=self.n_classes)
         return counts
 
     def coverage(self, y: Array, /, *, on_failure: OnFailure = "warn") -> Array:
-        """Return the share of rows whose label is in their set.
+        """Return the coverage: the share of rows whose true label is in their set.
 
         Parameters
         ----------
         y : array of int, shape (..., n)
-            The label of every row.
+            The true label of every row.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about labels that are no class; their rows are left out.
+            What to do about labels that are not classes; their rows are left out.
 
         Returns
         -------
         array of float64, shape (..., A)
-            NaN where there are no rows.
+            NaN without rows.
 
         Raises
         ------
         TypeError, ValueError
-            Labels of another library or device, or shape, or that are no integers.
+            Labels of another library, device or shape, or that are not integers.
 
         Examples
         --------
@@ -99,17 +99,17 @@ class PredictionSets:
         """
         found = self.coverage_by_size(y, on_failure=on_failure)
         with np.errstate(invalid="ignore"):
-            return adapter(found.n).evaluate(_share_of_sizes, found.covered, found.n)
+            return adapter(found.n).evaluate(_sum_shares, found.covered, found.n)
 
     def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
-        """Return how many sets there are of every size, and how many of them hold the label of their row.
+        """Count the sets of every size, and how many of them contain the true label of their row.
 
         Parameters
         ----------
         y : array of int, shape (..., n)
-            The label of every row.
+            The true label of every row.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about labels that are no class; their rows are left out.
+            What to do about labels that are not classes; their rows are left out.
 
         Returns
         -------
@@ -118,12 +118,12 @@ class PredictionSets:
         Raises
         ------
         TypeError, ValueError
-            Labels of another library or device, or shape, or that are no integers.
+            Labels of another library, device or shape, or that are not integers.
 
         Notes
         -----
-        Bad values: a label that is no class (INVALID) is left out and reported as `on_failure` says. Synchronises the
-        device unless `on_failure` is "ignore". Reproducible: integers.
+        Bad values: a label that is not a class (INVALID) is left out and reported as `on_failure` says. Synchronises
+        the device unless `on_failure` is "ignore". Reproducible: integers.
 
         Examples
         --------
@@ -134,13 +134,13 @@ class PredictionSets:
         ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
         """
         validate.on_failure(on_failure)
-        return SizeCoverage(*counted("set_coverage", self, y, on_failure))
+        return SizeCoverage(*count_with_labels("set_coverage", self, y, on_failure))
 
     def _parts(self) -> dict[str, str]:
         return {"sets": result_repr.format_shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
 
     def explain(self) -> str:
-        """Say in words how large the sets are."""
+        """Return a text with the mean and the range of the set sizes, and the share of empty sets."""
         sizes = adapter(self.sizes).to_host(self.sizes)
         if not sizes.size:
             return "no sets"
@@ -148,32 +148,35 @@ class PredictionSets:
         return f"{text}; {(sizes == 0).mean():.2%} are empty"
 
 
-def _share_of_sizes(covered: Any, n: Any) -> Any:
-    """Return the share of rows that are covered, of any size of sets."""
+def _sum_shares(covered: Any, n: Any) -> Any:
+    """Return the share of covered rows, summed over set sizes."""
     total = covered.sum(-1)
     return adapter(total).cast(total, np.float64) / n.sum(-1)
 
 
-def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
-    """Return what a file says was done about empty sets; the first versions did not write it, and meant the default."""
+def read_empty_rule(parts: dict[str, Any]) -> EmptySets:
+    """Return the rule for empty sets of a saved state; states of the first versions lack it and mean the default."""
     found: EmptySets = parts.get("empty", "allow")
-    demand(found in EMPTY, "its empty is no rule")
+    demand(found in EMPTY_RULES, "its empty is no rule")
     return found
 
 
 @lazy.accept_dask_arrays(words="W")
-def _mask(words: Array, *, n_classes: int) -> Array:
+def _unpack_bits(words: Array, *, n_classes: int) -> Array:
+    """Unpack 64-bit words to a boolean mask of classes."""
     shape = dispatch.shape_of(words)
     places = adapter(words).send(np.arange(BITS_PER_WORD), words)
 
     def unpack(words: Any, places: Any) -> Any:
+        """Return the bits of words as booleans, cut to the number of classes."""
         bits = (words.reshape(*shape, 1) >> places) & 1
         return bits.reshape(*shape[:-1], shape[-1] * BITS_PER_WORD)[..., :n_classes] != 0
 
     return adapter(words).evaluate(unpack, words, places)
 
 
-def _sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
+def _count_sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
+    """Return the number of sets of every size."""
     words = adapter(packed).unwrap(packed)
     (*batch, _, n, _) = dispatch.shape_of(words)
     anything = adapter(words).send(np.zeros((*batch, n), np.int64), words)
@@ -181,34 +184,48 @@ def _sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
     return (dispatch.call("set_coverage", packed, anything, n_classes=n_classes)[0],)
 
 
-def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **options: Any) -> tuple[Array, Array]:
-    """Return what `op` counts of sets and the labels of their rows; report labels that are no class."""
+def count_with_labels(
+    op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **options: Any
+) -> tuple[Array, Array]:
+    """Run the counting op `op` on sets and true labels, lazily for Dask arrays; report labels that are not classes."""
     known = {"n_classes": sets.n_classes, **options}
     if lazy.are_lazy(sets.packed, y):
-        y = y[..., np.newaxis, :] if lazy.are_lazy(y) else y  # one for all alphas
+        y = y[..., np.newaxis, :] if lazy.are_lazy(y) else y  # one label per row, for all alphas
         found: tuple[Array, Array] = lazy.dask().sum_blocks(
-            _counted, {"sets": sets.packed, "y": y}, 1, {"sets": 1, "y": 0}, op=op, on_failure=on_failure, **known
+            _count_chunk_with_labels,
+            {"sets": sets.packed, "y": y},
+            1,
+            {"sets": 1, "y": 0},
+            op=op,
+            on_failure=on_failure,
+            **known,
         )
         return found
-    packed, y = labels_of(sets, y)
-    return _reported(op, packed, y, on_failure, known)
+    packed, y = adopt_labels(sets, y)
+    return _run_counting_op(op, packed, y, on_failure, known)
 
 
-def _counted(sets: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any) -> tuple[Array, Array]:
+def _count_chunk_with_labels(
+    sets: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any
+) -> tuple[Array, Array]:
+    """Run the counting op on one chunk of sets and labels."""
     packed, y = dispatch.adopt(sets=sets, y=validate.type_empty_labels(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
     validate.integer(y=y)
-    return _reported(op, packed, y, on_failure, known)
+    return _run_counting_op(op, packed, y, on_failure, known)
 
 
-def _reported(op: str, packed: Array, y: Array, on_failure: OnFailure, known: dict[str, Any]) -> tuple[Array, Array]:
+def _run_counting_op(
+    op: str, packed: Array, y: Array, on_failure: OnFailure, known: dict[str, Any]
+) -> tuple[Array, Array]:
+    """Run the counting op; report labels that are not classes."""
     n, covered, status = dispatch.call(op, packed, y, **known)
-    why = partial(_reasons.unlabelled, "y", y, known["n_classes"])
+    why = partial(_explain_invalid.explain_invalid_label, "y", y, known["n_classes"])
     failures.report(status, on_failure, failed="rows left out", why=why)
     return n, covered
 
 
-def labels_of(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
-    """Return the bits of sets and the label of every row, of one library and of shapes that fit."""
+def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
+    """Validate true labels against the rows of sets; return packed sets and labels in one library."""
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     packed, y = dispatch.adopt(sets=sets.packed, y=validate.type_empty_labels(y))
@@ -235,32 +252,32 @@ def prediction_sets(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> PredictionSets:
-    """Give every row of probabilities the set of all labels whose score is at most the threshold.
+    """Build the conformal prediction set of every row: all labels whose score is at most the threshold.
 
     Parameters
     ----------
     P : array, shape (..., n, C)
-        Probabilities, as the model gives them.
+        Probabilities as the model returns them.
     q : array, shape (..., A), (..., A, C) or (..., A, G)
-        Thresholds, as :func:`threshold` gives them: for all classes, for each, or for each group. Of the batch axes of
-        `P` all must be there; those of length 1 are repeated.
+        Thresholds from :func:`threshold`: for all classes, per class, or per group. All batch axes of `P` must be
+        present; those of length 1 are broadcast.
     method, randomised, u, rng, lam, k_reg
-        See :func:`scores`: as for the calibration, the seed too; a `u` is of new rows, with a number for each.
+        As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int, shape (..., n), optional
-        The group of every row, where thresholds are those of groups.
+        The group of every row, if thresholds are per group.
     empty : {"allow", "top1"}
-        Empty sets are valid: with U = 0 they fall on the rows of which the model is most certain, whose largest
-        probability is above the threshold. "top1" gives them the first label of the ranking: coverage can only rise,
-        its upper bound is lost, and how often classes share a set changes.
+        Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
+        threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
+        the counts of shared sets change.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about rows that are none (see Notes).
+        What to do about invalid rows (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     PredictionSets
-        Its arrays are of the library and device of `P`.
+        The arrays are in the library and on the device of `P`.
 
     Raises
     ------
@@ -269,19 +286,18 @@ def prediction_sets(
 
     See Also
     --------
-    ccm : how often two classes share a set.
-    coverage_confusion : how often the sets of one class hold another.
+    ccm : How often two classes share a set.
+    coverage_confusion : How often the sets of one class contain another.
 
     Notes
     -----
-    For one U the score never falls along the ranking, so the set of one threshold is the first labels of it; sets of
-    thresholds per class are not. Sets of a smaller alpha hold those of a larger one.
+    For a given U the score is nondecreasing along the ranking, so with one threshold the set is a prefix of the
+    ranking; with thresholds per class it is not. Sets of a smaller alpha contain those of a larger one.
 
-    Bad values: a row with an entry that is NaN or farther than rounding outside of 0 to 1, or with a U or a group that
-    is none (INVALID) gets all classes, and is reported as `on_failure` says; so does one whose threshold is NaN or
-    infinity, without report.
-    Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
-    threads, and for any chunks of Dask arrays, whose sets have Dask arrays; `rng` is a seed with them.
+    Bad values: a row with an entry that is NaN or outside [0, 1] by more than rounding, or with an invalid U or group
+    (INVALID), gets all classes and is reported as `on_failure` says; a threshold of NaN or infinity also gives all
+    classes, without report. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same
+    bits, for any number of threads, and for any chunks of Dask arrays, which give Dask arrays and need a seed as `rng`.
 
     References
     ----------
@@ -299,20 +315,20 @@ def prediction_sets(
     array([[ True,  True, False],
            [ True, False, False]])
     """
-    rule = _options.rule(method, randomised, lam, k_reg)
-    validate.choice("empty", empty, EMPTY)
+    rule = _options.validate_rule(method, randomised, lam, k_reg)
+    validate.choice("empty", empty, EMPTY_RULES)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if lazy.are_lazy(P, q, u, groups):
-        return _of_chunks(
+        return _make_sets_lazily(
             P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads
         )
     rows = ScoredRows(P, q, u, groups)
-    return _sets(rows, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
+    return _make_sets(rows, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
 
 
 class ScoredRows(NamedTuple):
-    """Rows of probabilities, and what decides which of their classes are in a set: by row, but for the thresholds."""
+    """Arrays that define prediction sets: probabilities, thresholds, U and groups of rows."""
 
     P: Array
     q: Array
@@ -320,59 +336,60 @@ class ScoredRows(NamedTuple):
     groups: Array | None
 
 
-def _sets(
+def _make_sets(
     given: ScoredRows,
     *,
-    rule: _options.Rule,
+    rule: _options.ScoreOptions,
     rng: Any,
     empty: EmptySets,
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> PredictionSets:
+    """Validate the arrays and run the op ``prediction_sets``."""
     arrays = given._replace(groups=validate.type_empty_labels(given.groups))._asdict()
     P, q, u, groups = dispatch.adopt(optional=("u", "groups"), **arrays)
-    rows = _options.probabilities(P, rule)
+    rows = _options.check_probabilities(P, rule)
     validate.integer(groups=groups)
-    _options.per_row("groups", groups, rows)
+    _options.check_per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
-    limits = _limits(q, rows, n_classes, groups is not None)
-    shares = _options.draws(u, rng, rule, P, rows, num_threads)
+    limits = _shape_thresholds(q, rows, n_classes, groups is not None)
+    shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, shares, groups, empty=empty, num_threads=num_threads, **rule.options()
     )
-    why = partial(_reasons.unscored, P, None, u, groups, dispatch.shape_of(limits)[-2])
+    why = partial(_explain_invalid.explain_unscored_row, P, None, u, groups, dispatch.shape_of(limits)[-2])
     failures.report(status, on_failure, failed="rows given all classes", why=why)
     return PredictionSets(packed, sizes, n_classes, empty)
 
 
-def _of_chunks(
-    P: Any, q: Any, u: Any, groups: Any, *, rule: _options.Rule, empty: EmptySets, **options: Any
+def _make_sets_lazily(
+    P: Any, q: Any, u: Any, groups: Any, *, rule: _options.ScoreOptions, empty: EmptySets, **options: Any
 ) -> PredictionSets:
-    """Return the sets of Dask arrays: rows are the batch here, and every block gets the thresholds of its elements."""
-    rows = _options.probabilities(P, rule)
+    """Return the sets of Dask arrays: blocks run along rows, and each gets the thresholds of its batch elements."""
+    rows = _options.check_probabilities(P, rule)
     n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
     if lazy.are_lazy(P):
         q = lazy.dask().da.asarray(q)
-    _limits(q, rows, n_classes, groups is not None)
+    _shape_thresholds(q, rows, n_classes, groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]
     core = "A" * (len(dispatch.shape_of(q)) - len(rows))
     found = lazy.dask().map_blocks(
-        _turned, {"P": P, "q": q, "u": u, "groups": groups}, {"P": "C", "q": core, "u": "", "groups": ""}, {},
+        _make_block_sets, {"P": P, "q": q, "u": u, "groups": groups}, {"P": "C", "q": core, "u": "", "groups": ""}, {},
         rule=rule, empty=empty, **options,
     )  # fmt: skip
     packed, sizes = (x.swapaxes(n_batch, n_batch + 1) for x in found)
     return PredictionSets(packed, sizes, n_classes, empty)
 
 
-def _turned(P: Array, q: Array, u: Array | None, groups: Array | None, **options: Any) -> tuple[Array, Array]:
-    """Return sets with the axis of alphas behind that of rows, of which `q` has one or, in an empty block, none."""
+def _make_block_sets(P: Array, q: Array, u: Array | None, groups: Array | None, **options: Any) -> tuple[Array, Array]:
+    """Return packed sets and sizes of a block with the alpha axis after the row axis; `q` has at most one row."""
     n_batch = P.ndim - 2
-    sets = _sets(ScoredRows(P, q.sum(n_batch), u, groups), **options)
+    sets = _make_sets(ScoredRows(P, q.sum(n_batch), u, groups), **options)
     return sets.packed.swapaxes(n_batch, n_batch + 1), sets.sizes.swapaxes(n_batch, n_batch + 1)
 
 
-def _limits(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:
-    """Return thresholds in the shape (batch, alpha, group, 1 or class)."""
+def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:
+    """Validate thresholds; return them in the shape (batch, alpha, group, 1 or class)."""
     validate.real(q=q)
     q = adapter(q).unwrap(q)
     shape, batch = dispatch.shape_of(q), rows[:-1]

@@ -1,4 +1,4 @@
-"""What carries over from ROC space: the hull of models, and lines of equal cost."""
+"""ROC geometry in the contingency space: convex hull of models, and the slope of iso-performance lines."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,34 +9,34 @@ from numpy.typing import NDArray
 from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Floats
-from cmfast.contingency._surface import ratios_of
+from cmfast.contingency._surface import validate_ratios
 from cmfast.metrics._thresholds import validate_costs
 
-STRAIGHT = 1e-15  # twice the area of a triangle of points on one line, but for rounding
+COLLINEAR = 1e-15  # cross product below which three points count as collinear
 
 
 @result_repr.add_repr
 class Hull(NamedTuple):
-    """The models that are best for some costs, of many."""
+    """Convex hull of models: those that are best for some costs."""
 
     points: Floats
-    """(k, 2): their true negative and true positive rates, by rising true negative rate."""
+    """(k, 2): true negative and true positive rates of the hull, by increasing true negative rate."""
     which: NDArray[np.int64]
-    """(k,): which of the given points each is; -1 for (0, 1) and (1, 0), which need no model."""
+    """(k,): index of each in the given points; -1 for the constant models (0, 1) and (1, 0)."""
     area: float
-    """Below the hull: the area under the ROC curve of the best thresholds and of mixtures of them."""
+    """Area below the hull: that of the ROC curve of the best thresholds and their mixtures."""
 
     def _parts(self) -> dict[str, str]:
         return {"models": str(int((self.which >= 0).sum())), "area": result_repr.format_values(self.area)}
 
     def explain(self) -> str:
-        """Say in words how many models are worth keeping."""
+        """Return a text with the number of models on the hull and the area below it."""
         kept = int((self.which >= 0).sum())
-        return f"{kept} of the models can be best, by what mistakes cost; the area below them is {self.area:.3g}"
+        return f"{kept} of the models are best for some costs; the area below their hull is {self.area:.3g}"
 
 
 def convex_hull(points: Array, /) -> Hull:
-    """Upper convex hull of models in the contingency space: those that are best for some costs and some imbalance.
+    """Compute the upper convex hull of models in the contingency space: those that are best for some costs.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def convex_hull(points: Array, /) -> Hull:
     Returns
     -------
     Hull
-        The models on the hull, which are among them, and the area below.
+        The models on the hull, their indices, and the area below.
 
     Raises
     ------
@@ -55,9 +55,9 @@ def convex_hull(points: Array, /) -> Hull:
 
     Notes
     -----
-    To call all samples positive, (0, 1), or negative, (1, 0), needs no model, so both may be on the hull. Models on a
-    straight part of it are left out, and of equal ones all but the first. It is the convex hull of ROC space,
-    mirrored: same models, same area. Reproducible: same input, same bits.
+    The constant models all positive, (0, 1), and all negative, (1, 0), are always available, so both may be on the
+    hull. Models in the interior of an edge are left out, and of equal models all but the first. The hull is that of ROC
+    space, mirrored: same models, same area. Reproducible: same input, same bits.
 
     References
     ----------
@@ -79,18 +79,18 @@ def convex_hull(points: Array, /) -> Hull:
     if len(wrong):
         i, k = wrong[0].tolist()
         validate.refuse("points", "rates in [0, 1]", f"{rates[i, k]:g} at [{i}, {k}]")
-    return _hull(rates)
+    return _build_hull(rates)
 
 
-def _hull(rates: np.ndarray) -> Hull:
-    """Return the hull, one model after the other by rising true negative rate."""
+def _build_hull(rates: np.ndarray) -> Hull:
+    """Return the hull by a monotone chain over models sorted by true negative rate."""
     every = np.concatenate([rates, [[0.0, 1.0], [1.0, 0.0]]])
     index = np.concatenate([np.arange(len(rates)), [-1, -1]])
     kept: list[int] = []
     for k in np.lexsort((-every[:, 1], every[:, 0])):
         if kept and every[k, 0] == every[kept[-1], 0]:
-            continue  # the first of them has the highest true positive rate
-        while len(kept) >= 2 and _turn(every[kept[-2]], every[kept[-1]], every[k]) > -STRAIGHT:
+            continue  # the first at this rate has the highest true positive rate
+        while len(kept) >= 2 and _compute_turn(every[kept[-2]], every[kept[-1]], every[k]) > -COLLINEAR:
             kept.pop()
         kept.append(k)
     x, y = every[kept].T
@@ -98,26 +98,26 @@ def _hull(rates: np.ndarray) -> Hull:
     return Hull(every[kept], index[kept].astype(np.int64), area)
 
 
-def _turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
-    """Return a number above 0 where the way from a over b to c turns left, below 0 where right."""
+def _compute_turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
+    """Return the cross product of ab and ac: positive for a left turn, negative for a right turn."""
     return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
 
 
 def iso_performance_slope(cost: Any, r: float | Sequence[float] = 1.0) -> Floats:
-    """Slope of the lines on which models cost the same: rise of the true positive rate over the true negative rate.
+    """Compute the slope of iso-performance lines (equal cost): change of the true positive over the true negative rate.
 
     Parameters
     ----------
     cost : array, shape (2, 2), on the host
-        What a sample costs by its truth (row) and what it is called (column); benefits are negative.
+        Cost of a sample by its true class (row) and its predicted class (column); benefits are negative.
     r : float or list of float
         Imbalance: negatives (class 0) per positive (class 1).
 
     Returns
     -------
     array of float64, shape of `r`
-        -1 where both mistakes cost the same and classes are as frequent; infinite where positives cost the same
-        however they are called, NaN where nothing depends on what samples are called.
+        -1 if both errors cost the same and classes are equally frequent; infinite if the cost of positives does not
+        depend on the prediction, NaN if no cost does.
 
     Raises
     ------
@@ -126,8 +126,8 @@ def iso_performance_slope(cost: Any, r: float | Sequence[float] = 1.0) -> Floats
 
     Notes
     -----
-    The model of least cost is where such a line touches :func:`convex_hull`; of a score,
-    :func:`cmfast.metrics.least_cost` finds it. In ROC space the slope has the other sign.
+    The model of least cost is where such a line touches :func:`convex_hull`; for a score,
+    :func:`cmfast.metrics.least_cost` finds it. In ROC space the slope has the opposite sign.
     Reproducible: same input, same bits.
 
     References
@@ -140,7 +140,7 @@ def iso_performance_slope(cost: Any, r: float | Sequence[float] = 1.0) -> Floats
     >>> contingency.iso_performance_slope([[0, 1], [10, 0]], [1, 5])
     array([-0.1, -0.5])
     """
-    table, ratios = validate_costs(cost), ratios_of(r)
+    table, ratios = validate_costs(cost), validate_ratios(r)
     alarm, miss = table[0, 1] - table[0, 0], table[1, 0] - table[1, 1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(-ratios * alarm / miss)[()]
