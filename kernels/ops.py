@@ -146,7 +146,7 @@ OPS: dict[str, Op] = {
     "coverage_confusion": Op("conformal.correlation", "(A,n,w),(n)->(A,C,C),(A,C),(n)", BOTH, merge="sum"),
     "ccm_ratios": Op("conformal.correlation", "(),(C,C)->(C,C),(C)", BOTH),
     "paired_errors": Op("uncertainty.paired_errors", "(u),(G),(u),(3,k),(k)->*", BOTH, rtol=(1e-5, 1e-9)),
-    "carrying_samples": Op("uncertainty.carriers", "(C,C)->*", rtol=(1e-5, 1e-9)),
+    "carrying_samples": Op("uncertainty.effective_samples", "(C,C)->*", rtol=(1e-5, 1e-9)),
     "paired_replicates": Op("uncertainty.paired", "(u),(G),(s),(s),(u),(3,k),(k)->*", BOTH, rtol=(1e-6, 1e-12)),
     "label_margins": Op("metrics.confusions", "(n),(n),(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

@@ -1,4 +1,4 @@
-"""Samples of any labels, counted: what they are called is put to the counts afterwards, of which there are few."""
+"""Count samples with labels of any kind: by codes first, then reorder the few cells by label."""
 
 from collections.abc import Iterable
 from math import prod
@@ -17,11 +17,11 @@ from cmfast.confusion_counts._state import UNKNOWN, CountsState
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import get_ordered_sums
 
-MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
+MOST_BY_GROUP = 64  # with groups, columns with more codes are compacted to the codes that occur
 
 
 class _NumberedSamples(NamedTuple):
-    """Labels as numbers, one line of each."""
+    """Samples with integer labels, each array flattened to one axis."""
 
     y_true: Array
     y_pred: Array
@@ -30,7 +30,7 @@ class _NumberedSamples(NamedTuple):
 
 
 def resolve_classes(labels: Array | None, n_classes: int | None, *, dates: bool = False) -> Axis:
-    """Return the classes that were given, which may be `dates`, or those to be found."""
+    """Return the axis declared by `labels` or `n_classes`, or an empty one whose labels are inferred later."""
     if n_classes is not None:
         n = validate.count("n_classes", n_classes)
         if labels is not None:
@@ -60,9 +60,9 @@ def count_samples(
     *,
     whole_floats: bool = False,
 ) -> CountsState:
-    """Return the counts of samples, of the classes that were given, or of those that occur where none were.
+    """Return the counts of samples, over the declared classes or, without any, the labels that occur.
 
-    A truth that is `ignored` counts nowhere; None for none.
+    Samples whose truth is `ignored` are left out; None ignores none.
     """
     validate.flag("whole_floats", whole_floats)
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
@@ -85,7 +85,7 @@ def count_samples(
 
 
 def count_known_ids(held: CountsState, y_true: Array, y_pred: Array) -> CountsState | None:
-    """Return the counts of more samples, the short way: all are classes 0, 1, ... that `held` has. Else None."""
+    """Count samples on the fast path, if all labels are integers among the classes 0, 1, ... of `held`; else None."""
     M: Any = held.matrix
     alike = type(y_true) is type(y_pred) is type(M) and y_true.shape == y_pred.shape
     if not alike or held.keys is not None or not held.axis.is_range or 0 in y_true.shape:
@@ -103,7 +103,7 @@ def count_known_ids(held: CountsState, y_true: Array, y_pred: Array) -> CountsSt
 
 
 def _share_host_memory(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
-    """Return tensors of the host as NumPy's arrays of the same memory, on which small calls are short; else None."""
+    """Return host tensors as NumPy arrays of the same memory, which makes small calls faster; else None."""
     alike = all(type(y) is type(y_true) for y in (y_pred, weight) if y is not None)
     if not alike or adapter(y_true).takes_columns or adapter(y_true).names_axes:
         return None
@@ -117,7 +117,7 @@ def _share_host_memory(y_true: Array, y_pred: Array, weight: Array | None) -> li
 def _count_ids(
     y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: int | None
 ) -> CountsState:
-    """Return the counts of class ids, which the kernel checks; nothing is looked up."""
+    """Count class ids 0, ..., n - 1, which the kernel checks, without looking up labels."""
     y_true, y_pred, weight = dispatch.adopt(
         optional=("sample_weight",),
         y_true=validate.type_empty_labels(y_true),
@@ -135,14 +135,14 @@ def _count_ids(
 
 
 def _flatten_samples(y_true: Array, y_pred: Array, weight: Array | None) -> _NumberedSamples:
-    """Return samples in a line, whose shapes agree."""
+    """Return samples flattened to one axis, after checking that the shapes agree."""
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred, sample_weight=weight)
     flat = [None if x is None else adapter(x).flatten(x, 0) for x in (y_true, y_pred, weight)]
     return _NumberedSamples(flat[0], flat[1], flat[2], shape)
 
 
 def _count_codes(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored: int | None) -> CountsState:
-    """Return counts of samples whose labels are numbers below `n`."""
+    """Count samples whose labels are codes below `n`, per group if there are groups."""
     keys = number = None
     order: Any = ()
     if groups is not None:
@@ -150,14 +150,14 @@ def _count_codes(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ign
     options: dict[str, Any] = {"n_classes": n, "groups": number, "n_groups": None if keys is None else len(keys.rows)}
     options |= {"sample_weight": samples.weight, "ignore_index": ignored}
     if samples.weight is not None and adapter(samples.weight).dtype(samples.weight).kind != "f":
-        options["on_failure"] = "raise"  # the only one: more than int64 holds
+        options["on_failure"] = "raise"  # the only possible failure: an overflow of int64
     try:
         M = counting.confusion_matrix(samples.y_true, samples.y_pred, **options)
     except failures.FailureError:
         added = "the integers of one cell add up to more than int64 holds"
         validate.refuse("sample_weight", "of sums below 2**63", added, OverflowError)
     most = prod(samples.shape) if samples.weight is None else UNKNOWN
-    if keys is None and samples.weight is None:  # as in every step of a loop
+    if keys is None and samples.weight is None:  # fast path, as in a training loop
         return CountsState(axis, None, M, most)
     every = list(range(n))
     source = [every, every] if keys is None else [list(order), every, every]
@@ -168,7 +168,7 @@ def _count_codes(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ign
 def _count_labels(
     y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any
 ) -> CountsState:
-    """Return the counts of labels of any kind: counted by the codes that they come with, and turned afterwards."""
+    """Count labels of any kind by their library's codes, then reorder the matrix by label."""
     columns = [
         _label_codes.encode_labels(name, y, dates=True, floats=True)
         for name, y in (("y_true", y_true), ("y_pred", y_pred))
@@ -178,7 +178,7 @@ def _count_labels(
         weight = dispatch.adopt_one("sample_weight", weight)
         weight = adapter(weight).unwrap(weight)
         validate.real(sample_weight=weight)
-    if all(column.values == [0, 1] for column in columns):  # also of bool
+    if all(column.values == [0, 1] for column in columns):  # bool labels included
         _labels.warn_of_one_hot(*(column.codes for column in columns))
     if max(len(column.values) for column in columns) > (
         _label_codes.OWN_CODE_SPAN if groups is None else MOST_BY_GROUP
@@ -190,7 +190,7 @@ def _count_labels(
     held = _count_codes(samples, groups, n, Axis(tuple(range(n)), IDS), at)
     axis = _merge_axes(columns, samples, held, n, at)
     if given is not None:
-        given.union(axis, "y_true and y_pred", "labels")  # for its checks
+        given.union(axis, "y_true and y_pred", "labels")  # raises if the kinds of labels differ
         axis = given
     places = axis.positions
     known = [[(k, places[label]) for k, label in enumerate(column.values) if label in places] for column in columns]
@@ -201,7 +201,7 @@ def _count_labels(
 
 
 def warn_of_disjoint_labels(held: CountsState) -> None:
-    """Warn where no text is both a truth and a prediction, of several each that were found."""
+    """Warn if inferred text labels of truth and prediction, several each, have no label in common."""
     if held.matrix is None or held.axis.source != FOUND or held.axis.kind != "strings":
         return
     C = len(held.axis.labels)
@@ -215,7 +215,7 @@ def warn_of_disjoint_labels(held: CountsState) -> None:
 
 
 def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
-    """Warn once of metrics that were named and depend on the order of text classes, unless the order was given."""
+    """Warn once if requested metrics depend on the order of text classes that was not given."""
     sources = [axis.source for axis in axes if _labels.are_unordered_text(axis.labels)]
     sources = [source for source in sources if source in (FOUND, CATEGORIES)]
     if names is None or not sources or _plan.is_group(names):
@@ -226,7 +226,7 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
 
 
 def _find_ignored(ignored: Any, truth: _label_codes.Codes) -> int | None:
-    """Return the code of the truth that counts nowhere, None where it does not occur."""
+    """Return the code of the ignored true label, None if it does not occur; raise if its kind differs."""
     label = int(ignored) if isinstance(ignored, np.integer) else ignored
     kind = get_kind(truth.values[0]) if truth.values else ""
     _labels.check_ignored(label)
@@ -239,11 +239,11 @@ def _find_ignored(ignored: Any, truth: _label_codes.Codes) -> int | None:
 def _merge_axes(
     columns: list[_label_codes.Codes], samples: _NumberedSamples, held: CountsState, n: int, ignored: int | None
 ) -> Axis:
-    """Return the labels of both columns."""
+    """Return the merged labels of truth and prediction."""
     M = held.matrix
-    if samples.weight is not None:  # which may add up to nothing where a label occurs
+    if samples.weight is not None:  # weights may sum to 0 for a label that occurs
         M = counting.confusion_matrix(samples.y_true, samples.y_pred, n_classes=n, ignore_index=ignored)
     pairs: Any = adapter(M).to_host(M)
-    pairs = pairs.any(axis=0) if pairs.ndim == 3 else pairs  # of any group
+    pairs = pairs.any(axis=0) if pairs.ndim == 3 else pairs  # over all groups
     axes = [column.axis(pairs.any(axis=1 - k)) for k, column in enumerate(columns)]
     return axes[0].union(axes[1], "y_pred", "y_true")

@@ -1,4 +1,4 @@
-"""The sum over processes."""
+"""Sum confusion counts over the processes of torch.distributed."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from cmfast.confusion_counts._state import CountsState, check_integers, merge_co
 
 
 def sum_processes(held: CountsState, group: Any) -> CountsState:
-    """Return the sum over all processes: labels and groups are exchanged, then matrices of one shape are added."""
+    """Return the sum over all processes: exchange labels and groups, then add matrices of one common shape."""
     place = _distributed.describe_location(held.matrix)
     floats = held.matrix is not None and adapter(held.matrix).dtype(held.matrix).kind == "f"
     heads = _distributed.gather_objects(
@@ -16,7 +16,7 @@ def sum_processes(held: CountsState, group: Any) -> CountsState:
     if heads is None:
         return held
     every = CountsState(heads[0][0], heads[0][1], None)
-    for axis, keys, *_ in heads[1:]:  # in the order of ranks, so that all processes have one order of labels
+    for axis, keys, *_ in heads[1:]:  # in rank order, so that all processes agree on the order of labels
         every = merge_counts(every, CountsState(axis, keys, None))
     places = [head[2] for head in heads if head[2] is not None]
     if not places:

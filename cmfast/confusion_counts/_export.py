@@ -1,4 +1,4 @@
-"""Counts and their metrics as tables of other libraries."""
+"""Export counts and their metrics to pandas, polars, Arrow, xarray and HTML."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,6 +15,7 @@ LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def _import_library(name: str) -> Any:
+    """Import a library by name; raise ImportError if it is not installed."""
     from importlib import import_module
 
     try:
@@ -24,7 +25,7 @@ def _import_library(name: str) -> Any:
 
 
 def to_pandas(held: CountsState) -> Any:
-    """Return a frame with a row per group and true label."""
+    """Return a DataFrame with a row per true label, or per group and true label."""
     pd = _import_library("pandas")
     labels = list(held.axis.labels)
     columns = pd.Index(labels, name="predicted")
@@ -40,7 +41,7 @@ def to_pandas(held: CountsState) -> Any:
 
 
 def to_html(held: CountsState, said: str) -> str:
-    """Return the counts as an HTML table where they are one matrix that can be read, between what is `said` of them."""
+    """Return the counts as HTML: caption `said`, the matrix if it is small and without groups, and an explanation."""
     labels = [escape_name(label) for label in held.axis.labels]
     head = f"<table><caption>{escape_prose(said)}</caption>"
     foot = f"</table><p>{escape_prose(explain_counts(held, isolate))}</p>"
@@ -56,14 +57,14 @@ def to_html(held: CountsState, said: str) -> str:
 
 
 def explain_counts(held: CountsState, name: Callable[[object], str] = str) -> str:
-    """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best.
+    """Return a sentence on the accuracy and the confusions that stand out; with groups, on the worst and best group.
 
-    Labels and groups are written as `name` does.
+    Labels and groups are formatted by `name`.
     """
     M = held.whole()
     M = np.asarray(adapter(M).to_host(M), np.float64)
     if not (np.isfinite(M) & (M >= 0)).all():
-        return "some counts are negative, or no numbers: weights were"
+        return "some counts are negative or not finite, because of their weights"
     total = M.sum()
     if not total:
         return "nothing was counted"
@@ -79,7 +80,7 @@ def explain_counts(held: CountsState, name: Callable[[object], str] = str) -> st
 
 
 def _describe_worst(M: np.ndarray, labels: Sequence[str]) -> str:
-    """Say which class is found least and which confusions stand out, where chance does not explain it."""
+    """Return a sentence on the class of lowest recall and on confusions that stand out, if significant."""
     found, true, right = confused_pairs.describe_confusions(M, labels), M.sum(axis=1), M.diagonal()
     whole = bool((np.floor(M) == M).all())
     k = confused_pairs.find_least_recall(right, true) if whole else None
@@ -87,7 +88,7 @@ def _describe_worst(M: np.ndarray, labels: Sequence[str]) -> str:
 
 
 def to_xarray(held: CountsState) -> Any:
-    """Return an array with the labels and groups as coordinates."""
+    """Return a DataArray with the labels and groups as coordinates."""
     xr = _import_library("xarray")
     labels = _make_coordinate(held.axis.labels)
     dims: tuple[str, ...] = ("true", "predicted")
@@ -97,12 +98,12 @@ def to_xarray(held: CountsState) -> Any:
         dims = ("group", *dims)
         columns = [[key] if len(names) == 1 else key for key in held.keys.labels]
         for c, name in enumerate(names):
-            while name in coords:  # the classes keep theirs
+            while name in coords:  # names of the class coordinates are reserved
                 name = f"'{name}'"  # noqa: PLW2901
             coords[name] = ("group", _make_coordinate([key[c] for key in columns]))
     M = held.whole()
     found = xr.DataArray(adapter(M).to_host(M), coords, dims, name="counts")
-    if held.keys is None or "group" in coords:  # a column of that name is what groups are selected by
+    if held.keys is None or "group" in coords:  # a column called "group" is the index already
         return found
     called = [name for name in coords if name not in ("true", "predicted")]
     return found.set_index(group=called) if len(called) > 1 else found.assign_coords(group=found[called[0]].values)
@@ -113,7 +114,7 @@ def _make_coordinate(labels: Any) -> np.ndarray:
 
 
 def make_metric_table(held: CountsState, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
-    """Return metrics in columns beside those of the groups, and of the class where a metric has one per class."""
+    """Return metrics as table columns, after columns for the groups and, for metrics per class, the class."""
     labels = list(labels)
     G, C = (1 if held.keys is None else len(held.keys.rows)), len(labels)
     host = {name: adapter(value).to_host(value) for name, value in metrics.items()}
@@ -125,7 +126,7 @@ def make_metric_table(held: CountsState, metrics: dict[str, Array], library: str
         rows = [(key,) if len(held.keys.names) == 1 else key for key in held.keys.labels]
         taken = {"class", *host} if per_class else {*host}
         for c, name in enumerate(held.keys.names):
-            while name in taken or name in columns:  # no column may replace another
+            while name in taken or name in columns:  # column names must be unique
                 name = f"'{name}'"  # noqa: PLW2901
             columns[name] = [row[c] for row in rows for _ in range(times)]
     if per_class:

@@ -1,4 +1,4 @@
-"""Counts of every group of a table."""
+"""Count a confusion matrix per group of a data frame."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,9 +34,9 @@ def by(
     Parameters
     ----------
     frame : DataFrame of pandas, polars or Dask, or Table of Arrow
-        The samples, a row each.
+        The samples, one per row.
     keys : str or list of str
-        Names of the columns whose values make the groups: labels of any kind.
+        Names of the columns that define the groups: labels of any kind.
     y_true, y_pred : str
         Names of the columns of the truth and the prediction.
     sample_weight : str, optional
@@ -50,21 +50,21 @@ def by(
     Returns
     -------
     ConfusionCounts
-        ``matrix``, a matrix for every group that occurs; ``groups``, what they are called, sorted, or in the order of a
-        categorical; ``table(names)``, metrics in a table of the library of `frame`.
+        ``matrix`` has a matrix per group that occurs; ``groups`` has their names, sorted or in the order of a
+        categorical; ``table(names)`` returns metrics as a table of the library of `frame`.
 
     Raises
     ------
     TypeError, ValueError
-        No table, or one that is lazy but Dask's; a column that is not there; missing values in one of the columns; with
-        a DataFrame of Dask weights that are no integers.
+        Not a table, or a lazy one of another library than Dask; an unknown column; missing values in a column; weights
+        of a Dask DataFrame that are not integers.
 
     Notes
     -----
-    Codes of categories are used as the library of `frame` holds them. Bad values: as :func:`confusion_matrix`. Does not
-    synchronise a device: tables are on the host. Reproducible: same input, same bits. Of a DataFrame of Dask it is a
-    ``dask.delayed.Delayed`` of the counts, those of all partitions merged, the same for any partitions; so is what its
-    ``table(names)`` gives.
+    Category codes are used as stored by the library of `frame`. Bad values: as :func:`confusion_matrix`. Does not
+    synchronise a device: tables are on the host. Reproducible: same input, same bits. For a Dask DataFrame the result
+    is a ``dask.delayed.Delayed`` of the merged counts of all partitions, the same for any partitioning;
+    ``table(names)`` of it is a Delayed, too.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def by(
 
 
 def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:
-    """Return the counts of all partitions, merged, as a Delayed."""
+    """Count every partition of a Dask DataFrame and merge the counts; return a Delayed."""
     options["sample_weight"] = sample_weight
-    by(frame._meta, keys, **options)  # which refuses what every partition would
+    by(frame._meta, keys, **options)  # raises any error that every partition would raise
     if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
         wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
         validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
@@ -116,5 +116,6 @@ def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: A
 
 
 def _count_partition(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
+    """Count partition `k` of a Dask DataFrame."""
     with caller.set_task("by", f", in partition {k}", is_part=True):
         return by(part, keys, **options)

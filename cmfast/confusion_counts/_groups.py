@@ -1,4 +1,4 @@
-"""What groups are called: rows of labels, one of every column, in order."""
+"""Keys of groups: rows of labels, one label per column, sorted."""
 
 import math
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from cmfast._files.archive import demand
 from cmfast.confusion_counts import _label_codes
 from cmfast.confusion_counts._label_axis import Axis
 
-GROUP_CODE_SPAN = 1 << 20  # integers that name groups lie so close together, if they are to be their own codes
+GROUP_CODE_SPAN = 1 << 20  # range up to which integer group labels serve as their own codes
 KINDS = "biufM"
 
 
 class Keys(NamedTuple):
-    """The groups of some samples: a row per group, of places in the labels of every column; sorted."""
+    """Group keys: for each group a row of positions in the labels of each column; rows are sorted."""
 
     names: tuple[str, ...]
     axes: tuple[Axis, ...]
@@ -26,12 +26,12 @@ class Keys(NamedTuple):
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """What the groups are called: by a label, or, of several columns, by a tuple of them."""
+        """The group keys: a label per group, or a tuple of labels for several columns."""
         columns = [[axis.labels[k] for k in self.rows[:, c].tolist()] for c, axis in enumerate(self.axes)]
         return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
 
     def union(self, other: "Keys") -> "Keys":
-        """Return the groups of both."""
+        """Return the union of both sets of groups."""
         if self.names != other.names:
             validate.refuse("groups", f"by {', '.join(self.names)}, as before", ", ".join(other.names))
         if self.axes == other.axes and np.array_equal(self.rows, other.rows):
@@ -41,17 +41,17 @@ class Keys(NamedTuple):
         return Keys(self.names, axes, np.unique(both, axis=0))
 
     def find_positions_in(self, other: "Keys") -> list[int]:
-        """Return where the groups are in `other`, which has them all."""
+        """Return the position of each group in `other`, which contains all of them."""
         places = {row: k for k, row in enumerate(map(tuple, other.rows.tolist()))}
         return [places[row] for row in map(tuple, _recode(self, other.axes).tolist())]
 
     def to_json_dict(self) -> list[dict[str, Any]]:
-        """Return names and labels of the columns as JSON has them."""
+        """Return names and labels of the columns as dicts that JSON can represent."""
         return [{"name": name, **axis.to_json_dict()} for name, axis in zip(self.names, self.axes, strict=True)]
 
     @classmethod
     def from_json_dict(cls, facts: Any, rows: np.ndarray) -> Self:
-        """Return the groups that JSON describes, which may come from anybody."""
+        """Return the groups described by dicts from JSON, validated because the file is untrusted."""
         listed = isinstance(facts, list) and len(facts) > 0 and all(isinstance(one, dict) for one in facts)
         demand(listed, "the columns of its groups are not described")
         names = tuple(one.get("name") for one in facts)
@@ -66,15 +66,15 @@ class Keys(NamedTuple):
 
 
 def _recode(keys: Keys, axes: tuple[Axis, ...]) -> np.ndarray:
-    """Return the rows of `keys` as places in other axes."""
+    """Return the rows of `keys` as positions in other axes."""
     pairs = enumerate(zip(keys.axes, axes, strict=True))
     return np.stack([np.array(a.find_positions_in(b), np.int64)[keys.rows[:, c]] for c, (a, b) in pairs], axis=1)
 
 
 def number_groups(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, Array, np.ndarray]:
-    """Return the groups of samples with the labels `y`, the number of every one's, and the numbers in order.
+    """Return the group keys of samples, the group number of each sample, and the order that sorts the numbers.
 
-    `shape` is what the labels had, which are in a line by now.
+    `shape` is the shape of the labels before flattening; `y` gives the library and device.
     """
     named = _name_columns(groups)
     columns = [_label_codes.encode_column(name, x, GROUP_CODE_SPAN, KINDS, "labels") for name, x in named.items()]
@@ -97,7 +97,7 @@ def number_groups(groups: Any, y: Array, shape: tuple[int, ...]) -> tuple[Keys, 
 
 
 def _sort_column_labels(column: _label_codes.Codes, codes: np.ndarray) -> tuple[Axis, np.ndarray]:
-    """Return the labels of a column of which `codes` occur, and the place of the label of each of these."""
+    """Return the sorted labels of a column among which `codes` occur, and the position of each code's label."""
     occurs = np.zeros(len(column.values), np.bool_)
     occurs[codes] = True
     axis = column.axis(occurs)
@@ -106,7 +106,7 @@ def _sort_column_labels(column: _label_codes.Codes, codes: np.ndarray) -> tuple[
 
 
 def _name_columns(groups: Any) -> dict[str, Any]:
-    """Return the columns of groups by their names."""
+    """Return the group columns as a dict by name; a single column is called "groups"."""
     if isinstance(groups, Mapping):
         named = {str(name): column for name, column in groups.items()}
         if not named:
@@ -117,10 +117,10 @@ def _name_columns(groups: Any) -> dict[str, Any]:
 
 
 def _compact_numbers(number: Array, n_possible: int) -> tuple[np.ndarray, Array]:
-    """Return which numbers occur, and which of them each entry is."""
+    """Return the numbers that occur, and the position among them of each entry."""
     if not isinstance(number, np.ndarray) or n_possible > 4 * len(number) + 2**16:
         return adapter(number).unique(number)
-    number = number.astype(np.uint8) if number.dtype.kind == "b" else number  # as an index a bool is a mask
+    number = number.astype(np.uint8) if number.dtype.kind == "b" else number  # as an index a bool would be a mask
     found = np.flatnonzero(np.bincount(number, minlength=n_possible))
     if len(found) == n_possible:
         return found, number

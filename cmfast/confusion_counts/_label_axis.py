@@ -1,4 +1,4 @@
-"""The labels along an axis, in order: where they come from, and what two of them make together."""
+"""Ordered class labels along an axis: where they come from, and how two sets of labels merge."""
 
 import json
 import math
@@ -12,17 +12,17 @@ from cmfast._core import labels as _labels
 from cmfast._core import validate
 from cmfast._files.archive import demand
 
-FOUND = "found"  # those that occur, sorted
-CATEGORIES = "categories"  # all of a categorical
-ORDERED = "ordered"  # all of an ordered categorical: two orders must not contradict each other
-LABELS = "labels"  # given; others are left out
-IDS = "ids"  # given as a number: 0, ..., n - 1; others are refused
+FOUND = "found"  # the labels that occur, sorted
+CATEGORIES = "categories"  # all categories of a categorical
+ORDERED = "ordered"  # all categories of an ordered categorical; merging fails if two orders contradict
+LABELS = "labels"  # given by the user; samples with other labels are left out
+IDS = "ids"  # given by n_classes: 0, ..., n - 1; other labels raise
 SOURCES = (FOUND, CATEGORIES, ORDERED, LABELS, IDS)
 GROWING = (FOUND, CATEGORIES, ORDERED)
 
-INFINITIES = ("Infinity", "-Infinity")  # floats of which JSON has none
+INFINITIES = ("Infinity", "-Infinity")  # floats that JSON cannot represent
 
-KINDS: dict[str, type | tuple[type, ...]] = {  # in which bool comes before int, as which it would pass
+KINDS: dict[str, type | tuple[type, ...]] = {  # bool before int, because a bool is an int
     "booleans": bool,
     "integers": int,
     "floats": float,
@@ -33,24 +33,24 @@ KINDS: dict[str, type | tuple[type, ...]] = {  # in which bool comes before int,
 
 
 class Axis(NamedTuple):
-    """Labels in order, and where they come from, which says what becomes of another one."""
+    """Labels in order and their source, which decides how labels of another axis are merged."""
 
     labels: tuple[Any, ...]
     source: str
 
     @property
     def kind(self) -> str:
-        """What the labels are; "" where there is none."""
+        """The kind of the labels ("integers", "strings", ...); "" without labels."""
         kinds = {get_kind(label) for label in self.labels}
-        return "integers" if len(kinds) > 1 else "".join(kinds)  # of which bool and int can be together
+        return "integers" if len(kinds) > 1 else "".join(kinds)  # only bool and int may occur together
 
     @property
     def positions(self) -> dict[Any, int]:
-        """Label -> place."""
+        """Dict from label to position."""
         return {label: k for k, label in enumerate(self.labels)}
 
     def find_position(self, name: str, label: Any) -> int:
-        """Return where a label is that the argument `name` holds, which must be one."""
+        """Return the position of `label`; raise ValueError, naming argument `name`, if it is not a label."""
         place = self.positions.get(label) if isinstance(label, Hashable) else None
         if place is None:
             validate.refuse(name, f"of the labels {validate.format_value(self.labels)}", validate.format_value(label))
@@ -62,16 +62,16 @@ class Axis(NamedTuple):
         return self.source == IDS or self.labels == tuple(range(len(self.labels)))
 
     def find_positions_in(self, other: "Axis") -> list[int]:
-        """Return where the labels are in `other`, -1 for those that are not."""
+        """Return the position of each label in `other`, -1 for labels that it lacks."""
         if self.labels == other.labels:
             return list(range(len(self.labels)))
         places = other.positions
         return [places.get(label, -1) for label in self.labels]
 
     def union(self, other: "Axis", what: str, like: str = "before") -> "Axis":
-        """Return all labels of both: in the order of a categorical where there is one, else sorted.
+        """Return the merged labels of both axes: in the order of a categorical if there is one, else sorted.
 
-        Errors say that `what` holds the others, and that these labels are those of `like`.
+        In error messages `what` is the argument that holds the other labels, and `like` the one that holds these.
         """
         if self == other:
             return self
@@ -84,7 +84,7 @@ class Axis(NamedTuple):
         if source == IDS:
             return max(self, other, key=lambda axis: len(axis.labels))
         first, second = sorted((self, other), key=_order_priority)
-        if first.source != second.source:  # the others have no say in the order
+        if first.source != second.source:  # the second source does not affect the order
             known = set(first.labels)
             return Axis(first.labels + tuple(label for label in second.labels if label not in known), source)
         merged = (
@@ -93,13 +93,13 @@ class Axis(NamedTuple):
         return Axis(merged(first.labels, second.labels), source)
 
     def describe(self) -> str:
-        """Say what the labels are, and whether they were given."""
+        """Describe the labels and whether the user gave them, for messages."""
         if self.source == IDS:
             return f"n_classes={len(self.labels)}"
         return f"{'labels' if self.source == LABELS else 'found labels'} {validate.format_value(self.labels)}"
 
     def to_json_dict(self) -> dict[str, Any]:
-        """Return the axis as JSON has it."""
+        """Return the axis as a dict that JSON can represent."""
         kind = self.kind
         labels = list(self.labels)
         if kind == "bytes":
@@ -112,10 +112,10 @@ class Axis(NamedTuple):
 
     @classmethod
     def from_json_dict(cls, facts: Any) -> Self:
-        """Return the axis that JSON, which may come from anybody, describes."""
+        """Return the axis described by a dict from JSON, validated because the file is untrusted."""
         demand(isinstance(facts, dict) and set(facts) == {"from", "kind", "labels"}, "its labels are not described")
         source, kind, labels = facts["from"], facts["kind"], facts["labels"]
-        demand(source in SOURCES and isinstance(labels, list), "its labels come from nowhere")
+        demand(source in SOURCES and isinstance(labels, list), "the source of its labels is unknown")
         try:
             if kind == "bytes":
                 labels = [label.encode("latin-1") for label in labels]
@@ -126,7 +126,7 @@ class Axis(NamedTuple):
         except (AttributeError, ValueError):
             demand(holds=False, why="its labels are not of their kind")
         known = all(isinstance(label, tuple(KINDS.values())) for label in labels)
-        demand(known and len(set(labels)) == len(labels) == len(facts["labels"]), "its labels are none, or some twice")
+        demand(known and len(set(labels)) == len(labels) == len(facts["labels"]), "its labels are invalid or repeated")
         found = cls(tuple(labels), source)
         of_one = len({*map(get_kind, labels)} - {"booleans"}) <= 1
         demand(of_one and found.kind == kind, "its labels are of several kinds")
@@ -136,17 +136,17 @@ class Axis(NamedTuple):
 
 
 def get_kind(label: Any) -> str:
-    """Return what a label is."""
+    """Return the kind of a label: "booleans", "integers", "floats", "strings", "bytes" or "times"."""
     return next(kind for kind, types in KINDS.items() if isinstance(label, types))
 
 
 def are_comparable(a: str, b: str) -> bool:
-    """Whether labels of two kinds can be the same."""
+    """Whether labels of two kinds can be equal: the same kind, or booleans and integers."""
     return a == b or {a, b} == {"booleans", "integers"}
 
 
 def _merge_sources(a: str, b: str) -> str:
-    """Return where labels come from that come from both: what grows stays so, and an order is kept."""
+    """Return the source of merged labels: growing sources keep growing, and an order is kept."""
     if a == b:
         return a
     if a in GROWING or b in GROWING:
@@ -155,5 +155,5 @@ def _merge_sources(a: str, b: str) -> str:
 
 
 def _order_priority(axis: Axis) -> int:
-    """Return whose order counts most."""
+    """Return the priority of an axis's order in a merge; 0 is highest."""
     return (ORDERED, LABELS, IDS, CATEGORIES, FOUND).index(axis.source)

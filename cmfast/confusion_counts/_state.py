@@ -1,4 +1,4 @@
-"""What counts hold: labels, groups and a matrix; how two of them merge, and of what parts they are written."""
+"""State of confusion counts (labels, groups, matrix): merging two states, and the parts that are saved."""
 
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ from cmfast.metrics._samples import order_two_classes
 COUNTS = ("<i8", "<f8")
 PARTS: Parts = {
     "classes": TEXT,
-    "columns": TEXT,  # of groups
-    "groups": (("<i8",), 2),  # a row per group: the place of its label in those of every column
+    "columns": TEXT,  # columns of the groups
+    "groups": (("<i8",), 2),  # a row per group: the position of its label in each column's labels
     "matrix": (COUNTS, 2),  # without groups
     "matrices": (COUNTS, 3),  # with groups
 }
@@ -28,34 +28,34 @@ UNKNOWN = 2**63
 
 
 class CountsState(NamedTuple):
-    """One object, so that it changes in one step."""
+    """Immutable state of ConfusionCounts, replaced as a whole so that updates are atomic."""
 
     axis: Axis
     keys: Keys | None
     matrix: Array | None
-    """None where nothing was counted, so that no library is chosen."""
+    """None before the first samples, whose library is not known yet."""
     most: int = UNKNOWN
-    """The integers in the matrix are at least 0, and add up to no more; UNKNOWN where neither was looked at."""
+    """Upper bound of the sum of nonnegative integer counts; UNKNOWN if unchecked."""
 
     def shape(self) -> tuple[int, ...]:
-        """Return the shape that the matrix has, or would have."""
+        """Return the shape of the matrix."""
         C = len(self.axis.labels)
         return (C, C) if self.keys is None else (len(self.keys.rows), C, C)
 
     def whole(self) -> Array:
-        """Return the matrix; of NumPy where nothing was counted."""
+        """Return the matrix; a NumPy array of zeros if nothing was counted."""
         return np.zeros(self.shape(), np.int64) if self.matrix is None else self.matrix
 
 
 def add_counts(held: CountsState, part: CountsState) -> CountsState:
-    """Return the sum of both, in the shortest way where the classes are the same and there are no groups."""
+    """Return the sum of two states; the fast path for equal classes without groups adds matrices directly."""
     if part.axis is held.axis and held.keys is part.keys is None and held.matrix is not None:
         return add_matrix(held, part.matrix, part.most)
     return merge_counts(held, part)
 
 
 def merge_counts(a: CountsState, b: CountsState) -> CountsState:
-    """Return the sum of both."""
+    """Return the sum of two states, over the union of their classes and groups."""
     if a.matrix is not None and b.matrix is not None:
         dispatch.adopt(counts=a.matrix, others=b.matrix)
         if (a.keys is None) != (b.keys is None):
@@ -73,17 +73,17 @@ def merge_counts(a: CountsState, b: CountsState) -> CountsState:
 
 
 def add_matrix(held: CountsState, M: Array, most: int) -> CountsState:
-    """Return counts with a matrix of the same classes added, whose integers add up to `most` at most."""
+    """Add a matrix of the same classes, whose integers sum to at most `most`; raise OverflowError on overflow."""
     most += held.most
     if most > validate.LARGEST_INT64 and all(adapter(x).dtype(x).kind != "f" for x in (held.matrix, M)):
         return check_integers(held._replace(matrix=overflow_checks.add_counts("counts", held.matrix, M), most=most))
-    with np.errstate(over="ignore"):  # sums of float weights beyond float64 are infinite, which metrics report
+    with np.errstate(over="ignore"):  # float weights that overflow give inf, which metrics report
         matrix = adapter(M).evaluate(lambda a, b: a + b, held.matrix, M)
     return held._replace(matrix=matrix, most=most)
 
 
 def check_integers(held: CountsState) -> CountsState:
-    """Return the counts; refuse integers below 0, and more in all than int64 holds, unless `most` says enough."""
+    """Raise for negative integer counts or a total above int64, unless `most` already proves them valid."""
     M = held.matrix
     if M is None or held.most <= validate.LARGEST_INT64 or adapter(M).dtype(M).kind == "f":
         return held
@@ -91,7 +91,7 @@ def check_integers(held: CountsState) -> CountsState:
 
 
 def reindex_matrix(held: CountsState, out: CountsState) -> Array:
-    """Return the matrix of `held` with its labels and groups at their places in `out`."""
+    """Return the matrix of `held` scattered to the positions of its labels and groups in `out`."""
     if held.axis == out.axis and (held.keys is None or held.keys is out.keys):
         return held.matrix
     target = [held.axis.find_positions_in(out.axis)] * 2
@@ -101,7 +101,7 @@ def reindex_matrix(held: CountsState, out: CountsState) -> Array:
 
 
 def select_group(held: CountsState, place: int) -> CountsState:
-    """Return the counts of the group at `place`, in memory of their own."""
+    """Return the counts of the group at position `place`, copied."""
     C, M = len(held.axis.labels), held.whole()
     every = [list(range(C))] * 2
     one = adapter(M).evaluate(lambda M: adapter(M).scatter(M[place], (C, C), every, every), M)
@@ -109,9 +109,10 @@ def select_group(held: CountsState, place: int) -> CountsState:
 
 
 def prepare_binary(held: CountsState, positive: int) -> tuple[CountsState, int]:
-    """Return counts for metrics of two classes, and the place of the positive one, as `metrics.from_labels` decides.
+    """Return counts for binary metrics and the position of the positive class, as `metrics.from_labels` chooses it.
 
-    So integers that are no class ids must say it, and where 0, 1 or -1 alone was found the other class is added.
+    Integers other than 0, 1 and -1 need an explicit positive class; if 0, 1 or -1 occurs alone, the other class is
+    added.
     """
     labels, source = held.axis.labels, held.axis.source
     alone = source in GROWING and set(labels) in ({-1}, {0}, {1})
@@ -125,7 +126,7 @@ def prepare_binary(held: CountsState, positive: int) -> tuple[CountsState, int]:
 
 
 def get_parts(held: CountsState, *, on_host: bool) -> dict[str, Any]:
-    """Return what is written of counts."""
+    """Return the parts of a state that are saved, by name; with `on_host` the matrix is copied to the host."""
     M = held.matrix
     parts: dict[str, Any] = {"classes": held.axis.to_json_dict()}
     if held.keys is not None:
@@ -136,7 +137,7 @@ def get_parts(held: CountsState, *, on_host: bool) -> dict[str, Any]:
 
 
 def parse_parts(parts: dict[str, Any]) -> tuple[CountsState, CountsState]:
-    """Return the counts of these parts, and the same before anything was counted; refuse what contradicts itself."""
+    """Return the state saved in `parts`, and its empty initial state; raise DamagedError for inconsistent parts."""
     for name in parts:
         demand(name in PARTS, f"it has {validate.format_value(name)}")
     axis, keys = Axis.from_json_dict(parts.get("classes")), None
@@ -153,7 +154,9 @@ def parse_parts(parts: dict[str, Any]) -> tuple[CountsState, CountsState]:
         kind = adapter(M).dtype(M)
         demand(kind in (np.int64, np.float64) and dispatch.shape_of(M) == held.shape(), "its matrix has another shape")
         every = [list(range(n)) for n in held.shape()]
-        held = held._replace(matrix=adapter(M).scatter(M, held.shape(), every, every))  # nobody else's memory
+        held = held._replace(
+            matrix=adapter(M).scatter(M, held.shape(), every, every)
+        )  # a copy, not shared with the caller
         try:
             held = check_integers(held)
         except (ValueError, OverflowError) as error:

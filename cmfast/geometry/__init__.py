@@ -1,4 +1,4 @@
-"""Geometric confusion matrices: how the histograms of labels and predictions overlap in the space of the embeddings."""
+"""Geometric confusion matrices: overlaps of the histograms of labels and of predictions in embedding space."""
 
 from cmfast.geometry._cell_accumulator import CellAccumulator
 from cmfast.geometry._cell_counts import cell_counts, sparse_histogram

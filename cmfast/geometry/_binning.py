@@ -1,4 +1,4 @@
-"""Points to counts of cells: what every way of binning shares, and what it says of points and labels it cannot use."""
+"""Binning of points into counts of grid cells, and the reports of unusable points and labels."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ def count(
     progress: Progress = None,
     ranges: Ranges | None = None,
 ) -> CellCounts:
-    """Check the options, and count the points; the keys have room for the cells of `ranges`, where they fit."""
+    """Validate the options and count points per (cell, label, prediction), with keys that fit `ranges` if possible."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
@@ -48,7 +48,7 @@ def count_points(
     ranges: Ranges | None = None,
     first: int = 0,
 ) -> CellCounts:
-    """Count adopted points as :func:`count` does; `first` is the number of the first point, for messages."""
+    """Count adopted points without validating options; `first` is the number of the first point, for messages."""
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -72,7 +72,7 @@ def count_points(
 
 
 class Heights(NamedTuple):
-    """What points add up to per cell and group: values by key, and what else is known, as in ``Binned``."""
+    """Sums of weights per cell and group, by key, with the metadata of ``Binned``."""
 
     keys: Any
     values: Any
@@ -92,7 +92,7 @@ def sum_heights(
     num_threads: int | None,
     progress: Progress = None,
 ) -> Heights:
-    """Check the options, and sum the weights of points, or each column of them, per cell and group."""
+    """Validate the options and sum the weights of points, or each column of weights, per cell and group."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
@@ -122,7 +122,7 @@ def sum_heights(
 
 
 def validate_n_classes(n_classes: Any, *, least: int = 0) -> int:
-    """Return the option as an int."""
+    """Validate the option `n_classes` and return it as an int."""
     number = validate.count("n_classes", n_classes, least=least, most=None)
     if number > MOST_MATRIX_CLASSES:
         validate.refuse("n_classes", f"at most {MOST_MATRIX_CLASSES}", number, OverflowError)
@@ -130,7 +130,7 @@ def validate_n_classes(n_classes: Any, *, least: int = 0) -> int:
 
 
 def infer_n_classes(points: AdoptedPoints, *, n_classes: int | None, num_threads: int | None) -> int:
-    """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
+    """Return the number of classes of adopted labels, checking that all are class ids; reads no coordinates."""
     anywhere = Grid([0.0] * points.m, [1.0] * points.m)
     options: dict[str, Any] = {"origin": anywhere.origin, "inverse": anywhere.inverse, "num_threads": num_threads}
     labels = points.y_true, points.y_pred
@@ -143,7 +143,7 @@ def infer_n_classes(points: AdoptedPoints, *, n_classes: int | None, num_threads
 def report_dropped(
     n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure, *, why: str = WITHOUT_CELL
 ) -> None:
-    """Do what `on_failure` asks about points that are left out."""
+    """Warn or raise, as `on_failure` says, about points that were left out."""
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
         text = f"{n_dropped} of {n} points left out{where}: {why}"
@@ -151,7 +151,7 @@ def report_dropped(
 
 
 def refuse_outside(outside: Outside) -> None:
-    """Refuse labels that are no class."""
+    """Raise ValueError for labels that are not class ids."""
     name, limit, number, first = outside
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
     what = ", ".join(f"{value} at {index}" for index, value in first)

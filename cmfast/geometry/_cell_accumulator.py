@@ -1,4 +1,4 @@
-"""Counts of points that come in parts: in memory while they are few, in files without a name where they are many."""
+"""CellAccumulator: cell counts of a stream of points, in memory while few, spilled to unnamed files when many."""
 
 import math
 import os
@@ -22,36 +22,36 @@ from cmfast.geometry._limits import check_total
 from cmfast.geometry._points import AdoptedPoints, adopt_labelled_points
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
-TRIPLE_BYTES = 16  # of a distinct triple in memory: key and count
-MOST_PART_POINTS = 1 << 25  # points that are counted at a time: about half a gigabyte
-MERGED_TRIPLES = 1 << 20  # triples that are merged from files at a time, about
+TRIPLE_BYTES = 16  # memory of a distinct triple: 8 bytes for the key, 8 for the count
+MOST_PART_POINTS = 1 << 25  # points counted at a time, which needs about half a gigabyte
+MERGED_TRIPLES = 1 << 20  # approximate number of triples merged from files at a time
 
 
 class CellAccumulator:
-    """Counts the points of a stream, part by part: the result is that of all points at once, bit for bit.
+    """Count the points of a stream part by part, with the same result, bit for bit, as counting all in one call.
 
     Parameters
     ----------
     grid : Grid
-        The cells. Choose it first, from a sample or a first pass; it cannot change.
+        The cells, chosen beforehand from a sample or a first pass; it cannot change.
     n_classes : int
         Classes are ``0, ..., n_classes - 1``.
     max_bytes : int
-        Memory for counts, at least 1 MiB. Beyond it they go to files and the result is a memory map, read-only where it
-        is of NumPy. Counts on a GPU stay there, however many they are.
+        Memory for counts, at least 1 MiB. Larger counts are spilled to files and the result is a memory map, read-only
+        if it is a NumPy array. Counts on a GPU always stay there.
     directory : path, optional
-        Folder for these files; default: the system's for temporary files. They have no name, so nothing is left of
-        them however the process ends.
+        Folder for these files; default: the system's temporary folder. The files have no name, so that they vanish
+        however the process ends.
 
     Attributes
     ----------
     n_points, n_dropped : int
-        Points counted so far, and left out because a coordinate is not finite.
+        Points counted so far, and points left out because a coordinate is not finite.
 
     Raises
     ------
     TypeError, ValueError
-        `grid` is no Grid; `n_classes` below 1; `max_bytes` below 1 MiB; `directory` is no folder.
+        `grid` is not a Grid; `n_classes` below 1; `max_bytes` below 1 MiB; `directory` is not a folder.
     OverflowError
         2**30 classes or more.
 
@@ -61,10 +61,10 @@ class CellAccumulator:
 
     Notes
     -----
-    Bad values: as :func:`cmfast.cell_counts`. Synchronises the device. Reproducible: the counts do not depend on how
-    the points are cut, on their order, or on threads. Where cells and classes together need more than 63 bits all
-    counts stay in memory. Several threads may update it: no update is lost. They count at the same time, and add one
-    after the other.
+    Bad values: as :func:`cmfast.cell_counts`. Synchronises the device. Reproducible: the counts do not depend on the
+    partition of the points, their order, or the number of threads. If cells and classes need more than 63 bits, all
+    counts stay in memory. Several threads may update one accumulator: they count concurrently and add their counts one
+    after the other, and no update is lost.
 
     Examples
     --------
@@ -129,19 +129,19 @@ class CellAccumulator:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Self:
-        """Count some points; all arguments as for :func:`cmfast.cell_counts`. What raises has counted none of them."""
-        # With room for all cells so far, the keys of all parts agree and merging is a walk over both.
+        """Count some points; arguments as for :func:`cmfast.cell_counts`. An update that raises counts no points."""
+        # With keys wide enough for all cells so far, the keys of all parts agree and merging is linear.
         options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._held.ranges}
         points = adopt_labelled_points(X, y_true, y_pred)
         return self._add(_binning.count(points, self.grid, n_classes=self.n_classes, **options))
 
     def add(self, cells: CellCounts, /) -> Self:
-        """Add counts made elsewhere, on the same grid with the same number of classes; all of them or, raising, none.
+        """Add counts made elsewhere, on the same grid with the same number of classes; if it raises, none are added.
 
         Raises
         ------
         TypeError, ValueError
-            No CellCounts, or of another grid, number of classes, library or device.
+            Not CellCounts, or counts of another grid, number of classes, library or device.
         OverflowError
             2**61 points or more.
         """
@@ -159,7 +159,7 @@ class CellAccumulator:
         return self
 
     def _include(self, held: "_AccumulatorState", cells: CellCounts) -> "_AccumulatorState":
-        """Return what is held with some counts; where that fails, nothing has changed."""
+        """Return state `held` with some counts added, without changing `held`."""
         for other in (*held.parts[:1], *held.spilled[:1]):
             dispatch.adopt(cells=cells.counts, before=other.counts)
         n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
@@ -167,14 +167,14 @@ class CellAccumulator:
         ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
         parts, spilled = list(held.parts), held.spilled
         push_and_merge(parts, cells)
-        # The other half is for the result of a merge.
+        # Half of the memory is for the result of a merge.
         if 2 * TRIPLE_BYTES * sum(map(len, parts)) > self.max_bytes and self._can_spill([*spilled, *parts], ranges):
             spilled = (*spilled, _spill([CellCounts.merge(parts)], ranges, self.directory))
             parts = []
         return _AccumulatorState(n_points, n_dropped, ranges, tuple(parts), spilled)
 
     def counts(self) -> CellCounts:
-        """Return the counts of all points so far; more can be added afterwards."""
+        """Return the counts of all points so far; updates may follow."""
         with self._guard.lock:
             return self._counts()
 
@@ -193,14 +193,14 @@ class CellAccumulator:
         return self._held.parts[0]
 
     def _can_spill(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
-        """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
+        """Whether the parts are on the host and their keys comparable: mixed-radix numbers and not ranks."""
         _, extent = ranges or ((), ())
         here = all(adapter(part.counts).is_on_host(part.counts) and part._table is None for part in parts)
         return here and math.prod(extent) << self._tag < 2**63 - 1
 
 
 class _AccumulatorState(NamedTuple):
-    """What an accumulator knows. One object, so that it changes in one step."""
+    """Immutable state of an accumulator, replaced as a whole so that updates are atomic."""
 
     n_points: int
     n_dropped: int
@@ -210,7 +210,7 @@ class _AccumulatorState(NamedTuple):
 
 
 def _spill(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) -> CellCounts:
-    """Merge counts into files without a name and return them as memory maps."""
+    """Merge counts into unnamed files and return them as memory maps."""
     assert ranges is not None, "something was added"
     given = parts[0].counts
     to_host, from_host = adapter(given).to_host, adapter(given).from_host
@@ -225,21 +225,21 @@ def _spill(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) -
 
 
 def _copy_slice(part: CellCounts, start: int, stop: int) -> CellCounts:
-    """Return some triples of `part`, copied from where they are."""
+    """Return a copy of the triples ``start:stop`` of `part`."""
     return replace(part, counts=np.array(part.counts[start:stop]), _keys=np.array(part._keys[start:stop]), n_dropped=0)
 
 
 def _recode(part: CellCounts, ranges: Ranges) -> Iterator[CellCounts]:
-    """Yield the triples of `part` with keys that have room for `ranges`, in order."""
-    room = replace(_copy_slice(part, 0, 0), _ranges=ranges)
+    """Yield the triples of `part` in order, with keys recoded for `ranges`."""
+    empty = replace(_copy_slice(part, 0, 0), _ranges=ranges)
     for start in range(0, max(len(part), 1), MERGED_TRIPLES):
-        yield room + _copy_slice(part, start, min(start + MERGED_TRIPLES, len(part)))
+        yield empty + _copy_slice(part, start, min(start + MERGED_TRIPLES, len(part)))
 
 
 def _merge_sorted(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
-    """Yield the triples of all parts, whose keys agree, in order."""
+    """Yield the merged triples of all parts, whose keys agree, in order (k-way merge by blocks)."""
     step = max(MERGED_TRIPLES // len(parts), 1)
-    # Between two neighbours of every step-th key of all parts lie fewer than `step` keys of each.
+    # Between two neighbours among every step-th key of all parts, each part has fewer than `step` keys.
     some = np.unique(np.concatenate([part._keys[::step] for part in parts]))
     cuts = [[*np.searchsorted(part._keys, some).tolist(), len(part)] for part in parts]
     for i in range(max(len(some), 1)):
@@ -247,7 +247,7 @@ def _merge_sorted(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
 
 
 def _write_blocks(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> CellCounts:
-    """Write counts block by block and return them as memory maps, all else as in `like`."""
+    """Write counts block by block to unnamed files; return them as memory maps, with other fields as in `like`."""
     with Scratch(directory) as keys, Scratch(directory) as counts:
         for block in blocks:
             keys.append(block._keys)
@@ -263,7 +263,7 @@ def count_in_parts(
     num_threads: int | None,
     progress: Progress = None,
 ) -> CellCounts:
-    """Count points, so many at a time that memory is bounded; report nothing dropped."""
+    """Count points in parts of bounded memory; dropped points are counted but not reported."""
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if points.n <= MOST_PART_POINTS:
         return _binning.count_points(points, grid, n_classes=n_classes, progress=progress, **options)

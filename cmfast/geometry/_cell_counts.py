@@ -1,4 +1,4 @@
-"""From points to counts: how many points have each cell, label and prediction, and the histogram of any groups."""
+"""Count points per (cell, label, prediction), and sum weights per (cell, group)."""
 
 from typing import Any, overload
 
@@ -64,21 +64,21 @@ def cell_counts(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> Any:
-    """Count how many points have each (cell, label, prediction).
+    """Count the points of each (cell, label, prediction).
 
     Parameters
     ----------
     X : array, shape (N, m)
-        Points; real numbers of any type. Coordinates are taken in float64, which is exact up to 2**53.
+        Points; real numbers of any type. Coordinates are converted to float64, exact up to 2**53.
     y_true, y_pred : array of int, shape (N,)
         Labels and predictions: class ids ``0, ..., n_classes - 1``.
     grid : Grid
-        The cells, m axes. For Dask arrays also one that has yet to be computed, as ``Grid.scott`` of them is.
+        The cells, m axes. For Dask arrays also a Delayed grid, such as ``Grid.scott`` returns for them.
     n_classes : int, optional
         Default: the largest id in either, plus one.
     n_parts : int, optional
-        Return so many counts of different cells, in a list, as :meth:`CellCounts.deal` deals them. For Dask arrays of
-        points whose cells no machine holds: chunks are dealt before they are merged.
+        Return the counts partitioned by cell into this many parts, as by :meth:`CellCounts.deal`. For Dask arrays whose
+        counts exceed the memory of one machine: chunks are partitioned before they are merged.
     on_failure : {"warn", "raise", "ignore"}
         What to do about points without a cell (see Notes).
     num_threads : int, optional
@@ -89,29 +89,29 @@ def cell_counts(
     Returns
     -------
     CellCounts, or with `n_parts` a list of them
-        Counts of one part of the points; ``a + b`` are those of both.
+        The counts; ``a + b`` are the counts of both sets of points.
 
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are no class: how many,
-        and the first of them.
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are not classes (the
+        message gives their number and the first ones).
     OverflowError
-        More cells and classes than 63 bits can tell apart.
+        More cells and classes than 63-bit keys can distinguish.
 
     See Also
     --------
-    gcm : the geometric confusion matrices of these counts.
+    gcm : geometric confusion matrices from these counts.
 
     Notes
     -----
     Bad values: a point with a coordinate that is NaN or infinite, or 2**53 cells or more away from the origin, has no
-    cell. It is left out of everything, counted in `n_dropped` and reported once, as `on_failure` says.
+    cell. It is left out, counted in `n_dropped` and reported once, as `on_failure` says.
     Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
-    parts merged in any order. Memory: 8 bytes per point and at most 28 per distinct triple at work, of which 16 are
-    kept. (Where cells, labels and predictions need more than 63 bits, cells are ranked: slower, about 80 bytes per
-    point.) Of Dask arrays, with `n_classes`, it is a ``dask.delayed.Delayed`` of the counts of all chunks, merged; with
-    `n_parts` a list of these.
+    parts merged in any order. Memory: 8 bytes per point and at most 28 bytes per distinct triple while counting, 16 of
+    which are kept. (If cells, labels and predictions need more than 63 bits, cells are ranked: slower, about 80 bytes
+    per point.) For Dask arrays, which need `n_classes`, the result is a ``dask.delayed.Delayed`` of the merged counts
+    of all chunks; with `n_parts`, a list of these.
 
     References
     ----------
@@ -136,7 +136,7 @@ def cell_counts(
 
 
 def _count_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **options: Any) -> Any:
-    """Return the lazy counts of Dask arrays, chunk by chunk."""
+    """Return the Delayed counts of Dask arrays, merged over the chunks."""
     labels.check_known(n_classes=options["n_classes"])
     known: dict[str, Any] = {}
     if lazy.is_delayed(grid):
@@ -187,7 +187,7 @@ def sparse_histogram(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> SparseHistogram:
-    """Histogram over the occupied cells only, one per group.
+    """Sum weights per (cell, group): a histogram over the occupied cells only.
 
     Parameters
     ----------
@@ -196,13 +196,13 @@ def sparse_histogram(
     grid : Grid
         The cells, m axes.
     weights : array, shape (N,), optional
-        What each point adds; default 1.
+        Weight of each point; default 1.
     groups : array of int, shape (N,), optional
         Group of each point, ``0, ..., n_groups - 1``; default: all in group 0.
     n_groups : int, optional
         Default: the largest group plus one.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about points without a cell and sums without a value (see Notes).
+        What to do about points without a cell and invalid sums (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
@@ -219,17 +219,17 @@ def sparse_histogram(
     TypeError, ValueError
         Arrays of two libraries or devices, or of wrong type; shapes that do not agree; groups outside.
     OverflowError
-        A sum of integer weights that int64 cannot hold; more cells and groups than 63 bits can tell apart.
+        A sum of integer weights that overflows int64; more cells and groups than 63-bit keys can distinguish.
 
     Notes
     -----
     Bad values: points without a cell (see :func:`cell_counts`) are left out, counted in `n_dropped` and reported once.
-    A weight that is NaN or infinite (INVALID), or a sum beyond the range of the values (RANGE), makes its own
-    (cell, group) NaN and nothing else; that is reported as well.
-    Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
-    2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads. Of Dask
-    arrays it is a ``dask.delayed.Delayed`` of the histogram, with the same bits for any chunks; float weights are read
-    twice, for the largest of them comes first.
+    A weight that is NaN or infinite (INVALID), or a sum that overflows (RANGE), makes only its own (cell, group) NaN
+    and is reported as well.
+    Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (bits of a weight below
+    2**-124 of the largest one are rounded off), so they do not depend on the order of the points or on threads. For
+    Dask arrays the result is a ``dask.delayed.Delayed`` of the histogram, with the same bits for any chunking; float
+    weights are read twice, because the largest one is needed first.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Counts dealt to parts of different cells, by a hash of the index row: the same for the counts of any points."""
+"""Partition cell counts into shards of disjoint cells by a hash of the cell's index row, the same for any points."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -11,16 +11,16 @@ from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.geometry_keys import bits_of
 
 MOST_PARTS = 1 << 16
-DECODED_TRIPLES = 1 << 16  # triples whose cells are decoded at a time
+DECODED_TRIPLES = 1 << 16  # triples decoded at a time
 
 
 def validate_n_parts(n_parts: Any) -> int:
-    """Return the option as an int."""
+    """Validate the option `n_parts` and return it as an int."""
     return validate.count("n_parts", n_parts, least=1, most=MOST_PARTS)
 
 
 def partition_cells(cells: Any, n_parts: Any) -> list[Any]:
-    """Deal cells to `n_parts` counts; see :meth:`CellCounts.partition_cells`."""
+    """Partition the cells into `n_parts` counts of disjoint cells; see :meth:`CellCounts.deal`."""
     n = validate_n_parts(n_parts)
     keys, counts = adapter(cells._keys).to_host(cells._keys), adapter(cells.counts).to_host(cells.counts)
     table = None if cells._table is None else adapter(cells._table).to_host(cells._table)
@@ -39,7 +39,7 @@ def partition_cells(cells: Any, n_parts: Any) -> list[Any]:
 
 
 def _drop_unused_cells(keys: np.ndarray, table: Any, bits: int) -> tuple[np.ndarray, Any]:
-    """Return keys and table with the cells alone that these keys have."""
+    """Return keys and table without the cells that no key uses, renumbering the ranks in the keys."""
     if table is None:
         return keys, None
     cells = keys >> bits
@@ -49,7 +49,7 @@ def _drop_unused_cells(keys: np.ndarray, table: Any, bits: int) -> tuple[np.ndar
 
 
 def assign_parts(keys: np.ndarray, table: Any, cells: Any, n: int) -> np.ndarray:
-    """Return the number of the part of every key: it follows from the index row of its cell."""
+    """Return the part number (below `n`) of each key, a hash of the index row of its cell."""
     out = np.empty(len(keys), np.uint16)
     options = {"ranges": cells._ranges, "bits": 2 * bits_of(cells.n_classes)}
     for start in range(0, len(keys), DECODED_TRIPLES):
@@ -60,7 +60,7 @@ def assign_parts(keys: np.ndarray, table: Any, cells: Any, n: int) -> np.ndarray
 
 
 def _hash_rows(index: np.ndarray) -> np.ndarray:
-    """Return 64 bits of every row of integers, each of which depends on all of them."""
+    """Return a 64-bit hash of each row of integers, by xor and multiplication."""
     out = np.zeros(len(index), np.uint64)
     for column in index.T:
         out = (out ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)

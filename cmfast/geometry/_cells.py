@@ -1,7 +1,7 @@
-"""Sparse tables over the cells of a grid: joint counts of cells and classes, and weighted histograms.
+"""Sparse tables over the cells of a grid: counts per (cell, label, prediction), and weighted histograms.
 
-Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is a number is said in
-``kernels.shared.geometry_keys`` and hidden here: what is read are index rows.
+Both store one sorted 64-bit key per entry, ``cell << bits | tag``. ``kernels.shared.geometry_keys`` defines how a cell
+becomes a number; users of these classes see index rows only.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from cmfast.kernels.shared.geometry_keys import KeyLayout, Ranges, bits_of
 
 CountsT = TypeVar("CountsT", bound="CellCounts")
 
-CELL_PARTS: Parts = {  # types and dimensions of what is written
+CELL_PARTS: Parts = {  # dtypes and dimensions of the saved arrays
     "origin": (("<f8",), 1),
     "width": (("<f8",), 1),
     "n_classes": (("<i8",), 0),
@@ -39,7 +39,7 @@ CELL_PARTS: Parts = {  # types and dimensions of what is written
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseHistogram(Generic[ArrayT]):
-    """Heights per cell and group, of the occupied cells only. Made by :func:`cmfast.sparse_histogram`.
+    """Histogram over occupied cells only: a height per cell and group. Made by :func:`cmfast.sparse_histogram`.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class SparseHistogram(Generic[ArrayT]):
     n_groups : int
         Groups are ``0, ..., n_groups - 1``.
     values : array, shape (K,)
-        Height of every entry: the sum of the weights in it. int64 for counts and integer weights.
+        Height of each entry: the sum of its weights. int64 for counts and integer weights.
     n_dropped : int
         Points left out because a coordinate is not finite.
 
@@ -67,12 +67,12 @@ class SparseHistogram(Generic[ArrayT]):
 
     @property
     def cells(self) -> ArrayT:
-        """Index row of the cell of every entry: int64, shape (K, m)."""
+        """Index row of the cell of each entry: int64, shape (K, m)."""
         return self._decode()[0]
 
     @property
     def groups(self) -> ArrayT:
-        """Group of every entry: int64, shape (K,)."""
+        """Group of each entry: int64, shape (K,)."""
         return self._decode()[1]
 
     def _decode(self) -> tuple[ArrayT, ArrayT]:
@@ -88,18 +88,18 @@ class SparseHistogram(Generic[ArrayT]):
         return parts | {"left out": f"{self.n_dropped:,}"}
 
     def explain(self) -> str:
-        """Say in words what is counted."""
+        """Return a sentence on what the histogram holds."""
         return f"heights of {len(self):,} pairs of an occupied cell and a group; all others are zero"
 
 
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CellCounts(State, Generic[ArrayT]):
-    """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
+    """Number of points per (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
 
-    Weights depend on label and prediction alone, so these counts are all that the geometric confusion matrix of any
-    weighting needs. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works.
-    2**61 points or more are an OverflowError. Two are equal if grid, classes, triples, counts and `n_dropped` are.
+    Weights depend only on label and prediction, so these counts suffice for the geometric confusion matrix of any
+    weighting. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works. 2**61
+    points or more raise OverflowError. Two are equal if grid, classes, triples, counts and `n_dropped` are.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class CellCounts(State, Generic[ArrayT]):
     n_classes : int
         Classes are ``0, ..., n_classes - 1``.
     counts : array of int64, shape (K,)
-        Points of every distinct triple.
+        Number of points of each distinct triple.
     n_dropped : int
         Points left out because a coordinate is not finite.
 
@@ -143,37 +143,37 @@ class CellCounts(State, Generic[ArrayT]):
 
     @property
     def cells(self) -> ArrayT:
-        """Index row of the cell of every triple: int64, shape (K, m)."""
+        """Index row of the cell of each triple: int64, shape (K, m)."""
         return self._decode()[0]
 
     @property
     def labels(self) -> ArrayT:
-        """Label of every triple: int64, shape (K,)."""
+        """Label of each triple: int64, shape (K,)."""
         tags: Any = self._decode()[1]
         found: ArrayT = adapter(tags).evaluate(lambda tags: tags >> bits_of(self.n_classes), tags)
         return found
 
     @property
     def predictions(self) -> ArrayT:
-        """Prediction of every triple: int64, shape (K,)."""
+        """Prediction of each triple: int64, shape (K,)."""
         tags: Any = self._decode()[1]
         found: ArrayT = adapter(tags).evaluate(lambda tags: tags & ((1 << bits_of(self.n_classes)) - 1), tags)
         return found
 
     @property
     def n_points(self) -> int:
-        """Points that were counted, without those left out."""
+        """Number of counted points, without those left out."""
         counts: Any = self.counts
         return int(adapter(counts).evaluate(lambda counts: counts.sum(), counts))
 
     @property
     def key_bits(self) -> int:
-        """Bits that a cell with label and prediction takes in a key."""
+        """Bits of a key: cell, label and prediction."""
         return KeyLayout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
 
     @property
     def bins(self) -> tuple[int, ...]:
-        """Cells between the first and the last occupied one, both included, per axis."""
+        """Number of cells from the first to the last occupied one, per axis."""
         return self._ranges[1]
 
     def _decode(self) -> tuple[ArrayT, ArrayT]:
@@ -189,7 +189,7 @@ class CellCounts(State, Generic[ArrayT]):
         return parts | {"axes": str(self.grid.n_axes), "classes": str(self.n_classes)}
 
     def explain(self) -> str:
-        """Say in words what is counted."""
+        """Return a sentence on the number of points and triples."""
         return f"{self.n_points:,} points in {len(self):,} different triples of cell, label and prediction"
 
     def __eq__(self, other: object) -> bool:
@@ -198,7 +198,7 @@ class CellCounts(State, Generic[ArrayT]):
         same = (self.grid, self.n_classes, self.n_dropped) == (other.grid, other.n_classes, other.n_dropped)
         if not same or len(self) != len(other):
             return False
-        # Keys depend on the room that they were made with, what they stand for does not.
+        # Keys depend on the ranges that they were made for, decoded cells do not.
         pairs = zip((self.counts, *self._decode()), (other.counts, *other._decode()), strict=True)
         return all(np.array_equal(adapter(a).to_host(a), adapter(b).to_host(b)) for a, b in pairs)
 
@@ -214,7 +214,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self._add_counts(other)
 
     def _add_counts(self, other: "CellCounts") -> Self:
-        """Return the sum."""
+        """Return the merged counts of two parts of the points."""
         if self.grid != other.grid:
             validate.refuse("grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
@@ -223,7 +223,7 @@ class CellCounts(State, Generic[ArrayT]):
         n_dropped = self.n_dropped + other.n_dropped
         (counts,) = found.columns
         out = type(self)(self.grid, self.n_classes, counts, n_dropped, found.keys, found.table, found.ranges)
-        check_total(out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have wrapped
+        check_total(out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have overflowed
         return out
 
     def __radd__(self, other: object) -> Self:
@@ -233,25 +233,25 @@ class CellCounts(State, Generic[ArrayT]):
         return KeyedSums(self._keys, (self.counts,), self._table, self._ranges)
 
     def __sizeof__(self) -> int:
-        """Return the bytes in memory, by which Dask knows what to spill."""
+        """Return the size in memory in bytes, by which Dask decides what to spill."""
         arrays: list[Any] = [self._keys, self.counts, self._table]
         return super().__sizeof__() + int(sum(x.nbytes for x in arrays if x is not None))
 
     @of_class
     @classmethod
     def merge(cls, parts: Iterable[CountsT], /) -> CountsT:
-        """Merge the counts of any number of parts: as ``sum(parts)``, but no count is walked over more than log times.
+        """Merge any number of parts, as ``sum(parts)`` but with each count copied only O(log(parts)) times.
 
         Parameters
         ----------
         parts : iterable of CellCounts
-            On one grid, with one number of classes; read one by one, so a generator may make them as they are needed.
+            On one grid, with one number of classes; iterated lazily, so a generator may make them on demand.
 
         Raises
         ------
         TypeError, ValueError
-            A part that is no CellCounts, or parts of two libraries or devices; no part at all; parts of different grids
-            or numbers of classes.
+            A part that is not CellCounts; parts of two libraries or devices; no parts; parts of different grids or
+            numbers of classes.
         OverflowError
             2**61 points or more.
         """
@@ -270,11 +270,11 @@ class CellCounts(State, Generic[ArrayT]):
         return stack[0]
 
     def deal(self, n_parts: int) -> list[Self]:
-        """Deal the cells to `n_parts` counts, no two of which have a cell in common.
+        """Partition the cells by a hash into `n_parts` counts without common cells.
 
-        Which of them has a cell follows from its index row alone, so the parts with one number, dealt from the counts
-        of any points, merge to that part of all of them: ``CellCounts.merge`` of the counts of a partition is all that
-        a worker needs in memory. :func:`cmfast.gcm` takes the list.
+        The part of a cell depends on its index row alone, so the k-th parts of the counts of any points merge into the
+        k-th part of all points: a worker needs only ``CellCounts.merge`` of its own part in memory. :func:`cmfast.gcm`
+        accepts the list.
 
         Parameters
         ----------
@@ -284,16 +284,16 @@ class CellCounts(State, Generic[ArrayT]):
         Returns
         -------
         list of CellCounts
-            Their sum is equal to these counts; the first has all of `n_dropped`.
+            Their sum equals these counts; the first part holds all of `n_dropped`.
 
         Raises
         ------
         TypeError, ValueError
-            `n_parts` is no whole number from 1 to 65,536.
+            `n_parts` is not an integer from 1 to 65,536.
 
         Notes
         -----
-        The cells are dealt on the host: counts of a device come there and go back.
+        The partition is computed on the host: counts of a device are copied there and back.
 
         Examples
         --------
@@ -307,7 +307,7 @@ class CellCounts(State, Generic[ArrayT]):
         return _cell_partition.partition_cells(self, n_parts)
 
     def confusion_matrix(self) -> ArrayT:
-        """Return the confusion matrix of the points that were counted.
+        """Return the confusion matrix of the counted points.
 
         Returns
         -------
@@ -329,16 +329,16 @@ class CellCounts(State, Generic[ArrayT]):
         empty: Empty = "nan",
         on_failure: OnFailure = "warn",
     ) -> SparseHistogram[ArrayT]:
-        """Return the histogram of the points of each label.
+        """Return the weighted histogram of the points of each label over the cells.
 
         Parameters
         ----------
         weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
-            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: counts.
+            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: weight 1 (counts).
         smoothing, empty
-            Of the weights ``"bi"``; see :func:`cmfast.ipf`.
+            Options of the weights ``"bi"``; see :func:`cmfast.ipf`.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about weights that do not exist; then all values are NaN.
+            What to do if the weights do not exist; all values are then NaN.
 
         Returns
         -------
@@ -348,13 +348,13 @@ class CellCounts(State, Generic[ArrayT]):
         Raises
         ------
         TypeError, ValueError
-            Weights that are no name and no real (C, C) table, or a list of them.
+            Weights that are neither a name nor a real (C, C) table, or a list of weights.
 
         Notes
         -----
-        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout, and that is reported
-        as `on_failure` says, as :func:`cmfast.gcm` does. Synchronises the device. Reproducible: the values do not
-        depend on the order of the points.
+        Bad values: weights that do not exist, or whose sum overflows float64, give NaN throughout and are reported as
+        `on_failure` says, as by :func:`cmfast.gcm`. Synchronises the device. Reproducible: the values do not depend on
+        the order of the points.
 
         Examples
         --------
@@ -375,7 +375,7 @@ class CellCounts(State, Generic[ArrayT]):
         empty: Empty = "nan",
         on_failure: OnFailure = "warn",
     ) -> SparseHistogram[ArrayT]:
-        """Return the histogram of the points of each prediction.
+        """Return the weighted histogram of the points of each prediction over the cells.
 
         Parameters
         ----------
@@ -431,7 +431,7 @@ class CellCounts(State, Generic[ArrayT]):
 
 
 class KeyedSums(NamedTuple):
-    """Sorted unique keys, and columns of integers that are added up by key; table and ranges as in ``KeyLayout``."""
+    """Columns of integers summed by sorted unique key; table and ranges as in ``KeyLayout``."""
 
     keys: Any
     columns: tuple[Any, ...]
@@ -440,7 +440,7 @@ class KeyedSums(NamedTuple):
 
 
 def merge_keyed_sums(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
-    """Return the runs of both, whose keys have `bits` bits below the cell."""
+    """Merge two sets of keyed sums, adding equal keys; keys have `bits` tag bits below the cell."""
     options = {"ranges_a": a.ranges, "ranges_b": b.ranges, "bits": bits}
     found = []
     for one, other in zip(a.columns, b.columns, strict=True):
@@ -454,7 +454,7 @@ def merge_keyed_sums(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
 
 
 def push_and_merge(stack: list[Any], cells: CellCounts) -> None:
-    """Put `cells` on a stack where each entry is more than twice as long as the next; merge until that is so."""
+    """Push `cells` on a stack and merge entries until each is more than twice as long as the next."""
     stack.append(cells)
     while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
         last = stack.pop()

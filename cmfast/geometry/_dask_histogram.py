@@ -1,4 +1,4 @@
-"""Histograms of points in Dask arrays: integers that merge in any order, also where the weights are floats."""
+"""Weighted histograms of points in Dask arrays: exact integer sums even for float weights, equal for any chunking."""
 
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX, bits_of
 from cmfast.kernels.status import Status
 
-# Of a float: from the power of two above the largest down to 2**-124 of it, as kernels have it. Sums of a digit leave
-# int64 after 2**39 points.
+# Digits of a float weight, from the power of two above the largest weight down to 2**-124 of it, as in the kernels. The
+# sum of a digit overflows int64 after 2**39 points.
 HEIGHT_DIGITS, HEIGHT_DIGIT_BITS = 5, 25
 
 
 class _PartSums(NamedTuple):
-    """Sums of some points, in columns of integers of which values are made in the end."""
+    """Integer sums of some points per cell and group, in columns that are joined into values at the end."""
 
     runs: KeyedSums
     n_groups: int
@@ -31,7 +31,7 @@ class _PartSums(NamedTuple):
 
 
 def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **options: Any) -> Any:
-    """Return the lazy histogram of Dask arrays, added up over the chunks."""
+    """Return the Delayed histogram of Dask arrays, summed over the chunks."""
     labels.check_known(n_classes=0, groups=groups, n_groups=n_groups)
     validate.on_failure(options["on_failure"])
     arrays = {"X": X, "weights": weights, "groups": groups}
@@ -58,7 +58,7 @@ def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **
 
 
 def _find_largest_weight(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -> float:
-    """Return the largest finite weight, by magnitude, of points that have a cell."""
+    """Return the largest finite magnitude of the weights of points that have a cell."""
     del num_threads
     X, weights = dispatch.adopt(X=X, weights=weights)
     n, m = validate.points(X=X)
@@ -82,6 +82,7 @@ def _find_largest_weight(X: Array, weights: Array, *, grid: Grid, num_threads: i
 def _sum_part(
     X: Array, weights: Array | None = None, groups: Array | None = None, *, top: float | None = None, **options: Any
 ) -> _PartSums:
+    """Sum the weights of one chunk per cell and group, as integers."""
     points = adopt_weighted_points(X, weights, groups)
     if weights is not None:
         points = points._replace(weights=adapter(points.X).evaluate(partial(_split_weights, top=top), points.weights))
@@ -94,19 +95,21 @@ def _sum_part(
 
 
 def _split_weights(weights: Any, top: float | None) -> Any:
-    """Return the integers that stand for weights: halves of integers, digits of floats and whether it is none."""
+    """Split weights into integer columns: 32-bit halves of integers, or digits of floats plus a not-finite flag."""
     if top is None:
         return np.stack(halves.split(weights), axis=1)
     bad = (~np.isfinite(weights)).astype(np.int64)
-    known = np.where(abs(weights) <= top, weights, 0)  # larger ones have no cell
+    known = np.where(abs(weights) <= top, weights, 0)  # larger weights belong to points without a cell
     return np.stack([*halves.digits(known, int(np.frexp(top)[1]) + 1, HEIGHT_DIGITS, HEIGHT_DIGIT_BITS), bad], axis=1)
 
 
 def _merge_all(parts: list[_PartSums]) -> _PartSums:
+    """Merge the sums of chunks."""
     return reduce(_merge_two, parts)
 
 
 def _merge_two(a: _PartSums, b: _PartSums) -> _PartSums:
+    """Merge the sums of two chunks, carrying between the halves of integers."""
     runs = merge_keyed_sums(a.runs, b.runs, bits_of(a.n_groups))
     if len(runs.columns) == 2:
         runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carried, *runs.columns))
@@ -116,6 +119,7 @@ def _merge_two(a: _PartSums, b: _PartSums) -> _PartSums:
 def _make_histogram(
     found: _PartSums, grid: Grid, kind: Any, top: float | None, on_failure: OnFailure
 ) -> SparseHistogram:
+    """Join the merged integer sums into values, report failures and return the histogram."""
     keys, columns, table, ranges = found.runs
     if kind is None:
         (values,) = columns
@@ -137,7 +141,7 @@ def _make_histogram(
 
 
 def _join_halves(low: Any, high: Any) -> Any:
-    """Return the sums of integers from those of their halves."""
+    """Join the sums of 32-bit halves; raise OverflowError if int64 cannot hold a sum."""
     values, good = adapter(low).evaluate(halves.join, low, high)
     if not adapter(good).evaluate(lambda good: bool(good.all()), good):  # synchronises
         pairs = zip(adapter(low).to_host(low).tolist(), adapter(high).to_host(high).tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""What a geometric confusion matrix is worth: how much of it was certain beforehand, and what permuted labels give."""
+"""Diagnostics of a geometric confusion matrix: guaranteed agreement, and the null of permuted labels."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from cmfast.kernels.status import Status
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
-FEW_SINGLETONS = 0.05  # of the points
+FEW_SINGLETONS = 0.05  # share of points alone in their cell
 MOST_MISSING = 0.02
 DEVIATIONS = 3.0
 
@@ -23,28 +23,28 @@ DEVIATIONS = 3.0
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class GcmDiagnostics:
-    """How to read a geometric confusion matrix (GCM). Print it for a table.
+    """Diagnostics for reading a geometric confusion matrix (GCM). Print it for a table.
 
-    Everything below `weighting` is a number (a matrix) for one weighting, an array with a leading axis for a list.
+    Attributes after `weighting` are numbers or matrices for one weighting, with a leading axis for a list.
 
     Attributes
     ----------
     n_points, n_dropped : int
-        Points counted, and left out because a coordinate is not finite. None are counted where no weighting has an
-        answer.
+        Points counted, and points left out because a coordinate is not finite. No points are counted if no weighting
+        exists.
     n_cells, n_triples : int
         Occupied cells; distinct triples (cell, label, prediction).
     bins : tuple of int
-        Cells between the first and the last occupied one per axis.
+        Number of cells from the first to the last occupied one, per axis.
     key_bits : int
-        Bits of a cell with its label and prediction.
+        Bits of a key: cell, label and prediction.
     occupancy : (ndarray, ndarray) of int64
-        Sizes of cells that occur, and how many cells have each.
+        Cell sizes that occur, and the number of cells of each size.
     singleton_fraction : float
         Share of points that are alone in their cell.
     pure_fraction, unmixed_fraction : float
-        Share of points in cells of one label and one prediction; of one label or one prediction. In an unmixed cell the
-        GCM is the normalised confusion matrix, whatever the geometry is.
+        Share of points in cells of one label and one prediction; in cells of one label or one prediction. In an unmixed
+        cell the GCM equals the normalised confusion matrix by construction.
     largest_cell : int
         Points in the fullest cell.
     pair_work : int
@@ -54,26 +54,25 @@ class GcmDiagnostics:
     status : int8
         Code of :class:`cmfast.Status` of the weighting; LIMIT_ONLY: its weights are those of a limit.
     normalized : array of float64, shape (C, C)
-        ``weights * M``, the normalised confusion matrix that the GCM is to be compared with, and a lower bound of it.
+        ``weights * M``, the normalised confusion matrix to compare the GCM with; a lower bound of the GCM.
     upper : array of float64, shape (C, C)
         Upper bound: the smaller mass of the two histograms, reached when all points share one cell.
     overlap : float
-        Of `normalized` with the GCM.
+        Overlap of `normalized` with the GCM.
     guaranteed : float
-        ``sum(normalized) / sum(GCM)``, which `overlap` cannot be below.
+        ``sum(normalized) / sum(GCM)``, a lower bound of `overlap`.
     null_overlap, null_sd : float
-        Expected overlap when labels and predictions are permuted together over the points, simulated; its standard
+        Expected overlap if the pairs (label, prediction) are permuted over the points, by simulation; its standard
         deviation.
     position : float
-        Where the GCM stands between `upper` (0) and `normalized` (1).
+        Position of the GCM between `upper` (0) and `normalized` (1).
     pattern, pattern_null : float
         Overlap of the off-diagonal excess ``GCM - normalized`` with the off-diagonal of `normalized`, of the data and
-        expected under permutation. The one number that emptiness of the cells does not push; it means nothing where few
-        points are mixed.
+        expected under permutation. Sparse cells do not bias it, but it is meaningless if few points are in mixed cells.
     missing_mass : float
-        For ``"bi"`` with smoothing: share of the margins that lies on no point.
+        For ``"bi"`` with smoothing: share of the mass in cells of the matrix without points.
     weight_error : float
-        Bound of the relative error of the GCM by rounding the weights.
+        Bound of the relative error of the GCM due to rounding the weights.
     """
 
     n_points: int
@@ -123,7 +122,7 @@ class GcmDiagnostics:
         return parts | {name: result_repr.format_values(value, ".3f") for name, value in shown.items()}
 
     def explain(self) -> str:
-        """Say in a sentence what the agreement is worth: the last line of what is printed."""
+        """Return the verdict, the last line of the printed table: whether the agreement is evidence of geometry."""
         found = list_caveats(self)
         if found:
             return f"Verdict: this says little about geometry: {'; '.join(found)}."
@@ -131,7 +130,7 @@ class GcmDiagnostics:
         known = [row for row in zip(*map(np.atleast_1d, columns), strict=True) if np.isfinite(row).all()]
         if not known:
             none = not any(Status(int(code)).ok for code in np.atleast_1d(self.status))
-            return f"Verdict: there is nothing to judge{', as the weights have no answer' if none else ''}."
+            return f"Verdict: no overlap is defined{', as the weights do not exist' if none else ''}."
         overlap, permuted, guaranteed = min(known, key=lambda row: row[0] - row[1])
         return (
             f"Verdict: the overlap of {overlap:.2f} is above the {permuted:.2f} of permuted labels, and not all of it "
@@ -140,7 +139,7 @@ class GcmDiagnostics:
 
 
 def warn_if_uninformative(found: GcmDiagnostics) -> GcmDiagnostics:
-    """Return the diagnostics; warn once if the result says little."""
+    """Issue one DiagnosticWarning if there are caveats; return the diagnostics `found`."""
     why = list_caveats(found)
     if why:
         failures.warn_diagnostic("; ".join(why))
@@ -148,13 +147,13 @@ def warn_if_uninformative(found: GcmDiagnostics) -> GcmDiagnostics:
 
 
 def compute_overlaps(out: Any) -> list[float]:
-    """Return the overlap of the normalised with the geometric matrix, per weighting of the result of the kernel."""
+    """Return the overlap of normalised and geometric matrix for each weighting, from the kernel's output `out`."""
     matrix, normalized = (adapter(x).to_host(x) for x in out[:2])
     return [_compute_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
 
 
 class Shapes(NamedTuple):
-    """What diagnostics need of cells beside what is summed over them: on the host, as of cells alone."""
+    """Statistics of the cells that the diagnostics need besides the kernel's sums, on the host."""
 
     matrix: np.ndarray
     n_points: int
@@ -168,7 +167,7 @@ class Shapes(NamedTuple):
 
 
 def compute_shapes(cells: CellCounts) -> Shapes:
-    """Return the :class:`Shapes` of counts."""
+    """Return the :class:`Shapes` of cell counts: matrix, sizes of cells and totals."""
     found = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
     numbers = cells.n_points, cells.n_dropped, len(cells), cells.bins, cells.key_bits
     to_host = adapter(cells.counts).to_host
@@ -178,7 +177,7 @@ def compute_shapes(cells: CellCounts) -> Shapes:
 def make_diagnostics(
     cells: Shapes, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
-    """Return the diagnostics of the result `out` of the kernel."""
+    """Compute the diagnostics from the kernel's output `out`, simulating the null of permuted labels."""
     codes = merge_statuses(weightings, out)
     matrix, normalized, upper, error = (adapter(x).to_host(x) for x in out[:4])
     sizes, number = cells.sizes, cells.number
@@ -229,7 +228,7 @@ def make_diagnostics(
 
 
 def list_caveats(found: GcmDiagnostics) -> list[str]:
-    """Return in plain words why the agreement says little; nothing where there is none."""
+    """Return the reasons why the agreement says little about geometry; an empty list without any."""
     why: list[str] = []
     if not any(Status(int(code)).ok for code in np.atleast_1d(found.status)):
         return why
@@ -256,7 +255,7 @@ def list_caveats(found: GcmDiagnostics) -> list[str]:
 
 
 def _suggest_fuller_cells(found: GcmDiagnostics) -> str:
-    """Say how full the cells are, and what to change so that labels can meet in them."""
+    """Return a text on how full the cells are, and how to change the grid so that labels share cells."""
     axes = len(found.bins)
     cells = "1 cell" if found.n_cells == 1 else f"{found.n_cells:,} cells"
     said = f"{found.n_points:,} points in {cells} on {axes} {'axis' if axes == 1 else 'axes'}"
@@ -265,7 +264,7 @@ def _suggest_fuller_cells(found: GcmDiagnostics) -> str:
     wider = f"wider cells, {wording.example('grid=cmfast.Grid.scott(points).scaled(2)')}"
     cure = f"fewer axes{few}, or {wider}" if axes > 1 else wider
     if found.singleton_fraction < FEW_SINGLETONS:
-        return f"{said}: the classes lie apart there; to have them meet anyway take {cure}"
+        return f"{said}: the classes are separated there; to make them overlap anyway take {cure}"
     return f"{said}; take {cure}"
 
 
@@ -274,14 +273,14 @@ def _divide(part: Any, whole: Any) -> float:
 
 
 def _compute_overlap(S: np.ndarray, T: np.ndarray) -> float:
-    """Return the overlap of two matrices, each divided by its total; NaN where one has none."""
+    """Return the overlap sum(min(s, t)) of two matrices divided by their totals; NaN if a total is 0."""
     if not (S.sum() > 0 and T.sum() > 0):
         return np.nan
     return min(1.0, float(np.minimum(S / S.sum(), T / T.sum()).sum()))
 
 
 def _clip_off_diagonal(S: np.ndarray) -> np.ndarray:
-    off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave less than nothing
+    off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave small negative values
     np.fill_diagonal(off, 0.0)
     return off
 

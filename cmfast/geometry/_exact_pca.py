@@ -1,4 +1,4 @@
-"""Principal axes from integers: sums over points that are the same in any order, and of any parts."""
+"""Exact principal component analysis: integer sums over points, independent of their order and partition."""
 
 from fractions import Fraction
 from typing import Any
@@ -13,7 +13,10 @@ from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, steps_
 
 
 def diagonalize(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first `m` principal axes of points with this scatter, and their shares of the variance."""
+    """Return the first `m` principal axes of a scatter matrix, and their shares of the total variance.
+
+    The largest component of each axis is positive.
+    """
     values, vectors = np.linalg.eigh(scatter)
     values, components = np.maximum(values[::-1], 0.0), vectors[:, ::-1].T[:m]
     largest = np.abs(components).argmax(axis=1)
@@ -23,21 +26,21 @@ def diagonalize(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sum_products(X: Array, found: Spread) -> np.ndarray:
-    """Return sums over points of the products of their digits, which add up over parts of them."""
+    """Return integer sums over points of products of their coordinates' digits, which add up over parts."""
     span = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
     words = dispatch.call("column_products", X, **span)
     return adapter(words).to_host(words)
 
 
 def compute_exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, axes and shares of the variance, from sums of integers that are rounded here for the first time."""
+    """Return mean, principal axes and variance shares from exact integer sums, rounded only here."""
     n, number = len(found.low), found.n
     if not number:
         return np.full(n, np.nan), np.full((m, n), np.nan), np.full(m, np.nan)
     steps = steps_of(found.low, found.high)
 
     def sums(line: int) -> tuple[Any, Any, Any]:
-        """Return as Python's integers the sum of one digit, and of its products with all upper and all lower ones."""
+        """Return as Python ints the sum of one digit and the sums of its products with all upper and lower digits."""
         whole = (words[0, line].astype(object) << 32) + words[1, line]
         return whole[0], whole[1 : 1 + n], whole[1 + n :]
 
@@ -50,13 +53,13 @@ def compute_exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.nda
     varies = steps.centre > 0
     widest = steps.exponent[varies].min() if varies.any() else 0
     nearer = np.where(varies, widest - steps.exponent, 0)
-    scatter = np.ldexp(scatter, nearer[:, np.newaxis] + nearer)  # all columns in the steps of the widest one
+    scatter = np.ldexp(scatter, nearer[:, np.newaxis] + nearer)  # scale all columns to the step of the widest one
     columns = zip(first, steps.centre, steps.exponent, found.low, found.high, strict=True)
     return np.array([_compute_mean(number, *column) for column in columns]), *diagonalize(scatter, m)
 
 
 def _compute_mean(number: int, first: int, centre: float, exponent: int, low: float, high: float) -> float:
-    """Return the mean of a column: the sum of its integers, rounded once."""
+    """Return the mean of a column from its exact integer sum, rounded once."""
     above = Fraction(first, number) + int(centre)
     exact = Fraction(float(low)) + above / Fraction(2) ** int(exponent)
     return float(min(exact, Fraction(float(high))))

@@ -1,4 +1,4 @@
-"""From counts to matrices: geometric confusion matrices, their diagnostics, overlaps of histograms."""
+"""Geometric confusion matrices, their diagnostics and overlaps of histograms, from cell counts."""
 
 from collections.abc import Sequence
 from typing import Any, overload
@@ -48,19 +48,20 @@ def gcm(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Geometric confusion matrix: overlap of the weighted histograms of each label and each prediction.
+    """Compute the geometric confusion matrix: overlap of the weighted histograms of each label and each prediction.
 
     Parameters
     ----------
     cells : CellCounts, or a list of them
-        The counts of the points. A list: counts of different cells, all parts of :meth:`CellCounts.deal` in order.
+        The counts of the points; or all parts of their partition by :meth:`CellCounts.deal`, in order.
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         Weight of a point by label and prediction: the weights of a normalisation of the confusion matrix
         (:func:`cmfast.importance_weights`), or any nonnegative table. A list is computed in one pass.
     smoothing, empty
-        Of the weights ``"bi"``, which do not exist for every matrix with zeros; see :func:`cmfast.ipf`. Never implicit.
+        Options of the weights ``"bi"``, which may not exist for a matrix with zeros; see :func:`cmfast.ipf`. Never
+        implicit.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about weightings that have no answer (see Notes).
+        What to do about weightings that do not exist (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -74,23 +75,23 @@ def gcm(
     Raises
     ------
     TypeError, ValueError
-        Weights that are no name and no real (C, C) table; parts of other grids, or with cells of each other, as far as
-        some of the cells show.
+        Weights that are neither a name nor a real (C, C) table; parts of different grids, or parts in the wrong order,
+        as far as a sample of their cells shows.
 
     See Also
     --------
-    geometric_confusion_matrix : from the points, with diagnostics.
+    geometric_confusion_matrix : the same from points, with diagnostics.
 
     Notes
     -----
-    Bad values: a weighting with a weight that is NaN, infinite or negative where there are points, or with sums beyond
-    float64, gives NaN (INVALID) and is reported as `on_failure` says; others beside it are as always. Where there are
-    no points the weight is not read. Weights ``"bi"`` that do not exist give NaN with the status and in the words of
-    :func:`cmfast.bi_normalize`; where only the limit of a scaling exists they are those of that limit, which counts as
-    success and warns, as there. Synchronises the device. Reproducible: weights are rounded to integers once and
-    all sums are sums of integers, so the bits do not depend on threads, chunks or the order of the points. Elementwise,
-    ``weights * M <= gcm``. Of counts that Dask has yet to compute it is a ``dask.delayed.Delayed`` of the matrix; of
-    parts of them, one task per part, between which matrices are added and nothing else.
+    Bad values: a weighting with a NaN, infinite or negative weight at a nonzero count, or with sums that overflow
+    float64, gives NaN (INVALID) and is reported as `on_failure` says; other weightings of the list are unaffected.
+    Weights at zero counts are not read. Weights ``"bi"`` that do not exist give NaN with the status and message of
+    :func:`cmfast.bi_normalize`; if only the limit of a scaling exists, the weights are those of the limit, with a
+    warning. Synchronises the device. Reproducible: weights are rounded to integers once and all sums are sums of
+    integers, so the bits do not depend on threads, chunks or the order of the points. Elementwise, ``weights * M <=
+    gcm``. For Delayed counts of Dask the result is a ``dask.delayed.Delayed`` of the matrix; for a Delayed partition
+    there is one task per part, and only matrices are exchanged.
 
     References
     ----------
@@ -116,6 +117,7 @@ def gcm(
 def _compute_matrices(
     cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None
 ) -> Any:
+    """Return the GCM of counts, computed or Delayed: one matrix, or a stack for a list of weightings."""
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
@@ -135,37 +137,37 @@ def diagnose(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> GcmDiagnostics:
-    """Return the diagnostics of a geometric confusion matrix from counts alone, without the points.
+    """Compute the diagnostics of a geometric confusion matrix from counts alone, without the points.
 
     Parameters
     ----------
     cells : CellCounts, or list of CellCounts
-        The counts of the points, as a stream or a file gave them; or all parts of them, as for :func:`gcm`.
+        The counts of the points, for example from a stream or a file; or all parts of a partition, as for :func:`gcm`.
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         As for :func:`gcm`.
     smoothing, empty
         Of the weights ``"bi"``; see :func:`cmfast.ipf`.
     rng : int or numpy.random.Generator
-        Of the simulated null.
+        Seed or generator of the simulated null.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about weightings that have no answer.
+        What to do about weightings that do not exist.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     GcmDiagnostics
-        Those that :func:`geometric_confusion_matrix` gives with these cells, bit by bit.
+        The same as :func:`geometric_confusion_matrix` gives with these cells, bit for bit.
 
     Raises
     ------
     TypeError, ValueError
-        `cells` that are none; weights that are no name and no real (C, C) table.
+        `cells` that are not CellCounts; weights that are neither a name nor a real (C, C) table.
 
     Warns
     -----
     DiagnosticWarning
-        The result says little about geometry, and why.
+        The result says little about geometry; the message says why.
 
     Notes
     -----
@@ -203,6 +205,7 @@ def diagnose(
 def _diagnose(
     cells: Any, weights: Any, bi: dict[str, Any], rng: Any, on_failure: OnFailure, num_threads: int | None
 ) -> GcmDiagnostics:
+    """Return the diagnostics of counts, computed or Delayed."""
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
@@ -216,14 +219,14 @@ def _diagnose(
 
 @lazy.accept_delayed
 def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on_failure: OnFailure = "warn") -> ArrayT:
-    """Overlap of every histogram of `a` with every histogram of `b`.
+    """Compute the overlap of every histogram of `a` with every histogram of `b`.
 
     Parameters
     ----------
     a, b : SparseHistogram
         On equal grids, with nonnegative values.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about groups that have no answer (see Notes).
+        What to do about groups without a valid overlap (see Notes).
 
     Returns
     -------
@@ -233,15 +236,15 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     Raises
     ------
     TypeError, ValueError
-        Not two histograms, or not of equal grids; negative integer values.
+        Not two histograms, or histograms on different grids; negative integer values.
     OverflowError
-        Counts whose sum int64 cannot hold.
+        Counts whose sum overflows int64.
 
     Notes
     -----
-    Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, as
-    does an overlap beyond float64 (RANGE) for its two, and that is reported as `on_failure` says. Synchronises the
-    device. Reproducible: exact for counts, else summed with compensation in the order of the cells.
+    Bad values: a group with a NaN, infinite or negative value (INVALID) gives NaN with every other group; an overlap
+    that overflows float64 (RANGE) is NaN for its pair. Both are reported as `on_failure` says. Synchronises the device.
+    Reproducible: exact for counts, else by compensated summation in the order of the cells.
 
     References
     ----------
@@ -267,7 +270,7 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     adopted = dispatch.adopt(optional=("table_a", "table_b"), **first, **second)
     options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
     too_many = f"no memory for the overlaps of a, {a.n_groups} groups, with b, {b.n_groups} groups"
-    if a.n_groups * b.n_groups >= MOST_MATRIX_CLASSES**2:  # NumPy has other words for what cannot be addressed
+    if a.n_groups * b.n_groups >= MOST_MATRIX_CLASSES**2:  # beyond the address space NumPy's error differs
         validate.fail(too_many, MemoryError)
     try:
         found = dispatch.call("min_overlap", *adopted, **options)

@@ -1,7 +1,7 @@
-"""Geometric matrices of counts in parts of different cells, for those that no machine holds: matrices are added.
+"""Geometric confusion matrices of a partition of cell counts that exceeds one machine's memory.
 
-The sum over the cells is a sum of integers for weights that are fixed by the confusion matrix of all points. So two
-passes over the parts, for that matrix and for the sums, give the bits of one pass over all cells.
+For weights fixed by the confusion matrix of all points, the sum over cells is a sum of integers. Two passes over the
+parts, for that matrix and for the sums, therefore give the same bits as one pass over all cells.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from cmfast.geometry._prepare_points import finish_gcm
 from cmfast.geometry._weights import Weighting, is_list, make_weightings
 from cmfast.kernels.shared.geometry_keys import KeyLayout, bits_of, fits, union
 
-PROBED_TRIPLES = 64  # triples of a part that show whether its cells were dealt
+PROBED_TRIPLES = 64  # sampled triples of a part that are checked for its part number
 
 
 class _Whole(NamedTuple):
-    """What all parts have in common, and the confusion matrix of their points."""
+    """Common metadata of all parts, and the confusion matrix of all their points."""
 
     matrix: Any
     grid: Grid
@@ -35,7 +35,7 @@ class _Whole(NamedTuple):
 
 
 def gcm(parts: list[Any], weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None) -> Any:
-    """Return the geometric confusion matrices of counts in parts of different cells, which may be Delayed."""
+    """Return the geometric confusion matrices of a partition of counts; its parts may be Delayed."""
     once, _, whole, sums, fixed = _sum_all_parts(parts, weights, bi, num_threads)
     return once(_make_matrices, whole, sums, fixed, weights, bi, on_failure)
 
@@ -43,14 +43,14 @@ def gcm(parts: list[Any], weights: Any, bi: dict[str, Any], on_failure: OnFailur
 def diagnose(
     parts: list[Any], weights: Any, bi: dict[str, Any], rng: Any, on_failure: OnFailure, num_threads: int | None
 ) -> Any:
-    """Return the diagnostics of these."""
+    """Return the diagnostics of a partition of counts; its parts may be Delayed."""
     once, tree, whole, sums, fixed = _sum_all_parts(parts, weights, bi, num_threads)
     shapes = tree(_merge_shapes, [once(_get_shapes, part) for part in parts])
     return once(_make_part_diagnostics, whole, sums, fixed, shapes, weights, bi, rng, on_failure)
 
 
 def _sum_all_parts(parts: list[Any], weights: Any, bi: dict[str, Any], num_threads: int | None) -> tuple[Any, ...]:
-    """Return how to go on, now or when Delayed are there: what parts have in common, their sums, and the weights."""
+    """Run both passes over the parts; return how to call (now or Delayed), merged metadata, sums and weight tables."""
     n = len(parts)
     if not n:
         validate.refuse("cells", "at least one part", "none")
@@ -70,7 +70,7 @@ def _call_now(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _check_part(part: Any, k: int, n: int) -> _Whole:
-    """Return what a part tells of all, checked to be number `k` of `n` as far as some cells show."""
+    """Return the metadata of a part, after checking by a sample of its cells that it is number `k` of `n`."""
     name = f"cells[{k}]"
     if not isinstance(part, CellCounts):
         validate.refuse(name, "CellCounts", type(part).__name__, TypeError)
@@ -82,6 +82,7 @@ def _check_part(part: Any, k: int, n: int) -> _Whole:
 
 
 def _merge_wholes(parts: list[_Whole]) -> _Whole:
+    """Merge the metadata of parts and add their confusion matrices; raise if grids or class numbers differ."""
     first = parts[0]
     for part in parts[1:]:
         if part.grid != first.grid:
@@ -94,12 +95,12 @@ def _merge_wholes(parts: list[_Whole]) -> _Whole:
 
 
 def _make_tables(whole: _Whole, weights: Any, bi: dict[str, Any]) -> list[Any]:
-    """Return the weights, which are made once: another machine might round them otherwise."""
+    """Return the weight tables, computed once, because another machine might round them differently."""
     return [w.table for w in make_weightings(whole.matrix, weights, bi)]
 
 
 def _sum_part(part: CellCounts, whole: _Whole, fixed: list[Any], *, num_threads: int | None) -> tuple[Any, ...]:
-    """Return the integer sums over the cells of a part, for every table."""
+    """Return the integer sums over the cells of a part, for every weight table."""
     found: tuple[Any, ...] = dispatch.call(
         "gcm", part._keys, part.counts, whole.matrix, *fixed, step="add", num_threads=num_threads
     )
@@ -107,6 +108,7 @@ def _sum_part(part: CellCounts, whole: _Whole, fixed: list[Any], *, num_threads:
 
 
 def _add_sums(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Add the integer sums of parts."""
     return tuple(_add_arrays(list(each)) for each in zip(*parts, strict=True))
 
 
@@ -124,6 +126,7 @@ def _round_sums(
     *,
     bounded: bool,
 ) -> tuple[tuple[Any, ...], list[Weighting]]:
+    """Round the integer sums to the kernel's output; return it and the weightings."""
     M = whole.matrix
     nothing = adapter(M).flatten(M, 0)[:0]
     out = dispatch.call("gcm", nothing, nothing, M, *fixed, *sums, step="round", bounded=bounded)
@@ -134,16 +137,18 @@ def _round_sums(
 def _make_matrices(
     whole: _Whole, sums: tuple[Any, ...], fixed: list[Any], weights: Any, bi: dict[str, Any], on_failure: OnFailure
 ) -> Any:
+    """Return the GCM: one matrix, or a stack for a list of weightings."""
     out, _ = _round_sums(whole, sums, fixed, weights, bi, on_failure, bounded=False)
     return out[0] if is_list(weights) else out[0][0, ...]
 
 
 def _get_shapes(part: CellCounts) -> tuple[Shapes, Any]:
+    """Return the cell statistics and key ranges of a part."""
     return compute_shapes(part), part._ranges
 
 
 def _merge_shapes(parts: list[tuple[Shapes, Any]]) -> tuple[Shapes, Any]:
-    """Return the shapes of the cells of all parts, of which no two have one in common."""
+    """Merge the cell statistics of parts, which have no cells in common."""
     shapes, ranges = zip(*parts, strict=True)
     first = shapes[0]
     sizes, place = np.unique(np.concatenate([each.sizes for each in shapes]), return_inverse=True)
@@ -176,6 +181,7 @@ def _make_part_diagnostics(
     rng: Any,
     on_failure: OnFailure,
 ) -> GcmDiagnostics:
+    """Return the diagnostics from the summed parts and their merged cell statistics."""
     out, found = _round_sums(whole, sums, fixed, weights, bi, on_failure, bounded=True)
     return warn_if_uninformative(
         make_diagnostics(shapes[0], found, out, validate.generator(rng), single=not is_list(weights))

@@ -1,4 +1,4 @@
-"""From embedded points to a geometric confusion matrix and what it is worth, in one call."""
+"""geometric_confusion_matrix: from embedded points to the GCM and its diagnostics in one call."""
 
 from typing import Any, Generic, NamedTuple, overload
 
@@ -33,12 +33,12 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
     Attributes
     ----------
     matrix : array of float64, shape (C, C), or (W, C, C) for a list of W weightings
-        In units of the cell volume, as :func:`gcm` returns it.
+        The GCM in units of the cell volume, as returned by :func:`gcm`.
     cells : CellCounts
-        The counts, from which any other weighting follows without the points; of no points where no weighting has an
-        answer, as nothing is done then.
+        The counts, from which any other weighting can be computed without the points; empty if no weighting exists,
+        because no work is done then.
     diagnostics : GcmDiagnostics
-        How much of the agreement with the normalised confusion matrix was certain beforehand. Print it.
+        How much of the agreement with the normalised confusion matrix was guaranteed beforehand. Print it.
     """
 
     matrix: ArrayT
@@ -49,7 +49,7 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
         return {"of": result_repr.format_shape(self.matrix), **self.diagnostics._parts()}
 
     def explain(self) -> str:
-        """Say in words what the result is worth."""
+        """Return the verdict of the diagnostics."""
         return self.diagnostics.explain()
 
 
@@ -103,7 +103,7 @@ def geometric_confusion_matrix(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> GcmResult:
-    """Geometric confusion matrix of embedded points, with what it takes to read it.
+    """Compute the geometric confusion matrix of embedded points, with diagnostics.
 
     Parameters
     ----------
@@ -114,23 +114,22 @@ def geometric_confusion_matrix(
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         Weight of a point by label and prediction; see :func:`gcm`.
     n_components : int or None
-        Principal axes to project to; fewer where `X` has fewer columns or its points span fewer dimensions. None:
-        `X` is taken as it is.
-        Axes whose variance is below ``16 eps n`` of the largest, for n columns, are rounding: with a rule for the
-        widths they are left out. The axes are those of :func:`pca`, with products in float32 where that is enough; for
-        others give ``pca(X, precision="float64").transform(X)``, and None.
+        Number of principal axes to project to; fewer if `X` has fewer columns or its points span fewer dimensions.
+        None: use `X` unchanged. Axes whose variance is below ``16 eps n`` of the largest, for n columns, are rounding
+        noise: a width rule leaves them out. The axes are those of ``pca(X)``; for other axes pass ``pca(X,
+        precision="float64").transform(X)`` as `X`, and None here.
     grid : {"scott", "freedman_diaconis"} or Grid
-        Rule for the widths of the cells, from all points; or the cells themselves.
+        Rule for the widths of the cells, applied to all points; or the grid itself.
     smoothing, empty
-        Of the weights ``"bi"``; see :func:`cmfast.ipf`.
+        Options of the weights ``"bi"``; see :func:`cmfast.ipf`.
     n_classes : int, optional
         Default: the largest id in either, plus one.
     rng : int or numpy.random.Generator
-        Of the simulated null in the diagnostics.
+        Seed or generator of the simulated null in the diagnostics.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about points that are not finite, and weightings that have no answer.
+        What to do about points that are not finite, and weightings that do not exist.
     num_threads : int, optional
-        Most threads to use; default: what the process may use. Principal axes take those of the linear algebra library.
+        Most threads to use; default: what the process may use. Principal axes use the linear algebra library's threads.
     progress : bool or callable, optional
         Show progress, or call it with ``(done, total)`` points binned.
 
@@ -142,13 +141,13 @@ def geometric_confusion_matrix(
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are no class; no finite
-        point.
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are not classes; no
+        finite point.
 
     Warns
     -----
     DiagnosticWarning
-        The result says little about geometry, and why; see :class:`GcmDiagnostics`.
+        The result says little about geometry; the message says why. See :class:`GcmDiagnostics`.
 
     See Also
     --------
@@ -156,16 +155,16 @@ def geometric_confusion_matrix(
 
     Notes
     -----
-    A cell with one label or one prediction adds exactly what it adds to the normalised confusion matrix. With ten axes
-    most cells are such, and the two matrices agree whatever the geometry is. Always read ``diagnostics.overlap``
-    beside ``diagnostics.guaranteed`` and ``diagnostics.null_overlap``. Two to five axes, or ``Grid.occupancy``, give
-    cells that hold enough points to be evidence.
+    A cell with one label or one prediction contributes the same to both matrices. With ten axes most cells are such
+    cells, and the two matrices agree for any geometry. Always compare ``diagnostics.overlap`` with
+    ``diagnostics.guaranteed`` and ``diagnostics.null_overlap``. Two to five axes, or ``Grid.occupancy``, give cells
+    with enough points to be evidence.
 
-    Bad values: points that are not finite are left out of everything and reported once. A weighting without an answer
-    gives NaN, see :func:`gcm`; that is found out, and reported, before any work on `X`, and where no weighting has an
-    answer there is none: for the cells alone see :func:`cell_counts`. Synchronises the device.
-    Reproducible: same input, same bits, for any number of threads. Of Dask arrays, with `n_classes`, without
-    `n_components` and with the rule "scott" or a grid, it is a ``dask.delayed.Delayed`` of the result.
+    Bad values: points that are not finite are left out and reported once. A weighting that does not exist gives NaN,
+    see :func:`gcm`; this is checked and reported before any work on `X`, which is skipped if no weighting exists: for
+    the cells alone see :func:`cell_counts`. Synchronises the device. Reproducible: same input, same bits, for any
+    number of threads. For Dask arrays, which need `n_classes`, ``n_components=None`` and the rule "scott" or a grid,
+    the result is a ``dask.delayed.Delayed``.
 
     References
     ----------
@@ -214,6 +213,7 @@ def _make_result(
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> GcmResult:
+    """Compute the GCM and its diagnostics from cell counts, and report dropped points."""
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = compute_gcm(cells, weights, bi, on_failure, num_threads, known=known)
     diagnostics = warn_if_uninformative(
@@ -233,7 +233,7 @@ def _delay_result(
     num_threads: int | None,
     **asked: Any,
 ) -> Any:
-    """Return the result of Dask arrays, a Delayed: chunks are counted, all else is one task when that is done."""
+    """Return the Delayed result of Dask arrays: chunks are counted in tasks, everything else is one final task."""
     labels.check_known(n_classes=n_classes)
     if n_components is not None:
         wanted = "None with Dask arrays, whose points are taken as they are; for their axes there is "
@@ -250,7 +250,7 @@ def _delay_result(
 
 
 def finish_lazy_result(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
-    """Return the result of the cells of all points, and the confusion matrix that those left out are in as well."""
+    """Return the result from the counts and from `M`, the confusion matrix of all points, dropped ones included."""
     generator = validate.generator(rng)
     known = make_weightings(M, asked["weights"], asked["bi"])
     report_weightings(known, get_statuses(known), asked["on_failure"])

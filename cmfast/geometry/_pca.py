@@ -1,4 +1,4 @@
-"""Principal axes of points, and the points on them."""
+"""Principal component analysis of points, and projection onto the principal axes."""
 
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias, get_args, overload
 
@@ -15,11 +15,11 @@ from cmfast._files.states import State
 from cmfast.geometry import _binning, _dask_grid
 from cmfast.geometry._exact_pca import compute_exact_axes, sum_products
 from cmfast.geometry._points import AdoptedPoints, adopt_points
-from cmfast.geometry._width_rules import Spread, compute_spread
+from cmfast.geometry._width_rules import Spread, measure_columns
 
 Precision: TypeAlias = Literal["auto", "float64", "float32", "exact"]
 
-MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
+MOST_PROJECTED = 1 << 30  # bytes of projected points kept in memory; more go to a file
 
 
 class _Axes(NamedTuple, Generic[ArrayT]):
@@ -30,16 +30,16 @@ class _Axes(NamedTuple, Generic[ArrayT]):
 
 @result_repr.add_repr
 class Projection(_Axes[ArrayT], State):
-    """Principal axes of a set of points.
+    """Principal axes of a set of points, and the projection onto them.
 
     Attributes
     ----------
     mean : array of float64, shape (n,)
-        Of the points.
+        Mean of the points.
     components : array of float64, shape (m, n)
-        Orthonormal rows, by falling variance. The entry of largest magnitude of each is positive.
+        Orthonormal rows by decreasing variance. The entry of largest magnitude of each row is positive.
     explained_variance_ratio : array of float64, shape (m,)
-        Share of the variance along each; 0 where all points are the same.
+        Share of the variance along each axis; 0 if all points are equal.
     """
 
     __slots__ = ()
@@ -67,12 +67,12 @@ class Projection(_Axes[ArrayT], State):
         return float(np.sum(adapter(self.explained_variance_ratio).to_host(self.explained_variance_ratio)))
 
     def explain(self) -> str:
-        """Say in words how much of the variance the axes hold."""
+        """Return a sentence on the share of variance along the axes."""
         m, n = dispatch.shape_of(self.components)
         return f"{m} of {n} axes hold {self._share():.1%} of the variance of the points"
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are projections and all bits of all arrays are the same."""
+        """Whether both are projections with equal bits in all arrays."""
         return isinstance(other, Projection) and all(_bits(a) == _bits(b) for a, b in zip(self, other, strict=True))
 
     def __ne__(self, other: object) -> bool:
@@ -80,12 +80,12 @@ class Projection(_Axes[ArrayT], State):
         return not self == other
 
     def __hash__(self) -> int:
-        """Refuse, as arrays do."""
+        """Raise TypeError: arrays are not hashable."""
         msg = "a Projection is unhashable, as its arrays are"
         raise TypeError(msg)
 
     def transform(self, X: Array, *, num_threads: int | None = None) -> Array:
-        """Return ``(X - mean) @ components.T``.
+        """Project points onto the axes: return ``(X - mean) @ components.T``.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Projection(_Axes[ArrayT], State):
         Returns
         -------
         array of float64, shape (N, m)
-            Library and device of `X`, which must be those of the points that the axes are of.
+            In the library and on the device of `X`, which must be those of the points given to :func:`pca`.
 
         Raises
         ------
@@ -106,10 +106,11 @@ class Projection(_Axes[ArrayT], State):
 
         Notes
         -----
-        Bad values: a row that is not finite becomes NaN, without a word; a result beyond float64 is infinite. Does not
+        Bad values: a row that is not finite silently becomes NaN; a result that overflows float64 is infinite. Does not
         synchronise the device.
-        Reproducible: same input, same bits, for any number of threads; on the CPU a point has the same bits alone and
-        among others, so of a Dask array it is one, whatever its chunks. `X` is never copied as a whole.
+        Reproducible: same input, same bits, for any number of threads; on the CPU the bits of a point do not depend on
+        the other points, so the result for a Dask array, a Dask array, does not depend on its chunks. `X` is never
+        copied as a whole.
 
         Examples
         --------
@@ -129,6 +130,7 @@ class Projection(_Axes[ArrayT], State):
 
 @accept_dask_arrays(X="n")
 def _transform(X: Array, *, axes: Projection[Any], num_threads: int | None) -> Array:
+    """Validate shapes and project points onto the axes; maps over the blocks of Dask arrays."""
     num_threads = validate.num_threads(num_threads)
     X, mean, components = dispatch.adopt(X=X, mean=axes.mean, components=axes.components)
     m, n = validate.points(components=components)
@@ -165,7 +167,7 @@ def pca(
 def pca(
     X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = "warn"
 ) -> Projection[Any]:
-    """Principal component analysis from the covariance matrix, summed block by block.
+    """Compute principal axes from the covariance matrix, summed block by block.
 
     Parameters
     ----------
@@ -174,11 +176,11 @@ def pca(
     n_components : int
         Number m of axes, at most n.
     precision : {"auto", "float64", "float32", "exact"}
-        Of the products of coordinates, which are added up in float64 from block to block. "auto" is float64, but for a
-        float32 `X` on the CPU so large that it takes long (see Notes). Arrays on a GPU: always float64, but for
-        "exact": products of integers, which every order adds up to the same. "auto" is that for Dask arrays.
+        Precision of the products of coordinates; blocks are added in float64. "auto" is float64, except for a large
+        float32 `X` on the CPU (see Notes) and for Dask arrays, which use "exact". Arrays on a GPU: float64 or "exact".
+        "exact" multiplies integers, so that the sums do not depend on the order.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about rows that are not finite; they take part in nothing.
+        What to do about rows that are not finite; they are left out.
 
     Returns
     -------
@@ -188,27 +190,27 @@ def pca(
     Raises
     ------
     TypeError, ValueError
-        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; a type of float with
-        a Dask array.
+        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; "float64" or "float32" with a
+        Dask array.
 
     Notes
     -----
-    Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
+    Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all results are NaN.
     Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
     between linear algebra libraries, whose own threads are used. Memory: two blocks and the (n, n) covariance, never a
-    second `X`. Accuracy is that of a covariance: axes whose variance is below
-    ``16 eps n`` of the largest (eps = 2.2e-16) may be noise.
+    second `X`. Accuracy is that of a covariance: axes whose variance is below ``16 eps n`` of the largest (eps =
+    2.2e-16) may be noise.
 
-    Products in float32 take half the time. They put an error of about 1e-7 of ``sqrt(s_ii s_jj)``, that of rounding to
-    float32 once, on entry (i, j) of the covariance s; axes with less than about 1e-7 of all variance are lost. So
-    "auto" takes float32 only for points in float32, from 2**33 products on (``N n**2``), and only if each of the m axes
-    has at least 1e-4 of all variance: else it begins again in float64. "float32" takes what it gives, for points of any
-    type.
+    Products in float32 take half the time. Entry (i, j) of the covariance s then has an error of about 1e-7 of
+    ``sqrt(s_ii s_jj)``, from rounding to float32 once; axes with less than about 1e-7 of the total variance are lost.
+    "auto" therefore uses float32 only for float32 points with at least 2**33 products (``N n**2``), and only if each of
+    the m axes has at least 1e-4 of the total variance: otherwise it starts again in float64. "float32" uses it for
+    points of any type, without this check.
 
-    "exact" rounds a coordinate to 2**-44 of the range of its column, and nothing after that until the sums over all
-    points are there. So these do not depend on the order of the points, on blocks or machines, and of a Dask array the
-    result is one of Dask arrays with the same bits for any chunks, in two passes over the points. It takes about four
-    times as long as float64, and loses digits where a few points are very far from all others.
+    "exact" rounds each coordinate to 2**-44 of the range of its column, and does not round again before the sums over
+    all points are complete. The sums do not depend on the order of the points, on blocks or on machines; for a Dask
+    array the result has Dask arrays with the same bits for any chunking, in two passes over the points. It takes about
+    four times as long as float64, and loses digits if a few points are very far from all others.
 
     References
     ----------
@@ -242,7 +244,7 @@ def pca(
             )
         )
     if precision == "exact":
-        rows = compute_spread(X, None)
+        rows = measure_columns(X, None)
         axes = _derive_axes(rows, sum_products(X, rows), m, on_failure)
         return Projection(*(adapter(X).send(x, X) for x in axes))
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
@@ -251,38 +253,41 @@ def pca(
 
 
 def _sum_part_products(X: Array, found: Spread, *, num_threads: int | None) -> np.ndarray:
-    del num_threads  # those of the linear algebra library
+    """Return the integer sums of products of one chunk of points."""
+    del num_threads  # the linear algebra library uses its own
     (X,) = dispatch.adopt(X=X)
     return sum_products(X, found)
 
 
 def _add_products(parts: list[np.ndarray]) -> np.ndarray:
+    """Add the integer sums of chunks."""
     return np.asarray(np.add.reduce(parts))
 
 
 def _derive_axes(found: Spread, words: np.ndarray, m: int, on_failure: OnFailure) -> tuple[np.ndarray, ...]:
+    """Report dropped points and return mean, axes and variance shares from the integer sums."""
     _binning.report_dropped(found.n_rows - found.n, found.n_rows, (), on_failure, why="a coordinate is not finite")
     return compute_exact_axes(found, words, m)
 
 
 def compute_axes(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
-    """Return the principal axes of adopted points, without those that are nothing but rounding, or all of them."""
+    """Return the principal axes of adopted points; unless `keep_all`, without axes that are only rounding noise."""
     axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto")[:3])
     ratio = adapter(axes.explained_variance_ratio).to_host(axes.explained_variance_ratio)
     if not keep_all:
-        # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
+        # Rounding error of a covariance summed over many points and of its eigenvalues: a few times n units each.
         noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(axes.mean)[0]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
     return Projection(axes.mean, axes.components[:m, :], axes.explained_variance_ratio[:m])
 
 
 def project(points: AdoptedPoints, m: int, *, keep_all: bool, num_threads: int | None) -> AdoptedPoints:
-    """Return points on their `m` principal axes at most, as :func:`compute_axes` has them."""
+    """Project points onto at most `m` principal axes from :func:`compute_axes`; large results go to a file."""
     axes = compute_axes(points.X, m, keep_all=keep_all)
     m = dispatch.shape_of(axes.components)[0]
     size = points.n * m * 8
     X = points.X
-    if size <= MOST_PROJECTED or not adapter(X).is_on_host(X):  # nothing leaves a device
+    if size <= MOST_PROJECTED or not adapter(X).is_on_host(X):  # arrays on a device stay there
         out = dispatch.call("project", X, *axes[:2], num_threads=num_threads)
         return points._replace(X=out, m=m)
     with Scratch() as parts:

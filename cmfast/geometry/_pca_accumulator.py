@@ -1,4 +1,4 @@
-"""Principal axes of points that come in parts: what two parts hold together follows from what each holds."""
+"""PcaAccumulator: principal axes of a stream of points, merging the moments of its parts."""
 
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from cmfast.geometry._points import adopt_points
 
 
 class PcaAccumulator:
-    """Principal axes of a stream of points, part by part, in the memory of one covariance matrix.
+    """Compute principal axes of a stream of points, part by part, in the memory of one covariance matrix.
 
     Attributes
     ----------
@@ -24,15 +24,15 @@ class PcaAccumulator:
 
     See Also
     --------
-    pca : of points that are there at once, or on disk as one array.
-    CellAccumulator : counts of the same stream, in a second pass.
+    pca : principal axes of one array, in memory or on disk.
+    CellAccumulator : cell counts of the same stream, in a second pass.
 
     Notes
     -----
-    Bad values: as :func:`cmfast.pca`. Reproducible: same parts in the same order, same bits; other parts of the same
-    points differ by rounding, relative to the largest variance, and so do parts added in another order. Points on a
-    GPU stay there: each part synchronises, its axes and one coordinate per point come to the host, where parts are
-    joined. Several threads may update it: no update is lost, and the order in which they come decides the last bits.
+    Bad values: as :func:`cmfast.pca`. Reproducible: same parts in the same order, same bits; another partition or order
+    changes the result by rounding, relative to the largest variance. Points on a GPU stay there: each part
+    synchronises, and its axes and one coordinate per point are copied to the host, where parts are merged. Several
+    threads may update one accumulator: no update is lost, and the order of the updates decides the last bits.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class PcaAccumulator:
         return f"<PcaAccumulator: {self.n_points:,} points{columns}>"
 
     def update(self, X: Array, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Self:
-        """Take some points into account.
+        """Add some points.
 
         Parameters
         ----------
@@ -85,9 +85,9 @@ class PcaAccumulator:
         Raises
         ------
         TypeError, ValueError
-            Not a real (N, n) array; another number of columns than before. What raises has counted no point.
+            Not a real (N, n) array; another number of columns than before. An update that raises adds no point.
         OverflowError
-            Squared distances that float64 cannot add up.
+            A sum of squared distances that overflows float64.
         """
         validate.on_failure(on_failure)
         num_threads = validate.num_threads(num_threads)
@@ -102,11 +102,11 @@ class PcaAccumulator:
             along = dispatch.call("project", X, *found[:2], num_threads=num_threads)
             along = adapter(along).entry(along, (slice(None), slice(1)))
             shares = ratio / ratio[0] if ratio[0] > 0 else ratio
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+            with np.errstate(over="ignore", invalid="ignore"):  # an overflow raises below
                 largest = np.square(along[~np.isnan(along)]).sum()
                 part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0, :])
         with self._guard.lock:
-            self._check_columns(n)  # another thread may have brought the first points meanwhile
+            self._check_columns(n)  # another thread may have added the first points meanwhile
             self._held = _merge_moments("X", self._held, part)
         return self
 
@@ -116,12 +116,12 @@ class PcaAccumulator:
             validate.refuse("X", f"of shape (N, {len(mean)}), as the points before", f"shape (N, {n})")
 
     def add(self, other: "PcaAccumulator", /) -> Self:
-        """Take the points of another accumulator into account.
+        """Add the points of another accumulator.
 
         Parameters
         ----------
         other : PcaAccumulator
-            Of points with as many columns.
+            Accumulator of points with the same number of columns.
 
         Returns
         -------
@@ -131,9 +131,9 @@ class PcaAccumulator:
         Raises
         ------
         TypeError, ValueError
-            No PcaAccumulator, or one of points with another number of columns.
+            Not a PcaAccumulator, or one of points with another number of columns.
         OverflowError
-            Squared distances that float64 cannot add up.
+            A sum of squared distances that overflows float64.
         """
         if not isinstance(other, PcaAccumulator):
             validate.refuse("other", "a PcaAccumulator", type(other).__name__, TypeError)
@@ -156,17 +156,17 @@ class PcaAccumulator:
         Returns
         -------
         Projection
-            As :func:`cmfast.pca` returns it, in the library of the last points.
+            As returned by :func:`cmfast.pca`, in the library of the last points.
 
         Raises
         ------
         TypeError, ValueError
-            `n_components` not between 1 and the number of columns; no points.
+            `n_components` not between 1 and the number of columns; no points yet.
         """
         m = validate.count("n_components", n_components, least=1)
         number, _, mean, scatter, like = self._held
         if not number:
-            validate.fail("there are no points yet; update comes first")
+            validate.fail("there are no points yet; call update first")
         if m > len(mean):
             validate.refuse("n_components", f"at most {len(mean)}, the columns of the points", m)
         return Projection(*(adapter(like).send(x.copy(), like) for x in (mean, *diagonalize(scatter, m))))
@@ -175,7 +175,10 @@ class PcaAccumulator:
 def _merge_moments(
     name: str, a: tuple[int, int, Any, Any, Any], b: tuple[int, int, Any, Any, Any]
 ) -> tuple[int, int, Any, Any, Any]:
-    """Return number, points left out, mean and scatter of both parts, and an array of their library."""
+    """Merge number of points, number of dropped points, mean and scatter of two parts (pairwise update).
+
+    The fifth element is an array of their library.
+    """
     number, dropped, like = a[0] + b[0], a[1] + b[1], a[4] if b[4] is None else b[4]
     if not a[0] or not b[0]:
         some = a if a[0] or b[2] is None else b

@@ -1,8 +1,8 @@
-"""The geometric confusion matrix of permuted labels: what the cells alone make of it, without any geometry.
+"""Permutation null of the geometric confusion matrix: its expectation if labels carry no geometry, by simulation.
 
-When the pairs (label, prediction) are permuted over the points, a cell of n points holds a random n-subset of them. So
-the expectation depends on how many cells there are of each size and on nothing else, and a few simulated cells per size
-give it. Simulated is the excess of a cell above its own weighted counts: their sum is the same for every permutation.
+If the pairs (label, prediction) are permuted over the points, a cell of n points holds a random n-subset of the pairs.
+The expectation therefore depends only on the number of cells of each size, and a few simulated cells per size suffice.
+The simulated quantity is the excess of a cell over its own weighted counts, whose sum is invariant under permutation.
 """
 
 from typing import NamedTuple
@@ -12,17 +12,17 @@ import numpy as np
 from cmfast._core import dispatch
 from cmfast.kernels.shared.geometry_keys import bits_of
 
-EXACT_SIZES = 128  # larger cells are grouped by size, eight groups to a doubling
+EXACT_SIZES = 128  # larger cells are grouped by size, SIZE_GROUPS groups per doubling
 SIZE_GROUPS = 8
 LEAST_SIMULATED_CELLS, MOST_SIMULATED_POINTS = (
     4,
     2000,
 )  # cells simulated per size: MOST_SIMULATED_POINTS / size, at least LEAST_SIMULATED_CELLS
-MOST_SAMPLED = 10**9  # points from which numpy draws without replacement
+MOST_SAMPLED = 10**9  # NumPy's hypergeometric generator accepts at most so many points
 
 
 class Null(NamedTuple):
-    """Expected excess (W, C, C) under permutation; expected overlap and its standard deviation (W,)."""
+    """Expected excess (W, C, C) under permutation, expected overlap (W,) and its standard deviation (W,)."""
 
     excess: np.ndarray
     overlap: np.ndarray
@@ -30,7 +30,7 @@ class Null(NamedTuple):
 
 
 def make_nan_null(W: np.ndarray) -> Null:
-    """Return the null of weights of which none has an answer."""
+    """Return a null of NaN, for weightings that all do not exist."""
     return Null(np.full(W.shape, np.nan), np.full(len(W), np.nan), np.full(len(W), np.nan))
 
 
@@ -42,7 +42,7 @@ def simulate_null(
     number: np.ndarray,
     rng: "np.random.Generator",
 ) -> Null:
-    """Simulate the cells of permuted labels for tables of weights `W` (W, C, C)."""
+    """Simulate cells of permuted labels and estimate the null for tables of weights `W`, shape (W, C, C)."""
     sizes, number = _group_sizes(sizes, number)
     repeats = np.maximum(LEAST_SIMULATED_CELLS, MOST_SIMULATED_POINTS // sizes)
     keys, counts = _draw_cells(M, np.repeat(sizes, repeats), rng)
@@ -63,7 +63,7 @@ def simulate_null(
 
 
 def _group_sizes(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sizes of at least 2 with their number of cells, large ones by their mean in groups; points are kept."""
+    """Return cell sizes of at least 2 and their numbers of cells; large sizes are grouped by their mean."""
     keep = sizes > 1
     sizes, number = sizes[keep], number[keep].astype(np.float64)
     group = np.where(
@@ -79,16 +79,16 @@ def _group_sizes(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _draw_cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
-    """Draw one cell of each size, without replacement: sorted keys ``cell << bits | pair`` and counts."""
+    """Draw one cell of each size without replacement; return sorted keys ``cell << bits | pair`` and counts."""
     half = bits_of(len(M))
     y, p = np.nonzero(M)
     number = M[y, p]
     total = int(number.sum())
     pairs = (y << half) | p
-    # A cell of many points is drawn by the counts of its pairs, one of few points by the points.
+    # A large cell is drawn as counts of its pairs (multivariate hypergeometric), a small one point by point.
     by_counts = (sizes > 4 * len(pairs)) | (sizes > total // 4)
     owner, chosen = _draw_points(total, np.where(by_counts, 0, sizes), rng)
-    # Points in order of their pairs, and pairs in order of their numbers: the keys are sorted.
+    # Points are numbered in the order of their pairs, so that the keys are sorted.
     found = (owner << (2 * half)) | pairs[np.searchsorted(np.cumsum(number), chosen, side="right")]
     first = np.flatnonzero(np.diff(found, prepend=-1))
     keys, counts = found[first], np.diff(first, append=len(found))
@@ -105,9 +105,9 @@ def _draw_cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") ->
 
 
 def _draw_points(total: int, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
-    """Draw `sizes` distinct points of `total` each: their owners and numbers, sorted by both.
+    """Draw `sizes` distinct points out of `total` for each cell; return cells and point numbers, sorted by both.
 
-    What was drawn twice is drawn again, which leaves every subset equally likely.
+    Duplicates are drawn again, which leaves every subset equally likely.
     """
     owner = np.repeat(np.arange(len(sizes)), sizes)
     start = owner * total
@@ -119,7 +119,7 @@ def _draw_points(total: int, sizes: np.ndarray, rng: "np.random.Generator") -> t
 
 
 def _differentiate_overlap(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the overlap of S and T, each divided by its total, and its derivative by the entries of T."""
+    """Return the overlap of S and T, each divided by its total, and its gradient with respect to T."""
     if not (S.sum() > 0 and np.isfinite(T).all()):
         return np.nan, np.zeros_like(T)
     s, t = S / S.sum(), T / T.sum()
@@ -128,9 +128,9 @@ def _differentiate_overlap(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndar
 
 
 def _estimate_deviation(scores: np.ndarray, repeats: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Return the deviation of one permutation, and of this simulation: over cells of each size, added up."""
+    """Return the standard deviation of the overlap of one permutation plus that of the simulated mean."""
     variance = np.zeros(scores.shape[1])
-    parts = np.split(scores, np.cumsum(repeats))[:-1]  # none where every point is alone in its cell
+    parts = np.split(scores, np.cumsum(repeats))[:-1]  # empty if every point is alone in its cell
     for part, k, n in zip(parts, repeats, number, strict=True):
         variance += part.var(axis=0, ddof=1) * (n + n * n / k)
     return np.sqrt(variance)

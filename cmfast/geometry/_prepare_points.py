@@ -1,4 +1,4 @@
-"""What the functions on embedded points share: checked arguments, principal axes, cells, weightings."""
+"""Prepare embedded points: validate arguments, project to principal axes, choose cells, compute weightings and GCM."""
 
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,20 +16,20 @@ from cmfast.geometry._points import AdoptedPoints, adopt_labelled_points
 from cmfast.geometry._weights import Weighting, get_statuses, make_weightings, merge_statuses, report_weightings
 from cmfast.geometry._width_rules import Columns
 
-Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
+Weights: TypeAlias = Method | Table | list[Any]  # a list of names and tables
 Rule: TypeAlias = Literal["scott", "freedman_diaconis"]
-MOST_PART_COORDINATES = 1 << 20  # coordinates looked at at a time
+MOST_PART_COORDINATES = 1 << 20  # coordinates checked at a time
 UNIT_GRID = Grid([0.0], [1.0])
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 class Embedded(NamedTuple):
-    """Points on their axes, with their classes and cells, and what is known of their weightings."""
+    """Projected points with their grid, weightings and number of classes."""
 
     points: AdoptedPoints
     grid: Grid
     weightings: list[Weighting]
-    """Those of all points; those left out later may change them. Where none has an answer there are no points."""
+    """Computed from all points; points left out later may change them. If none exists, `points` is empty."""
     n_classes: int
 
 
@@ -44,7 +44,7 @@ def prepare_points(
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> Embedded:
-    """Check whether the weights exist; only then project the points and choose their cells."""
+    """Compute the weightings first; if any exists, project the points and choose their cells."""
     if not isinstance(grid, Grid):
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     if n_components is not None:
@@ -54,11 +54,11 @@ def prepare_points(
         validate_grid(grid, m)
     C = _binning.infer_n_classes(points, n_classes=n_classes, num_threads=num_threads)
     options: dict[str, Any] = {"n_classes": C, "labels": None, "n_groups": None, "num_threads": num_threads}
-    with explain_matrix_memory(C):  # of all points, of which some may be left out later
+    with explain_matrix_memory(C):  # the matrix of all points; some may be left out later
         M = dispatch.call("confusion_matrix", points.y_true, points.y_pred, None, None, **options)[0]
     weightings = make_weightings(M, weights, bi)
     report_weightings(weightings, get_statuses(weightings), on_failure)
-    if not any(w.status.ok for w in weightings) and _are_finite(points):  # what is left out may change the verdict
+    if not any(w.status.ok for w in weightings) and _are_finite(points):  # leaving points out may make weights exist
         nowhere = grid if isinstance(grid, Grid) else UNIT_GRID
         m = len(nowhere.width)
         none = points.part(slice(0))._replace(X=points.X[:0, :m], m=m)
@@ -72,7 +72,7 @@ def prepare_points(
 
 
 def _are_finite(points: AdoptedPoints) -> bool:
-    """Return whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
+    """Whether no coordinate is NaN or infinite, checked in blocks of bounded memory."""
     step = max(1, MOST_PART_COORDINATES // points.m)
 
     def are_finite(X: Array) -> bool:
@@ -83,7 +83,7 @@ def _are_finite(points: AdoptedPoints) -> bool:
 
 
 def count_no_points(cells: CellCounts, grid: Grid | None) -> CellCounts:
-    """Return counts of no points on a grid, by default any, in the library of `cells`."""
+    """Return counts of zero points on `grid` (default: a unit grid), in the library of `cells`."""
     grid = grid or UNIT_GRID
     X, y = (adapter(cells.counts).send(x, cells.counts) for x in (np.empty((0, grid.n_axes)), np.empty(0, np.int64)))
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": 1}
@@ -100,9 +100,9 @@ def compute_gcm(
     known: list[Weighting] | None = None,
     bounded: bool = True,
 ) -> tuple[tuple[Any, ...], list[Weighting]]:
-    """Return all that the kernel of `gcm` does, and the weightings; what was said of those `known` is not said again.
+    """Run the kernel of `gcm`; return its output and the weightings, without repeating reports on `known` ones.
 
-    The normalised matrices and the upper bounds are there if `bounded`.
+    The output includes the normalised matrices and the upper bounds only if `bounded`.
     """
     M = cells._matrix()
     found = known if known is not None and not cells.n_dropped else make_weightings(M, weights, bi)
@@ -114,9 +114,9 @@ def compute_gcm(
 def finish_gcm(
     out: tuple[Any, ...], found: list[Weighting], on_failure: OnFailure, known: list[Weighting] | None = None
 ) -> tuple[Any, ...]:
-    """Return what the kernel returned, NaN where no weighting exists; say what has no answer."""
+    """Return the kernel's output, all NaN if no weighting exists; report weightings that failed."""
     codes = merge_statuses(found, out)
-    if not any(w.status.ok for w in found):  # where there are no points, no weight is used
+    if not any(w.status.ok for w in found):  # without points the kernel used no weight
         *parts, status = out
         none = adapter(parts[0]).evaluate(lambda *xs: tuple(None if x is None else x + np.nan for x in xs), *parts)
         out = (*none, status)

@@ -1,4 +1,4 @@
-"""How much of a geometric confusion matrix hangs on the widths and the origin of the cells."""
+"""Width curve: how a geometric confusion matrix depends on the widths and the origin of the grid cells."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class WidthCurve:
-    """Diagnostics of one set of points over widths and origins of the cells. Print it for a table.
+    """Diagnostics of a set of points over several widths and origins of the cells. Print it for a table.
 
     Attributes
     ----------
     factors : tuple of float, length F
-        Widths, in units of those of the grid.
+        Widths, as multiples of the grid's widths.
     diagnostics : tuple of GcmDiagnostics, length F
-        Of the grid of each width, at the origin of the grid.
+        Diagnostics for each width, at the origin of the grid.
     origins : int
         Number K of origins.
     overlaps : array of float64, shape (F, K), or (F, K, W) for a list of W weightings
-        Overlap with the normalised confusion matrix; origin k is moved back by ``k / K`` of a width on every axis.
+        Overlap with the normalised confusion matrix; origin k is shifted back by ``k / K`` of a width on every axis.
     origin_spread : array of float64, shape (F,) or (F, W)
         Largest minus smallest overlap over the origins.
     """
@@ -65,13 +65,13 @@ class WidthCurve:
         return parts | {"origin spread": result_repr.format_largest(self.origin_spread)}
 
     def explain(self) -> str:
-        """Say in a sentence how much hangs on the cells: the last line of what is printed."""
+        """Return the verdict, the last line of the printed table: how far the overlap depends on the cells."""
         known = self.overlaps[np.isfinite(self.overlaps)]
         if not known.size:
-            return "Verdict: there is nothing to judge."
+            return "Verdict: no overlap is defined."
         low, high = float(known.min()), float(known.max())
         moved = float(np.nanmax(self.origin_spread))
-        return f"Verdict: over all cells the overlap goes from {low:.2f} to {high:.2f}, by {moved:.2f} with the origin."
+        return f"Verdict: the overlap ranges from {low:.2f} to {high:.2f}, and by {moved:.2f} over the origins alone."
 
 
 def width_curve(
@@ -92,14 +92,14 @@ def width_curve(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> WidthCurve:
-    """Overlap of the geometric with the normalised confusion matrix over widths and origins of the cells.
+    """Compute the overlap of geometric and normalised confusion matrix over several cell widths and origins.
 
     Parameters
     ----------
     X, y_true, y_pred, weights, n_components, grid, smoothing, empty, n_classes, rng, on_failure, num_threads
         As for :func:`cmfast.geometric_confusion_matrix`.
     factors : sequence of float
-        Widths of the cells, in units of those of `grid`; above 0.
+        Widths of the cells, as multiples of the widths of `grid`; above 0.
     origins : int
         Number of origins per width, at least 1.
     progress : bool or callable, optional
@@ -108,18 +108,18 @@ def width_curve(
     Returns
     -------
     WidthCurve
-        A row per width; print it.
+        Results per width; print it for a table.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`cmfast.geometric_confusion_matrix`; no factor, one not above 0, or `origins` below 1.
+        As :func:`cmfast.geometric_confusion_matrix`; no factors, a factor not above 0, or `origins` below 1.
 
     Notes
     -----
-    An overlap that falls as cells grow fuller, or that moves with the origin, is a property of the cells and not of the
-    points; the permuted labels beside it tell how far. Bad values, synchronisation, reproducibility: as
-    :func:`cmfast.geometric_confusion_matrix`, without its warnings about what the agreement is worth.
+    An overlap that falls as cells grow fuller, or that changes with the origin, is a property of the cells and not of
+    the points; compare it with the overlap of permuted labels. Bad values, synchronisation, reproducibility: as
+    :func:`cmfast.geometric_confusion_matrix`, without its DiagnosticWarning.
 
     References
     ----------
@@ -144,7 +144,7 @@ def width_curve(
     if n_classes is not None:
         n_classes = _binning.validate_n_classes(n_classes)
     origins = validate.count("origins", origins, least=1)
-    # No sets, which have no order, and no names; arrays of no axis are one number.
+    # Sets have no order, and a 0-d array is a single number.
     given: Any = factors
     several = isinstance(given, Iterable) and not isinstance(given, Set | Mapping | str | bytes)
     if not several or getattr(given, "ndim", 1) == 0:

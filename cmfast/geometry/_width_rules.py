@@ -1,4 +1,4 @@
-"""Rules that choose the widths of cells from points; the same bits in any order and for any number of threads."""
+"""Rules that choose cell widths from points (Scott, Freedman-Diaconis, regular, occupancy), same bits in any order."""
 
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
@@ -12,15 +12,15 @@ from cmfast._core.annotations import Array, OnFailure
 from cmfast.geometry._points import AdoptedPoints
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
-WIDTH_BITS = 24  # widths are rounded to so many significant bits
-MOST_LOOKED_AT_POINTS = 100_000  # points that `occupancy` looks at
+WIDTH_BITS = 24  # significant bits of widths
+MOST_LOOKED_AT_POINTS = 100_000  # points sampled by `occupancy`
 HALVINGS = 20
-LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
+LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # reciprocals of much smaller widths overflow
 MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
 
 
 class Spread(NamedTuple):
-    """Smallest and largest value of every column over rows that are finite throughout, how many these are, and all."""
+    """Minimum and maximum of every column over finite rows, the number of finite rows and the number of all rows."""
 
     low: np.ndarray
     high: np.ndarray
@@ -28,21 +28,21 @@ class Spread(NamedTuple):
     n_rows: int
 
 
-def compute_spread(X: Array, num_threads: int | None) -> Spread:
-    """Return the spread of points."""
+def measure_columns(X: Array, num_threads: int | None) -> Spread:
+    """Return the spread (minimum and maximum per column) of points."""
     low, high, n = dispatch.call("column_ranges", X, num_threads=num_threads)
     return Spread(adapter(low).to_host(low), adapter(high).to_host(high), int(n), dispatch.shape_of(X)[0])
 
 
 def sum_moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
-    """Return the sums over points that Scott's rule needs: integers, which add up over parts of the points."""
+    """Return the integer moments per column that Scott's rule needs, which add up over parts of the points."""
     options = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
     sums = dispatch.call("column_moments", X, **options, num_threads=num_threads)
     return adapter(sums).to_host(sums).tolist()  # type: ignore[no-any-return]
 
 
 class Columns:
-    """The spread of points, from which every rule starts; for some it needs the points, or what was summed of them."""
+    """Column statistics of points for the width rules; some rules also need the points, or their summed moments."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Columns:
         self.num_threads = validate.num_threads(num_threads)
         self.X: Any = None if points is None else points.X
         if found is None:
-            found = compute_spread(self.X, self.num_threads)
+            found = measure_columns(self.X, self.num_threads)
         self._spread, self._sums = found, sums
         self.low, self.high, self.n, n_rows = found
         if self.n == 0:
@@ -71,7 +71,7 @@ class Columns:
                 validate.refuse("X", "columns with a range below 1.8e308", "more")
 
     def rule(self, spread: Decimal, n: int | None) -> float:
-        """Return ``spread * n ** (-1 / (2 + m))``, rounded."""
+        """Return the width ``spread * n ** (-1 / (2 + m))``, rounded to WIDTH_BITS bits."""
         with localcontext(prec=50):
             width = spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low)))
         if width > Decimal(MOST_WIDTH):
@@ -94,7 +94,7 @@ class Columns:
         return width
 
     def freedman_diaconis(self, n: int | None) -> list[float]:
-        """Return the widths of the rule of Freedman and Diaconis; Scott's where the interquartile range is 0."""
+        """Return the widths of the Freedman-Diaconis rule; Scott's where the interquartile range is 0."""
         quartiles = dispatch.call("column_quartiles", self.X)
         lower, upper = adapter(quartiles).to_host(quartiles)
         spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
@@ -107,9 +107,9 @@ class Columns:
         return [scott[d] if s == 0 else self.rule(2 * s, n) for d, s in enumerate(spread)]
 
     def regular(self, bins: Any) -> np.ndarray:
-        """Return widths that cut the range of every axis into `bins`; 1 on a constant axis."""
+        """Return widths that divide the range of every axis into `bins` parts; 1 on a constant axis."""
         m = len(self.low)
-        bins = bins.tolist() if hasattr(bins, "tolist") else bins  # NumPy's integers are no int
+        bins = bins.tolist() if hasattr(bins, "tolist") else bins  # convert NumPy integers to int
         many = list(bins) if isinstance(bins, Sequence) and not isinstance(bins, str | bytes) else [bins] * m
         if len(many) != m:
             validate.refuse("bins", f"one number or {m}", f"{len(many)} numbers")
@@ -126,7 +126,7 @@ class Columns:
         return width
 
     def occupancy(self, wanted: float) -> list[float]:
-        """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
+        """Return Scott's widths times a factor, found by bisection, for a mean cell occupancy of `wanted` points."""
         origin, scott = copy_read_only(self.low), np.array(self.scott(None))
         sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // MOST_LOOKED_AT_POINTS)), :]
         varying = self.high > self.low
@@ -151,19 +151,19 @@ class Columns:
 
 
 def _count_pairs(counts: Any) -> tuple[float, float]:
-    """Return the number of points, and of ordered pairs of them in one cell; synchronises the device."""
+    """Return the number of points and of ordered pairs of points in the same cell; synchronises the device."""
     return float(counts.sum()), float((counts * (counts - 1)).sum())
 
 
 def copy_read_only(array: np.ndarray) -> np.ndarray:
-    """Return a copy that nobody can make writable again, for it is of bytes; kernels are compiled for such as these."""
+    """Return an immutable copy (backed by bytes); kernels are compiled for read-only arrays."""
     return np.frombuffer(array.tobytes(), array.dtype)
 
 
 def _round_width(width: Decimal) -> float:
-    """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`.
+    """Round a width to WIDTH_BITS significant bits, at least the least normal number.
 
-    The least normal number stands for smaller ones.
+    Rounding makes the result independent of the last digits of `width`.
     """
     fraction, exponent = np.frexp(max(float(width), LEAST_WIDTH))
     return float(np.ldexp(np.rint(np.ldexp(fraction, WIDTH_BITS)), int(exponent) - WIDTH_BITS))

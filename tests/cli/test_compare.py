@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 from cmfast import cli, uncertainty
 
@@ -98,12 +98,12 @@ def test_a_table_and_a_sentence(run):
     ],
 )
 def test_what_is_refused(run, argv, text):
-    assert_refused(run("t.csv", *argv), text)
+    assert_exits_with_error(run("t.csv", *argv), text)
 
 
 def test_a_table_without_rows(run, tmp_path):
     FRAME[:0].to_csv(tmp_path / "e.csv", index=False)
-    assert_refused(run("e.csv", *COLUMNS), "holds no samples")
+    assert_exits_with_error(run("e.csv", *COLUMNS), "holds no samples")
 
 
 def test_every_metric_whose_interval_contradicts_the_test_is_marked(run):

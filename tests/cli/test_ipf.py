@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases.margins import margins_of, table
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast import cli
@@ -158,4 +158,4 @@ def test_rows_that_contradict_each_other_are_missed_by_importance(files, capsys)
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(options, said, files, capsys):
-    assert_refused(run(capsys, *options), said)
+    assert_exits_with_error(run(capsys, *options), said)

@@ -633,7 +633,7 @@ def test_states_of_numpy_in_checkpoints(given):
     assert again.matrix.dtype == counts.matrix.dtype
     for damage in ({"values": [[0.5]]}, {"shape": [3]}, {"dtype": "|O"}):
         name = "matrix" if counts.groups is None else "matrices"
-        with pytest.raises(ValueError, match=rf"state_dict is of no ConfusionCounts: its {name} "):
+        with pytest.raises(ValueError, match=rf"state_dict must be a state of ConfusionCounts: its {name} "):
             again.load_state_dict({**state, name: {**state[name], **damage}})
     assert again == counts
 

@@ -18,9 +18,9 @@ from callables import (
     RECORDS,
     arrays_of_a_namespace,
     call,
+    get_message_name,
     options,
     public,
-    said,
     tensors,
     ways,
     wrong,
@@ -81,8 +81,8 @@ def refused(name, argument, make=np.asarray, /, **changes):
     with pytest.raises(REFUSALS) as caught:
         call(ENTRIES[name], make, **changes)
     text = str(caught.value)
-    assert text.startswith(f"{said(name)}: "), text
-    assert argument in text.removeprefix(f"{said(name)}: "), text
+    assert text.startswith(f"{get_message_name(name)}: "), text
+    assert argument in text.removeprefix(f"{get_message_name(name)}: "), text
     return type(caught.value), text
 
 
@@ -136,7 +136,7 @@ def test_none_is_no_array(name, array):
     for make in (np.asarray, tensors):
         error, text = refused(name, array, make, **{array: None})
         assert error is TypeError
-        assert text == f"{said(name)}: {array} must be an array, got None"
+        assert text == f"{get_message_name(name)}: {array} must be an array, got None"
 
 
 @parametrize_folded(ARRAYS)
@@ -204,7 +204,7 @@ def test_what_torch_must_not_take(name, array):
 @parametrize_folded({name: arrays for name, arrays in ARRAYS.items() if len(arrays) > 1 and not ENTRIES[name].host})
 def test_two_libraries(name, array):
     _, text = refused(name, array, **{array: tensors(ENTRIES[name].arrays[array])})
-    assert text.startswith(f"{said(name)}: arrays must come from one library, got ")
+    assert text.startswith(f"{get_message_name(name)}: arrays must come from one library, got ")
     assert f"{array} from torch" in text
     assert "from numpy" in text
 
@@ -330,7 +330,7 @@ def test_every_type_of_number(name, make):
             try:
                 got = call(entry, make, **{array: make(x) for array, x in given.items()})
             except TypeError as error:
-                assert str(error).startswith(f"{said(name)}: ")  # noqa: PT017 (either is right)
+                assert str(error).startswith(f"{get_message_name(name)}: ")  # noqa: PT017 (either is right)
                 continue
             want = call(entry, **wide)
         for one, other in zip(parts(got), parts(want), strict=True):
@@ -420,7 +420,7 @@ def check_neighbours(name, array, make):
                 assert_same_bits(got[0], want[0])
                 assert_same_bits(got[2], want[2])
             assert [w.category for w in caught] in ([], [cmfast.FailureWarning])
-            assert all(str(w.message).startswith(f"{said(name)}: ") for w in caught)
+            assert all(str(w.message).startswith(f"{get_message_name(name)}: ") for w in caught)
             if not reports:
                 assert not caught
             elif caught and "LIMIT_ONLY" not in str(caught[0].message):  # a limit is an answer, if not the one wanted
@@ -514,7 +514,7 @@ HUGE = {
 def test_results_that_no_memory_holds(name):
     """They say which argument asks for them; where there is room a large number is as good as any."""
     ((option, value),) = HUGE[name].items()
-    with pytest.raises(MemoryError, match=rf"^{said(name)}: .*{option}={value}") as caught:
+    with pytest.raises(MemoryError, match=rf"^{get_message_name(name)}: .*{option}={value}") as caught:
         call(ENTRIES[name], **HUGE[name], **({"groups": None} if name == "confusion_matrix" else {}))
     assert re.search(r"bytes|[TPE]iB", str(caught.value))
 

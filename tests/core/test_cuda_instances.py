@@ -48,19 +48,19 @@ def test_every_instance_is_launched_and_right(kernel):
 @pytest.mark.parametrize("name", instances.OF_A_SIZE)
 def test_matrices_of_every_size(name, C):
     for kind in ("float", "double", "i64"):
-        check(instances.of_a_size(name, C, kind))
+        check(instances.make_sized_call(name, C, kind))
 
 
 @pytest.mark.parametrize("C", [4, 9, 40, 200, 600])
 @pytest.mark.parametrize("what", ["labels", "weights", "groups", "margins"])
 def test_labels_of_every_number_of_classes(what, C):
-    check(instances.counted(C, what))
+    check(instances.make_sized_counting_call(C, what))
 
 
 @pytest.mark.parametrize("K", [*range(2, 34), 40, 65, 130, 1000])
 @pytest.mark.parametrize("op", ["ipf", "ras"])
 def test_scaling_of_every_size(op, K):
-    check(instances.scaled(op, K))
+    check(instances.make_sized_scaling_call(op, K))
 
 
 def test_an_instance_that_no_call_launches_is_seen():

@@ -418,6 +418,6 @@ def test_sanitizers_watch_the_sweep(results, tmp_path, monkeypatch):
     folder = programs(tmp_path, "compute-sanitizer")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
-    (one,) = gpu_run.chosen(["sanitize:memcheck"], gpu_run.steps())
+    (one,) = gpu_run.select_steps(["sanitize:memcheck"], gpu_run.steps())
     assert gpu_run.main([], [replace(one, limit=600.0)]) == 0
     assert re.search(r"gpu: (\d{3,}) of \1 instances, [1-9]\d* calls beyond", (results / "gpu-run.log").read_text())

@@ -494,7 +494,8 @@ def test_says_what_to_change_where_cells_are_full_or_few():
     with pytest.warns(cmfast.DiagnosticWarning) as caught:
         cmfast.geometric_confusion_matrix(X, y, y, weights="row", grid=cmfast.Grid([0.0], [0.5]), n_components=None)
     text = str(caught[0].message)
-    assert "on 1 axis, 0% alone in theirs: the classes lie apart there; to have them meet anyway take wider" in text
+    alone = "on 1 axis, 0% alone in theirs: the classes are separated there; to make them overlap anyway take wider"
+    assert alone in text
     assert "occupied cells (take more axes by n_components=, or narrower cells by grid=)" in text
 
 

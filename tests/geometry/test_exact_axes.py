@@ -81,9 +81,9 @@ def test_arrays_with_names():
 
 def test_sums_of_parts_are_those_of_the_whole():
     from cmfast.geometry._exact_pca import sum_products
-    from cmfast.geometry._width_rules import compute_spread
+    from cmfast.geometry._width_rules import measure_columns
 
-    found = compute_spread(X, None)
+    found = measure_columns(X, None)
     parts = sum(sum_products(part, found) for part in (X[:1], X[1:2500], X[2500:2500], X[2500:]))
     whole = sum_products(X, found)
     wide = [words[0].astype(object) * 2**32 + words[1] for words in (parts, whole)]

@@ -111,7 +111,7 @@ def test_weights_without_an_answer_cost_no_work(make, grid, monkeypatch):
         assert type(result.matrix) is type(points[0])
         assert np.isnan(np.asarray(result.matrix)).all()
         assert result.cells.n_points == result.diagnostics.n_points == 0
-        assert "nothing to judge, as the weights have no answer" in result.explain()
+        assert "no overlap is defined, as the weights do not exist" in result.explain()
         curve, _ = said(cmfast.width_curve, *points, weights=weights, grid=grid, factors=[1, 2])
         assert np.isnan(curve.overlaps).all()
 

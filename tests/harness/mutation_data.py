@@ -13,20 +13,20 @@ Stages = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake.
+    """One planted fault.
 
     Attributes
     ----------
     file : str
-        From the root of the tree.
+        Path relative to the top of the tree.
     old, new : str
-        What the file has, exactly once, and what stands there instead.
+        A line that occurs exactly once in the file, and its replacement.
     kind : str
-        What mistake it is, in a few words.
+        The kind of fault, in a few words.
     effect : str
-        A call that shows it, and what comes of it.
+        A call that shows it, and its result.
     topic : str
-        Folder of tests that are about it.
+        Folder of the tests of this topic.
     stages : tuple of tuples of str
         What pytest is given for ``--run targeted``, one run after the other until one fails.
     same_code : bool
@@ -292,7 +292,7 @@ MUTATIONS = (
     ),
     Mutation(
         "uncertainty-half-seed",
-        f"{CPU}/uncertainty/_draws.py",
+        f"{CPU}/uncertainty/_random_numbers.py",
         "stream[5] = np.uint64(seed) >> HALF",
         "stream[5] = np.uint64(0)",
         "a seed ignored",
@@ -333,7 +333,7 @@ MUTATIONS = (
     ),
     Mutation(
         "conformal-penalty",
-        f"{CPU}/conformal/_one.py",
+        f"{CPU}/conformal/_single_row.py",
         "penalty * max(0, k + 1 - k_reg) > most",
         "penalty * max(0, k - k_reg) > most",
         "an edge off by one",

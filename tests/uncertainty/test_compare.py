@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
-from pairs import drawn, samples
+from pairs import draw_predictions, samples
 from scipy import stats
 
 import cmfast
@@ -30,7 +30,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def labels():
-    return drawn(np.random.default_rng(4), 250, 3)
+    return draw_predictions(np.random.default_rng(4), 250, 3)
 
 
 @pytest.mark.parametrize("method", METHODS)

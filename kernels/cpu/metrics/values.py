@@ -214,7 +214,7 @@ def metrics_of_matrices(M, *, plan, num_threads=None):
     return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
 
 
-class _Workspace(NamedTuple):
+class _SingleWorkspace(NamedTuple):
     """Buffers and results of a plan on a single matrix, reused between calls."""
 
     plan: Plan  # referenced, so that its id is not reused
@@ -240,7 +240,9 @@ def _new_workspace(M, plan):
     scalars, tables = np.empty((plan.scalars, WIDTH), kind), np.empty((plan.tables, 1, C), kind)
     results = scalars, tables, np.empty(1, np.int8)
     usual = _common_totals(C, plan, M)
-    return _Workspace(plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0])
+    return _SingleWorkspace(
+        plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0]
+    )
 
 
 def _evaluate_one(M, plan):

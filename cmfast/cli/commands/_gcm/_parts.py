@@ -23,7 +23,7 @@ from cmfast.geometry._geometric_confusion_matrix import GcmResult, finish_lazy_r
 from cmfast.geometry._pca import compute_axes
 from cmfast.geometry._weights import get_statuses, report_weightings, validate_bi_options
 from cmfast.geometry._weights import make_weightings as tables_of
-from cmfast.geometry._width_rules import Columns, Spread, compute_spread, sum_moments
+from cmfast.geometry._width_rules import Columns, Spread, measure_columns, sum_moments
 
 MOST_TASK_BYTES = 1 << 27  # bytes of an array of points that are counted by one task
 FUNCTION = "geometric_confusion_matrix"  # which this does in parts, and whose messages these are
@@ -191,7 +191,7 @@ def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: byt
 def _find_extremes(part: Part, columns: Columned | None, axes: bytes | None, *, threads: int | None) -> Spread:
     """Return the extremes of the points of a part."""
     with _read_points(part, columns) as (X, _, _):
-        return compute_spread(_project(X, axes, threads), threads)
+        return measure_columns(_project(X, axes, threads), threads)
 
 
 def _moments(

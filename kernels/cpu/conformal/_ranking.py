@@ -1,21 +1,21 @@
-"""The labels of a row by probability, as far as somebody asks: in buckets first, sorted where it matters."""
+"""Rank the labels of a row by probability lazily: radix buckets first, each sorted only if needed."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.conformal._units import WHOLE_UNITS, share, units
+from cmfast.kernels.cpu.conformal._fixed_point import WHOLE_UNITS, clamp_share, to_units
 
-MANTISSA_BITS = 3  # bits of the mantissa that tell buckets apart: eight for each power of two
-OCTAVES = 24  # powers of two; what is smaller shares the last bucket
+MANTISSA_BITS = 3  # leading mantissa bits of the bucket key: eight buckets per power of two
+OCTAVES = 24  # powers of two; smaller probabilities share the last bucket
 BUCKETS = (OCTAVES << MANTISSA_BITS) + 1
-TOP = 0x3FF0000000000000 >> 52 - MANTISSA_BITS  # of 1.0
-MOST_INSERTED = 12  # labels that are sorted by insertion
+TOP = 0x3FF0000000000000 >> 52 - MANTISSA_BITS  # bucket key of 1.0
+MOST_INSERTED = 12  # below about this many labels, plain insertion sort
 
 
 class Ranking(NamedTuple):
-    """Workspace in which a row is put in order.
+    """Workspace in which the labels of a row are ranked.
 
     Attributes
     ----------
@@ -24,11 +24,11 @@ class Ranking(NamedTuple):
     order : array of int64, shape (C,)
         Labels, bucket after bucket.
     starts, sums : array of int64
-        Where each bucket that holds labels begins, and the units before it; one more for the end.
+        First position of each nonempty bucket, and the mass before it; with one more entry for the end.
     is_sorted : array of bool
         Whether the labels of such a bucket are sorted.
     buckets, counts, mass : array of int64
-        Of each label its bucket; of each bucket the labels in it, and their units.
+        Bucket of each label; number and mass of the labels of each bucket.
     """
 
     row: Any
@@ -43,7 +43,7 @@ class Ranking(NamedTuple):
 
 @jit()
 def new_ranking(C):
-    """Return the workspace of rows of `C` classes."""
+    """Allocate the ranking workspace of rows of `C` classes."""
     starts, sums = np.empty(BUCKETS + 1, np.int64), np.empty(BUCKETS + 1, np.int64)
     counts, mass = np.empty(BUCKETS, np.int64), np.empty(BUCKETS, np.int64)
     is_sorted = np.empty(BUCKETS, np.bool_)
@@ -51,20 +51,20 @@ def new_ranking(C):
 
 
 @jit(inner=True, borrows=True)
-def arrange(row, most, penalty, k_reg, ranking):
-    """Order the labels of a row by bucket, but for those of which none has a score of at most `most`, in units.
+def bucket_labels(row, most, penalty, k_reg, ranking):
+    """Bucket the labels of a row by probability, down to the last bucket with scores of at most `most` units.
 
-    Returns how many buckets hold labels that are ordered.
+    Return the number of filled buckets; labels of later buckets are left out of the order.
     """
     C, counts, mass, buckets = row.shape[0], ranking.counts, ranking.mass, ranking.buckets
     for j in range(C):
-        ranking.row[j] = share(row[j])
+        ranking.row[j] = clamp_share(row[j])
         buckets[j] = min(TOP - (np.float64(ranking.row[j]).view(np.int64) >> 52 - MANTISSA_BITS), BUCKETS - 1)
     counts[:] = 0
     mass[:] = 0
     for j in range(C):
         counts[buckets[j]] += 1
-        mass[buckets[j]] += units(ranking.row[j])
+        mass[buckets[j]] += to_units(ranking.row[j])
     start, whole, filled, last = 0, 0, 0, 0
     while last < BUCKETS and start < C:
         if counts[last]:
@@ -76,7 +76,7 @@ def arrange(row, most, penalty, k_reg, ranking):
             filled += 1
             whole += mass[last]
             start += counts[last]
-            counts[last] = start - counts[last]  # from here on where its next label goes
+            counts[last] = start - counts[last]  # from here on, the position of its next label
         last += 1
     ranking.starts[filled] = start
     ranking.sums[filled] = whole
@@ -88,7 +88,8 @@ def arrange(row, most, penalty, k_reg, ranking):
 
 
 @jit(inner=True, borrows=True)
-def _insert(row, order, low, high, gap):
+def _insert_with_gap(row, order, low, high, gap):
+    """Run an insertion pass of Shell sort with a gap over positions `low` to `high` of the order."""
     for k in range(low + gap, high):
         label = order[k]
         p, at = row[label], k
@@ -102,14 +103,14 @@ def _insert(row, order, low, high, gap):
 
 
 @jit(inner=True, borrows=True)
-def sort(ranking, part):
-    """Sort the labels of a bucket by probability, the largest first, equal ones by label."""
+def sort_bucket(ranking, part):
+    """Sort the labels of a bucket by descending probability, ties by label (Shell sort), at most once."""
     if ranking.is_sorted[part]:
         return
     ranking.is_sorted[part] = True
     low, high = ranking.starts[part], ranking.starts[part + 1]
     gap = (high - low) // 3
     while gap > MOST_INSERTED // 4:
-        _insert(ranking.row, ranking.order, low, high, gap)
+        _insert_with_gap(ranking.row, ranking.order, low, high, gap)
         gap = gap * 4 // 9
-    _insert(ranking.row, ranking.order, low, high, 1)
+    _insert_with_gap(ranking.row, ranking.order, low, high, 1)

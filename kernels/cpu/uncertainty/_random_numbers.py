@@ -1,12 +1,9 @@
-"""Random numbers from counters, and binomial draws that have the same bits everywhere.
+"""Counter-based random numbers (Philox), and binomial and gamma variates with the same bits on every machine.
 
-Philox4x32-10 (Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3, 2011) makes numbers of a place
-and a key, so any thread can draw any replicate. Binomial draws are exact in law up to rounding: by inversion where few
-are expected, else by transformed rejection (Hoermann, The generation of binomial random variates, 1993, BTRS), with its
-test written in differences from the mode, so that it keeps its digits for counts of any size.
-
-Logarithms and exponentials are sums and quotients in a fixed order, for every library rounds its own differently: the
-CUDA kernels do the same operations in the same order and get the same draws.
+Philox4x32-10 (Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3, 2011) maps a counter and a key
+to numbers, so that any thread can draw any replicate. Binomial: inversion for small means, else transformed rejection
+(Hoermann, The generation of binomial random variates, 1993, BTRS), its test written in differences from the mode to
+keep digits for large counts. Logarithms and exponentials are series in a fixed order, as in the CUDA kernels.
 """
 
 import math
@@ -25,7 +22,7 @@ ONE = np.uint64(1)
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 ODD = 1.0 / np.arange(1.0, 25.0, 2.0)
-FACTORIALS = np.array([1.0 / math.factorial(k) for k in range(14)])  # one over them
+FACTORIALS = np.array([1.0 / math.factorial(k) for k in range(14)])  # reciprocal factorials
 # log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 CORRECTIONS = np.array([
     0.08106146679532726, 0.0413406959554093, 0.02767792568499834, 0.020790672103765093,
@@ -40,7 +37,7 @@ CORRECTIONS = np.array([
 
 @jit(inner=True)
 def begin(stream, seed, matrix):
-    """Make `stream`, six words, that of one matrix."""
+    """Set the key of `stream`, six words, to the seed and the number of a matrix."""
     stream[3] = np.uint64(matrix) & LOW
     stream[4] = np.uint64(seed) & LOW
     stream[5] = np.uint64(seed) >> HALF
@@ -48,15 +45,15 @@ def begin(stream, seed, matrix):
 
 @jit(inner=True)
 def seek(stream, replicate, part):
-    """Go to the first number of a part of a replicate."""
+    """Set the counter of `stream` to the first number of a part of a replicate."""
     stream[0] = np.uint64(0)
     stream[1] = np.uint64(replicate) & LOW
     stream[2] = np.uint64(part)
 
 
 @jit(inner=True, inline=True)
-def _words(a, b, c, d, k, m):
-    """Philox4x32-10: four words of 32 bits from four and a key of two."""
+def philox(a, b, c, d, k, m):
+    """Return the four 32-bit outputs of Philox4x32-10 for a counter of four words and a key of two."""
     for _ in range(PHILOX_ROUNDS):
         x, y = a * FACTOR_A, c * FACTOR_C
         a, b, c, d = (y >> HALF) ^ b ^ k, y & LOW, (x >> HALF) ^ d ^ m, x & LOW
@@ -65,16 +62,16 @@ def _words(a, b, c, d, k, m):
 
 
 @jit(inner=True)
-def _pair(stream):
-    """Return the next two numbers, uniform in (0, 1)."""
-    a, b, c, d = _words(stream[0], stream[1], stream[2], stream[3], stream[4], stream[5])
+def _next_uniforms(stream):
+    """Return the next two uniform numbers in (0, 1), and advance the stream."""
+    a, b, c, d = philox(stream[0], stream[1], stream[2], stream[3], stream[4], stream[5])
     stream[0] += ONE
     return uniform(a, b), uniform(c, d)
 
 
 @jit(inner=True, inline=True)
 def uniform(high, low):
-    """Return a number in (0, 1) of two words."""
+    """Return a uniform number in (0, 1) from two 32-bit words (53 bits)."""
     return np.float64(np.int64(((high << HALF) | low) >> ELEVEN)) * 2.0**-53 + 2.0**-54
 
 
@@ -82,8 +79,8 @@ def uniform(high, low):
 
 
 @jit(inner=True)
-def _series(s):
-    """Logarithm of (1 + s) / (1 - s), for abs(s) below 0.172; two sums, so that neither waits for the other."""
+def _log_odds_series(s):
+    """Return log((1 + s) / (1 - s)) for abs(s) < 0.172, by its series in two independent partial sums."""
     square = s * s
     fourth = square * square
     even, odd = 0.0, 0.0
@@ -95,23 +92,24 @@ def _series(s):
 
 @jit(inner=True)
 def _log(x):
+    """Return the natural logarithm of a positive number."""
     part, exponent = math.frexp(x)
     if part < ROOT_HALF:
         part *= 2.0
         exponent -= 1
-    return exponent * LN_2 + _series((part - 1.0) / (part + 1.0))
+    return exponent * LN_2 + _log_odds_series((part - 1.0) / (part + 1.0))
 
 
 @jit(inner=True)
 def _log_ratio(d, y):
-    """Logarithm of (y + d) / y, to its last digits for small d."""
+    """Return log((y + d) / y), accurate also for small d."""
     s = d / (2.0 * y + d)
-    return _series(s) if abs(s) < 0.17 else _log((y + d) / y)
+    return _log_odds_series(s) if abs(s) < 0.17 else _log((y + d) / y)
 
 
 @jit(inner=True, inline=True)
 def _exp(x):
-    """Exponential of what lies between -56 and 0."""
+    """Return exp(x) for x in [-56, 0], by a Taylor series of x / 128 and seven squarings."""
     x /= 128.0
     square = x * x
     even, odd = 0.0, 0.0
@@ -125,8 +123,8 @@ def _exp(x):
 
 
 @jit(inner=True)
-def _correction(k):
-    """Logarithm of k! minus what Stirling's formula gives."""
+def _stirling_correction(k):
+    """Return log k! minus Stirling's approximation."""
     if k < len(CORRECTIONS):
         return CORRECTIONS[np.int64(k)]
     t = 1.0 / (k + 1.0)
@@ -139,7 +137,7 @@ def _correction(k):
 
 @jit(inner=True)
 def binomial(stream, n, p):
-    """Draw the number of successes among `n`, int64, of probability `p`."""
+    """Draw a binomial variate: successes in `n` (int64) trials of probability `p`."""
     if n == 0 or p == 0.0:
         return np.int64(0)
     if p >= 1.0:
@@ -147,17 +145,18 @@ def binomial(stream, n, p):
     rare = min(p, 1.0 - p)
     size = np.float64(n)
     few = size * rare < LEAST_REJECTION_MEAN
-    drawn = _by_inversion(stream, size, rare) if few else _by_rejection(stream, size, rare)
-    k = min(np.int64(drawn), np.int64(n))  # a size beyond 2**53 may have been rounded up
+    variate = _draw_by_inversion(stream, size, rare) if few else _draw_by_rejection(stream, size, rare)
+    k = min(np.int64(variate), np.int64(n))  # a size beyond 2**53 may have been rounded up
     return n - k if p > 0.5 else k
 
 
 @jit(inner=True)
-def _by_inversion(stream, n, p):
+def _draw_by_inversion(stream, n, p):
+    """Draw a binomial variate by inversion of the distribution function, for small n p."""
     odds = p / (1.0 - p)
     start = _exp(n * _log_ratio(-p, 1.0))
     while True:
-        v, _ = _pair(stream)
+        v, _ = _next_uniforms(stream)
         k, chance, total = 0.0, start, start
         while v > total and k < MOST_INVERTED:
             k += 1.0
@@ -168,7 +167,8 @@ def _by_inversion(stream, n, p):
 
 
 @jit(inner=True)
-def _by_rejection(stream, n, p):
+def _draw_by_rejection(stream, n, p):
+    """Draw a binomial variate by transformed rejection (BTRS, Hoermann 1993), for n p of at least ten."""
     q = 1.0 - p
     spread = math.sqrt(n * p * q)
     b = 1.15 + 2.53 * spread
@@ -176,7 +176,7 @@ def _by_rejection(stream, n, p):
     middle = n * p + 0.5
     quick = 0.92 - 4.2 / b
     while True:
-        v, u = _pair(stream)
+        v, u = _next_uniforms(stream)
         u -= 0.5
         edge = 0.5 - abs(u)
         k = np.floor((2.0 * a / edge + b) * u + middle)
@@ -186,25 +186,34 @@ def _by_rejection(stream, n, p):
             return k
         square = edge * edge
         v = v * ((2.83 + 5.1 / b) * spread) * square / (a + b * square)
-        if _log(v) <= _log_chance(n, p / q, np.floor((n + 1.0) * p), k):
+        if _log(v) <= _log_relative_probability(n, p / q, np.floor((n + 1.0) * p), k):
             return k
 
 
 @jit(inner=True)
-def _log_chance(n, odds, mode, k):
-    """Logarithm of the probability of `k` over that of the mode."""
+def _log_relative_probability(n, odds, mode, k):
+    """Return the log probability of `k` minus that of the mode of a binomial distribution."""
     d, before, after = k - mode, odds * (n - mode + 1.0), mode + 1.0
     large = (n - k + 0.5) * _log_ratio(d, n - k + 1.0) - (k + 0.5) * _log_ratio(d, after)
-    tilt = d * _series((before - after) / (before + after))  # of numbers that are nearly equal
-    return large + tilt + (_correction(mode) + _correction(n - mode) - _correction(k) - _correction(n - k))
+    tilt = d * _log_odds_series((before - after) / (before + after))  # before and after are nearly equal
+    return (
+        large
+        + tilt
+        + (
+            _stirling_correction(mode)
+            + _stirling_correction(n - mode)
+            - _stirling_correction(k)
+            - _stirling_correction(n - k)
+        )
+    )
 
 
 # --- gamma draws ------------------------------------------------------------------------------------------------------
 
 
 @jit(inner=True)
-def exponential(x):
-    """Return the exponential of a number that is not above 0."""
+def exp_nonpositive(x):
+    """Return exp(x) for x <= 0; 0 below -745."""
     if x < -745.0:
         return 0.0
     k = np.floor(x / LN_2)
@@ -212,10 +221,10 @@ def exponential(x):
 
 
 @jit(inner=True)
-def _normal(stream):
-    """Draw a normal number, by the polar method."""
+def _draw_normal(stream):
+    """Draw a standard normal variate by the polar method."""
     while True:
-        u, v = _pair(stream)
+        u, v = _next_uniforms(stream)
         u, v = 2.0 * u - 1.0, 2.0 * v - 1.0
         s = u * u + v * v
         if 0.0 < s < 1.0:
@@ -223,24 +232,25 @@ def _normal(stream):
 
 
 @jit(inner=True)
-def log_gamma(stream, shape):
-    """Draw the logarithm of a gamma number (Marsaglia and Tsang, A simple method for generating gamma variables, 2000).
+def draw_log_gamma(stream, shape):
+    """Draw the logarithm of a gamma variate (Marsaglia and Tsang 2000).
 
-    Of a shape below 1 the number itself may be below what float64 holds.
+    Source: A simple method for generating gamma variables. The logarithm, because for shapes below 1 the variate itself
+    may underflow float64.
     """
     d = (shape if shape >= 1.0 else shape + 1.0) - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
-        x = _normal(stream)
+        x = _draw_normal(stream)
         root = 1.0 + c * x
         if root <= 0.0:
             continue
         v = root * root * root
-        u, _ = _pair(stream)
+        u, _ = _next_uniforms(stream)
         if u < 1.0 - 0.0331 * (x * x) * (x * x) or _log(u) < 0.5 * x * x + d * (1.0 - v + _log(v)):
             break
     drawn = _log(d * v)
     if shape < 1.0:
-        u, _ = _pair(stream)
+        u, _ = _next_uniforms(stream)
         drawn += _log(u) / shape
     return drawn

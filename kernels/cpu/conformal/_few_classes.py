@@ -1,6 +1,6 @@
-"""Rows of few classes, eight side by side: the scores of all labels by comparing every pair, without a sort.
+"""Scores of all labels for rows of few classes, eight rows in SIMD lanes, by comparing all pairs instead of sorting.
 
-Sums are float64 here: multiples of 2^-52 below 2 are exact in it, in any order. Rows that add up to more go one by one.
+Sums of multiples of 2^-52 below 2 are exact in float64, in any order. Rows with a larger sum are scored one by one.
 """
 
 from typing import Any, NamedTuple
@@ -9,30 +9,30 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, new_lines, some, splat, store, where
-from cmfast.kernels.cpu.conformal import _units
-from cmfast.kernels.cpu.conformal._units import SCORE_UNIT, WHOLE_UNITS
+from cmfast.kernels.cpu.conformal import _fixed_point
+from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS
 from cmfast.kernels.shared.conformal import UNITS
 
 MOST_TILE_CLASSES = 24
-MOST_FLOAT_TOTAL = 1.99  # of a row: with the part of one label more it stays below 2
+MOST_FLOAT_TOTAL = 1.99  # row sum that stays below 2 with one more drawn share
 
 
 class ScoreTile(NamedTuple):
-    """Eight rows of few classes; arrays of float64 but for `rows`."""
+    """Eight rows of few classes; float64 except `rows`."""
 
     shares: Any  # (C, 8): the probabilities
-    parts: Any  # (C, 8): the same as multiples of 2^-52
-    before: Any  # (C, 8): sum of the labels that are ranked before each
-    ahead: Any  # (C, 8): number of these
-    scores: Any  # (C, 8): of all labels
-    draws: Any  # (1, 8): share of its own probability that a label counts
-    flags: Any  # (2, 8): which rows are no probabilities; the sums of the rows
-    rows: Any  # int64, (8,): indices of the rows
+    parts: Any  # (C, 8): probabilities rounded to multiples of 2^-52
+    before: Any  # (C, 8): mass ranked before each label
+    ahead: Any  # (C, 8): number of labels ranked before each
+    scores: Any  # (C, 8): scores of all labels
+    draws: Any  # (1, 8): fraction of a label's own probability that counts
+    flags: Any  # (2, 8): 1 for invalid rows; row sums
+    rows: Any  # int64, (8,): storage indices of the rows
 
 
 @jit(inner=True, inline=True)
 def new_tile(C):
-    """Return a tile for rows of `C` classes."""
+    """Allocate a tile for rows of `C` classes."""
     return ScoreTile(
         new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C),
         new_lines(1), new_lines(2), np.empty(WIDTH, np.int64),
@@ -40,8 +40,8 @@ def new_tile(C):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def gather(P, u, rows, tile, draws):
-    """Copy rows side by side, and their draws; `rows` says where they lie."""
+def gather_rows(P, u, rows, tile, draws):
+    """Transpose eight rows, at the storage indices `rows`, to `tile`, and copy their draws."""
     C, at = P.shape[1], (rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7])
     for w in range(WIDTH):
         draws[0, w] = u[rows[w]] if len(u) else 1.0
@@ -56,10 +56,10 @@ def gather(P, u, rows, tile, draws):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def check(tile, draws, flags):
-    """Flag rows that are none, and take what was rounded for 0 or 1; the second line of flags is what rows add up to.
+def validate_rows(tile, draws, flags):
+    """Validate eight rows in place, clamp rounding errors to [0, 1], and write flags and row sums.
 
-    Returns whether some row adds up to too much for float64.
+    Return whether some row sum is too large for exact float64 sums.
     """
     zero, one, draw = splat(0.0), splat(1.0), load(draws, 0)
     total, low, high = zero, zero, one
@@ -68,18 +68,18 @@ def check(tile, draws, flags):
         low, high = where(p < low, p, low), where(p > high, p, high)
         total = total + ((one + p) - one)
     bad = where((draw >= zero) & (draw <= one), zero, one)
-    if some(~((low == zero) & (high == one) & (total < splat(np.inf)))):  # NaN is in the sum alone
-        bad, total = _rounded(tile, bad)
+    if some(~((low == zero) & (high == one) & (total < splat(np.inf)))):  # NaN shows in the sum only
+        bad, total = _clamp_rows(tile, bad)
     store(flags, 0, bad)
     store(flags, 1, total)
     return some(total > splat(MOST_FLOAT_TOTAL))
 
 
 @jit(inner=True, borrows=True)
-def _rounded(tile, bad):
-    """Take what was rounded for 0 or 1; return which rows are none, and what rows add up to."""
+def _clamp_rows(tile, bad):
+    """Clamp probabilities slightly outside [0, 1] in place; return flags of invalid rows, and the row sums."""
     zero, one, total = splat(0.0), splat(1.0), splat(0.0)
-    least, most = splat(_units.LEAST_SHARE), splat(_units.MOST_SHARE)
+    least, most = splat(_fixed_point.LEAST_SHARE), splat(_fixed_point.MOST_SHARE)
     for j in range(len(tile)):
         p = load(tile, j)
         bad = where((p >= least) & (p <= most), bad, one)
@@ -90,12 +90,12 @@ def _rounded(tile, bad):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def rank(tile, parts, before, ahead, counted):
-    """Add up for every label what is ranked before it, and if it is wanted how many."""
+def rank_labels(tile, parts, before, ahead, counted):
+    """Write the mass ranked before every label and, if `counted`, the number of these labels."""
     C, zero, one = len(tile), splat(0.0), splat(1.0)
     for j in range(C):
         store(parts, j, (one + load(tile, j)) - one)
-    for j in range(C):  # every pair twice: sums stay in registers
+    for j in range(C):  # each pair is compared twice, so that sums stay in registers
         p, mine, rank = load(tile, j), zero, zero
         for i in range(j):
             first = load(tile, i) >= p
@@ -112,8 +112,8 @@ def rank(tile, parts, before, ahead, counted):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def score(tile, draws, before, ahead, penalty, k_reg, out):
-    """Turn sums into the scores of all labels."""
+def score_labels(tile, draws, before, ahead, penalty, k_reg, out):
+    """Write the scores of all labels from mass and rank; `penalty` applies to ranks above `k_reg`."""
     one, draw = splat(1.0), load(draws, 0)
     for j in range(len(tile)):
         if penalty == 0:
@@ -121,13 +121,13 @@ def score(tile, draws, before, ahead, penalty, k_reg, out):
             store(out, j, where(whole > one, one, whole))
             continue
         for w in range(WIDTH):
-            whole = min(np.int64(before[j, w] * UNITS) + _units.units(draws[0, w] * tile[j, w]), WHOLE_UNITS)
+            whole = min(np.int64(before[j, w] * UNITS) + _fixed_point.to_units(draws[0, w] * tile[j, w]), WHOLE_UNITS)
             out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * SCORE_UNIT
 
 
 @jit(inner=True, inline=True, borrows=True)
-def score_one(tile, labels, own, rule):
-    """Fill the first line of scores with those of one label of every row, of which `own` are the probabilities."""
+def score_given_labels(tile, labels, own, rule):
+    """Write the score of one label per row to the first line of scores; `own` holds their probabilities."""
     zero, one, p, label = splat(0.0), splat(1.0), load(own, 0), load(labels, 0)
     sum_, rank = zero, zero
     for j in range(len(tile.shares)):
@@ -137,27 +137,27 @@ def score_one(tile, labels, own, rule):
         rank = rank + where(first, one, zero)
     store(tile.before, 0, sum_)
     store(tile.ahead, 0, rank)
-    score(own, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
+    score_labels(own, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
 
 
 @jit(inner=True, borrows=True)
-def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
-    """Score all labels of all rows without a tile."""
+def score_rows_singly(P, rows, draws, penalty, k_reg, out, flags):
+    """Score all labels of eight rows in integers, and flag invalid rows: the general path."""
     for w in range(WIDTH):
         row = P[rows[w]]
-        flags[0, w] = 0.0 if _units.is_row(row) and _units.is_share(draws[0, w]) else 1.0
+        flags[0, w] = 0.0 if _fixed_point.is_row(row) and _fixed_point.is_share(draws[0, w]) else 1.0
         for j in range(P.shape[1]):
             if flags[0, w] == 0.0:
-                whole, ahead = _units.before(row, j)
-                out[j, w] = _units.score(whole, ahead, row[j], draws[0, w], penalty, k_reg)
+                whole, ahead = _fixed_point.sum_before_label(row, j)
+                out[j, w] = _fixed_point.score_label(whole, ahead, row[j], draws[0, w], penalty, k_reg)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def fill(P, draws, rule, tile):
-    """Score all labels of eight rows; rows that are no probabilities are flagged."""
-    gather(P, draws, tile.rows, tile.shares, tile.draws)
-    if check(tile.shares, tile.draws, tile.flags):
-        one_by_one(P, tile.rows, tile.draws, rule.penalty, rule.k_reg, tile.scores, tile.flags)
+def score_tile(P, draws, rule, tile):
+    """Score all labels of eight rows; flag invalid rows."""
+    gather_rows(P, draws, tile.rows, tile.shares, tile.draws)
+    if validate_rows(tile.shares, tile.draws, tile.flags):
+        score_rows_singly(P, tile.rows, tile.draws, rule.penalty, rule.k_reg, tile.scores, tile.flags)
         return
-    rank(tile.shares, tile.parts, tile.before, tile.ahead, rule.penalty != 0)
-    score(tile.shares, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
+    rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, rule.penalty != 0)
+    score_labels(tile.shares, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)

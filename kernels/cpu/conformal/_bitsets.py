@@ -1,4 +1,4 @@
-"""Sets as words of 64 bits: a bit per class, or per sample."""
+"""Bitsets in 64-bit words: one bit per class or per sample."""
 
 import numpy as np
 
@@ -6,20 +6,20 @@ from cmfast.kernels.cpu._core.jit import jit
 
 
 @jit(inner=True, borrows=True)
-def bit(words, j):
-    """Return bit `j` of words."""
+def read_bit(words, j):
+    """Return bit `j` of a bitset."""
     return (words[j >> 6] >> (j & 63)) & 1
 
 
 @jit(inner=True, borrows=True)
-def put(words, j):
-    """Set bit `j` of words."""
+def set_bit(words, j):
+    """Set bit `j` of a bitset."""
     words[j >> 6] |= np.int64(1) << (j & 63)
 
 
 @jit(inner=True, borrows=True)
-def put_all(words, C):
-    """Set the bits of all `C` classes."""
+def set_all_bits(words, C):
+    """Set the bits of all `C` classes of a bitset, and clear the rest."""
     for w in range(len(words)):
         left = C - 64 * w
         words[w] = -1 if left >= 64 else (np.int64(1) << left) - 1
@@ -27,9 +27,9 @@ def put_all(words, C):
 
 @jit(inner=True, borrows=True)
 def transpose(block, side):
-    """Exchange rows and columns of `side` words, 16, 32 or 64, in every part of them of as many bits.
+    """Transpose the bit matrices of `side` words, each `side` bits wide (16, 32 or 64), in place.
 
-    By halves, quarters, ... of these parts.
+    By exchanging halves, quarters, ... of the blocks. A word holds 64 / `side` matrices next to each other.
     """
     step = side // 2
     mask = np.uint64(0xFFFFFFFF if side == 64 else 0xFFFF0000FFFF if side == 32 else 0xFF00FF00FF00FF)

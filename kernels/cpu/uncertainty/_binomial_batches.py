@@ -1,7 +1,7 @@
-"""Binomial draws of many replicates together: the bits that ``binomial`` of ``_draws`` gives each of them alone.
+"""Binomial draws of up to 64 replicates at once, eight in a SIMD vector, with the bits of ``_draws.binomial``.
 
-Eight replicates fill a vector. By inversion all of them go on until the last one is done; by rejection those that need
-another look, and then another try, move together, so that few vectors are left.
+Inversion runs until the slowest lane is done. Rejection compacts the replicates that need the exact test, and then
+those that need another attempt, so that few vectors are left.
 """
 
 import numpy as np
@@ -9,38 +9,38 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, absolute, floor, load_row, some, splat, sqrt, store_row, where
 from cmfast.kernels.cpu._core.vector_functions import exponent, mantissa
-from cmfast.kernels.cpu.uncertainty._draws import (
+from cmfast.kernels.cpu.uncertainty._random_numbers import (
     CORRECTIONS,
     LN_2,
     ODD,
     ROOT_HALF,
     _exp,
     _log_ratio,
-    _words,
     begin,
     binomial,
+    philox,
     seek,
     uniform,
 )
 from cmfast.kernels.shared.uncertainty import LEAST_REJECTION_MEAN, MOST_INVERTED
 
-MOST_DRAWN = 64  # replicates that are drawn together
-# Numbers that `draw_together` works in, a line of MOST_DRAWN each: both of a stream, how many are drawn from, whose
-# these are, what is found, what is known of that, the chance of 0, two corrections, a stream; another list of those
-# drawn from, and whose they are; who needs another look; what is drawn.
+MOST_DRAWN = 64  # replicates drawn at a time
+# Rows of the workspace, MOST_DRAWN values each: two uniform numbers, trials, owner (replicate index), candidate, its
+# state, probability of 0, two Stirling corrections, a stream; a second list of trials and owners; indices waiting for
+# the exact test; the result.
 FIRST, SECOND, SIZE, OWNER, FOUND, STATE, CHANCE, CORRECTED, OTHER, STREAM = range(10)
 OTHER_SIZE, OTHER_OWNER, WAITING, DONE = range(10, 14)
 LINES = 14
-ALONE = 3  # replicates below which one is drawn after the other
+ALONE = 3  # fewer replicates are drawn one by one
 TAKEN, INSIDE, OUT_OF_RANGE = 0.0, 1.0, 2.0
 ONE = np.uint64(1)
 
 
 @jit(inner=True)
-def draw_together(lines, left, p, seed, matrix, replicate, part, drawn):
-    """Draw the number of successes among `left`, of probability `p`, for every replicate from `replicate` on.
+def draw_binomials(lines, left, p, seed, matrix, replicate, part, drawn):
+    """Draw a binomial variate of `left` trials and probability `p` for every replicate, and take it from `left`.
 
-    `lines` has LINES x MOST_DRAWN numbers to work in. What is drawn is taken from `left`.
+    The variates go to `drawn`. `lines` is a workspace of LINES x MOST_DRAWN.
     """
     n = len(left)
     place = np.uint64(seed), np.uint64(matrix), np.uint64(replicate), np.uint64(part)
@@ -51,17 +51,17 @@ def draw_together(lines, left, p, seed, matrix, replicate, part, drawn):
         return
     if n < ALONE:
         for r in range(n):
-            drawn[r] = _alone(lines, place, r, left[r], p)
+            drawn[r] = _draw_one(lines, place, r, left[r], p)
             left[r] -= drawn[r]
         return
     rare, done = min(p, 1.0 - p), lines[DONE]
-    few = _divide(lines, left, rare)
+    few = _partition_by_mean(lines, left, rare)
     if few > 0:
-        _invert(lines, few, rare, place, left, p)
+        _draw_by_inversion(lines, few, rare, place, left, p)
     if few < n:
         if few > 0:
             lines[SIZE], lines[OWNER] = lines[OTHER_SIZE], lines[OTHER_OWNER]
-        _reject(lines, n - few, rare, place)
+        _draw_by_rejection(lines, n - few, rare, place)
     for r in range(n):
         k = min(np.int64(done[r]), left[r])
         drawn[r] = left[r] - k if p > 0.5 else k
@@ -70,18 +70,19 @@ def draw_together(lines, left, p, seed, matrix, replicate, part, drawn):
 
 
 @jit(inner=True)
-def spread_together(lines, left, shares, seed, matrix, replicate, part, drawn):
-    """Draw how the samples of every replicate fall, into the rows of `drawn`: each share is one of what is left.
+def draw_multinomials(lines, left, shares, seed, matrix, replicate, part, drawn):
+    """Draw a multinomial split of each replicate's `left` samples into the rows of `drawn`.
 
-    The first draw has the stream of `part`, the next one that after it. What is drawn is taken from `left`.
+    Category by category with binomial draws: `shares` are conditional probabilities given what is left. The first draw
+    uses stream `part`, the next one `part` + 1, and so on; `left` ends with what no category took.
     """
     for j in range(len(shares)):
-        draw_together(lines, left, shares[j], seed, matrix, replicate, part + j, drawn[j, : len(left)])
+        draw_binomials(lines, left, shares[j], seed, matrix, replicate, part + j, drawn[j, : len(left)])
 
 
 @jit(inner=True)
-def _alone(lines, place, r, size, p):
-    """Draw for one replicate."""
+def _draw_one(lines, place, r, size, p):
+    """Draw a binomial variate for one replicate with the scalar code."""
     stream = lines[STREAM].view(np.uint64)
     seed, matrix, replicate, part = place
     begin(stream, seed, matrix)
@@ -90,10 +91,10 @@ def _alone(lines, place, r, size, p):
 
 
 @jit(inner=True)
-def _divide(lines, left, rare):
-    """List the replicates of which few successes are expected, and the others; return how many are few.
+def _partition_by_mean(lines, left, rare):
+    """List replicates with a small mean, and the others in the second list; return the number of the former.
 
-    Where there are both, the others are the other list.
+    If one kind is empty, the first list holds all replicates.
     """
     size, owner = lines[SIZE], lines[OWNER].view(np.int64)
     n, few = len(left), 0
@@ -114,7 +115,7 @@ def _divide(lines, left, rare):
 
 @jit(inner=True)
 def _pad(lines, m, width, size):
-    """Fill the list of those drawn from up to a whole vector; return how long it is then."""
+    """Pad the list of trials to a multiple of `width`; return the padded length."""
     end = (m + width - 1) // width * width
     for r in range(m, end):
         lines[SIZE, r] = size
@@ -123,23 +124,23 @@ def _pad(lines, m, width, size):
 
 
 @jit(inner=True)
-def _numbers(lines, n, attempt, place):
-    """Fill two numbers of every stream: those of an attempt."""
+def _draw_uniforms(lines, n, attempt, place):
+    """Write two uniform numbers for every listed replicate, those of attempt `attempt`."""
     first, second, owner = lines[FIRST], lines[SECOND], lines[OWNER].view(np.int64)
     seed, matrix, replicate, part = place
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     k, m, d = seed & low, seed >> half, matrix & low
     for r in range(n):
-        a, b, c, e = _words(attempt, (replicate + np.uint64(owner[r])) & low, part, d, k, m)
+        a, b, c, e = philox(attempt, (replicate + np.uint64(owner[r])) & low, part, d, k, m)
         first[r], second[r] = uniform(a, b), uniform(c, e)
 
 
 @jit(inner=True)
-def _invert(lines, m, rare, place, left, p):
-    """Do as `_by_inversion` for the first `m` of the list, two vectors at a time; of what is not `rare` the rest."""
+def _draw_by_inversion(lines, m, rare, place, left, p):
+    """Draw by inversion for the first `m` listed replicates, two vectors at a time; retries are drawn one by one."""
     size, chances, found, done = lines[SIZE], lines[CHANCE], lines[FOUND], lines[DONE]
     end = _pad(lines, m, 2 * WIDTH, 0.0)
-    _numbers(lines, end, np.uint64(0), place)
+    _draw_uniforms(lines, end, np.uint64(0), place)
     odds, log = rare / (1.0 - rare), _log_ratio(-rare, 1.0)
     for r in range(end):
         chances[r] = _exp(size[r] * log)
@@ -162,19 +163,19 @@ def _invert(lines, m, rare, place, left, p):
     for r in range(m):
         done[owner[r]] = found[r]
         if found[r] < 0.0:
-            k = _alone(lines, place, owner[r], left[owner[r]], p)
+            k = _draw_one(lines, place, owner[r], left[owner[r]], p)
             done[owner[r]] = left[owner[r]] - k if p > 0.5 else k
 
 
 @jit(inner=True)
-def _reject(lines, m, rare, place):
-    """Do as `_by_rejection` for the first `m` of the list."""
+def _draw_by_rejection(lines, m, rare, place):
+    """Draw by transformed rejection (BTRS) for the first `m` listed replicates until all are accepted."""
     first, second, size, found, state = lines[FIRST], lines[SECOND], lines[SIZE], lines[FOUND], lines[STATE]
     owner, waiting, done = lines[OWNER].view(np.int64), lines[WAITING].view(np.int64), lines[DONE]
     attempt = np.uint64(0)
     while m > 0:
         end = _pad(lines, m, WIDTH, size[0])
-        _numbers(lines, end, attempt, place)
+        _draw_uniforms(lines, end, attempt, place)
         attempt += ONE
         for r in range(0, end, WIDTH):
             _propose(lines, r, rare)
@@ -189,7 +190,7 @@ def _reject(lines, m, rare, place):
             first[r], second[r], size[r], owner[r] = first[k], second[k], size[k], owner[k]
             found[r], state[r] = found[k], state[k]
         for r in range(0, m, WIDTH):
-            _judge(lines, r, rare)
+            _test_exactly(lines, r, rare)
         rest = 0
         for r in range(m):
             size[rest], owner[rest] = size[r], owner[r]
@@ -198,8 +199,8 @@ def _reject(lines, m, rare, place):
 
 
 @jit(inner=True, inline=True)
-def _hat(size, rare):
-    """Return the spread, and what the hat is made of."""
+def _make_hat(size, rare):
+    """Return the standard deviation and the parameters b and a of the BTRS hat function."""
     spread = sqrt(size * rare * (1.0 - rare))
     b = 1.15 + 2.53 * spread
     return spread, b, -0.0873 + 0.0248 * b + 0.01 * rare
@@ -207,9 +208,9 @@ def _hat(size, rare):
 
 @jit(inner=True)
 def _propose(lines, r, rare):
-    """Find what eight replicates may have drawn, and who has."""
+    """Propose candidates for eight replicates, and mark those that the quick test accepts."""
     v, u, size = load_row(lines, FIRST, r), load_row(lines, SECOND, r) - 0.5, load_row(lines, SIZE, r)
-    _, b, a = _hat(size, rare)
+    _, b, a = _make_hat(size, rare)
     edge = 0.5 - absolute(u)
     k = floor((2.0 * a / edge + b) * u + (size * rare + 0.5))
     inside = (k >= 0.0) & (k <= size)
@@ -220,35 +221,35 @@ def _propose(lines, r, rare):
 
 
 @jit(inner=True)
-def _judge(lines, r, rare):
-    """Look at what eight replicates may have drawn by its probability."""
+def _test_exactly(lines, r, rare):
+    """Accept or reject eight candidates by their exact probability."""
     v, u, n, k = (
         load_row(lines, FIRST, r),
         load_row(lines, SECOND, r),
         load_row(lines, SIZE, r),
         load_row(lines, FOUND, r),
     )
-    spread, b, a = _hat(n, rare)
+    spread, b, a = _make_hat(n, rare)
     edge, mode = 0.5 - absolute(u), floor((n + 1.0) * rare)
     square = edge * edge
     v = v * ((2.83 + 5.1 / b) * spread) * square / (a + b * square)
     d, before, after = k - mode, rare / (1.0 - rare) * (n - mode + 1.0), mode + 1.0
     large = (n - k + 0.5) * _log_ratios(d, n - k + 1.0) - (k + 0.5) * _log_ratios(d, after)
-    tilt = d * _serieses((before - after) / (before + after))
-    one, other = _corrections(k), _corrections(n - k)
+    tilt = d * _log_odds_series((before - after) / (before + after))
+    one, other = _stirling_series(k), _stirling_series(n - k)
     if some((k < float(len(CORRECTIONS))) | (n - k < float(len(CORRECTIONS)))):
         store_row(lines, CORRECTED, r, one)
         store_row(lines, OTHER, r, other)
-        _correct_few(lines, r)
+        _look_up_corrections(lines, r)
         one, other = load_row(lines, CORRECTED, r), load_row(lines, OTHER, r)
-    chance = large + tilt + (_corrections(mode) + _corrections(n - mode) - one - other)
+    chance = large + tilt + (_stirling_series(mode) + _stirling_series(n - mode) - one - other)
     wrong = (load_row(lines, STATE, r) == OUT_OF_RANGE) | (_logs(v) > chance)
     store_row(lines, STATE, r, where(wrong, OUT_OF_RANGE, splat(TAKEN)))
 
 
 @jit(inner=True)
-def _serieses(s):
-    """Do as `_series`."""
+def _log_odds_series(s):
+    """Return log((1 + s) / (1 - s)) of each lane, for abs(s) < 0.172."""
     square = s * s
     fourth = square * square
     even, odd = splat(0.0), splat(0.0)
@@ -259,8 +260,8 @@ def _serieses(s):
 
 
 @jit(inner=True, inline=True)
-def _near_one(x):
-    """Return a number near one, and the power of two that it was brought there by."""
+def _split_near_one(x):
+    """Return a significand in [sqrt(1/2), sqrt(2)) and the exponent of each lane."""
     part, power = mantissa(x), exponent(x)
     large = part * 0.5 >= ROOT_HALF
     return where(large, part * 0.5, part), where(large, power + 1.0, power)
@@ -268,34 +269,34 @@ def _near_one(x):
 
 @jit(inner=True)
 def _logs(x):
-    """Do as `_log`."""
-    part, power = _near_one(x)
-    return power * LN_2 + _serieses((part - 1.0) / (part + 1.0))
+    """Return the natural logarithm of each lane."""
+    part, power = _split_near_one(x)
+    return power * LN_2 + _log_odds_series((part - 1.0) / (part + 1.0))
 
 
 @jit(inner=True)
 def _log_ratios(d, y):
-    """Do as `_log_ratio`."""
+    """Return log((y + d) / y) of each lane, accurate also for small d."""
     s = d / (2.0 * y + d)
     small, fixed = absolute(s) < 0.17, splat(0.0)
     if some(~small):
-        part, power = _near_one((y + d) / y)
+        part, power = _split_near_one((y + d) / y)
         s = where(small, s, (part - 1.0) / (part + 1.0))
         fixed = where(small, 0.0, power) * LN_2
-    return fixed + _serieses(s)
+    return fixed + _log_odds_series(s)
 
 
 @jit(inner=True, inline=True)
-def _corrections(k):
-    """Do as `_correction` where `k` is none of the first."""
+def _stirling_series(k):
+    """Return Stirling's correction of each lane by its series, valid for k of at least 16."""
     t = 1.0 / (k + 1.0)
     square = t * t
     return (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - square / 1680.0) * square) * square) * t
 
 
 @jit(inner=True)
-def _correct_few(lines, r):
-    """Mend the corrections of eight replicates where one of the first is asked for."""
+def _look_up_corrections(lines, r):
+    """Replace Stirling corrections of eight replicates by tabulated ones for k below 16."""
     for w in range(r, r + WIDTH):
         k = lines[FOUND, w]
         if 0.0 <= k < len(CORRECTIONS):
