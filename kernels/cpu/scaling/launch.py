@@ -40,7 +40,7 @@ def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
     return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
-class _Workspace(NamedTuple):
+class _MatrixWorkspace(NamedTuple):
     """Buffers to scale one matrix: its problem with inputs and outputs, and its tile."""
 
     given: Any  # writable view of the problem's read-only cells, as a matrix
@@ -75,7 +75,7 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
         tile, size = acquire_tile(R, C, flip=False, newton=True), (0,) * C if C in UNROLLED_SIZES else None
         views = out.reshape(R, C), row[0], col[0]
         zeros_matter = fixed["amount"] == 0.0
-        return _Workspace(given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers)
+        return _MatrixWorkspace(given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers)
 
     return [], allocate_workspace
 

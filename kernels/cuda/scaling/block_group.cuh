@@ -15,7 +15,7 @@ __device__ __forceinline__ u64 load_acquire(const u64* where) {
   asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(where) : "memory");
   return value;
 }
-__device__ __forceinline__ void pause() { __nanosleep(100); }
+__device__ __forceinline__ void back_off() { __nanosleep(100); }
 #endif
 
 constexpr u64 CLOSED = 1ull << 32;   // flag: no block can join any more
@@ -44,10 +44,10 @@ struct BlockGroup {
     const u64 joined = add_and_load(get_flag(0), 1);
     rank = joined & CLOSED ? -1 : int(joined);
     if (rank == 0) {
-      for (int k = 0; k < GROUP_PATIENCE && load_acquire(get_flag(0)) < u64(most); ++k) pause();
+      for (int k = 0; k < GROUP_PATIENCE && load_acquire(get_flag(0)) < u64(most); ++k) back_off();
       add_and_load(get_flag(1), add_and_load(get_flag(0), CLOSED));
     }
-    while (rank >= 0 && load_acquire(get_flag(1)) == 0) pause();
+    while (rank >= 0 && load_acquire(get_flag(1)) == 0) back_off();
     size = int(load_acquire(get_flag(1)));
   }
 
@@ -57,7 +57,7 @@ struct BlockGroup {
     if (threadIdx.x == 0) {
       ++barriers;
       add_and_load(get_flag(2), 1);
-      while (load_acquire(get_flag(2)) < u64(barriers) * size) pause();
+      while (load_acquire(get_flag(2)) < u64(barriers) * size) back_off();
     }
     __syncthreads();
   }

@@ -40,7 +40,8 @@ def scaling_gradient(
         given, limits = (None if a is None else batches.flat_batch(batches.as_floating(a), 2) for a in (G, matrix))
         lines = {"of_row": of_row, "of_col": of_col, "row_scale": row_scale, "col_scale": col_scale}
         arguments = {
-            **split_by_type("", cells), "m_step": m_step, **split_by_type("of_", given), **split_by_type("limit_", limits),
+            **split_by_type("", cells), "m_step": m_step,
+            **split_by_type("of_", given), **split_by_type("limit_", limits),
             **{name: None if a is None else batches.flat_batch(a, 1, np.float64) for name, a in lines.items()},
             "status": batches.flat_batch(status, 0), "smoothing": batches.flat_batch(smoothing, 0, np.float64),
             **split_by_type("out_", out), **dict(zip(("out_row", "out_col"), of_targets or (None, None), strict=True)),

@@ -269,7 +269,7 @@ __device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given
 
 // One Sinkhorn sweep: scale the rows, then the columns.
 template <int K>
-__device__ __forceinline__ void sweep(Lanes<K>& g, Line& t, bool wanted) {
+__device__ __forceinline__ void run_sweep(Lanes<K>& g, Line& t, bool wanted) {
   double row, col, unused;
   compute_weighted_sums(g, 0.0, t.y, &row, &unused);
   const double x = t.u > 0.0 ? t.u / (row + t.own * t.y) : 0.0;
@@ -360,7 +360,7 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
   t.paired = dominant;
   t.done = 0;
   if (warp_any(t.easy && !dominant)) {
-    for (int pass = 0; pass < START_PASSES; ++pass) sweep(g, t, !dominant);
+    for (int pass = 0; pass < START_PASSES; ++pass) run_sweep(g, t, !dominant);
     restore_diagonal(g, t);
     const bool found = pair_by_search(g, t, !dominant && t.rows == t.cols);
     remove_diagonal(g, t);

@@ -6,7 +6,7 @@
 
 // One Sinkhorn sweep: scale the rows, then the columns.
 template <int W>
-__device__ __forceinline__ void sweep(const Tile<W>& t) {
+__device__ __forceinline__ void run_sweep(const Tile<W>& t) {
   sum_rows(
       t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
       [&](int i, double sum) { t.x(i) = t.u(i) > 0.0 ? t.u(i) / sum : 0.0; });
@@ -244,7 +244,7 @@ __device__ __forceinline__ bool start(Tile<W>& t, i64* done) {
   bool paired = t.R == t.C && (t.chosen || has_dominant_diagonal(t));
   if (!paired) {
 #pragma unroll 1
-    for (int sweep = 0; sweep < 3; ++sweep) sweep(t);
+    for (int sweep = 0; sweep < 3; ++sweep) run_sweep(t);
     *done += 3;
     paired = t.R == t.C && pair_by_search(t);
   }

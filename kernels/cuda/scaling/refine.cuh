@@ -138,7 +138,7 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
   if (status == CM_RANGE || !(measure_columns(t).worst <= CM_LOST_LINE)) {
     each<W>(t.C, [&](int j) { t.y(j) = t.v(j) > 0.0 ? 1.0 : 0.0; });
 #pragma unroll 1
-    for (int sweep = 0; sweep < 3; ++sweep) sweep(t);
+    for (int sweep = 0; sweep < 3; ++sweep) run_sweep(t);
   }
   bool diagonal = t.R == t.C && has_equal_totals(t);
   if (diagonal) {

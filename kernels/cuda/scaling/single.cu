@@ -163,7 +163,7 @@ struct Single {
   }
 
   // One Sinkhorn sweep: scale the rows, then the columns.
-  __device__ __forceinline__ void sweep() {
+  __device__ __forceinline__ void run_sweep() {
 #pragma unroll
     for (int i = 0; i < K; ++i) x[i] = u[i] > 0.0 ? u[i] / (row_sum(i, y) + own[i] * y[i]) : 0.0;
 #pragma unroll
@@ -260,7 +260,7 @@ struct Single {
     done = 0;
     if (!dominant) {
 #pragma unroll 1
-      for (int pass = 0; pass < START_PASSES; ++pass) sweep();
+      for (int pass = 0; pass < START_PASSES; ++pass) run_sweep();
       if (rows == cols) {
         restore_diagonal();
         paired = pair_by_search();
