@@ -55,7 +55,7 @@ class Race:
 
 
 def fitting(most: int, size: int, room: int) -> int:
-    """Return how many items of so many bytes are taken where there are `room` bytes: the others make copies, too."""
+    """Return how many items of `size` bytes to use in `room` bytes, leaving memory for the rivals' copies."""
     return max(5, min(most, room // (SHARE * size)))
 
 
@@ -141,8 +141,8 @@ def needed(M: np.ndarray) -> int:
     return number
 
 
-def swept(M: Any, number: int) -> Callable[[Any], str]:
-    """Return the check of something that makes so many sweeps: it is that, and how far it has come."""
+def check_sweeps(M: Any, number: int) -> Callable[[Any], str]:
+    """Return a check that a result is that of `number` sweeps, which also returns its residual as text."""
     few = max(1, PART // M.shape[-1])
     want = sweeps_in_numpy(M[:few].get(), number)
 
@@ -214,7 +214,7 @@ def loop(M: Any, number: int, *, merged: bool, check: Callable[[Any], str] | Non
 
     number = number if not merged or number < 10 else -(-number // 10) * 10
     how = "torch.compile" if merged else "torch"
-    return Rival(f"{how}, {number} sweeps, {M.dtype}", make, check or swept(M, number))
+    return Rival(f"{how}, {number} sweeps, {M.dtype}", make, check or check_sweeps(M, number))
 
 
 def _some(M: Any, y: Any, number: int) -> Any:
@@ -242,7 +242,7 @@ def transport(M: Any, want: Any) -> Rival:
     return Rival("POT, ot.batch", make, check)
 
 
-# What stands for the layers of language models: a matrix per thread, all of it in registers.
+# Handwritten kernel for the layers of language models: one matrix per thread, in registers.
 BY_HAND = """
 struct alignas(16) Four { float v[4]; };
 __global__ void sweeps_of_four(const Four* __restrict__ M, Four* __restrict__ out, long long n, int sweeps) {
@@ -271,7 +271,7 @@ __global__ void sweeps_of_four(const Four* __restrict__ M, Four* __restrict__ ou
 """
 
 
-def by_hand(M: Any, number: int) -> Rival:
+def make_handwritten_rival(M: Any, number: int) -> Rival:
     """Return a kernel that sweeps 4x4 matrices."""
 
     def make() -> Callable[[], Any]:
@@ -284,7 +284,7 @@ def by_hand(M: Any, number: int) -> Rival:
 
         return run
 
-    return Rival("a thread per matrix, by hand", make, swept(M, number))
+    return Rival("a thread per matrix, by hand", make, check_sweeps(M, number))
 
 
 def scaling(room: int) -> Iterator[Race]:
@@ -301,7 +301,7 @@ def scaling(room: int) -> Iterator[Race]:
     n = fitting(10_000_000, 64, room)
     base = np.exp(np.random.default_rng(0).normal(size=(min(n, PART), 4, 4))).astype(np.float32)
     M = cupy.asarray(base)[cupy.arange(n) % len(base)]
-    rivals = by_hand(M, SWEEPS), loop(M, SWEEPS, merged=True)
+    rivals = make_handwritten_rival(M, SWEEPS), loop(M, SWEEPS, merged=True)
     yield Race("bi_normalize, float32", f"{n:,} 4x4", lambda: cmfast.bi_normalize(M), rivals)
     yield from alone(room)
 
@@ -354,7 +354,7 @@ def back(M: Any, G: Any) -> tuple[Any, Any]:
     return result.matrix, dispatch.call("scaling_gradient", M, G, None, None, *known, targets=False)[0]
 
 
-def by_triton(M: Any, G: Any, number: int) -> Rival:
+def make_triton_rival(M: Any, G: Any, number: int) -> Rival:
     """Return the kernels in Triton, which only a GPU runs."""
 
     def make() -> Callable[[], Any]:
@@ -388,7 +388,7 @@ def gradients(room: int) -> Iterator[Race]:
         M, G = layers(n, C)
         rivals = [by_torch(M, G, SWEEPS, merged=merged) for merged in (False, True)]
         if C == 4:
-            rivals.insert(0, by_triton(M, G, SWEEPS))
+            rivals.insert(0, make_triton_rival(M, G, SWEEPS))
         ours = lambda M=M, G=G: back(M, G)  # noqa: E731
         yield Race("bi_normalize and back", f"{n:,} {C}x{C} float32", ours, tuple(rivals))
 

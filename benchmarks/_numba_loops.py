@@ -25,8 +25,8 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(CORES)
 
 
-def in_pieces(kernel: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
-    """Return what ``kernel(*arguments, start, stop)`` gives for every piece of n items; one item needs no thread."""
+def run_pieces(kernel: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
+    """Return the results of ``kernel(*arguments, start, stop)`` for every piece of n items; one item uses no thread."""
     if n == 1:
         return [kernel(*arguments, 0, 1)]
     bounds = [n * k // PIECES for k in range(PIECES + 1)]
@@ -35,7 +35,7 @@ def in_pieces(kernel: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
 
 def count(y, p, C):
     """Return the confusion matrix; each piece counts into a table of its own, and few labels need no thread."""
-    return _count(y, p, C, 0, len(y)) if len(y) < 10_000 else sum(in_pieces(_count, len(y), y, p, C))
+    return _count(y, p, C, 0, len(y)) if len(y) < 10_000 else sum(run_pieces(_count, len(y), y, p, C))
 
 
 @loop
@@ -48,7 +48,7 @@ def _count(y, p, C, start, stop):
 
 def label_margins(y, p, C):
     """Return how often each class is true, predicted, and both."""
-    return sum(in_pieces(_label_margins, len(y), y, p, C))
+    return sum(run_pieces(_label_margins, len(y), y, p, C))
 
 
 @loop
@@ -65,7 +65,7 @@ def _label_margins(y, p, C, start, stop):
 def accuracy(M):
     """Return the share of the diagonal of each matrix."""
     out = np.empty(len(M))
-    in_pieces(_accuracy, len(M), M, out)
+    run_pieces(_accuracy, len(M), M, out)
     return out
 
 
@@ -83,7 +83,7 @@ def _accuracy(M, out, start, stop):
 def sinkhorn(M, tol, max_iter=1_000_000):
     """Sweep every matrix until its own residual is at most `tol`."""
     out = np.empty_like(M)
-    in_pieces(_sinkhorn, len(M), M, out, tol, max_iter)
+    run_pieces(_sinkhorn, len(M), M, out, tol, max_iter)
     return out
 
 
@@ -125,7 +125,7 @@ def _sinkhorn(M, out, tol, max_iter, start, stop):
 def shares_of_all(M):
     """Divide each matrix by its sum."""
     out = np.empty_like(M)
-    in_pieces(_shares_of_all, len(M), M, out)
+    run_pieces(_shares_of_all, len(M), M, out)
     return out
 
 
@@ -145,7 +145,7 @@ def _shares_of_all(M, out, start, stop):
 def shares_of_rows(M):
     """Divide each row by its sum."""
     out = np.empty_like(M)
-    in_pieces(_shares_of_rows, len(M), M, out)
+    run_pieces(_shares_of_rows, len(M), M, out)
     return out
 
 
@@ -164,7 +164,7 @@ def _shares_of_rows(M, out, start, stop):
 def shares_of_columns(M):
     """Divide each column by its sum."""
     out = np.empty_like(M)
-    in_pieces(_shares_of_columns, len(M), M, out)
+    run_pieces(_shares_of_columns, len(M), M, out)
     return out
 
 
@@ -185,7 +185,7 @@ def _shares_of_columns(M, out, start, stop):
 def weights_of_rows(M):
     """Return one over the sum of the row, for every cell."""
     out = np.empty_like(M)
-    in_pieces(_weights_of_rows, len(M), M, out)
+    run_pieces(_weights_of_rows, len(M), M, out)
     return out
 
 
@@ -204,7 +204,7 @@ def _weights_of_rows(M, out, start, stop):
 def overlap(S, T):
     """Return the mass that the shares of both have in common."""
     out = np.empty(len(S))
-    in_pieces(_overlap, len(S), S.reshape(len(S), -1), T.reshape(len(T), -1), out)
+    run_pieces(_overlap, len(S), S.reshape(len(S), -1), T.reshape(len(T), -1), out)
     return out
 
 
@@ -220,7 +220,7 @@ def _overlap(S, T, out, start, stop):
 def l1_distance(S, T):
     """Return the sum of the differences of the shares."""
     out = np.empty(len(S))
-    in_pieces(_l1_distance, len(S), S.reshape(len(S), -1), T.reshape(len(T), -1), out)
+    run_pieces(_l1_distance, len(S), S.reshape(len(S), -1), T.reshape(len(T), -1), out)
     return out
 
 
@@ -236,7 +236,7 @@ def _l1_distance(S, T, out, start, stop):
 def kl_divergence(P, Q):
     """Return the divergence of the shares; every cell positive."""
     out = np.empty(len(P))
-    in_pieces(_kl_divergence, len(P), P.reshape(len(P), -1), Q.reshape(len(Q), -1), out)
+    run_pieces(_kl_divergence, len(P), P.reshape(len(P), -1), Q.reshape(len(Q), -1), out)
     return out
 
 
@@ -255,7 +255,7 @@ def weighted_cells(X, w, origin, inverse):
     Every thread looks at all keys and adds those of its share of the hashes, so no table is shared.
     """
     keys = np.empty(len(X), np.int64)
-    in_pieces(_keys, len(X), X, origin, inverse, 63 // X.shape[1], keys)
+    run_pieces(_keys, len(X), X, origin, inverse, 63 // X.shape[1], keys)
     size = 1 << (2 * len(X) // CORES).bit_length()
     found = list(_pool().map(lambda share: _sums_of_cells(keys, w, size, share, CORES), range(CORES)))
     return np.concatenate([keys for keys, _ in found]), np.concatenate([sums for _, sums in found])

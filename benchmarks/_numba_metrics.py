@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks._numba_loops import in_pieces, loop
+from benchmarks._numba_loops import loop, run_pieces
 
 BY_CLASS = ("recall", "precision", "f1", "jaccard", "specificity", "npv")
 NAMES = (
@@ -17,7 +17,7 @@ NAMES = (
 def compute(M):
     """Return the metrics of every matrix, by name."""
     out = np.empty((len(M), len(NAMES)))
-    in_pieces(_metrics, len(M), M, out)
+    run_pieces(_metrics, len(M), M, out)
     return dict(zip(NAMES, out.T, strict=True))
 
 
@@ -30,7 +30,7 @@ def _metrics(M, out, start, stop):
         m, o = M[b], out[b]
         linear, quadratic = _sums(m, t, p, d)
         _of_sums(t, p, d, o)
-        _of_distances(t, p, linear, quadratic, o)
+        _compute_weighted_kappas(t, p, linear, quadratic, o)
         o[14] = _gerrity(m, t, low, high)
 
 
@@ -100,8 +100,8 @@ def _of_sums(t, p, d, o):
 
 
 @loop
-def _of_distances(t, p, linear, quadratic, o):
-    """Weighted kappas: what chance would give is a sum over lines, not over cells."""
+def _compute_weighted_kappas(t, p, linear, quadratic, o):
+    """Compute the weighted kappas; the chance agreement is a sum over rows and columns, not over cells."""
     n, true, predicted, near = t.sum(), 0.0, 0.0, 0.0
     t1, t2, p1, p2 = 0.0, 0.0, 0.0, 0.0
     for c in range(len(t)):

@@ -20,7 +20,7 @@ TOL = 1e-9
 MANY = 10_000
 
 
-def _named(given):
+def _make_text_frame(given):
     """Return a frame of categories as text, a column for each attribute."""
     import pandas as pd
 
@@ -37,7 +37,7 @@ def balance(given):
     logging.disable(logging.CRITICAL)
     from balance.weighting_methods.rake import rake
 
-    sample, other = _named(given), _named(given)
+    sample, other = _make_text_frame(given), _make_text_frame(given)
     weights, wanted = pd.Series(given["weights"]), pd.Series(given["answer"])
     options = {"variables": list(sample), "transformations": None, "na_action": "drop"}
     options |= {"convergence_rate": TOL, "max_iteration": MANY, "rate_tolerance": 0.0}
@@ -66,7 +66,7 @@ def weightipy(given):
     """``weightipy.weight``, which begins with weights of one and takes shares."""
     from weightipy import scheme_from_dict, weight
 
-    sample, total = _named(given), given["totals"][0].sum()
+    sample, total = _make_text_frame(given), given["totals"][0].sum()
     wanted = {
         f"a{k}": {str(level): 100 * value / totals.sum() for level, value in enumerate(totals.tolist())}
         for k, totals in enumerate(given["totals"])
@@ -84,17 +84,17 @@ def populationsim(given):
     """``np_balancer_py``, which its settings choose by default."""
     from populationsim.balancing.balancers import np_balancer_py
 
-    return _by_regions(given, np_balancer_py)
+    return _make_region_calls(given, np_balancer_py)
 
 
 def populationsim_numba(given):
     """``np_balancer_numba``, of ``USE_NUMBA``."""
     from populationsim.balancing.balancers_numba import np_balancer_numba
 
-    return _by_regions(given, np_balancer_numba)
+    return _make_region_calls(given, np_balancer_numba)
 
 
-def _by_regions(given, balancer):
+def _make_region_calls(given, balancer):
     """Return calls of a balancer of PopulationSim; its first control is the one of households, which it meets last."""
     regions = []
     for k in range(int(given["n_regions"])):
@@ -106,13 +106,13 @@ def _by_regions(given, balancer):
     def call(most=MANY):
         return [balancer(*region, most) for region in regions]
 
-    def read(found):
+    def collect(found):
         says = ["converged" if facts[0] else "gave up" for _, _, facts in found]
         weights = np.concatenate([weights for weights, _, _ in found])
         return weights, {"iterations": [int(facts[1]) for _, _, facts in found], "says": ", ".join(says)}
 
     call(1)
-    return call, read
+    return call, collect
 
 
 def cooler(given):

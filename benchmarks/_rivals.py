@@ -45,7 +45,7 @@ class NumpyBincount:
 
 
 def numpy_sinkhorn(M, tol, max_iter=1_000_000):
-    """NumPy, the whole batch at once, factors only until the end; stops when the worst matrix is done."""
+    """NumPy, on the whole batch, updating factors only; stops when the worst matrix has converged."""
     C = M.shape[-1]
     y = np.ones((len(M), C, 1))
     s = M @ y
@@ -133,9 +133,9 @@ def humanleague_tables(M, targets, axes):
 
 
 def highs_support(M, targets, axes):
-    """HiGHS by SciPy: for each table which cells a table with these margins can have, None where there is none.
+    """HiGHS by SciPy: return the cells that can be positive in a table with these margins, None if no table exists.
 
-    All cells at once are as large as they can be, up to one, with the margins times any factor of at least one.
+    One linear program maximises all cells up to one, with the margins times any factor of at least one.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, hstack, vstack
@@ -205,23 +205,23 @@ def sklearn_shares_of_rows(M):
 
 
 def numpy_overlap(S, T):
-    """NumPy, the whole batch at once."""
+    """NumPy, on the whole batch."""
     return np.minimum(numpy_shares(S, (-2, -1)), numpy_shares(T, (-2, -1))).sum((-2, -1))
 
 
 def numpy_l1_distance(S, T):
-    """NumPy, the whole batch at once."""
+    """NumPy, on the whole batch."""
     return np.abs(numpy_shares(S, (-2, -1)) - numpy_shares(T, (-2, -1))).sum((-2, -1))
 
 
 def numpy_kl_divergence(P, Q):
-    """NumPy, the whole batch at once; every cell positive."""
+    """NumPy, on the whole batch; every cell positive."""
     p, q = numpy_shares(P, (-2, -1)), numpy_shares(Q, (-2, -1))
     return (p * np.log(p / q)).sum((-2, -1))
 
 
 def scipy_kl_divergence(P, Q):
-    """SciPy's ``rel_entr`` of the shares, the whole batch at once."""
+    """SciPy's ``rel_entr`` of the shares, on the whole batch."""
     from scipy.special import rel_entr
 
     return rel_entr(numpy_shares(P, (-2, -1)), numpy_shares(Q, (-2, -1))).sum((-2, -1))
@@ -307,14 +307,14 @@ def polars_weighted_cells(X, w, origin, inverse):
     return found["cell"].to_numpy(), found["w"].to_numpy()
 
 
-def packed(cells):
-    """Return one integer per row of indices of cells, none of which is negative."""
+def pack_cell_indices(cells):
+    """Pack each row of nonnegative cell indices into one integer."""
     return cells.astype(np.int64) @ (1 << (63 // cells.shape[1] * np.arange(cells.shape[1])))
 
 
 def numpy_weighted_cells(X, w, origin, inverse):
-    """NumPy: one integer key, sorted, and sums of what lies between two keys."""
-    key = packed(np.floor((X - origin) * inverse))
+    """NumPy: one integer key per point, sorted, and segment sums of the weights."""
+    key = pack_cell_indices(np.floor((X - origin) * inverse))
     order = np.argsort(key)
     key = key[order]
     starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))

@@ -48,14 +48,14 @@ def numpy_problem(P, y, u, new, v, alphas):
 
 
 class Peer(ABC):
-    """What a library makes of one problem: of a calibration the sets of new rows, as (alpha, row, class).
+    """One library's prediction sets for new rows from one calibration, as a mask (alpha, row, class).
 
     Attributes
     ----------
     name : str
-        Of the library.
+        Name of the library.
     rows : int
-        That it is asked for where there are more.
+        Largest number of rows to time it on.
     """
 
     name: str

@@ -78,7 +78,7 @@ def sklearn_metrics(labels):
 
 
 def pycm_metrics(M):
-    """PyCM, from one matrix at a time; it makes all its statistics at once."""
+    """PyCM, from one matrix at a time; it always computes all of its statistics."""
     from pycm import ConfusionMatrix
 
     names = {
@@ -117,7 +117,7 @@ def numpy_simulation(teams, sizes, n_repetitions):
 
 
 def numpy_simulation_at_once(teams, sizes, n_repetitions):
-    """NumPy, all repetitions at once: multinomial draws, and every metric of the whole batch."""
+    """NumPy, on all repetitions: multinomial draws, and every metric of the whole batch."""
     rng = np.random.default_rng(0)
     support, found = teams.sum(-1), teams[..., 1:].sum(-1)
     shares, rates = teams[..., 1:] / found[..., None], found / support
@@ -205,7 +205,7 @@ def torchmetrics_label_metrics(y, p, C):
 
 
 def numpy_label_margins(y, p, C):
-    """NumPy: three bincounts, of the truth, of the predictions and of what is right."""
+    """NumPy: three bincounts, of the truth, the predictions and the correct predictions."""
     return [np.bincount(ids, minlength=C) for ids in (y, p, y[y == p])]
 
 

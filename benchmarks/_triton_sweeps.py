@@ -1,6 +1,6 @@
-"""Sweeps over 4x4 matrices in Triton, and the way back through them: what layers of language models are made of.
+"""Sinkhorn sweeps of 4x4 matrices in Triton with their backward pass, as in layers of language models.
 
-Kept are the sums of every sweep. The way back multiplies by them, so it meets every matrix again.
+The sums of every sweep are stored; the backward pass multiplies by them, which restores every intermediate matrix.
 """
 
 from typing import Any

@@ -83,7 +83,7 @@ PEERS = {
     "populationsim_numba": Peer("populationsim", ("numpy<2",), _households),
     "cooler": Peer("cooler", (), lambda problem: problem.kind == "map"),
 }
-# Asked in our own environment by --smoke: one that is right, and one that is not.
+# Run in our own environment by --smoke: a peer that solves the problem, and one that does not.
 OWN = {
     "sweeps": Peer("", (), _records),
     "untouched": Peer("", (), lambda _: True),
@@ -94,16 +94,16 @@ def problems(*, small: bool = False, checkout: Path | None = None) -> Iterator[P
     """Yield the problems, one at a time, as they are large."""
     n = 500 if small else 100_000
     alike = planted(n, 5, 5, 0.5, spread=0.0)
-    yield _of_records("rake 5x5 sd 0.5, weights alike", alike)
+    yield _make_records_problem("rake 5x5 sd 0.5, weights alike", alike)
     for attributes, levels, sd in ((5, 5, 0.5),) if small else ((5, 5, 0.5), (5, 5, 2.0), (25, 10, 0.3)):
-        yield _of_records(f"rake {attributes}x{levels} sd {sd:g}", planted(n, attributes, levels, sd))
-    yield _of_regions("rake households", households(small=small))
+        yield _make_records_problem(f"rake {attributes}x{levels} sd {sd:g}", planted(n, attributes, levels, sd))
+    yield _make_regions_problem("rake households", households(small=small))
     if checkout:
-        yield replace(_of_regions("PopulationSim's survey", survey(checkout)), remark=f"earlier, {EARLIER}")
-    yield _of_map(*contacts(300, 10) if small else contacts(20_000, 80))
+        yield replace(_make_regions_problem("PopulationSim's survey", survey(checkout)), remark=f"earlier, {EARLIER}")
+    yield _make_map_problem(*contacts(300, 10) if small else contacts(20_000, 80))
 
 
-def _of_records(name: str, records: Records) -> Problem:
+def _make_records_problem(name: str, records: Records) -> Problem:
     def judge(weights: np.ndarray) -> str:
         error = np.abs(weights / records.answer - 1).max()
         return f"weights to {error:.0e}" if error <= MOST_ERROR else f"wrong: weights are off by {error:.0e}"
@@ -111,7 +111,7 @@ def _of_records(name: str, records: Records) -> Problem:
     return Problem(raked(name, records), "records", records._asdict(), judge)
 
 
-def _of_regions(name: str, regions: list[Region]) -> Problem:
+def _make_regions_problem(name: str, regions: list[Region]) -> Problem:
     job = softened(name, regions)
     ours = [one.weights for one in job.run(None)]
     least = [objective(region, weights) for region, weights in zip(regions, ours, strict=True)]
@@ -135,7 +135,7 @@ def _of_regions(name: str, regions: list[Region]) -> Problem:
     return Problem(job, "households", arrays, judge)
 
 
-def _of_map(i: np.ndarray, j: np.ndarray, counts: np.ndarray, n: int) -> Problem:
+def _make_map_problem(i: np.ndarray, j: np.ndarray, counts: np.ndarray, n: int) -> Problem:
     def judge(weights: np.ndarray) -> str:
         error = off(weights, i, j, counts)
         return f"sums to {error:.0e}" if error <= LEAST_EVEN else f"wrong: sums are off by {error:.0e}"
@@ -263,7 +263,7 @@ def _line(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is asked; return 0, or 1 where a peer failed."""
+    """Run the requested peers; return 0, or 1 if a peer failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.apart", description=__doc__)
     parser.add_argument("--peer", choices=PEERS, action="append", help="these alone (may be repeated)")
     parser.add_argument("--environments", type=Path, metavar="FOLDER", help="where environments are kept, or are made")

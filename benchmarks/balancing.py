@@ -56,8 +56,8 @@ def _pass(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> Job:
     )
 
 
-def _swept(A: scipy.sparse.csr_array) -> tuple[np.ndarray, int]:
-    """Return weights by ICE, and the sweeps that took; what a capable user writes with SciPy."""
+def _balance_by_ice(A: scipy.sparse.csr_array) -> tuple[np.ndarray, int]:
+    """Return the weights of ICE and its number of sweeps, as a capable user would write it with SciPy."""
     x = np.ones(A.shape[0])
     k = 0
     while k < MOST_SWEEPS:
@@ -79,12 +79,12 @@ def off(x: np.ndarray, i: np.ndarray, j: np.ndarray, a: np.ndarray) -> float:
 def balanced(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> Job:
     A = _csr(i, j, a, n)
 
-    def told(x, passes):
+    def describe(x, passes):
         return f"sums to {off(x, i, j, a):.0e}, {passes} passes"
 
     def check_ours(found):
         assert off(found.weights, i, j, a) <= TOL
-        return told(found.weights, found.n_iter)
+        return describe(found.weights, found.n_iter)
 
     return Job(
         "balance",
@@ -95,5 +95,5 @@ def balanced(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> Job:
         check_ours,
         lambda: (i.sum(), j.sum(), a.sum()),
         "read",
-        [Rival("ICE, SciPy CSR", lambda: _swept(A), len(i), lambda found: told(*found))],
+        [Rival("ICE, SciPy CSR", lambda: _balance_by_ice(A), len(i), lambda found: describe(*found))],
     )

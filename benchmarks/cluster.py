@@ -50,7 +50,7 @@ def lazy(job: str, n: int, n_chunks: int) -> Any:
     return cmfast.cell_counts(X, y, p, grid=GRID, n_classes=C)
 
 
-def sent(dask_worker: Any) -> tuple[int, int]:
+def count_sent_bytes(dask_worker: Any) -> tuple[int, int]:
     """Return the bytes and the messages that a worker has sent to others."""
     return dask_worker.transfer_outgoing_bytes_total, dask_worker.transfer_outgoing_count_total
 
@@ -67,12 +67,12 @@ def measure(job: str, n: int, n_chunks: int, *, repetitions: int) -> dict[str, A
         with LocalCluster(**options, silence_logs="ERROR") as cluster, Client(cluster) as client:
             client.run(lazy(job, 1000, 2).compute, scheduler="sync")  # compiles, in every worker
             times = []
-            before = client.run(sent)
+            before = client.run(count_sent_bytes)
             for _ in range(repetitions):
                 started = time.perf_counter()
                 results.append(client.compute(lazy(job, n, n_chunks)).result())
                 times.append(time.perf_counter() - started)
-            after = client.run(sent)
+            after = client.run(count_sent_bytes)
         found[f"seconds_{n_workers}"] = median(times)
         parts = [np.subtract(after[worker], before[worker]) for worker in after]
         found[f"bytes_{n_workers}"], found[f"messages_{n_workers}"] = (np.sum(parts, axis=0) / repetitions).tolist()

@@ -21,14 +21,19 @@ def rows(n, C):
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
     n = 500 if small else 100_000
-    large = [one for C in (10, 100, 1000) for one in _of_classes(n if C < 1000 or small else n // 5, C)]
+    large = [one for C in (10, 100, 1000) for one in _make_classes_job(n if C < 1000 or small else n // 5, C)]
     few = [_shared(500, C) for C in ((10,) if small else (10, 100))]
-    return [*large, *few, _many(3 if small else 1000, 2 if small else 5), _by_class(2000 if small else 1_000_000)]
+    return [
+        *large,
+        *few,
+        _many(3 if small else 1000, 2 if small else 5),
+        _make_class_thresholds_job(2000 if small else 1_000_000),
+    ]
 
 
 def full_jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs of some GB."""
-    return [] if small else [*_of_classes(100_000, 1000), _many(1000, 50)]
+    return [] if small else [*_make_classes_job(100_000, 1000), _many(1000, 50)]
 
 
 def _many(clients, rounds):
@@ -80,7 +85,7 @@ def _many(clients, rounds):
     )  # fmt: skip
 
 
-def _by_class(n):
+def _make_class_thresholds_job(n):
     """Return the job: a threshold for each of 1000 classes."""
     rng = np.random.default_rng(n)
     s, y = rng.random(n), rng.integers(0, 1000, n)
@@ -101,7 +106,7 @@ def _by_class(n):
     )  # fmt: skip
 
 
-def _of_classes(n, C):
+def _make_classes_job(n, C):
     P, y, u = rows(n, C)
     s = conformal.scores(P, y, u=u)
     q = conformal.threshold(s, ALPHAS)
@@ -158,7 +163,7 @@ def _of_classes(n, C):
 
 
 def _all_classes(y, C):
-    """Return labels of which each occurs, as far as there are rows: some libraries ask for that."""
+    """Return labels in which every class occurs, as far as the rows suffice: some libraries require it."""
     found, missing = y.copy(), np.setdiff1d(np.arange(C), y)[: len(y)]
     found[: len(missing)] = missing
     return found

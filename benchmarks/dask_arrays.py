@@ -1,4 +1,4 @@
-"""Dask arrays beside the same work without Dask, and beside what else counts labels on Dask."""
+"""Dask arrays compared with the same work without Dask, and with other ways to count labels on Dask."""
 
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
     if find_spec("dask") is not None:
         yield _count("count on Dask", 40_000 if small else 20_000_000, 4)
         yield _points(40_000 if small else 4_000_000, 4)
-        yield _scaled(80 if small else 80_000, 4)
+        yield _make_scaling_job(80 if small else 80_000, 4)
 
 
 def full_jobs(*, small: bool = False) -> Iterator[Job]:
@@ -28,8 +28,8 @@ def full_jobs(*, small: bool = False) -> Iterator[Job]:
         yield _points(40_000 if small else 20_000_000, 2, "cells on Dask, 1e7 points a chunk")
 
 
-def computed(lazy: Any, threads: int | None) -> Any:
-    """Return what is lazy, by threads: all that the process may use, or so many."""
+def compute_in_threads(lazy: Any, threads: int | None) -> Any:
+    """Compute a lazy object in `threads` threads, or in all that the process may use."""
     return lazy.compute(scheduler="threads", **({} if threads is None else {"num_workers": threads}))
 
 
@@ -52,8 +52,8 @@ def _count(name: str, n: int, n_chunks: int) -> Job:
     counted = cmfast.confusion_matrix(*lazy, n_classes=C)
     rivals = [
         Rival("without Dask", lambda: cmfast.confusion_matrix(y, p, n_classes=C), n, check),
-        Rival("NumPy per chunk", _per_chunk(lazy, _numpy), n, check),
-        Rival("scikit-learn per chunk", _per_chunk([ids[:few] for ids in lazy], _sklearn), few, check_few),
+        Rival("NumPy per chunk", _add_up_chunks(lazy, _numpy), n, check),
+        Rival("scikit-learn per chunk", _add_up_chunks([ids[:few] for ids in lazy], _sklearn), few, check_few),
     ]
     if find_spec("pandas") is not None:
         rivals.append(Rival("Dask group-by of keys", _group_by(*lazy), n, check))
@@ -64,7 +64,7 @@ def _count(name: str, n: int, n_chunks: int) -> Job:
         f"{n:,} int8 labels, C={C}, {n_chunks} chunks",
         n,
         "labels",
-        lambda threads: computed(counted, threads),
+        lambda threads: compute_in_threads(counted, threads),
         check,
         lambda: (y.sum(), p.sum()),
         "read",
@@ -72,13 +72,13 @@ def _count(name: str, n: int, n_chunks: int) -> Job:
     )
 
 
-def _per_chunk(lazy: list[Any], one: Callable[..., Any]) -> Callable[[], Any]:
-    """Return what adds up the matrices of chunks, as a user of Dask would write it."""
+def _add_up_chunks(lazy: list[Any], one: Callable[..., Any]) -> Callable[[], Any]:
+    """Return a function that sums the matrices of chunks, as a user of Dask would write it."""
     import dask
 
     parts = [dask.delayed(one)(*blocks) for blocks in zip(*(ids.to_delayed() for ids in lazy), strict=True)]
     total = dask.delayed(sum)(parts)
-    return lambda: computed(total, None)
+    return lambda: compute_in_threads(total, None)
 
 
 def _numpy(y: Any, p: Any) -> Any:
@@ -94,7 +94,7 @@ def _group_by(y: Any, p: Any) -> Callable[[], Any]:
 
     keys = dd.from_dask_array(y.astype(np.int16) * C + p, columns="key").to_frame()
     sizes = keys.groupby("key").size()
-    return lambda: computed(sizes, None).reindex(range(C * C), fill_value=0).to_numpy()
+    return lambda: compute_in_threads(sizes, None).reindex(range(C * C), fill_value=0).to_numpy()
 
 
 def _accuracy(lazy: list[Any], n: int, right: int) -> Rival:
@@ -126,7 +126,7 @@ def _points(n: int, n_chunks: int, name: str = "cells on Dask") -> Job:
         f"{n:,} points, 3 axes, C={C}, {n_chunks} chunks",
         n,
         "points",
-        lambda threads: computed(counted, threads),
+        lambda threads: compute_in_threads(counted, threads),
         check,
         arrays[0].sum,
         "read",
@@ -134,7 +134,7 @@ def _points(n: int, n_chunks: int, name: str = "cells on Dask") -> Job:
     )
 
 
-def _scaled(B: int, n_chunks: int) -> Job:
+def _make_scaling_job(B: int, n_chunks: int) -> Job:
     import dask.array as da
 
     M = _data.confusion_matrices(B, C, 0.6, 1e-3)
@@ -150,7 +150,7 @@ def _scaled(B: int, n_chunks: int) -> Job:
         f"{B:,} matrices, C={C}, {n_chunks} chunks",
         B,
         "matrices",
-        lambda threads: computed(lazy, threads),
+        lambda threads: compute_in_threads(lazy, threads),
         check,
         M.copy,
         "copy",

@@ -154,7 +154,7 @@ def _weighted(N: int, m: int) -> Job:
         N,
         "points",
         lambda threads: cmfast.sparse_histogram(X, grid=grid, weights=w, num_threads=threads),
-        lambda h: check((_rivals.packed(h.cells), h.values)),
+        lambda h: check((_rivals.pack_cell_indices(h.cells), h.values)),
         lambda: (X.sum(), w.sum()),
         "read",
         [

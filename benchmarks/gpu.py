@@ -1,9 +1,9 @@
-"""``python -m benchmarks.gpu``: CUDA operations on data that is on the device, beside a copy there, or beside rivals.
+"""``python -m benchmarks.gpu``: CUDA operations on data on the device, compared with a copy there and with rivals.
 
-Times are those of CUDA events, so a job that waits for the device counts the waiting too. The bytes of a job are what
-it must read and write at least; it is said how often a copy on that device could have moved them meanwhile, and how
-often it may at most where there is a target. Every result is compared with the CPU's on a part. The file of results is
-written anew after every job, and jobs with a target come first: a GPU may be gone before the end.
+Times come from CUDA events, so waiting for the device is included. The bytes of a job are the minimum that it reads and
+writes; results give the time as a multiple of copying these bytes on that device, and the target as such a multiple.
+Every result is compared with the CPU's on a part. The file of results is rewritten after every job, and jobs with a
+target come first, because a GPU may be gone before the end.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda.balancing import launch
 
 PART = 1000  # items that are compared with the CPU
-SCALED = 2e-6  # between two results of scaling, each of which is right to a relative 1e-6 with the default `tol`
+SCALED = 2e-6  # largest difference of two scaling results, each accurate to a relative 1e-6 with the default `tol`
 LEAST, MOST, BUDGET = 3, 10, 1.0  # repetitions, and the seconds that they should take
 SMOKE = 1 << 18  # bytes that a device has for rivals on tiny inputs
 TOGETHER = 10  # calls between two events, which hide what the host does between two kernels
@@ -133,15 +133,15 @@ def labels(n: int) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Size:
-    """How many items there are room for, and time."""
+    """Numbers of items that fit into memory and time."""
 
     matrices: int
     labels: int
     points: int
 
     @classmethod
-    def of(cls, *, small: bool) -> "Size":
-        """Return tiny sizes, or those of the targets, less where the device is smaller."""
+    def choose(cls, *, small: bool) -> "Size":
+        """Return tiny sizes, or those of the targets, reduced for a device with less memory."""
         if small:
             return cls(20, 4_000, 2_000)
         free, _ = cupy.cuda.runtime.memGetInfo()
@@ -286,11 +286,11 @@ def cells(size: Size) -> Iterator[Job]:
     targets = {(10, 10_000_000): 2e-3, (10, 100_000_000): 15e-3}
     for m, n in ((10, size.points // 10), (10, size.points), (3, size.points)):
         points = embeddings(n, m, 10)
-        yield from on_points(m, n, points, targets.get((m, n)))
+        yield from make_point_jobs(m, n, points, targets.get((m, n)))
 
 
-def on_points(m: int, n: int, points: tuple[Any, ...], most: float | None) -> Iterator[Job]:
-    """Yield the jobs on one set of points; at most so many seconds from points to a matrix."""
+def make_point_jobs(m: int, n: int, points: tuple[Any, ...], most: float | None) -> Iterator[Job]:
+    """Yield the jobs on one set of points; `most` is the target in seconds from points to a matrix."""
     grid, methods = cmfast.Grid.scott(points[0]), ["all", "row", "col", "bi"]
     what, moved = f"{n:,} points, m={m}, C=10", (4 * m + 2) * n
     found = cmfast.cell_counts(*points, grid=grid, n_classes=10)
@@ -322,7 +322,7 @@ GROUPS: dict[str, Callable[[Size], Iterator[Job]]] = {
 def seconds(call: Callable[[], Any]) -> float:
     """Return the median time of `call` on the device, after one call that compiles, and what threads compile for it."""
     call()
-    if sorting.settle():
+    if sorting.wait_for_compilers():
         call()
     times: list[float] = []
     begin = time.perf_counter()
@@ -349,7 +349,7 @@ def together(call: Callable[[], Any], alone: float) -> float:
 
 
 def targets(most_seconds: float) -> dict[str, float]:
-    """Return the target of every device that there is one for."""
+    """Return the target of every device with a known copy bandwidth."""
     first = next(iter(COPIES.values()))
     return {device: most_seconds * first / speed for device, speed in COPIES.items()}
 
@@ -443,7 +443,7 @@ def about() -> dict[str, Any]:
 
 
 def write(file: Path, found: dict[str, Any]) -> None:
-    """Write all of it or nothing: whoever is killed meanwhile leaves what was there before."""
+    """Write the file atomically: a killed process leaves the previous one."""
     part = file.with_suffix(".part")
     part.write_text(json.dumps(found, indent=1) + "\n")
     part.replace(file)
@@ -466,7 +466,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rivals", action="store_true", help="beside what others do on this device, not beside a copy")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="write <device>.json there, after every job")
     options = parser.parse_args(argv)
-    machine, size = about(), Size.of(small=options.smoke)
+    machine, size = about(), Size.choose(small=options.smoke)
     groups = [group for group in options.only or GROUPS if not options.rivals or group in RACES]
     if options.once:
         once(groups, size)

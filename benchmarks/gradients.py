@@ -1,6 +1,6 @@
-"""Bi-normalised matrices and the way back through them, of float32 in torch: exact, and by twenty sweeps recorded.
+"""Bi-normalisation in torch, float32, forward and backward: exact, and by twenty recorded sweeps.
 
-The way back alone has the way forth as its rival: it should not take longer.
+The rival of the backward pass is the forward pass: it should not take longer.
 """
 
 import numpy as np
@@ -26,15 +26,15 @@ def full_jobs(*, small: bool = False) -> list[Job]:
     return [*(_job(n, C, compiler) for n, C in sizes), *(_job_back(n, C) for n, C in sizes)]
 
 
-def _given(n: int, C: int):
-    """Return exponentials of normal numbers, and gradients in what is made of them."""
+def _draw_tensors(n: int, C: int):
+    """Return exponentials of normal numbers, and gradients with respect to the result."""
     generator = torch.Generator().manual_seed(C)
     M = (SPREAD * torch.randn((n, C, C), generator=generator)).exp()
     return M, torch.randn((n, C, C), generator=generator)
 
 
 def _job_back(n: int, C: int) -> Job:
-    M, G = _given(n, C)
+    M, G = _draw_tensors(n, C)
     out = torch.empty_like(M)
 
     def forth(threads=None):
@@ -67,7 +67,7 @@ def _error(P):
 
 
 def _job(n: int, C: int, compiler: str | None = None) -> Job:
-    M, G = _given(n, C)
+    M, G = _draw_tensors(n, C)
     out = torch.empty_like(M)
 
     def back(layer):
@@ -119,7 +119,7 @@ def _job(n: int, C: int, compiler: str | None = None) -> Job:
 
 
 def sweeps(M, number: int = SWEEPS):
-    """Return what a fixed number of sweeps makes of matrices, each of which autograd records."""
+    """Scale matrices by a fixed number of sweeps, recorded by autograd."""
     for _ in range(number):
         M = M / M.sum(-1, keepdim=True)
         M = M / M.sum(-2, keepdim=True)

@@ -1,7 +1,7 @@
 """``python -m benchmarks.large``: points on disk, counted within a limit of memory; time and peak.
 
-Private memory is limited by the system (RLIMIT_DATA), so a run that would need more fails. Pages of the file that the
-system keeps in memory because nobody else wants them are not private; they are reported beside.
+Private memory is limited by RLIMIT_DATA, so a run that needs more fails. Pages of the file in the system's page cache
+are not private memory; they are reported separately.
 """
 
 import argparse

@@ -44,8 +44,8 @@ def jobs(*, small: bool = False) -> list[Job]:
     ]
 
 
-def _swept(M: np.ndarray, targets: list[np.ndarray]) -> np.ndarray:
-    """Return what a capable user writes: all tables at once, as many sweeps as seem enough."""
+def _sweep_batch(M: np.ndarray, targets: list[np.ndarray]) -> np.ndarray:
+    """Scale all tables of a batch by a fixed number of sweeps, as a capable user would write it."""
     T = M.copy()
     for _ in range(SWEEPS):
         for axis, target in zip((3, 2, 1), targets, strict=True):
@@ -78,7 +78,7 @@ def _job(n: int, B: int) -> Job:
         M.sum,
         "read",
         [
-            Rival(f"{SWEEPS} sweeps in NumPy", lambda: _swept(M, targets), B, check_rival),
+            Rival(f"{SWEEPS} sweeps in NumPy", lambda: _sweep_batch(M, targets), B, check_rival),
             Rival("ipfn", lambda: _rivals.ipfn_tables(M[:200], targets, PAIRS), min(B, 200), check_rival),
             Rival("humanleague", lambda: _rivals.humanleague_tables(M[:200], targets, PAIRS), min(B, 200), check_rival),
         ],
@@ -86,7 +86,7 @@ def _job(n: int, B: int) -> Job:
 
 
 def _listed(n: int) -> Job:
-    """Return a job of a table of which few cells are listed, and the answer is known."""
+    """Return a job of one sparse table with a known answer."""
     rng = np.random.default_rng(n)
     there = rng.random((n, n, n)) < (0.5 if n < 10 else 0.15)
     M = np.where(there, np.exp(rng.normal(size=there.shape)), 0.0)
@@ -129,7 +129,7 @@ def _listed(n: int) -> Job:
 
 
 def _supported(n: int, B: int) -> Job:
-    """Return a job of tables of few cells, of half of which another pattern gave the margins."""
+    """Return a job of sparse tables; half of them have margins from another pattern of zeros."""
     rng = np.random.default_rng(n)
     M = (rng.random((B, n, n, n)) < 0.4).astype(float)
     other = rng.integers(0, 4, M.shape) * (rng.random(M.shape) < 0.6)

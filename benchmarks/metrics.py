@@ -15,12 +15,12 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
     """Yield the jobs, one in memory at a time; `small` ones end in a fraction of a second."""
     sizes = ((3, 100), (10, 100), (40, 10)) if small else ((3, 2_000_000), (10, 1_000_000), (100, 2_000), (1000, 20))
     for C, B in sizes:
-        yield _of_matrices(C, B)
+        yield _make_matrix_job(C, B)
     for C, n in [(50, 2_000)] if small else [(10_000, 10_000_000), (100_000, 10_000_000)]:
         yield _of_labels(C, n)
 
 
-def _of_matrices(C: int, B: int) -> Job:
+def _make_matrix_job(C: int, B: int) -> Job:
     # Rounded up, so that every class is true and predicted: rivals differ in what they make of a 0/0.
     M = np.ceil(100 * _data.confusion_matrices(min(B, 1000), C, 0.8, 1e-3)).astype(np.int64)
     M = np.tile(M, (-(-B // len(M)), 1, 1))[:B]
@@ -79,14 +79,14 @@ def _of_labels(C: int, n: int) -> Job:
         np.testing.assert_allclose(found["accuracy"], (y == p).mean(), rtol=1e-12)
         return check(found)
 
-    def of_margins(margins):
+    def use_margins(margins):
         return lambda: _rivals_of_metrics.label_metrics(margins(y, p, C))
 
     loop = _numba_loops.label_margins
     against = [
         Rival("scikit-learn", lambda: _rivals_of_metrics.sklearn_label_metrics(y, p), n, check),
-        Rival("numpy.bincount", of_margins(_rivals_of_metrics.numpy_label_margins), n, check),
-        Rival("Numba loop", of_margins(loop), n, check, lambda: loop(y[:100], p[:100], C)),
+        Rival("numpy.bincount", use_margins(_rivals_of_metrics.numpy_label_margins), n, check),
+        Rival("Numba loop", use_margins(loop), n, check, lambda: loop(y[:100], p[:100], C)),
     ]
     if C <= 10_000:  # its matrix of all pairs takes 8 C^2 bytes, 80 GB for 100,000 classes
         against.append(Rival("torchmetrics", lambda: _rivals_of_metrics.torchmetrics_label_metrics(y, p, C), n, check))

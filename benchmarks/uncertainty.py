@@ -166,7 +166,7 @@ def _cells(*, small: bool) -> Job:
         found = uncertainty.interval(M, of="bi", n_replicates=n_replicates, num_threads=threads)
         return found.low, found.high
 
-    def at_once():
+    def draw_in_numpy():
         rng, n = np.random.default_rng(0), M.sum()
         drawn = rng.multinomial(n, M.ravel() / n, n_replicates).reshape(-1, 10, 10).astype(float)
         for _ in range(30):
@@ -174,7 +174,7 @@ def _cells(*, small: bool) -> Job:
             drawn /= drawn.sum(1, keepdims=True)
         return np.quantile(drawn, [0.025, 0.975], axis=0)
 
-    rivals = [Rival("multinomial draws of NumPy, scaled 30 times", at_once, n_replicates, check)]
+    rivals = [Rival("multinomial draws of NumPy, scaled 30 times", draw_in_numpy, n_replicates, check)]
     size = f"{n_replicates:,} replicates of a 10x10"
     limit = np.zeros((n_replicates, 10, 10)).copy
     return Job("interval of cells", size, n_replicates, "replicates", run, check, limit, "copy", rivals)
@@ -195,11 +195,11 @@ def _errors(*, small: bool) -> Job:
     def run(threads):
         return uncertainty.standard_error(M, names, num_threads=threads)["accuracy"]
 
-    def by_hand():
+    def compute_by_formula():
         share = M[:few].trace(axis1=1, axis2=2) / M[:few].sum((1, 2))
         return np.sqrt(share * (1 - share) / M[:few].sum((1, 2)))
 
-    rivals = [Rival("NumPy, accuracy alone", by_hand, few, check)]
+    rivals = [Rival("NumPy, accuracy alone", compute_by_formula, few, check)]
     return Job("standard_error", f"{len(M):,} 10x10, 11 metrics", len(M), "matrices", run, check, M.sum, "read", rivals)
 
 
@@ -242,10 +242,10 @@ def _simulation(*, small: bool) -> Job:
         assert (found[2] > found[0]).all(), "fewer samples, wider"
         return "widths of 6 metrics"
 
-    in_turn, at_once = _rivals_of_metrics.numpy_simulation, _rivals_of_metrics.numpy_simulation_at_once
+    in_turn, draw_in_numpy = _rivals_of_metrics.numpy_simulation, _rivals_of_metrics.numpy_simulation_at_once
     rivals = [
         Rival("its loop in NumPy", lambda: in_turn(TEAMS, SIZES, few), len(SIZES) * few, _looped),
-        Rival("NumPy at once", lambda: at_once(TEAMS, SIZES, n), len(SIZES) * n, check),
+        Rival("NumPy at once", lambda: draw_in_numpy(TEAMS, SIZES, n), len(SIZES) * n, check),
     ]
     return Job(
         "resample",

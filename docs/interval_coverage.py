@@ -243,7 +243,7 @@ def _replicated(M: np.ndarray, replicates: int, seed: int) -> tuple[np.ndarray, 
     *draws, _ = intervals.metric_draws(M, **given, **options, seed=seed)
     cells = M.astype(np.float64)
     cells.flags.writeable = False
-    bent = intervals._accelerations(cells, 0, len(M), False, layout.plan, 1)
+    bent = intervals._compute_accelerations(cells, 0, len(M), False, layout.plan, 1)
     bends = [x.reshape(len(M), -1)[:, -1] for x in bent]
     rows = _rows_of({name: draws[place] for name, place in zip(NAMES, layout.positions, strict=True)})
     return np.moveaxis(rows, -1, 0), np.stack([bends[place] for place in layout.positions])

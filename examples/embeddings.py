@@ -1,4 +1,4 @@
-"""Whether confusion follows from where points lie: the matrix beside the geometric one, and what the verdict says."""
+"""Does confusion follow from the positions of points? The confusion matrix, the geometric one, and the verdict."""
 
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA

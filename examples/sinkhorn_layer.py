@@ -8,7 +8,7 @@ N = 5  # numbers to sort
 
 
 def sweeps(logits, number=20):
-    """Return what a fixed number of sweeps makes of them, each of which autograd records."""
+    """Scale the logits by a fixed number of sweeps, recorded by autograd."""
     for _ in range(number):
         logits = logits - logits.logsumexp(-1, keepdim=True)
         logits = logits - logits.logsumexp(-2, keepdim=True)

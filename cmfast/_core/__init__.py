@@ -1,1 +1,1 @@
-"""What every topic stands on: dispatch, validation, failures, progress, and one adapter per array library."""
+"""Shared infrastructure of all topics: dispatch, validation, failures, progress, and one adapter per array library."""

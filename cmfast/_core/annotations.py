@@ -1,4 +1,4 @@
-"""Names for what the public functions take; what an option may be is listed here and nowhere else."""
+"""Define the types of public arguments and, as the only place, the values that each option may take."""
 
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, 
 import numpy as np
 from numpy.typing import NDArray
 
-# Any array library, or whatever numpy.asarray takes. The adapters check it; a protocol wide enough for NumPy, torch,
-# lists and memory maps would say no more than this.
+# An array of any library, or any argument of numpy.asarray. The adapters check it; a protocol that fits NumPy, torch,
+# lists and memory maps would be as wide as Any.
 Array: TypeAlias = Any
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Integers: TypeAlias = NDArray[np.int64]
@@ -16,7 +16,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 
 class Tensor(Protocol):
-    """What tells a tensor of torch from an array of NumPy, for type checkers."""
+    """Protocol that separates torch tensors from NumPy arrays for type checkers."""
 
     @property
     def requires_grad(self) -> bool:
@@ -29,11 +29,11 @@ class Tensor(Protocol):
 
 
 class CudaArray(Protocol):
-    """What tells an array of CuPy from one of NumPy, for type checkers."""
+    """Protocol that separates CuPy arrays from NumPy arrays for type checkers."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where it lies."""
+        """Address, shape and dtype of the device memory."""
         ...
 
     def get(self) -> Any:
@@ -42,42 +42,42 @@ class CudaArray(Protocol):
 
 
 class Sparse(Protocol):
-    """What tells a matrix of scipy.sparse, for type checkers."""
+    """Protocol of a scipy.sparse matrix for type checkers."""
 
     def tocoo(self) -> Any:
-        """Return it as coordinates and values."""
+        """Return the matrix in coordinate (COO) format."""
         ...
 
 
 class Labelled(Protocol):
-    """What tells an array of xarray from one of NumPy, for type checkers."""
+    """Protocol that separates xarray arrays from NumPy arrays for type checkers."""
 
     @property
     def coords(self) -> Any:
-        """Names along the dimensions."""
+        """Coordinates along the dimensions."""
         ...
 
     def to_dataset(self) -> Any:
-        """Return it among others."""
+        """Return the array as a variable of a Dataset."""
         ...
 
 
-# A result is an array of the library that was given: where that is not NumPy's, of the same class.
+# The result is an array of the argument's library: for libraries other than NumPy, of the argument's class.
 DeviceT = TypeVar("DeviceT", bound=Tensor | CudaArray | Labelled)
-# What is computed of points has other dimensions than they have: of xarray's arrays it is an array of NumPy.
+# Results computed from points have other dimensions than the points, so xarray arguments give NumPy arrays.
 PointsT = TypeVar("PointsT", bound=Tensor | CudaArray)
-# A result is one of any arrays where a user writes its class alone.
+# A generic result class without a parameter, as in an annotation of the user's, holds arrays of any library.
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as WithDefault  # which every type checker knows
+    from typing_extensions import TypeVar as WithDefault  # every type checker bundles it
 
     ArrayT = WithDefault("ArrayT", default=Any)
 else:
     ArrayT = TypeVar("ArrayT")
 MatrixT = TypeVar("MatrixT")
-# One table, of classes by classes; text is none.
+# One (C, C) table; a str is not a table.
 Table: TypeAlias = NDArray[Any] | Sequence[Sequence[float]] | Tensor | CudaArray | Labelled
 
-# One class, by what a user calls it.
+# The label of one class.
 Label: TypeAlias = bool | int | float | str | bytes | np.generic | date
 
 OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
@@ -92,7 +92,7 @@ Start: TypeAlias = Any  # a ScalingResult or a pair of arrays
 
 
 class BiOptions(TypedDict, total=False):
-    """What the normalisation "bi" takes beside its matrix, and what every one takes."""
+    """Options of ``normalize(M, "bi")``, plus the options that every normalisation accepts."""
 
     smoothing: Smoothing
     empty: Empty

@@ -11,7 +11,7 @@ _task: ContextVar[tuple[str, str, bool] | None] = ContextVar("cmfast_task", defa
 
 
 def prefix_name(text: str) -> str:
-    """Return `text` with the name of the function that was called in front, once; alone where none was called."""
+    """Prepend the name of the called public function to `text` once; outside a public call return `text` unchanged."""
     front = f"{name()}: ".removeprefix(": ")
     if text.startswith(front):
         return text
@@ -21,9 +21,9 @@ def prefix_name(text: str) -> str:
 
 @contextmanager
 def set_task(function: str, where: str = "", *, is_part: bool = False) -> Iterator[None]:
-    """Let messages say that `function` was called, elsewhere or before, and end with where in its work this is.
+    """Run a block as a task of public function `function`: messages get its name in front and `where` at the end.
 
-    `is_part` says that what it is called with are some of the samples.
+    `is_part` says that the task sees only some of the samples.
     """
     token = _task.set((function, where, is_part))
     try:
@@ -33,12 +33,14 @@ def set_task(function: str, where: str = "", *, is_part: bool = False) -> Iterat
 
 
 def name(frame: FrameType | None = None) -> str:
-    """Return the name of the outermost public function of this call into cmfast; "" where none is on the stack.
+    """Return the name of the outermost public cmfast function on the call stack; "" outside a public call.
 
-    The stack is walked where something is said, so calls that have nothing to say pay nothing, and a call from within
-    a callback of the user's has its own name: the walk ends at the first frame that is not cmfast's. It has to be the
-    thread of the call. Others run kernels alone, whose errors are raised again in that thread before they get a name.
-    It begins at `frame`, by default that of who asks.
+    The stack is walked only when a message is issued, so calls without messages cost nothing. The walk ends at the
+    first
+    frame outside cmfast, so that a call from a user's callback has its own name. It must run in the thread of the call:
+    other threads run kernels only, and their errors are raised again in that thread before they get a name. The walk
+    starts
+    at `frame`, by default the frame of the caller.
     """
     task = _task.get()
     if task is not None:
@@ -49,30 +51,30 @@ def name(frame: FrameType | None = None) -> str:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] == "cmfast":
             found = _public_name(*_resolve_frame(module, frame)) or found
-        elif module != "contextlib":  # through which context managers are left
+        elif module != "contextlib":  # frames through which context managers exit
             break
         frame = frame.f_back
     return found
 
 
 def has_part() -> bool:
-    """Whether this call has some of the samples only, of which nothing follows for the whole."""
+    """Whether the current task sees only some of the samples, so that diagnostics of it prove nothing about all."""
     task = _task.get()
     return task is not None and task[2]
 
 
 def is_task() -> bool:
-    """Whether this call is one of many that a call of the user's is made of, of which none knows all values."""
+    """Whether the current call is one task of many of a user's call, so that it does not see all values."""
     return _task.get() is not None
 
 
 def public_name(function: Callable[..., Any]) -> str:
-    """Return the name under which users call `function`, "" if they do not."""
+    """Return the name under which users call `function`; "" if it is not public."""
     return _public_name(function.__module__, function.__qualname__) or ""
 
 
 def _resolve_frame(module: str, frame: FrameType) -> tuple[str, str]:
-    """Return the module and the name of what runs at `frame`; a method that a class inherits counts as its own."""
+    """Return module and qualified name of the function at `frame`; an inherited method counts as the subclass's own."""
     first, *rest = frame.f_code.co_qualname.split(".")
     if rest:
         owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
@@ -83,10 +85,10 @@ def _resolve_frame(module: str, frame: FrameType) -> tuple[str, str]:
 
 
 def _public_name(module: str, qualname: str) -> str | None:
-    """Return the name under which users call what `module` calls `qualname`, None if they do not."""
+    """Return the public name of the function `qualname` of `module`; None if it is not public."""
     import cmfast
 
-    # The modules that are public themselves stand in front of their functions.
+    # Functions of public modules are called by the module's name: metrics.compute.
     outer = module.split(".")[1] if module != "cmfast" else ""
     space = getattr(cmfast, outer) if outer in cmfast.__all__ else cmfast
     first, *rest = qualname.split(".")

@@ -1,8 +1,9 @@
-"""What compiles for more than a moment says so meanwhile: nobody should take a first call for one that hangs.
+"""Log a notice when compiling takes long, so that a first call is not mistaken for a hang.
 
-It is said through `logging`, in which programs and other libraries decide what is shown and where: not by a warning,
-which `-W error` would turn into a failure, and not straight to stderr, which a server could not turn off. Where nothing
-is set up it is a line on stderr; ``logging.getLogger("cmfast").setLevel("ERROR")`` or CMFAST_QUIET=1 turns it off.
+Notices go through `logging`, where programs decide what is shown: a warning would become a failure under `-W error`,
+and
+a write to stderr could not be turned off. Without logging set up a notice is a line on stderr;
+``logging.getLogger("cmfast").setLevel("ERROR")`` or CMFAST_QUIET=1 turns notices off.
 """
 
 import logging
@@ -18,13 +19,13 @@ from cmfast._core import caller
 from cmfast._core.progress import StderrHandler
 from cmfast.kernels.ops import OPS
 
-NOTICE_DELAY = 1.0  # seconds of compiling for one function until it is said
-LEAST_ANNOUNCED_SECONDS = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
+NOTICE_DELAY = 1.0  # seconds of compiling for one function before its notice
+LEAST_ANNOUNCED_SECONDS = 2.0  # shortest time announced: if the table has less, the machine is slow or busy
 _logger = logging.getLogger("cmfast")
 _logger.addHandler(StderrHandler())
 
-# About how long the usual first call of an op compiles, for one type of arrays on one core, where it is more than a
-# moment. Not in the table of ops, whose every change compiles all kernels anew.
+# Approximate compile time of an op's common case, for one array type on one core, if above USUAL_SECONDS. Kept out of
+# the table of ops, because a change of that table recompiles all kernels.
 SECONDS = {
     "confusion_matrix": 1.0,
     "normalize": 1.0,
@@ -74,8 +75,8 @@ SECONDS = {
     "metric_draws": 4.0,
     "replicate_intervals": 1.5,
 }
-USUAL_SECONDS = 0.3  # seconds of every other op
-# Kernel -> the same of those whose op takes longer or less without it.
+USUAL_SECONDS = 0.3  # compile time of every other op
+# Kernel -> compile time, for kernels whose time differs from their op's.
 KERNELS = {
     "scale_square": 5.0,
     "scale_square for a size": 2.5,
@@ -92,7 +93,7 @@ _GEOMETRIC = (
     "cell_shapes", "cell_excess",
 )  # fmt: skip
 _COMPARED = ("metrics_of_matrices", "paired_replicates", "metrics_of_sums", "replicate_intervals")
-# Public function -> the ops that it calls, where that is not the op of its name.
+# Public function -> the ops that it calls, unless it calls just the op of its own name.
 NEEDS: dict[str, tuple[str, ...]] = {
     "bi_normalize": ("ipf",),
     "estimate_for_target": ("normalize", "importance_weights"),
@@ -159,7 +160,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 
 def list_ops(name: str) -> tuple[str, ...]:
-    """Return the ops that the public function `name`, or a method of the class, calls; none where it calls none."""
+    """Return the ops that public function or method `name` calls; empty if it calls none."""
     first, _, last = name.partition(".")
     for known in (name, first):
         if known in NEEDS:
@@ -170,14 +171,14 @@ def list_ops(name: str) -> tuple[str, ...]:
 
 
 def estimate_seconds(name: str, op: str, kernel: str) -> float:
-    """Return about how long the function `name` compiles at a call that has come to `op`, and there to `kernel`."""
+    """Return the remaining compile time, in seconds, of a call of `name` that now compiles `kernel` of `op`."""
     needed = list_ops(name)
     others = sum(SECONDS.get(each, USUAL_SECONDS) for each in (needed if op in needed else ()) if each != op)
     return others + KERNELS.get(kernel, SECONDS.get(op, USUAL_SECONDS))
 
 
 def _find_called_op(frame: FrameType | None) -> tuple[str, str] | None:
-    """Return which public function was called at `frame`, and the op that runs for it; None if none does."""
+    """Return the public function called at `frame` and the op running for it; None outside an op."""
     while frame is not None:
         op = frame.f_code.co_name
         if op in OPS and frame.f_globals.get("__name__") == f"cmfast.kernels.cpu.{OPS[op].module}":
@@ -187,7 +188,7 @@ def _find_called_op(frame: FrameType | None) -> tuple[str, str] | None:
 
 
 class Notices:
-    """What is said of compilations: once for each function that is called, as soon as they took long together."""
+    """Compilation notices: one per public function, once its compilations took NOTICE_DELAY seconds in total."""
 
     def __init__(self) -> None:
         self.compiled = 0
@@ -198,15 +199,15 @@ class Notices:
         self._begun = 0.0
 
     def begin(self, kernel: str | None) -> None:
-        """Start to wait for the end, in the thread that compiles; Numba lets only one of them compile.
+        """Start the timer of a notice in the compiling thread; Numba lets only one thread compile at a time.
 
-        Of None nothing is said: it was for another size.
+        `kernel` None gives no notice: the kernel is being compiled for one more size.
         """
         from cmfast.kernels.cpu._core import pool
 
         self.compiled += 1
         self._begun = time.monotonic()
-        called = _find_called_op(pool.caller())
+        called = _find_called_op(pool.find_calling_frame())
         self._name = None if called is None else called[0]
         if called is None or called[0] in self._said or os.environ.get("CMFAST_QUIET") == "1":
             return
@@ -217,11 +218,11 @@ class Notices:
         self._timer.daemon = True
         try:
             self._timer.start()
-        except RuntimeError:  # the interpreter is about to end, and starts no threads any more
+        except RuntimeError:  # the interpreter is shutting down and starts no threads
             self._timer = None
 
     def end(self) -> None:
-        """Wait no longer."""
+        """Cancel the timer and add the elapsed seconds to the function's total."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -232,8 +233,8 @@ class Notices:
         from cmfast.kernels.cpu._core import jit
 
         self._said.add(name)
-        kept = jit.cache_facts().writable
-        often = "once per machine" if kept else f"in every process, as {jit.folder()} cannot be written"
+        kept = jit.summarize_cache().writable
+        often = "once per machine" if kept else f"in every process, as {jit.find_cache_folder()} cannot be written"
         _logger.warning(
             "compiling %s, %s, about %.0f s",
             name,
@@ -247,7 +248,7 @@ NOTICES = Notices()
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Say nothing of what compiles here: that is what was asked for."""
+    """Suppress compilation notices in this block, for example in the command that only compiles."""
     before = _logger.level
     _logger.setLevel(logging.ERROR)
     try:
@@ -258,7 +259,7 @@ def silence() -> Iterator[None]:
 
 @cache
 def watch() -> None:
-    """Have what is compiled from here on say so."""
+    """Register the notices with the compiler, once per process."""
     from cmfast.kernels.cpu._core import jit
 
     jit.watch(NOTICES.begin, NOTICES.end)

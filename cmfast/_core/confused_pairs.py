@@ -1,4 +1,4 @@
-"""Which confusions stand out, and whose directions differ: said only where chance does not explain it."""
+"""Rank confused pairs of classes and test which stand out: only differences beyond chance are reported."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,38 +7,39 @@ import numpy as np
 
 from cmfast._core.p_values import binomial_test, holm
 
-USUAL_LEVEL = 0.95  # of texts that nobody asked for a level
-STATEMENTS = 4  # the first pair; the first few, and all ranks by count; directions; ranks when balanced
-MOST_LEADING_PAIRS = 8  # pairs that are said to stand out together
-LARGEST_DIRECTION = 2.0**61  # count of a direction: two add up to what int64 holds
+USUAL_LEVEL = 0.95  # confidence level of texts without a requested level
+STATEMENTS = 4  # tests that share the error: leading pair; leading group and ranks; directions; balanced ranks
+MOST_LEADING_PAIRS = 8  # largest group of leading pairs
+LARGEST_DIRECTION = 2.0**61  # largest count of one direction, so that two of them fit in int64
 
 
 class Pairs(NamedTuple):
-    """Pairs of classes that were confused at all, those of most samples first; ``first < second``."""
+    """Confused pairs of classes, those with most samples first; ``first < second``."""
 
     first: np.ndarray
     second: np.ndarray
     forth: np.ndarray
-    """Samples of the first class that were taken for the second."""
+    """Samples of the first class that were predicted as the second."""
     back: np.ndarray
+    """Samples of the second class that were predicted as the first."""
     n_pairs: int
-    """Of all classes, with those that were never confused."""
+    """Number of all pairs of classes, including those never confused."""
 
 
 class PairTests(NamedTuple):
-    """What can be said of pairs beyond chance."""
+    """Results of the significance tests on confused pairs."""
 
     leading: int
-    """How many of the first stand out from all others; 0 where none does."""
+    """How many of the first pairs exceed all others significantly; 0 for none."""
     told: np.ndarray
-    """Whether the two directions of a pair differ."""
+    """Whether the two directions of a pair differ significantly."""
     ranks: np.ndarray
-    """Shape (pairs, 2): the least and the largest rank that counts allow."""
+    """Shape (pairs, 2): smallest and largest rank compatible with the simultaneous intervals."""
 
 
 def list_pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes: int) -> Pairs:
-    """Return the pairs of the cells that hold something; those of the diagonal are left out."""
-    if counts.dtype.kind == "f":  # sums of weights, of which whole samples are taken, and no more than fit
+    """Sum nonzero cells into unordered pairs of classes, largest first; diagonal cells are left out."""
+    if counts.dtype.kind == "f":  # sums of weights: truncated to whole samples and clipped to LARGEST_DIRECTION
         counts = np.clip(np.nan_to_num(counts, nan=0.0), 0.0, LARGEST_DIRECTION)
     off = (rows != cols) & (counts != 0)
     rows, cols, counts = (part[off].astype(np.int64) for part in (rows, cols, counts))
@@ -52,11 +53,12 @@ def list_pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes
 
 
 def find_distinct_pairs(found: Pairs, level: float = USUAL_LEVEL) -> PairTests:
-    """Return what counts of samples support, with a chance of ``1 - level`` at most that any of it is wrong.
+    """Test which confused pairs lead, which directions differ and which ranks are possible, with error 1 - `level`.
 
-    One pair leads where an exact binomial test tells it from the second, which holds for the largest of many without
-    a correction (Hung and Fithian, Rank verification for exponential families, 2019). Several lead where simultaneous
-    exact intervals (Garwood, 1936) lie apart. Directions: exact binomial tests of all pairs, corrected by Holm.
+    One pair leads if an exact binomial test separates it from the second, which needs no correction for the largest of
+    many
+    (Hung and Fithian, Rank verification for exponential families, 2019). Several lead if simultaneous exact Poisson
+    intervals (Garwood, 1936) are disjoint. Directions: exact binomial tests of all pairs, corrected by Holm.
     """
     n, error = found.forth + found.back, (1.0 - level) / STATEMENTS
     told = holm(np.atleast_1d(binomial_test(found.forth, found.back))) <= error
@@ -70,30 +72,30 @@ def find_distinct_pairs(found: Pairs, level: float = USUAL_LEVEL) -> PairTests:
             leading = 1
         else:
             ends = np.append(high, empty)
-            full = len(n) == found.n_pairs  # after the last there is nothing to stand out from
+            full = len(n) == found.n_pairs  # all pairs occur: the last one has no successor to exceed
             few = range(2, min(MOST_LEADING_PAIRS, len(n) - full) + 1)
             leading = next((g for g in few if low[g - 1] > ends[g]), 0)
     return PairTests(leading, told, ranks)
 
 
 def bound_ranks(low: np.ndarray, high: np.ndarray, n: int, empty: float) -> np.ndarray:
-    """Return the least and largest rank that simultaneous intervals allow; those of `n` not given end at `empty`."""
+    """Return smallest and largest rank by simultaneous intervals; unlisted pairs (`n` in all) end at `empty`."""
     above = len(low) - np.searchsorted(np.sort(low), high, side="right")
     below = np.searchsorted(np.sort(high), low, side="left") + np.where(low > empty, n - len(low), 0)
     return np.stack([1 + above, n - below], axis=-1)
 
 
 def poisson_intervals(n: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the exact ends of expected counts, each missed with a chance of `tail` at most (Garwood, 1936)."""
+    """Return exact Poisson intervals (Garwood, 1936) of counts `n`, with error at most `tail` on each side."""
     from scipy.special import gammainccinv, gammaincinv
 
     return np.where(n > 0, gammaincinv(np.maximum(n, 1.0), tail), 0.0), np.asarray(gammainccinv(n + 1.0, tail))
 
 
 def find_least_recall(right: np.ndarray, of: np.ndarray, level: float = USUAL_LEVEL) -> int | None:
-    """Return the class of least recall where its exact interval lies below all others (simultaneous), else None.
+    """Return the class whose recall is significantly below all others; None if no recall is.
 
-    Intervals are those of Clopper and Pearson, 1934, corrected by Bonferroni; classes without a sample are left out.
+    Simultaneous Clopper-Pearson intervals (1934) with Bonferroni's correction; classes without samples are left out.
     """
     from scipy.special import betaincinv
 
@@ -108,7 +110,7 @@ def find_least_recall(right: np.ndarray, of: np.ndarray, level: float = USUAL_LE
 
 
 def describe_pair(first: object, second: object, forth: int, back: int, *, told: bool) -> str:
-    """Name a pair with its samples: its directions where they differ, else both ways together."""
+    """Describe a pair and its sample counts: per direction if the directions differ (`told`), else their sum."""
     if not told:
         n = forth + back
         return f"{first} and {second} ({n:,} sample{'s' * (n != 1)}, both ways together)"
@@ -118,13 +120,13 @@ def describe_pair(first: object, second: object, forth: int, back: int, *, told:
 
 
 def describe_confusions(M: np.ndarray, labels: Sequence[object], level: float = USUAL_LEVEL) -> str:
-    """Say which confusions of a matrix of counts stand out."""
+    """Return a sentence on which confusions of a matrix of counts stand out significantly."""
     rows, cols = np.nonzero(M)
     found = list_pairs(rows, cols, M[rows, cols], len(M))
     if not len(found.first):
         return "nothing is confused"
     if not (np.floor(M) == M).all():
-        return "which confusions stand out is not said of weights, as it takes counts of samples"
+        return "confusions of weighted samples are not tested, as the tests need counts of samples"
     what = find_distinct_pairs(found, level)
     of = [
         describe_pair(labels[i], labels[j], int(n), int(m), told=bool(told))

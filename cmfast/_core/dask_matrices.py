@@ -1,4 +1,7 @@
-"""Confusion matrices of Dask arrays: integers that are added up over the chunks, also where the weights are floats."""
+"""Confusion matrices of Dask arrays: sum integer counts over the chunks, exactly even for float weights.
+
+Integer weights are summed in 32-bit halves, float weights as four 24-bit digits, so that no chunking changes a bit.
+"""
 
 from collections.abc import Callable
 from itertools import islice
@@ -12,11 +15,11 @@ from cmfast._core.annotations import OnFailure
 from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
-LEAST_SUMMED_BYTES = 8  # bytes: sums of integers of fewer leave int64, and raise, after 2**31 samples at the earliest
+LEAST_SUMMED_BYTES = 8  # sums of narrower integers overflow int64, and raise, after 2**31 samples at the earliest
 SUMMED_DIGITS, SUMMED_DIGIT_BITS = (
     4,
     24,
-)  # of a weight that is a float; sums of a digit leave int64, and raise, after 2**38 samples
+)  # digits of a float weight; the sum of a digit overflows int64, and raises, after 2**38 samples
 
 
 def count_blocks(
@@ -26,7 +29,7 @@ def count_blocks(
     options: dict[str, Any],
     normalize: Callable[..., Any] | None,
 ) -> Any:
-    """Return the lazy matrices that `count` gives for chunks of labels, added up; and normalised, if that is given."""
+    """Return lazy confusion matrices: the sum of `count` over all chunks of labels, passed to `normalize` if given."""
     if options["sparse"]:
         validate.refuse("sparse", "False with Dask arrays", "True")
     known = {name: options[name] for name in ("n_classes", "labels", "n_groups")}
@@ -35,22 +38,25 @@ def count_blocks(
     axes = options["sample_axes"]
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
-    def added(weight: Any) -> Any:
+    def count_weighted(weight: Any) -> Any:
         return lazy.dask().sum_blocks(count, arrays | {"sample_weight": weight}, axes, **options)
 
-    dtype = adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None  # of another library it is refused
+    dtype = (
+        adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None
+    )  # weights of another library are refused by sum_blocks
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
     if dtype is None or (dtype.kind != "f" and dtype.itemsize < LEAST_SUMMED_BYTES):
-        found = added(weight)
+        found = count_weighted(weight)
     elif dtype.kind == "f":
         top = abs(halves.replace_nonfinite(weight)).max()
         digits = {
-            f"d{k}": added(weight.map_blocks(_extract_digit, top, k, dtype=np.int64)) for k in range(SUMMED_DIGITS)
+            f"d{k}": count_weighted(weight.map_blocks(_extract_digit, top, k, dtype=np.int64))
+            for k in range(SUMMED_DIGITS)
         }
-        bad = added((weight != halves.replace_nonfinite(weight)).astype(np.int8))
+        bad = count_weighted((weight != halves.replace_nonfinite(weight)).astype(np.int8))
         found = _join_digits(**digits, bad=bad, top=top, **rest)
     else:
-        low, high = map(added, halves.split_halves(weight))
+        low, high = map(count_weighted, halves.split_halves(weight))
         return _join_halves(low, high, normalize=normalize, **rest)
     return found if normalize is None else normalize(found, num_threads=options["num_threads"])
 
@@ -59,7 +65,7 @@ def count_blocks(
 def _join_halves(
     low: Any, high: Any, *, normalize: Callable[..., Any] | None, on_failure: OnFailure, num_threads: int | None
 ) -> Any:
-    """Return the sums of integers whose halves were summed: 0, or normalised NaN, where int64 does not hold one."""
+    """Join the summed 32-bit halves of integer weights, normalised if requested; 0 or NaN where int64 overflows."""
     table, good = halves.join_halves(low, high)
     good = good.all(axis=(-2, -1))
     failures.report((~good * np.int8(Status.INVALID)).astype(np.int8), on_failure)
@@ -72,9 +78,9 @@ def _join_halves(
 
 
 def _extract_digit(weight: Any, top: Any, k: int) -> Any:
-    """Return digit `k` of weights, whose first stands just below the power of two above the largest, `top`.
+    """Return digit `k` of float weights; the leading digit begins at the power of two above the largest weight, `top`.
 
-    What is below 2**-96 of that is rounded off.
+    Bits below 2**-96 of that power are rounded off.
     """
     exponent = np.frexp(top.astype(np.float64))[1]
     return next(islice(halves.extract_digits(weight, exponent, SUMMED_DIGITS, SUMMED_DIGIT_BITS), k, None))
@@ -84,7 +90,7 @@ def _extract_digit(weight: Any, top: Any, k: int) -> Any:
 def _join_digits(
     *, d0: Any, d1: Any, d2: Any, d3: Any, bad: Any, top: Any, on_failure: OnFailure, num_threads: int | None
 ) -> Any:
-    """Return the sums of floats whose digits were summed, each rounded once."""
+    """Join the summed digits of float weights into float64 sums, each rounded once."""
     del num_threads
     total: Any = 0
     for digit in (d0, d1, d2, d3):

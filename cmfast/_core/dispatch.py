@@ -1,4 +1,4 @@
-"""Pick the backend from the arrays themselves; there is no global switch."""
+"""Adopt arguments and run ops on the backend of their arrays; there is no global switch."""
 
 from collections.abc import Container, Mapping
 from math import prod
@@ -9,20 +9,20 @@ import numpy as np
 from cmfast._core import caller
 from cmfast._core.adapters import KNOWN, adapter, read_only
 
-# Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
+# Options that set the size of a result, and how NumPy's ValueError begins for a size beyond the address space.
 SIZES = ("n_classes", "n_groups", "n_replicates")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
-NUMBERS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))  # what NumPy's arrays hold where nothing has to be converted
-_known = KNOWN.get  # bound once: small calls feel it
+NUMBERS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))  # dtypes that need no conversion
+_known = KNOWN.get  # bound once: saves time in small calls
 
 
 def adopt(*, optional: Container[str] = (), op: str | None = None, **arrays: Any) -> list[Any]:
-    """Convert arguments for their one library; of those named in `optional`, None stays None.
+    """Convert the arguments into arrays of their common library; an argument named in `optional` may stay None.
 
-    They go to `op` as they are, if it is given: then they may require gradients that the op propagates.
+    With `op`, arrays are passed on unchanged, so that they may require gradients that the op propagates.
 
-    Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
-    is not optional is an array from here on: kernels do not look again.
+    Raises TypeError if the arrays come from two libraries or two devices, or one is not an array of numbers. Required
+    arguments are arrays from here on: kernels do not check again.
     """
     out: list[Any] = []
     for name, array in arrays.items():
@@ -32,18 +32,18 @@ def adopt(*, optional: Container[str] = (), op: str | None = None, **arrays: Any
             out.append(None)
         else:
             return _adopt_any(arrays, optional, op)
-    return out  # as most often: of one library, on one host, with nothing to convert
+    return out  # the common case: NumPy arrays with nothing to convert
 
 
 def adopt_one(name: str, array: Any, op: str | None = None) -> Any:
-    """Do what :func:`adopt` does for one array that is not optional, in half the time."""
+    """Convert one required argument into an array of its library; takes half the time of :func:`adopt`."""
     if type(array) is np.ndarray and array.dtype in NUMBERS:
         return read_only(array)
     return _adopt_any({name: array}, (), op)[0]
 
 
 def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None) -> list[Any]:
-    """Do what :func:`adopt` does for arrays of any library."""
+    """Convert arguments of any library, checking for one library and one device; the general path of :func:`adopt`."""
     given = {name: array for name, array in arrays.items() if array is not None}
     for name in arrays:
         if name not in given and name not in optional:
@@ -74,9 +74,9 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
 
 
 def check_agreement(**arrays: Any) -> None:
-    """Raise ValueError where names of axes contradict the match by position, of arrays not adopted together.
+    """Raise ValueError where axis names contradict the match by position, for arrays not adopted together.
 
-    Arrays in a dict are checked one by one. Those of libraries without names, and None, are skipped.
+    Arrays in a dict are checked one by one. None, and arrays of libraries without axis names, are skipped.
     """
     every: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -95,12 +95,12 @@ def library_name(array: Any) -> str:
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
-    """Return the shape of an adopted array as a plain tuple, in which messages show it."""
+    """Return the shape of an adopted array as a plain tuple, the form that messages show."""
     return tuple(array.shape)
 
 
 def call(op: str, *arrays: Any, **options: Any) -> Any:
-    """Run `op` where its arrays, adopted and validated, live."""
+    """Run `op` on adopted and validated arrays, on their own device."""
     first = arrays[0] if arrays[0] is not None else next(array for array in arrays if array is not None)
     try:
         return (_known(type(first)) or adapter(first)).call(op, arrays, options)
@@ -108,7 +108,7 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
         raise OverflowError(caller.prefix_name(str(error))) from error
     except MemoryError as error:
         raise MemoryError(caller.prefix_name(_describe_sizes(options) + _describe_bytes(error))) from error
-    except ValueError as error:  # a size that NumPy does not even try
+    except ValueError as error:  # a size that NumPy refuses before allocating
         if not str(error).startswith(TOO_LARGE):
             raise
         text = "an array of more bytes than there are addresses"
@@ -116,13 +116,13 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
 
 
 def _describe_sizes(options: dict[str, Any]) -> str:
-    """Return which options decide how large a result is."""
+    """Return the beginning of an out-of-memory message: the options that set the size of the result."""
     sizes = ", ".join(f"{name}={options[name]}" for name in SIZES if options.get(name) is not None)
     return f"{sizes} asks for more memory than there is: " if sizes else ""
 
 
 def _describe_bytes(error: MemoryError) -> str:
-    """Return how large the array is that there was no memory for, where NumPy says it."""
+    """Return the size in bytes of the array that could not be allocated, if NumPy's error tells it."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is None or dtype is None:
         return "memory is used up"

@@ -1,4 +1,4 @@
-"""A status array becomes one warning, one error or nothing."""
+"""Turn the status array of a batch into one warning, one error or nothing."""
 
 import sys
 import warnings
@@ -18,18 +18,18 @@ _texts: ContextVar[list[str] | None] = ContextVar("cmfast_warnings", default=Non
 
 
 class FailureWarning(RuntimeWarning):
-    """Some elements of a batch could not be computed; their neighbours were."""
+    """Some elements of a batch could not be computed; the other elements were."""
 
 
 class DiagnosticWarning(UserWarning):
-    """A result is right, but may not mean what it seems to; the message says why.
+    """The result was computed correctly but may be misleading; the message says why.
 
     Silenced as any warning is: ``warnings.simplefilter("ignore", cmfast.DiagnosticWarning)``.
     """
 
 
 class FailureError(ValueError):
-    """Some elements of a batch could not be computed, and ``on_failure="raise"`` was asked for.
+    """Some elements of a batch could not be computed, and ``on_failure="raise"`` was given.
 
     Attributes
     ----------
@@ -51,27 +51,27 @@ def report(
     why: Callable[[tuple[int, ...]], str] | None = None,
     limit_is_answer: bool = False,
 ) -> None:
-    """Do what `on_failure` asks about the elements whose status is not CONVERGED.
+    """Warn or raise, as `on_failure` says, about the elements whose status is not CONVERGED.
 
     Parameters
     ----------
     status : array of int8, shape (...)
-        Codes of :class:`Status`. Unless `on_failure` is ``"ignore"`` whether any is not zero is asked, which
-        synchronises the device; the codes are copied from there only if one is.
+        Codes of :class:`Status`. Unless `on_failure` is ``"ignore"``, the test for nonzero codes synchronises the
+        device; the codes are copied from there only if one is nonzero.
     on_failure : {"raise", "warn", "ignore"}
         Validated by the caller.
     failed : str
-        What did not happen, in the plural.
+        Plural phrase for the failed elements.
     describe : callable, optional
-        Text for one index of the batch; used where one element alone failed.
+        Return the text for one index of the batch; used if exactly one element failed.
     why : callable, optional
-        What is wrong with the element at an index; said of the first that failed, behind all else.
+        Return the cause for one index of the batch; appended to the message for the first failed element.
     limit_is_answer : bool
-        LIMIT_ONLY gave a result, if not the one that was asked for: it warns, also where failures raise.
+        LIMIT_ONLY gave a usable result, though not the requested one: it warns even if failures raise.
     """
     if on_failure == "ignore":
         return
-    if isinstance(status, np.generic) and not status:  # one matrix without trouble: the common case, kept short
+    if isinstance(status, np.generic) and not status:  # fast path: one matrix, no failure
         return
     if not adapter(status).any(status):
         return
@@ -87,7 +87,7 @@ def report(
 def format_failures(
     codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None
 ) -> str:
-    """Return the one sentence about a batch, or about its only failure."""
+    """Return one sentence on the failed elements of a batch, or on the only one."""
     indices = [tuple(int(k) for k in np.unravel_index(i, codes.shape)) for i in bad[:3]]
     if describe is not None and bad.size == 1:
         where = f" (element {_index(indices[0])} of {codes.size})" if codes.size > 1 else ""
@@ -106,9 +106,10 @@ def _index(index: tuple[int, ...]) -> str:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of functions called in this block as texts, instead of issuing them: for this thread alone.
+    """Collect this thread's cmfast warnings in a list of texts instead of issuing them.
 
-    `warnings.catch_warnings` changes the filters of all threads, and of two that overlap one may stay for good.
+    `warnings.catch_warnings` changes the filters of all threads, and overlapping uses may leave a filter in place for
+    good.
     """
     texts: list[str] = []
     token = _texts.set(texts)
@@ -119,7 +120,7 @@ def collect_warnings() -> Iterator[list[str]]:
 
 
 def warn_or_raise(text: str, on_failure: OnFailure, status: Any = None) -> None:
-    """Warn or raise with `text`; the warning points at the first frame outside cmfast."""
+    """Issue a FailureWarning or raise a FailureError with `text`, as `on_failure` says."""
     if on_failure == "raise":
         raise FailureError(caller.prefix_name(text), status)
     if on_failure == "warn":
@@ -127,7 +128,7 @@ def warn_or_raise(text: str, on_failure: OnFailure, status: Any = None) -> None:
 
 
 def warn_diagnostic(text: str) -> None:
-    """Warn with `text` that the result of a call needs care; the warning points at the first frame outside cmfast."""
+    """Issue a DiagnosticWarning with `text`; tasks that see only some of the samples issue none."""
     if caller.has_part():
         return
     _warn(text, DiagnosticWarning)
@@ -142,7 +143,7 @@ def _warn(text: str, category: type[Warning]) -> None:
 
 
 def _stack_level() -> int:
-    # warnings.warn(skip_file_prefixes=...) would do this from Python 3.12 on.
+    # The first frame outside cmfast. From Python 3.12 on warnings.warn(skip_file_prefixes=...) would do it.
     level = 2
     frame = sys._getframe(2)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "cmfast":

@@ -1,14 +1,14 @@
-"""Tables of pandas, polars and Arrow: whose they are, and their columns by name."""
+"""Read data frames of pandas, polars and Arrow: library, column names, columns and index levels."""
 
 from typing import Any
 
 from cmfast._core import validate
 from cmfast._core.adapters import _columns
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 
 def library_name(option: str, frame: Any) -> str:
-    """Return whose table `frame` is; refuse what is no table, or not computed yet."""
+    """Return the library of the table `frame`; raise TypeError for anything else, lazy tables included."""
     found = _columns.library_name(frame)
     if found is None:
         wanted = "a DataFrame of pandas or polars, or a Table of Arrow"
@@ -17,23 +17,23 @@ def library_name(option: str, frame: Any) -> str:
 
 
 def is_table(x: Any) -> bool:
-    """Return whether `x` is a table, if only one that is not computed yet."""
+    """Whether `x` is a table of pandas, polars or Arrow, lazy ones included."""
     return _columns.column_hint(x) is not None
 
 
 def _suggest_table(option: str, frame: Any) -> str:
-    """Return the end of a message that says how what is nearly a table becomes one."""
+    """Return the end of a message: how to turn a dict or a lazy table into a table."""
     if is_table(frame):
         return f"; give {option}.collect()"
     return f"; give pandas.DataFrame({option})" if isinstance(frame, dict) else ""
 
 
 def index_levels(series: Any, names: list[str]) -> list[Any] | None:
-    """Return the levels of the index of a Series of pandas: those of these names, or all, where it has others.
+    """Return the index levels of a pandas Series: the levels called `names`, or all levels if the names differ.
 
-    None for what is no Series.
+    None for anything but a Series.
     """
-    pd = loaded("pandas")
+    pd = find_loaded_module("pandas")
     if pd is None or not isinstance(series, pd.Series):
         return None
     index = series.index
@@ -42,13 +42,13 @@ def index_levels(series: Any, names: list[str]) -> list[Any] | None:
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Return the names of the columns of a table."""
-    is_arrow = type(frame).__module__.startswith("pyarrow")  # whose `columns` are the arrays
+    """Return the column names of a table."""
+    is_arrow = type(frame).__module__.startswith("pyarrow")  # where `columns` are the arrays themselves
     return list(frame.column_names if is_arrow else frame.columns)
 
 
 def get_column(frame: Any, option: str, name: Any) -> Any:
-    """Return the column `name` of a table."""
+    """Return column `name` of a table; raise ValueError if no column, or several, have this name."""
     known = column_names(frame)
     if not isinstance(name, str):
         validate.refuse(

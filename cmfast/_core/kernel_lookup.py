@@ -1,4 +1,4 @@
-"""The kernels of a target, loaded when they are first asked for."""
+"""Look up the kernel of an op for a target, importing its module on first use."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,7 +11,7 @@ from cmfast.kernels.ops import OPS
 
 @cache
 def get_kernel(op: str, target: str) -> Callable[..., Any]:
-    """Return kernel `op` for `target` ("cpu" or "cuda"); its module is imported once."""
+    """Return the kernel of `op` for `target` ("cpu" or "cuda"); its module is imported once."""
     entry = OPS[op]
     if target not in entry.targets:
         msg = f"{op} has no {target} kernel (has: {', '.join(sorted(entry.targets))})"

@@ -1,4 +1,4 @@
-"""Labels as users have them, on their way to integers of one axis of samples."""
+"""Convert labels of any kind (text, dates, categories, integers) into integer codes along one axis of samples."""
 
 import math
 from collections import Counter
@@ -14,22 +14,22 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
-NO_POSITION = -1  # a place that no label has
-MOST_CODE_TABLE_CELLS = 1 << 12  # cells of a table of codes that are few, however few samples there are
-SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever the number of classes is
+NO_POSITION = -1  # code of a label that is not among the classes
+MOST_CODE_TABLE_CELLS = 1 << 12  # a table of codes may have so many cells, even if there are fewer samples
+SAME_BITS = 1 << 15  # cells up to which sums of weights are partitioned alike for every number of classes
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
-MOST_COUNTED_SPAN = 1 << 10  # integers that lie so close together may be counted in a table of all between them
-MOST_LOOKUP_SPAN = 1 << 16  # integers this close together are looked up in a table, however few samples there are
-LEAST_INDICATED_SAMPLES, MOST_INDICATORS = 10, 64  # of 0 and 1 that look like samples with indicators of several labels
-LOOKUP_SAMPLES = 1 << 18  # samples that are looked up at a time
+MOST_COUNTED_SPAN = 1 << 10  # range up to which integers are counted in a dense table of the whole range
+MOST_LOOKUP_SPAN = 1 << 16  # range up to which integers use a lookup table, even if there are fewer samples
+LEAST_INDICATED_SAMPLES, MOST_INDICATORS = 10, 64  # rows and columns of 0/1 arrays that look like multilabel indicators
+LOOKUP_SAMPLES = 1 << 18  # samples per block of table lookups
 NAMES = ("y_true", "y_pred")
-PLAIN = (np.ndarray, list, tuple)  # what has neither columns, nor categories, nor names of rows
+PLAIN = (np.ndarray, list, tuple)  # types without columns, categories or row names
 
 
 class Labels(NamedTuple):
-    """Labels, predictions, weights and groups of samples, adopted: in one library, with samples along one axis.
+    """Adopted labels, predictions, weights and groups of samples, in one library, with samples along the last axis.
 
-    What checks ask of them is here too, so that it is asked once; by name, of those that were given.
+    dtypes and shapes are stored by name, of the arrays that were given, so that checks query each array once.
     """
 
     y_true: Any
@@ -41,7 +41,7 @@ class Labels(NamedTuple):
     dtypes: dict[str, np.dtype[Any]]
     shapes: dict[str, tuple[int, ...]]
     sample_shapes: dict[str, tuple[int, ...]]
-    """Of the axes that became the last one."""
+    """Shapes of the sample axes that were flattened into the last axis."""
 
 
 def adopt(
@@ -53,9 +53,10 @@ def adopt(
     whole_floats: bool,
     is_named: bool = False,
 ) -> Labels:
-    """Adopt the samples in `given`: labels, predictions, and weights and groups or None; refuse tables of them.
+    """Adopt labels and predictions, and weights and groups (or None); raise TypeError for data frames.
 
-    The result has the library's names of axes if `is_named`. Else dates are integers, if `n_classes` is None.
+    The result keeps the axis names of its library if `is_named`. Otherwise dates become integers if `n_classes` is
+    None.
     """
     foreign = [x for x in (*given.values(), listed) if x is not None and type(x) not in PLAIN]
     if any(adapter(x).takes_columns for x in foreign):
@@ -64,7 +65,7 @@ def adopt(
         given = given | {name: _read_categories(name, given[name]) for name in NAMES}
     names = None if listed is None else dispatch.adopt_one("labels", listed)
     for name in (*NAMES, "groups"):
-        if isinstance(given[name], list | tuple) and not given[name]:  # of which NumPy would make floats
+        if isinstance(given[name], list | tuple) and not given[name]:  # an empty list, which NumPy would make float64
             dtype = np.int64 if names is None or name == "groups" else adapter(names).dtype(names)
             given = given | {name: np.empty(0, dtype)}
     y_true, y_pred, *rest = dispatch.adopt(optional=("sample_weight", "groups"), **given)
@@ -92,12 +93,12 @@ def adopt(
 
 
 def are_plain(y_true: np.ndarray, y_pred: np.ndarray) -> bool:
-    """Return whether these are as many integers, in one axis: nothing about them need be checked further."""
+    """Whether both are one-dimensional integer arrays of the same shape, which need no further checks."""
     return y_true.dtype in INTEGERS and y_pred.dtype in INTEGERS and y_true.ndim == 1 and y_true.shape == y_pred.shape
 
 
 def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_groups: Any = None) -> None:
-    """Check that the shape of counts of Dask arrays follows from the options."""
+    """Validate that the options fix the shape of the counts of Dask arrays."""
     if n_classes is None and labels is None:
         wanted = "given with Dask arrays, whose labels are not looked at before they are counted"
         validate.refuse("n_classes", wanted, "None")
@@ -106,10 +107,10 @@ def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_gro
 
 
 def warn_of_one_hot(*labels: Any) -> bool:
-    """Warn of labels of shape (n, C) that have exactly one 1 in every row, and 0 elsewhere, in all arrays.
+    """Warn if all arrays look one-hot: shape (n, C) with exactly one 1 per row; return whether it warned.
 
-    They may be n rows of C samples, as of a retrieval of one of C documents, so nothing is refused; but rows of classes
-    that were encoded one-hot look alike. The first row tells nearly all others apart. Returns whether it has warned.
+    They may be n rows of C samples, as for retrieving one of C documents, so this is a warning and not an error. The
+    first row already rules out nearly all other arrays.
     """
     arrays = _get_2d_arrays(labels)
     n, C = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
@@ -127,9 +128,9 @@ def warn_of_one_hot(*labels: Any) -> bool:
 
 
 def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
-    """Warn of more rows than columns of 0 and 1, as indicators of several labels have, that are taken for a batch.
+    """Warn if 0/1 arrays of more rows than columns look like multilabel indicators but are counted as a batch.
 
-    Not for callers who have said which classes there are. One-hot labels are warned of as such.
+    Not called if the caller has given the classes. One-hot labels get their own warning.
     """
     if warn_of_one_hot(y_true, y_pred):
         return
@@ -148,7 +149,7 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
 
 
 def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
-    """Return arrays of one shape (n, C), not of text; none if any is something else."""
+    """Return the arrays without axis names if all have one shape (n, C) and none is text; else an empty list."""
     if any(isinstance(y, _text_codes.Coded) for y in labels):
         return []
     arrays = [adapter(y).unwrap(y) for y in labels]
@@ -157,7 +158,7 @@ def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
 
 
 def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
-    """Check the option `labels` and return it; it is metadata, as a list of names would be, so values are looked at."""
+    """Validate the option `labels` (unique, of the kind of y_true) and return it as a list; reads its values."""
     if n_classes is not None:
         validate.refuse("labels", "None where n_classes is given", "both")
     shape = dispatch.shape_of(names)
@@ -173,7 +174,7 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
 
 
 def list_values(names: Any) -> list[Any]:
-    """Return adopted labels as Python's values."""
+    """Return adopted labels as a list of Python values."""
     if isinstance(names, _text_codes.Coded):
         return [names.names[k] for k in names.codes.tolist()]
     values: list[Any] = adapter(names).to_host(names).tolist()
@@ -181,18 +182,18 @@ def list_values(names: Any) -> list[Any]:
 
 
 def are_unordered_text(classes: Any) -> bool:
-    """Whether classes are text, and so many that their order matters to what has one."""
+    """Whether the classes are more than two texts, so that their order affects ordinal metrics."""
     return classes is not None and len(classes) > 2 and isinstance(classes[0], str | bytes)
 
 
 def has_order(y: Any) -> bool:
-    """Whether a column declares the order of its categories."""
+    """Whether a column is an ordered categorical."""
     found = _read_categories("labels", y)
     return isinstance(found, _text_codes.Coded) and found.ordered
 
 
 def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
-    """Warn that the classes of these metrics, which depend on their order, are text that nobody put in order."""
+    """Warn that the metrics `names` depend on the order of text classes, which was not given."""
     shown = ", ".join(names)
     verb = "depends" if len(names) == 1 else "depend"
     order = "in the order of a categorical that declares none" if of_categories else "and were sorted alphabetically"
@@ -201,7 +202,7 @@ def warn_of_order(names: list[str], *, of_categories: bool = False) -> None:
 
 
 def convert_whole_floats(name: str, y: Any) -> Any:
-    """Return floats as integers, checked to be whole numbers; anything else as it is."""
+    """Convert float labels to integers and raise if one is not a whole number; other labels stay unchanged."""
     if isinstance(y, _text_codes.Coded) or adapter(y).dtype(y).kind != "f":
         return y
     if not adapter(y).is_on_host(y):
@@ -219,7 +220,7 @@ def convert_whole_floats(name: str, y: Any) -> Any:
 
 
 def dates_to_integers(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
-    """Return dates as the integers that they are made of, in the finest unit of all; anything else as it is."""
+    """Convert dates to int64 in the finest unit of all arrays; other labels stay unchanged."""
     given = {"y_true": y_true, "y_pred": y_pred, "labels": names}
     if not all(y is None or (isinstance(y, np.ndarray) and y.dtype.kind == "M") for y in given.values()):
         return y_true, y_pred, names
@@ -233,19 +234,19 @@ def dates_to_integers(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, A
 
 
 def _read_categories(name: str, y: Any) -> Any:
-    """Return a column whose library keeps codes of text or integers as these; anything else as it is."""
+    """Return a column of a data frame as its library's category codes; any other array unchanged."""
     if type(y) in PLAIN:
         return y
     try:
         found = _columns.categories(name, y)
-    except ValueError as error:  # of missing values, in the words for all columns
+    except ValueError as error:  # missing values, worded as for all columns
         validate.fail(str(error))
     coded = None if found is None else _text_codes.encode_categories(found.values, found.codes, ordered=found.ordered)
     return y if coded is None else coded
 
 
 def unify_codes(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> tuple[Any, Any, Any]:
-    """Return integers that come as codes beside others: all as codes where an order is to be kept, else as they are."""
+    """Make integer labels uniform: codes for all arrays if a categorical order must be kept, else plain integers."""
     given = [y_true, y_pred]
     integers = [isinstance(y, _text_codes.Coded) and not y.is_text for y in given]
     if not any(integers):
@@ -275,9 +276,9 @@ def _encode(y: np.ndarray) -> _text_codes.Coded:
 def count_codes(
     samples: Labels, ignored: str | bytes | int | None, **options: Any
 ) -> tuple[np.ndarray, list[Any]] | None:
-    """Return the matrices of coded labels, and the labels of their rows; None where to match them is better.
+    """Count matrices of coded labels by their codes; return them with their labels, or None if matching is better.
 
-    They are counted by the codes that they come with, and reordered afterwards: nothing is as long as the samples.
+    Rows and columns are reordered after counting, so that no array of the length of the samples is made.
     """
     y_true, y_pred, weight, groups, names, *_ = samples
     known = [] if names is not None else _known_order(y_true, y_pred)
@@ -289,13 +290,13 @@ def count_codes(
     cells = n * n * (1 if n_groups is None else n_groups)
     if not 0 < rows * cells <= max(MOST_CODE_TABLE_CELLS, rows * size) or (weight is not None and cells > SAME_BITS):
         return None
-    # None is negative: one type less to compile for.
+    # Codes are nonnegative, so int8 can be viewed as uint8: one type less to compile.
     truth, guess = (y.codes.view(np.uint8) if y.codes.dtype == np.int8 else y.codes for y in (y_true, y_pred))
     truth, guess = map(read_only, (truth, guess))
     at = y_true.names.index(ignored) if ignored is not None and ignored in y_true.names else None
     options |= {"n_classes": n, "labels": None, "ignored": at}
     M, status, outside = dispatch.call("confusion_matrix", truth, guess, weight, groups, **options)
-    if outside is not None or np.any(status):  # of weights that may belong to labels that are left out
+    if outside is not None or np.any(status):  # bad weights, possibly of labels that are left out
         return None
     if names is None:
         seen = M if weight is None else dispatch.call("confusion_matrix", truth, guess, None, None, **options)[0]
@@ -313,9 +314,9 @@ def count_codes(
 
 
 def _order_labels(known: list[Any], true: set[Any], predicted: set[Any]) -> list[Any]:
-    """Return all labels, first those whose order is known, then the others, sorted.
+    """Return all labels that occur: first those with a known order, then the others, sorted.
 
-    Warn where no text is both a truth and a prediction, of several each.
+    Warns if truths and predictions are several texts each and share none.
     """
     every = true | predicted
     text = any(isinstance(label, str | bytes) for label in every)
@@ -328,7 +329,7 @@ def _order_labels(known: list[Any], true: set[Any], predicted: set[Any]) -> list
 
 
 def _known_order(y_true: _text_codes.Coded, y_pred: _text_codes.Coded) -> list[Any]:
-    """Return the categories of the columns that have them in an order, which must not contradict each other."""
+    """Return the categories of the ordered columns, merged into one order; raise if two orders contradict."""
     orders = [y.names for y in (y_true, y_pred) if y.ordered]
     if len(orders) < 2:
         return orders[0] if orders else []
@@ -336,7 +337,7 @@ def _known_order(y_true: _text_codes.Coded, y_pred: _text_codes.Coded) -> list[A
 
 
 def merge_orders(what: str, labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the labels of two ordered lists in an order that is that of both; refuse what has none."""
+    """Merge two ordered lists of labels into one order that agrees with both; raise ValueError if none does."""
     found = insert_labels(labels, others)
     places = {label: k for k, label in enumerate(found)}
     if not all(places[a] < places[b] for a, b in pairwise(others)):
@@ -346,7 +347,7 @@ def merge_orders(what: str, labels: tuple[Any, ...], others: tuple[Any, ...]) ->
 
 
 def insert_labels(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return `labels` with what is new in `others` behind the one that stands before it there."""
+    """Return `labels` with each new label of `others` inserted after its predecessor there."""
     out, known = list(labels), set(labels)
     at = len(out) if not known.intersection(others) else 0
     for label in others:
@@ -360,9 +361,9 @@ def insert_labels(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any
 
 
 def match_labels(samples: Labels, ignored: str | bytes | int | None) -> tuple[Labels, list[Any]]:
-    """Return coded labels as positions in those listed, or in those that occur; and these. Warn if none is in both.
+    """Convert coded labels to positions in the listed labels, or in those that occur; return both. Warn if none match.
 
-    A truth that is `ignored` is NOWHERE.
+    A truth equal to `ignored` becomes NO_POSITION.
     """
     y_true, y_pred, _, _, names, *_ = samples
     seen = None
@@ -371,7 +372,7 @@ def match_labels(samples: Labels, ignored: str | bytes | int | None) -> tuple[La
     if names is None:
         known = _known_order(y_true, y_pred)
         truth, guess = y_true, y_pred
-        if seen is not None:  # what is predicted there alone does not occur
+        if seen is not None:  # predictions of ignored samples do not count as occurring
             both, codes = np.broadcast_arrays(seen, y_pred.codes)
             truth = _text_codes.Coded(y_true.codes[seen], y_true.names, y_true.dtype)
             guess = _text_codes.Coded(codes[both], y_pred.names, y_pred.dtype)
@@ -384,9 +385,9 @@ def match_labels(samples: Labels, ignored: str | bytes | int | None) -> tuple[La
 
 
 def list_occurring(samples: Labels, ignored: int | None) -> list[int]:
-    """Return the integers that occur, sorted; synchronises.
+    """Return the sorted integers that occur as truth or prediction, without samples whose truth is `ignored`.
 
-    Where the truth is `ignored` nothing does, neither there nor among the predictions.
+    Synchronises the device.
     """
     one = adapter(samples.y_true)
     if one.is_on_host(samples.y_true):
@@ -403,7 +404,7 @@ def list_occurring(samples: Labels, ignored: int | None) -> list[int]:
 
 
 def _drop_ignored(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
-    """Return both without samples whose truth is `ignored`."""
+    """Return truths and predictions without the samples whose truth is `ignored`."""
     if truth.shape != guess.shape:
         truth, guess = truth + guess * 0, guess + truth * 0
     seen = truth != ignored
@@ -428,16 +429,16 @@ def _list_occurring_on_host(truth: np.ndarray, guess: np.ndarray, ignored: int |
 
 
 def _subtract_low(values: np.ndarray, low: int) -> np.ndarray:
-    """Return how far integers are above `low`, modulo 2**64: as unsigned ones, all that are below it are far above."""
+    """Return ``values - low`` modulo 2**64 as uint64, so that values below `low` become large."""
     return values.astype(np.uint64) - np.uint64(low % 2**64)
 
 
 def count_dense_range(
     samples: Labels, ignored: int | None, counting: dict[str, Any]
 ) -> tuple[Any, int, list[int]] | None:
-    """Return the matrices of integers that are close together on the host, the first label, and those that occur.
+    """Count integer labels of a small range in a dense table; return matrices, first label and labels that occur.
 
-    None where to place each label is better. Nothing is as long as the samples.
+    None if encoding each label is better. No array of the length of the samples is made.
     """
     y_true, y_pred, weight, groups, *_ = samples
     shape, one = samples.shapes["y_true"], adapter(y_true)
@@ -452,7 +453,7 @@ def count_dense_range(
         return None
     options = {"n_classes": None, "labels": np.arange(low, high + 1), "ignored": ignored, **counting}
     M, status, _ = dispatch.call("confusion_matrix", y_true, y_pred, weight, groups, **options)
-    if np.any(adapter(status).to_host(status)):  # of weights: sums say which of a batch it is
+    if np.any(adapter(status).to_host(status)):  # bad weights: the general path reports which matrix they are in
         return None
     seen = M if weight is None else dispatch.call("confusion_matrix", y_true, y_pred, None, None, **options)[0]
     pairs: Any = adapter(seen).to_host(seen).reshape(-1, span, span).any(axis=0)
@@ -460,7 +461,7 @@ def count_dense_range(
 
 
 def encode_positions(y: Any, classes: list[int], ignored: int | None = None) -> Any:
-    """Return integers as places among `classes`, in few bytes; NOWHERE for others and `ignored`."""
+    """Return integer labels as positions in `classes`, of a narrow type; NO_POSITION for others and `ignored`."""
     array = adapter(y).unwrap(y)
     index = {value: k for k, value in enumerate(classes) if value != ignored}
     if adapter(array).is_on_host(array):
@@ -491,7 +492,7 @@ def _encode_on_host(y: np.ndarray, classes: list[int], index: dict[int, int]) ->
 
 
 def number_groups(groups: _text_codes.Coded, n_groups: int | None) -> tuple[Any, int, list[Any]]:
-    """Return groups that are text as positions in those that occur, sorted; how many these are, and their names."""
+    """Return text groups as positions in the sorted groups that occur; their number; their names."""
     if n_groups is not None:
         validate.refuse("n_groups", "None where groups are text", n_groups)
     order = sorted(_text_codes.list_occurring(groups))
@@ -502,7 +503,7 @@ def number_groups(groups: _text_codes.Coded, n_groups: int | None) -> tuple[Any,
 def _flatten(
     axes: int | None, arrays: dict[str, Any], shapes: dict[str, tuple[int, ...]]
 ) -> tuple[dict[str, Any], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Return arrays with their last `axes` axes, or all, as one; their shapes, and those of these axes, which agree."""
+    """Flatten the last `axes` axes (None: all) of every array; return arrays, shapes and flattened shapes."""
     for name, shape in shapes.items():
         if axes is not None and len(shape) < axes:
             validate.refuse(name, f"of at least {axes} axes, as sample_axes says", f"shape {shape}")
@@ -522,13 +523,13 @@ def _flatten(
 
 
 def check_ignored(value: object) -> None:
-    """Check the option `ignore_index`, before any array is looked at."""
+    """Validate the option `ignore_index` before reading any array."""
     if value is not None and not isinstance(value, str | bytes):
         validate.count("ignore_index", value, least=-(2**63))
 
 
 def resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the truth that counts nowhere, None where no label of the type `dtype` can be it."""
+    """Return `ignore_index` for labels of this dtype; None if the dtype cannot hold it. Raise if the kinds differ."""
     text = isinstance(value, str | bytes)
     if text != (dtype.kind in "US"):
         wanted, given = ("an integer", "text") if text else ("text", "an integer")

@@ -1,4 +1,4 @@
-"""Functions of Dask arrays: nothing is computed when they are called, and each block is a call of the same function."""
+"""Let functions accept Dask arrays: the call builds a graph, and each block later calls the same function."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,10 @@ _element_indices: ContextVar[Any] = ContextVar("cmfast_places", default=None)
 
 @contextmanager
 def set_element_indices(places: Any) -> Iterator[None]:
-    """Let a batch be a part of another, in which its elements have these places, shape (...): it draws as there."""
+    """In this block, treat a batch as part of a larger one whose elements have these flat indices, shape (...).
+
+    Random draws then equal those of the whole batch.
+    """
     token = _element_indices.set(places)
     try:
         yield
@@ -31,62 +34,62 @@ def set_element_indices(places: Any) -> Iterator[None]:
 def accept_dask_arrays(
     numbers: str | None = None, /, **cores: "str | Callable[[dict[str, Any]], str]"
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a function whose leading axes are a batch take Dask arrays.
+    """Decorate a function of a batch so that it also accepts Dask arrays, mapping the call over their blocks.
 
-    `cores` names its arrays, with a letter for each axis behind the batch, or what tells these from the arguments.
-    `numbers` names an option that gets, with a block, the places that its elements have in the whole batch. Dask is
-    asked for only where it is loaded.
+    `cores` maps array arguments to one letter per core axis (the axes after the batch), or to a function that returns
+    these letters given the arguments. `numbers` names the option that receives the flat indices of a block's elements
+    in the whole batch. Dask is used only if the program has imported it.
     """
 
-    def of(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         known: Signature = signature(function)
 
         @wraps(function)
-        def called(*args: P.args, **options: P.kwargs) -> R:
+        def wrapper(*args: P.args, **options: P.kwargs) -> R:
             if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                 bound = known.bind(*args, **options)
-                out: R = dask().map_batches(called, bound, cores, numbers)
+                out: R = dask().map_batches(wrapper, bound, cores, numbers)
                 return out
             if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
                 options[numbers] = places
             return function(*args, **options)
 
-        return called
+        return wrapper
 
-    return of
+    return decorate
 
 
 def are_lazy(*arrays: object) -> bool:
-    """Whether any of `arrays` is one of Dask's; not while another thread imports it, when there can be none."""
+    """Whether any of `arrays` is a Dask array; False while another thread is still importing Dask."""
     dask = sys.modules.get("dask.array")
     return dask is not None and any(isinstance(x, getattr(dask, "Array", ())) for x in arrays)
 
 
 def is_dask_frame(x: object) -> bool:
-    """Whether `x` is a DataFrame of Dask's."""
+    """Whether `x` is a Dask DataFrame."""
     return isinstance(x, getattr(sys.modules.get("dask.dataframe"), "DataFrame", ()))
 
 
 def is_delayed(x: object) -> bool:
-    """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
+    """Whether `x` is a Dask Delayed, for example a lazy state of points."""
     return isinstance(x, getattr(sys.modules.get("dask.delayed"), "Delayed", ()))
 
 
 def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function of states take states that Dask has yet to compute: it is called when they are there."""
+    """Decorate a function so that it accepts Delayed arguments: the call is delayed until they are computed."""
 
     @wraps(function)
-    def called(*args: P.args, **options: P.kwargs) -> R:
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
         if "dask.delayed" in sys.modules and any(map(is_delayed, _flatten(chain(args, options.values())))):
-            out: R = dask().call_delayed(called, *args, **options)  # by its name, under which workers find it
+            out: R = dask().call_delayed(wrapper, *args, **options)  # the wrapper, which workers import by name
             return out
         return function(*args, **options)
 
-    return called
+    return wrapper
 
 
 def _flatten(values: Iterable[object]) -> Iterator[object]:
-    """Yield values, and those in lists and dicts of them."""
+    """Yield the values, and the elements of lists, tuples and dicts among them."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from value
@@ -97,5 +100,5 @@ def _flatten(values: Iterable[object]) -> Iterator[object]:
 
 
 def dask() -> ModuleType:
-    """Return what builds the graphs of Dask, which is imported when the first of its arrays comes."""
+    """Import and return the module that builds Dask graphs, when the first Dask array is passed."""
     return load("cmfast._core.adapters._dask")

@@ -1,4 +1,4 @@
-"""A lock for each object that is updated in place, so that updates from several threads are all kept."""
+"""A lock per object that is updated in place, so that updates from several threads are never lost."""
 
 import os
 import threading
@@ -6,10 +6,10 @@ from weakref import WeakSet
 
 
 class ObjectLock:
-    """The lock of one object: copies and pickles of the object get one of their own, and so does a forked child.
+    """The lock of one object; copies, pickles and forked children of the object get a new one.
 
-    A child of fork() has one thread: what another thread had locked would stay locked there for ever. What a lock
-    guards is one attribute that is replaced in one step, so the child sees it before or after an update, not between.
+    A child of fork() has one thread, so a lock held by another thread would stay locked forever. Each lock guards one
+    attribute that is replaced in one step: the child sees it before or after an update, never in between.
     """
 
     __slots__ = ("__weakref__", "lock")

@@ -1,7 +1,7 @@
-"""Text for pages: escaped, and names of the user isolated, so that their direction reorders nothing around them.
+"""Escape text for HTML pages and isolate user-supplied names, so that their direction reorders nothing around them.
 
-Names stand in sentences between the marks of Unicode's first-strong isolate (UAX 9), which ``escape_prose`` turns into
-``<bdi>``; attributes, titles and SVG, where no element can be, keep the marks. Only this module calls ``html.escape``.
+In prose names are enclosed in Unicode first-strong isolates (UAX 9), which ``escape_prose`` turns into ``<bdi>``;
+attributes, titles and SVG cannot hold elements and keep the characters. Only this module calls ``html.escape``.
 """
 
 import re
@@ -12,21 +12,21 @@ _STARTS = "\u2066\u2067\u2068"
 _EMBEDDINGS = "\u202a\u202b\u202d\u202e"
 _POP_EMBEDDING = "\u202c"
 _CONTROLS = re.compile(f"[{_STARTS}{POP}{_EMBEDDINGS}{_POP_EMBEDDING}]")
-_PARAGRAPHS = re.compile("[\n\r\x1c-\x1e\x85\u2029]+")  # they end every isolate (bidi class B)
+_PARAGRAPHS = re.compile("[\n\r\x1c-\x1e\x85\u2029]+")  # paragraph separators (bidi class B), which end every isolate
 _ISOLATES = re.compile(f"([{_STARTS}{POP}])")
 
 
 def isolate(name: object) -> str:
-    """Return a name between marks of isolation, in one paragraph and with the bidi controls of its own balanced."""
+    """Enclose a name in isolate characters, as one paragraph and with its own bidi controls balanced."""
     return f"{ISOLATE}{balance_controls(_PARAGRAPHS.sub(' ', str(name)))}{POP}"
 
 
 def balance_controls(text: str) -> str:
-    """Return a text with an end for each isolate and embedding that it begins, and without ends of others."""
+    """Balance bidi controls: close every open isolate and embedding, drop unmatched closing characters."""
     if not _CONTROLS.search(text):
         return text
     out: list[str] = []
-    ends: list[str] = []  # of what is open
+    ends: list[str] = []  # closing characters of the open isolates and embeddings
     for character in text:
         if character in _STARTS:
             ends.append(POP)
@@ -35,7 +35,7 @@ def balance_controls(text: str) -> str:
         elif character == POP:
             if POP not in ends:
                 continue
-            while ends[-1] != POP:  # the end of an isolate is that of embeddings within, too
+            while ends[-1] != POP:  # the end of an isolate also ends the embeddings inside
                 out.append(ends.pop())
             ends.pop()
         elif character == _POP_EMBEDDING:
@@ -47,12 +47,12 @@ def balance_controls(text: str) -> str:
 
 
 def remove_isolates(text: str) -> str:
-    """Return a text without the marks of ``isolate``, as data that is not shown."""
+    """Remove the isolate characters of ``isolate`` from a text that is data and not shown."""
     return text.replace(ISOLATE, "").replace(POP, "")
 
 
 def shorten(name: str, longest: int) -> str:
-    """Return a name of at most `longest` characters, the last of them an ellipsis where it was cut; marks stay."""
+    """Shorten a name to `longest` characters, the last one an ellipsis; isolate characters stay and do not count."""
     marks = name.startswith(ISOLATE)
     if len(name) - 2 * marks <= longest:
         return name
@@ -60,12 +60,12 @@ def shorten(name: str, longest: int) -> str:
 
 
 def escape_prose(text: str) -> str:
-    """Return a text as HTML; each part that ``isolate`` made is a ``<bdi>``, and isolates within it stay characters."""
+    """Escape a text as HTML; each isolated name becomes a ``<bdi>``, nested isolates stay characters."""
     text = balance_controls(text)
     if ISOLATE not in text:
         return escape(text)
     out: list[str] = []
-    starts: list[str] = []  # of the isolates that are open
+    starts: list[str] = []  # the open isolates
     for piece in _ISOLATES.split(text):
         if piece and piece in _STARTS:
             starts.append(piece)
@@ -79,10 +79,10 @@ def escape_prose(text: str) -> str:
 
 
 def escape_name(name: object) -> str:
-    """Return a name of the user as HTML, in a ``<bdi>``."""
+    """Escape a user-supplied name as HTML inside a ``<bdi>``."""
     return escape_prose(isolate(name))
 
 
 def escape_attribute(text: str) -> str:
-    """Return a text for places that take no elements: values of attributes, titles, texts of SVG; marks stay."""
+    """Escape a text for attribute values, titles and SVG, which hold no elements; isolate characters stay."""
     return escape(text)

@@ -1,7 +1,7 @@
-"""Addition of counts that never wraps: every class of counts adds, and checks what it is given, here.
+"""Sum int64 counts without integer overflow: every class of counts adds and checks its counts here.
 
-Counts are int64 and at least 0, in any library. So a sum of two has wrapped exactly where it is negative, and sums of
-more are those of their halves of 32 bits.
+Counts are int64 and at least 0, in any library. A sum of two therefore overflows exactly where it is negative; longer
+sums add the upper and the lower 32 bits separately.
 """
 
 from math import prod
@@ -13,11 +13,11 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared import halves
 
-MOST_SAMPLES = 2**61 - 1  # of counts whose algorithms multiply or weight them: two bits are theirs
+MOST_SAMPLES = 2**61 - 1  # largest total of counts that are multiplied or weighted, which needs two more bits
 
 
 def sum_counts(x: Any) -> int:
-    """Return the sum of int64 counts, exact however large it is; synchronises the device."""
+    """Return the exact sum of int64 counts as a Python int; synchronises the device."""
     size = prod(dispatch.shape_of(x))
     if not size:
         return 0
@@ -28,16 +28,16 @@ def sum_counts(x: Any) -> int:
 
 
 def _sum_halves(x: Any) -> tuple[int, int]:
-    """Return the sums of the upper and of the lower halves of integers."""
+    """Return the sum of the upper and the sum of the lower 32-bit halves of int64 integers."""
     return int((x >> halves.BITS).sum()), int((x & (2**halves.BITS - 1)).sum())
 
 
 def add_counts(name: str, a: Any, b: Any, most: int = validate.LARGEST_INT64) -> Any:
-    """Return ``a + b`` of counts; raise OverflowError where a sum is above `most`. Synchronises the device."""
+    """Return ``a + b`` of int64 counts; raise OverflowError where a sum exceeds `most`. Synchronises the device."""
     out = adapter(a).evaluate(lambda a, b: a + b, a, b)
     size = prod(dispatch.shape_of(out))
     low, high = adapter(out).extent(out) if size else (0, 0)
-    if low < 0 or high > most:  # a sum of two counts that int64 does not hold is negative
+    if low < 0 or high > most:  # a sum of two counts that overflows int64 is negative
         numbers = [adapter(x).to_host(x).astype(object) for x in (a, b)]
         exact = np.asarray(numbers[0] + numbers[1])
         if exact.max() > most:
@@ -47,7 +47,7 @@ def add_counts(name: str, a: Any, b: Any, most: int = validate.LARGEST_INT64) ->
 
 
 def sum_counts_along(name: str, x: Any, axis: int, most: int = validate.LARGEST_INT64) -> Any:
-    """Return the sums of counts along an axis; raise OverflowError where one is above `most`. Synchronises."""
+    """Sum int64 counts along an axis; raise OverflowError where a sum exceeds `most`. Synchronises the device."""
     n = dispatch.shape_of(x)[axis]
     largest = adapter(x).extent(x)[1] if prod(dispatch.shape_of(x)) else 0
     if largest * n > most:
@@ -58,7 +58,7 @@ def sum_counts_along(name: str, x: Any, axis: int, most: int = validate.LARGEST_
 
 
 def check_counts(name: str, x: Any, most: int = validate.LARGEST_INT64) -> None:
-    """Refuse int64 counts that are negative (ValueError) or above `most` (OverflowError); synchronises the device."""
+    """Raise ValueError for negative int64 counts, OverflowError for counts above `most`; synchronises the device."""
     if not prod(dispatch.shape_of(x)):
         return
     low, high = adapter(x).extent(x)
@@ -69,12 +69,12 @@ def check_counts(name: str, x: Any, most: int = validate.LARGEST_INT64) -> None:
 
 
 def check_total(name: str, x: Any, *, most: int = validate.LARGEST_INT64) -> int:
-    """Return the sum of int64 counts; refuse negative ones, and more than `most` in all. Synchronises the device."""
+    """Return the sum of int64 counts; raise if one is negative or the sum exceeds `most`. Synchronises the device."""
     check_counts(name, x)
     found = sum_counts(x)
     if found > most:
         host = adapter(x).to_host(x)
-        given = f"{found:,}, of which {host.max():,} are{_where(host.argmax(), host.shape) or ' one count'}"
+        given = f"{found:,}, {host.max():,} of them{_where(host.argmax(), host.shape) or ' in one count'}"
         validate.refuse(name, f"counts of at most {_power(most)} samples in all", given, OverflowError)
     return found
 

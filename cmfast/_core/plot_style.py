@@ -1,6 +1,6 @@
-"""What pictures have in common, whoever draws them: colours, and numbers that are short.
+"""Colours and short number formats that figures by matplotlib and by hand share.
 
-Blue and orange are told apart by the colour-blind; every scale goes one way in luminance, which is what print keeps.
+Blue and orange are colour-blind safe, and every scale is monotone in luminance, so that it survives grey printing.
 """
 
 from typing import Any, NamedTuple
@@ -11,15 +11,15 @@ Rgb = tuple[int, int, int]
 
 DIAGONAL: Rgb = (214, 110, 24)  # orange and blue, as in figure 4 of Erbani et al.
 OFF_DIAGONAL: Rgb = (20, 72, 160)
-FAINTEST, FAINTEST_LOG = 0.08, 0.3  # of a scale: the least that is not nothing, told apart from the blank of nothing
+FAINTEST, FAINTEST_LOG = 0.08, 0.3  # start of a colour scale, so that the least value differs from the background
 MARKERS = "os^Dv<>"
-# Of Okabe and Ito, How to make figures and presentations that are friendly to colour-blind people, 2008.
+# Okabe and Ito, How to make figures and presentations that are friendly to colour-blind people, 2008.
 CYCLE: tuple[Rgb, ...] = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233))
-LEAST_WRITTEN_SHARE = 0.0005  # share that is written as a number of percent
+LEAST_WRITTEN_SHARE = 0.0005  # smallest share that is written as a percentage
 
 
 class Palette(NamedTuple):
-    """Colours on one ground, red, green and blue in 0..1."""
+    """Colours for one background, as red, green and blue in 0..1."""
 
     ground: np.ndarray
     ink: np.ndarray
@@ -31,7 +31,7 @@ class Palette(NamedTuple):
 
 
 def make_palette(ground: Any) -> Palette:
-    """Return the colours for a ground (red, green, blue in 0..1): dark ends on light, light ends on dark."""
+    """Return the palette for a background colour (red, green, blue in 0..1): dark ends on light, light ends on dark."""
     back = np.asarray(ground, np.float64)[:3]
     if luminance(back) > 0.2:
         colours = ((28, 36, 48), (150, 158, 170), (176, 176, 176), DIAGONAL, OFF_DIAGONAL)
@@ -48,48 +48,48 @@ def _unit(rgb: Rgb) -> np.ndarray:
 
 
 def list_line_colours(ground: np.ndarray) -> list[np.ndarray]:
-    """Return colours of lines, those first that stand out most from the ground."""
+    """Return colours for lines; those with a luminance contrast of at most 0.25 to the background come last."""
     colours = [_unit(rgb) for rgb in CYCLE]
     return sorted(colours, key=lambda rgb: -abs(float(luminance(rgb) - luminance(ground))) > -0.25)
 
 
 def make_ramp(ground: np.ndarray, end: np.ndarray, *, log: bool = False, n: int = 256) -> np.ndarray:
-    """Return `n` colours from nearly `ground` to `end`; of a logarithm the least is more than nearly nothing."""
+    """Return `n` colours from nearly `ground` to `end`; a logarithmic scale starts farther from `ground`."""
     t = np.linspace(FAINTEST_LOG if log else FAINTEST, 1.0, n)[:, None]
     return np.asarray(ground + (end - ground) * t)
 
 
 def make_signed_ramp(ground: np.ndarray, low: np.ndarray, high: np.ndarray, n: int = 257) -> np.ndarray:
-    """Return `n` colours from `low` over `ground`, in the middle, to `high`."""
+    """Return `n` colours of a diverging scale: `low`, `ground` in the middle, `high`."""
     t = np.linspace(-1.0, 1.0, n)[:, None]
     return np.asarray(ground + np.where(t < 0, (low - ground) * -t, (high - ground) * t))
 
 
 def luminance(rgb: Any) -> Any:
-    """Return the relative luminance of colours, shape (..., 3) in 0..1, as WCAG 2 defines it."""
+    """Return the relative luminance of colours, shape (..., 3) in 0..1, as defined by WCAG 2."""
     rgb = np.asarray(rgb, np.float64)
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return linear @ [0.2126, 0.7152, 0.0722]
 
 
 def is_dark(rgb: Any) -> Any:
-    """Whether white is read better than black on colours, shape (..., 3) in 0..1."""
+    """Whether white text has more contrast than black text on colours, shape (..., 3) in 0..1."""
     return (luminance(rgb) + 0.05) ** 2 < 1.05 * 0.05
 
 
 def shade(share: float, rgb: Rgb) -> str:
-    """Return a colour between white (0) and `rgb` (1)."""
+    """Return the colour between white (`share` 0) and `rgb` (`share` 1) as #rrggbb."""
     t = min(max(share, 0.0), 1.0)
     return "#" + "".join(f"{round(255 + (c - 255) * t):02x}" for c in rgb)
 
 
 def choose_ink(colour: str, ink: str) -> str:
-    """Return white, or the dark `ink`, for a text on a colour that is written as #rrggbb."""
+    """Return the text colour for a background written as #rrggbb: white, or the dark `ink`."""
     return "white" if is_dark([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]) else ink
 
 
 def format_percent(value: float) -> str:
-    """Return a share as a short number of percent; nothing where it rounds to 0.0."""
+    """Format a share as a short percentage; "" if it rounds to 0.0."""
     p = 100 * value
     if p >= 9.95:
         return f"{p:.0f}"
@@ -97,7 +97,7 @@ def format_percent(value: float) -> str:
 
 
 def format_short(value: float) -> str:
-    """Return a number in at most five characters, if it is not below 0: 12345 as 12k."""
+    """Format a nonnegative number in at most five characters: 12345 as 12k."""
     if value == 0:
         return "0"
     if abs(value) < 9999.5:
@@ -109,7 +109,7 @@ def format_short(value: float) -> str:
 
 
 def format_tick(value: float) -> str:
-    """Return a number on a scale, all of its digits: 12500 as 12.5k."""
+    """Format an axis tick with all digits: 12500 as 12.5k."""
     for unit, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= factor and abs(value) >= 1e4:
             return f"{value / factor:g}{unit}"

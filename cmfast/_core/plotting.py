@@ -1,4 +1,4 @@
-"""What pictures by matplotlib are drawn with: axes, forests of intervals, and the one place that paints a matrix."""
+"""Shared matplotlib parts of figures: axes, forest plots of intervals, and painting of matrix cells."""
 
 import math
 from typing import Any
@@ -7,16 +7,16 @@ import numpy as np
 
 from cmfast._core import caller, plot_style
 
-SMALLEST_FONT = 5.5  # points of a text that can be read
-DOT = 3  # pixels of a cell that can be seen: of smaller ones several become one
-FINEST = 60  # lines up to which cells are set apart
-CHARACTER_WIDTH = 0.64  # of a character, in units of the size of its font
-HEIGHT = 1.25  # of a line
+SMALLEST_FONT = 5.5  # points; smaller text cannot be read
+DOT = 3  # pixels; smaller cells are pooled into dots of this size
+FINEST = 60  # rows or columns up to which undefined cells are hatched one by one
+CHARACTER_WIDTH = 0.64  # mean width of a character, relative to the font size
+HEIGHT = 1.25  # height of a line of text, relative to the font size
 SIGNED = "RdBu_r"  # -1 dark blue, 1 dark red
 
 
 def load_pyplot() -> Any:
-    """Return the module ``matplotlib.load_pyplot``, loaded when the first picture is drawn."""
+    """Import and return ``matplotlib.pyplot``, when the first figure is drawn."""
     try:
         import matplotlib.pyplot as plt  # noqa: TID251
     except ImportError as error:
@@ -26,12 +26,12 @@ def load_pyplot() -> Any:
 
 
 def get_axes(ax: Any, size: tuple[float, float] | None = None, layout: str = "constrained") -> Any:
-    """Return where to draw: `ax`, or axes in a new figure of `size` inches."""
+    """Return `ax`, or new axes in a figure of `size` inches if `ax` is None."""
     return load_pyplot().subplots(figsize=size, layout=layout)[1] if ax is None else ax
 
 
 def make_axes_row(n: int, side: float = 3.3, height: float | None = None) -> tuple[Any, list[Any]]:
-    """Return a new figure, and `n` axes side by side in it."""
+    """Make a figure with `n` axes side by side; return both."""
     figure, found = load_pyplot().subplots(
         1, n, figsize=(side * n, height or side), layout="constrained", squeeze=False
     )
@@ -39,14 +39,14 @@ def make_axes_row(n: int, side: float = 3.3, height: float | None = None) -> tup
 
 
 def make_axes_grid(rows: int, columns: int, side: float) -> tuple[Any, list[Any]]:
-    """Return a new figure, and axes in rows and columns of it, row by row."""
+    """Make a figure with a grid of axes; return it and the axes in row-major order."""
     size = ((side + 0.1) * columns + 2.2, (side + 0.3) * rows + 0.3)
     figure, found = load_pyplot().subplots(rows, columns, figsize=size, layout="compressed", squeeze=False)
     return figure, list(found.ravel())
 
 
 def draw_forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -> Any:
-    """Draw a disc for every estimate and a line for its interval, one below the other; return the lines."""
+    """Draw a forest plot: a disc per estimate and a line per interval, one below the other; return the lines."""
     rows = np.arange(len(names))[::-1]
     lines = ax.hlines(rows, low, high, color="C0", linewidth=2)
     ax.plot(estimate, rows, "o", color="C0")
@@ -56,12 +56,12 @@ def draw_forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -
 
 
 def make_forest_axes(ax: Any, n: int) -> Any:
-    """Return where to draw `n` lines of a forest."""
+    """Return `ax`, or for None new axes tall enough for a forest plot of `n` intervals."""
     return get_axes(ax, (6.4, 1.2 + 0.35 * n))
 
 
 def match_palette(ax: Any) -> plot_style.Palette:
-    """Return the colours that fit the ground of `ax`; where that is transparent, that of its figure."""
+    """Return the colour palette for the background of `ax`, or of its figure where the axes are transparent."""
     from matplotlib.colors import to_rgba  # noqa: TID251
 
     grounds = (to_rgba(ax.get_facecolor()), to_rgba(ax.figure.get_facecolor()), (1.0, 1.0, 1.0, 1.0))
@@ -69,7 +69,7 @@ def match_palette(ax: Any) -> plot_style.Palette:
 
 
 def make_colour_map(colours: np.ndarray, under: np.ndarray) -> Any:
-    """Return a scale of `colours`, with nothing painted where there is no value, and `under` below its least one."""
+    """Return a colormap of `colours`: transparent for missing values, `under` for values below its range."""
     from matplotlib.colors import ListedColormap  # noqa: TID251
 
     return ListedColormap(colours).with_extremes(bad=(0, 0, 0, 0), under=(*under, 1.0))
@@ -78,7 +78,7 @@ def make_colour_map(colours: np.ndarray, under: np.ndarray) -> Any:
 def get_scale_limits(
     values: np.ndarray, low: float | None, high: float | None, *, log: bool = False
 ) -> tuple[float, float]:
-    """Return the ends of a scale of `values`: as given, else 0 (of a logarithm the least above 0) and the largest."""
+    """Return the ends of a colour scale: as given, else 0 (log scale: least value above 0) and the largest value."""
     known = values[values > 0]
     least = (float(known.min()) if known.size else 1.0) if log else 0.0
     least = least if low is None else low
@@ -91,7 +91,7 @@ def get_scale_limits(
 
 
 def paint_cells(ax: Any, values: Any, shown: Any, colours: Any, *, low: float, high: float, log: bool = False) -> Any:
-    """Paint the cells of `values` that are `shown`; return the image."""
+    """Paint the cells of `values` selected by the mask `shown`; return the image."""
     from matplotlib.colors import LogNorm, Normalize  # noqa: TID251
 
     norm = (LogNorm if log else Normalize)(low, high)
@@ -100,7 +100,7 @@ def paint_cells(ax: Any, values: Any, shown: Any, colours: Any, *, low: float, h
 
 
 def paint_undefined(ax: Any, cells: np.ndarray, colours: plot_style.Palette) -> Any:
-    """Paint cells, given as a mask, as what has no value: gray, and striped where there are few."""
+    """Paint masked cells as undefined: grey, and hatched if there are at most FINEST**2; return the artist."""
     from matplotlib.collections import PolyCollection  # noqa: TID251
 
     if np.count_nonzero(cells) > FINEST**2:
@@ -116,9 +116,9 @@ def paint_undefined(ax: Any, cells: np.ndarray, colours: plot_style.Palette) -> 
 
 
 def measure_cell(ax: Any, n: int) -> tuple[float, float]:
-    """Return how large one of `n` cells along an axis of `ax` is, in points and in pixels, once all has its place."""
+    """Return the side length of one of `n` cells along an axis of `ax`, in points and in pixels; draws the layout."""
     figure = ax.get_figure()
-    figure = getattr(figure, "figure", None) or figure  # of a part of a figure, the whole
+    figure = getattr(figure, "figure", None) or figure  # of a subfigure, the whole figure
     figure.draw_without_rendering()
     box = ax.get_window_extent()
     pixels = min(box.width, box.height) / max(n, 1)
@@ -126,19 +126,19 @@ def measure_cell(ax: Any, n: int) -> tuple[float, float]:
 
 
 def fit_font(lines: int, longest: int, cell: float, most: float) -> float:
-    """Return how large the font of a text of `lines` may be in a square of `cell` points, 0 if it could not be read."""
+    """Return the largest font size for `lines` lines of text in a square of `cell` points; 0 if it were unreadable."""
     size = min(most, 0.92 * cell / (CHARACTER_WIDTH * max(longest, 1)), 0.9 * cell / (HEIGHT * lines))
     return size if size >= SMALLEST_FONT else 0.0
 
 
 def pool_cells(values: np.ndarray, k: int, by: Any) -> np.ndarray:
-    """Return what `by` (a ufunc, which leaves out NaN) makes of squares of ``k x k`` cells."""
+    """Reduce each block of ``k x k`` cells by the ufunc `by`, which ignores NaN."""
     starts = np.arange(0, len(values), k)
     return np.asarray(by.reduceat(by.reduceat(values, starts, axis=0), starts, axis=1))
 
 
 def repaint(ax: Any, image: Any, values: Any, k: int) -> None:
-    """Have an image show dots of ``k x k`` cells, within the axes as they are."""
+    """Replace the data of an image by dots of ``k x k`` cells each; the limits of the axes stay."""
     ends = ax.get_xlim(), ax.get_ylim()
     last = k * len(values) - 0.5
     image.set_data(values)
@@ -147,17 +147,17 @@ def repaint(ax: Any, image: Any, values: Any, k: int) -> None:
 
 
 def choose_dot_size(n: int, pixels: float) -> int:
-    """Return how many of `n` lines, of so many pixels each, become one that can be seen."""
+    """Return how many rows of `pixels` pixels each are pooled into one visible dot; 1 if none need to be."""
     return max(1, math.ceil(DOT / pixels)) if pixels > 0 and n else 1
 
 
 def set_integer_ticks(axis: Any) -> None:
-    """Have ticks at whole numbers alone."""
+    """Place ticks of an axis at integers only."""
     axis.get_major_locator().set_params(integer=True)
 
 
 def draw_class_ticks(ax: Any, names: list[str], cell: float, most: float) -> None:
-    """Write names along both axes, as many as can be read."""
+    """Write class names along both axes, leaving names out until the rest is legible."""
     size = min(most, 0.86 * cell)
     step = 1
     if size < SMALLEST_FONT:
@@ -168,9 +168,9 @@ def draw_class_ticks(ax: Any, names: list[str], cell: float, most: float) -> Non
 
 
 def set_tick_labels(ax: Any, places: Any, names: list[str], room: float, size: float) -> None:
-    """Write names at places along both axes, upwards where `room`, in points, is too narrow for them."""
+    """Set tick labels on both axes; rotate the x labels where `room`, in points, is too narrow for them."""
     wide = max(map(len, names), default=0) * CHARACTER_WIDTH * size > 0.95 * room
-    look = {"fontsize": size, "parse_math": False}  # a $ is a $: names come from data
+    look = {"fontsize": size, "parse_math": False}  # names come from data, so that $ does not start mathematics
     ax.set_xticks(places, names, rotation=90 if wide else 0, **look)
     ax.set_yticks(places, names, **look)
     ax.tick_params(length=0 if len(places) == len(names) and room > 10 else 2, which="major")

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: on a terminal tqdm if it is installed, in notebooks tqdm.auto, else plain lines."""
+"""Show progress of long work on stderr: by tqdm if installed (tqdm.auto in notebooks), else as plain lines."""
 
 import logging
 import sys
@@ -9,16 +9,16 @@ from typing import Any
 from cmfast._core import caller
 from cmfast._core.annotations import Progress
 
-PLAIN_SECONDS = 2.0  # between two plain lines, which often end up in a log file
+PLAIN_SECONDS = 2.0  # between two plain lines, to keep log files short
 
 
 def is_terminal() -> bool:
-    """Whether people are looking at stderr."""
+    """Whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 class Bar:
-    """A callable ``(done, total)`` that shows how far the work called `label` is; it closes itself at the end."""
+    """Progress callback ``(done, total)`` that draws a bar labelled `label`; it closes itself at the end."""
 
     def __init__(self, label: str, unit: str = "") -> None:
         self._label, self._unit = label, unit
@@ -26,13 +26,13 @@ class Bar:
         self._started = self._printed = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` is done."""
+        """Show that `done` of `total` units are finished."""
         try:
-            if "ipykernel" in sys.modules:  # a notebook, where bars may be widgets
+            if "ipykernel" in sys.modules:  # a notebook, with bars as widgets
                 from tqdm.auto import tqdm
             elif is_terminal():
                 from tqdm import tqdm
-            else:  # a log, which keeps every state of a bar
+            else:  # a log file, which would keep every state of a bar
                 self._plain(done, total)
                 return
         except ImportError:
@@ -55,17 +55,17 @@ class Bar:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """End the line of the bar; the next call would start a new one."""
+        """Finish the line of the bar; the next call starts a new one."""
         if self._tqdm is not None:
             self._tqdm.close()
             self._tqdm = None
 
 
 class StderrHandler(logging.Handler):
-    """Where what cmfast logs goes in a program that has not set up logging: a line on stderr that tears no bar."""
+    """Logging handler for programs without logging set up: a line on stderr that does not break progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the message, or leave it to the handlers of the program."""
+        """Write the message to stderr, or leave it to the handlers of the program."""
         stream = sys.stderr
         if logging.getLogger().handlers or stream is None:
             return
@@ -77,12 +77,12 @@ class StderrHandler(logging.Handler):
             else:
                 tqdm.write(text, file=stream, end="")
             stream.flush()
-        except (OSError, ValueError):  # nobody can be told: it is closed, or full
+        except (OSError, ValueError):  # stderr is closed or its disk is full
             pass
 
 
 def make_reporter(progress: Progress, unit: str = "") -> Callable[[int, int], object] | None:
-    """Return the callable that the option ``progress=`` of a public function asks for, or None for silence."""
+    """Return the progress callback for the option ``progress=``: a bar for True, None for no progress."""
     if progress is True:
         return Bar(caller.name(), unit)
     return progress or None

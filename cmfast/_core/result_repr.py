@@ -1,4 +1,4 @@
-"""How results show themselves: a line in a console, a table in a notebook, both made of the same parts."""
+"""Render results: a one-line repr for consoles and an HTML table for notebooks, from the same parts."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,14 +12,15 @@ from cmfast._core.markup import escape_prose, isolate
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
-MOST_SHOWN_CLASSES = 20  # classes of a matrix that is shown
+MOST_SHOWN_CLASSES = 20  # classes up to which a matrix is shown in full
 
 
 def add_repr(cls: C) -> C:
-    """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one.
+    """Class decorator that adds a one-line repr and an HTML repr, made of ``_parts()`` and ``explain()``.
 
-    One that says names of the user has ``_explain(name)`` or ``_named_parts(name)`` too, which say each as ``name``
-    does: here, isolated.
+    A class whose texts hold user-supplied names also has ``_explain(name)`` or ``_named_parts(name)``, which render
+    each
+    name by the function `name`: the HTML repr isolates them.
     """
 
     def __repr__(self: Any) -> str:  # noqa: N807
@@ -36,32 +37,34 @@ def add_repr(cls: C) -> C:
         return render_html(cls.__name__, parts, said, getattr(self, "matrix", None))
 
     for function in (__repr__, _repr_html_):
-        if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
+        if (
+            function.__name__ not in vars(cls) or function is __repr__
+        ):  # named tuples have a __repr__ that shows all fields
             setattr(cls, function.__name__, function)
     return add_compute(cls)
 
 
 def add_compute(cls: C) -> C:
-    """Give results of a class that are lazy, and no others, the method that Dask's users know: ``compute()``."""
+    """Class decorator that gives lazy results, and only these, Dask's method ``compute()``."""
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         if name == "compute" and is_lazy_result(self):
             return lambda **options: dask().da.compute(self, **options)[0]
-        return object.__getattribute__(self, name)  # which says that there is none
+        return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     type.__setattr__(cls, "__getattr__", __getattr__)
     return cls
 
 
 def is_lazy_result(result: object) -> bool:
-    """Whether some arrays of a result are Dask's."""
+    """Whether any array of a result is a Dask array."""
     if isinstance(result, Mapping):
         return any(map(is_lazy_result, result.values()))
     return are_lazy(*(result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()))
 
 
 def render_html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:
-    """Return a result as an HTML table of its parts, with its matrix where that can be read, and what is `said`."""
+    """Render a result as HTML: a table of its parts, its matrix if small enough, and the text `said`."""
     rows = "".join(
         f"<tr><th>{escape_prose(part)}</th><td>{escape_prose(text)}</td></tr>" for part, text in parts.items()
     )
@@ -71,7 +74,7 @@ def render_html(name: str, parts: dict[str, str], said: str, matrix: Any = None)
 
 
 def _render_matrix(M: Any) -> str:
-    """Return one matrix that is small enough to be read as an HTML table."""
+    """Render one matrix as an HTML table; "" for a batch or more than MOST_SHOWN_CLASSES classes."""
     if M is None or len(M.shape) != 2 or max(M.shape, default=0) > MOST_SHOWN_CLASSES:
         return ""
     rows = adapter(M).to_host(M).tolist()
@@ -80,7 +83,7 @@ def _render_matrix(M: Any) -> str:
 
 
 def format_shape(array: Any, core: int = 2) -> str:
-    """Return the shape of a batch in words: how many there are, and what one is like."""
+    """Describe the shape of a batch: the core axes, then the batch axes."""
     sizes = tuple(array.shape)
     one = " x ".join(map(str, sizes[len(sizes) - core :])) or "1"
     batch = " x ".join(map(str, sizes[: len(sizes) - core]))
@@ -88,23 +91,23 @@ def format_shape(array: Any, core: int = 2) -> str:
 
 
 def explain_statuses(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping[Status, str], none: str) -> str:
-    """Say in words what codes mean: of one place in the batch, or a line for every status that occurs; else `none`."""
+    """Explain status codes in words: of the batch element `index`, else a line per status that occurs, else `none`."""
     codes = adapter(status).to_host(status)
 
-    def said(code: Any) -> str:
+    def describe_code(code: Any) -> str:
         found = Status(int(code))
         return f"{found.name}: {meaning[found]}"
 
     if index is not None:
-        return said(codes[validate.batch_index(index, codes.shape)])
+        return describe_code(codes[validate.batch_index(index, codes.shape)])
     if codes.ndim == 0:
-        return said(codes)
+        return describe_code(codes)
     found, number = np.unique(codes, return_counts=True)
-    return "\n".join(f"{n:,} {said(code)}" for n, code in zip(number.tolist(), found, strict=True)) or none
+    return "\n".join(f"{n:,} {describe_code(code)}" for n, code in zip(number.tolist(), found, strict=True)) or none
 
 
 def format_statuses(codes: Any) -> str:
-    """Return statuses by name, with their number where there are many."""
+    """Return the names of status codes, each with its count for a batch."""
     found, number = np.unique(adapter(codes).to_host(codes), return_counts=True)
     names = [Status(int(code)).name for code in found]
     if not np.ndim(adapter(codes).to_host(codes)):
@@ -113,7 +116,7 @@ def format_statuses(codes: Any) -> str:
 
 
 def format_largest(values: Any, form: str = ".2g") -> str:
-    """Return a number, or the largest of many that are numbers."""
+    """Format a number, or the largest non-NaN value of an array."""
     host = adapter(values).to_host(values)
     if not host.ndim:
         return format(host.item(), form)
@@ -122,13 +125,13 @@ def format_largest(values: Any, form: str = ".2g") -> str:
 
 
 def format_values(values: Any, form: str = ".3g") -> str:
-    """Return a few numbers, or how many there are."""
+    """Format up to six numbers, or their count if there are more."""
     host = np.atleast_1d(adapter(values).to_host(values)).ravel()
     return ", ".join(format(x, form) for x in host.tolist()) if host.size <= 6 else f"{host.size:,} numbers"
 
 
 def format_least_p(p_values: Any) -> str:
-    """Say how many groups there are, and the least of their p values."""
+    """Return the number of groups and their smallest p-value, as text."""
     return (
         f"{np.size(p_values):,} groups, the least p is {format_values(np.min(p_values))}"
         if np.size(p_values)

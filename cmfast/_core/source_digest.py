@@ -1,6 +1,6 @@
-"""Which cmfast this is: its version and a digest of its sources, which every task of a cluster carries.
+"""Identify this cmfast by its version and a digest of its sources; every task of a cluster carries both.
 
-A worker of another version may count, draw or merge otherwise, and the sum of both would be wrong without a word.
+A worker with another version may count, draw or merge differently, and the merged result would be silently wrong.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ SOURCES = (".py", ".cu", ".cuh")
 
 @cache
 def version_and_digest() -> str:
-    """Return the version, and the SHA-256 of all sources, shortened; of an archive the version alone."""
+    """Return the version and a shortened SHA-256 of all sources; from a zip archive, the version alone."""
     root = Path(__file__).parents[1]
     found = hashlib.sha256()
     names = []
-    for folder, _, files in os.walk(root, followlinks=True):  # kernels are behind a link in a checkout
+    for folder, _, files in os.walk(root, followlinks=True):  # in a checkout cmfast/kernels is a link
         names += [Path(folder, file) for file in files if file.endswith(SOURCES)]
     for path in sorted(names):
         content = path.read_bytes().replace(b"\r\n", b"\n")
@@ -31,7 +31,7 @@ def version_and_digest() -> str:
 
 
 def explain_mismatch(made_by: str) -> str:
-    """Return why this process must not do a task that was made by `made_by`; "" if it may."""
+    """Return why this process must not run a task made by cmfast `made_by`; "" if the versions agree."""
     here = version_and_digest()
     if here == made_by:
         return ""
@@ -40,7 +40,7 @@ def explain_mismatch(made_by: str) -> str:
 
 
 def require_same_version(made_by: str) -> None:
-    """Refuse a task that another cmfast made."""
+    """Raise RuntimeError if a task was made by another version of cmfast."""
     text = explain_mismatch(made_by)
     if text:
         validate.fail(text, RuntimeError)

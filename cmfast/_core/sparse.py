@@ -1,4 +1,4 @@
-"""Confusion matrices with few of their cells filled, as scipy.sparse has them: on the host, one at a time."""
+"""Confusion matrices in scipy.sparse format, for many classes and few nonzero cells: on the host, one at a time."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import numpy as np
 from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
-MOST_SPAN = 1 << 26  # of labels, up to which a table says which of them occur
+MOST_SPAN = 1 << 26  # range of labels up to which a lookup table is used
 
 
 def is_sparse(M: Any) -> bool:
-    """Return whether `M` is one of scipy.sparse."""
+    """Whether `M` is a scipy.sparse matrix or array."""
     kind = type(M)
     return kind is not np.ndarray and kind.__module__.startswith("scipy.sparse") and hasattr(M, "tocoo")
 
@@ -24,9 +24,9 @@ def count_sparse(
     labels: np.ndarray | None,
     ignored: int | None,
 ) -> tuple[Any, np.int8]:
-    """Return the matrix of two rows of integers, and its status; ids beyond `n_classes` are known not to be there.
+    """Count a sparse confusion matrix of integer labels; return it and its status. Ids are below `n_classes` if given.
 
-    The status is INVALID where int64 does not hold a sum, and the matrix 0 throughout, or where a float is not finite.
+    The status is INVALID if a sum overflows int64 (the matrix is then all zero) or a float sum is not finite.
     """
     if ignored is not None:
         seen = y_true != ignored
@@ -54,7 +54,7 @@ def count_sparse(
 
 
 def _sum_entries(values: np.ndarray, at: tuple[np.ndarray, np.ndarray], C: int) -> Any:
-    """Return the matrix (C, C) with the sums of the values that have one place; sums of 0 are stored, too."""
+    """Sum `values` at equal positions `at` into a (C, C) CSR matrix; zero sums stay stored."""
     from scipy.sparse import coo_array
 
     return coo_array((values, at), shape=(C, C)).tocsr()
@@ -67,7 +67,7 @@ def _status(*, good: bool) -> np.int8:
 def _encode_positions(
     y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return both as positions in `labels` (-1: not among them), or in the sorted labels that occur, and how many."""
+    """Return labels as positions in `labels` (-1: absent), or in the sorted labels that occur; and their number."""
     pair = (y_true, y_pred)
     full = [y for y in pair if y.size]
     low, high = (min(int(y.min()) for y in full), max(int(y.max()) for y in full)) if full else (0, -1)
@@ -91,7 +91,11 @@ def _encode_positions(
 
 
 def sum_margins(M: Any) -> tuple[np.ndarray, ...]:
-    """Return diagonal, row sums, column sums, bands and tops of a square sparse matrix, integers exactly."""
+    """Return diagonal, row sums, column sums and sums by abs(i - j) and by max(i, j) of a sparse matrix.
+
+    Sums of integers are exact. The diagonal is -1 where a cell is not a nonnegative number or an integer total
+    overflows.
+    """
     cells = M.tocoo()
     C = cells.shape[0]
     i, j = (np.asarray(place, np.int64) for place in (cells.row, cells.col))
@@ -102,17 +106,17 @@ def sum_margins(M: Any) -> tuple[np.ndarray, ...]:
     np.add.at(sums[0], i[on], values[on])
     for part, place in enumerate((i, j, abs(i - j), np.maximum(i, j)), start=1):
         np.add.at(sums[part], place, values)
-    if values.size and not (values >= 0).all():  # no sum may hide it
+    if values.size and not (values >= 0).all():  # a sum could hide the bad cell
         sums[0] = -1
     elif kind is np.int64 and values.size and not halves.fits(0, int(values.max()), values.size):
         low, high = (half.sum() for half in halves.split_halves(values))
-        if not halves.join_halves(low, high)[1]:  # the sums above may have wrapped
+        if not halves.join_halves(low, high)[1]:  # the sums above may have overflowed
             sums[0] = -1
     return tuple(sums)
 
 
 def explain_bad_cells(M: Any, index: tuple[int, ...] = ()) -> str:
-    """Say what is wrong with the cells of `M`, which is the only one; "" if nothing is."""
+    """Describe the first bad cell of a sparse `M`, or an overflowing total; "" if the cells are valid."""
     del index
     cells = M.tocoo()
     bad = np.flatnonzero(~(cells.data >= 0) | (cells.data == np.inf))

@@ -1,6 +1,6 @@
-"""Checks of metadata, before anything is computed: the same class and text of error on every backend.
+"""Validate options and array metadata before computing, with the same error class and text on every backend.
 
-All wording of errors about arguments lives here. The pattern is ``function: argument, what is wanted, what was given``.
+All messages about arguments are worded here: ``function: argument must be <what>, got <what came>``.
 """
 
 import math
@@ -17,10 +17,10 @@ from cmfast._core.adapters import _columns, _text_codes, adapter
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.dispatch import shape_of
 
-LARGEST_INT64 = 2**63 - 1  # in which kernels count, and addresses are
+LARGEST_INT64 = 2**63 - 1  # largest count of a kernel, and largest array size
 EXACT_FLOAT64 = 2**53  # every integer up to here is a float64
 MOST_BITS = 512
-MOST_SHOWN_CHARACTERS = 200  # characters of a value
+MOST_SHOWN_CHARACTERS = 200  # characters of a value in a message
 ON_FAILURE = get_args(OnFailure)
 BOOLS = (bool, np.bool_)
 REALS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))
@@ -28,21 +28,21 @@ NUMBERS = (int, float, np.integer, np.floating)
 
 
 def refuse(name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise `error` in the one pattern of the library."""
+    """Raise `error`: ``<name> must be <wanted>, got <given>``."""
     fail(f"{name} must be {wanted}, got {given if isinstance(given, str) else format_value(given, str)}", error)
 
 
 def fail(text: str, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise `error` with the name of the function that was called in front."""
-    line = " ".join(part.strip() for part in text.splitlines())  # what was given may be shown in several
-    if not line.isprintable():  # it may be text that a terminal would act on
+    """Raise `error` with `text`, preceded by the name of the public function that was called."""
+    line = " ".join(part.strip() for part in text.splitlines())  # a shown value may span several lines
+    if not line.isprintable():  # a terminal could interpret control characters
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     raise error(caller.prefix_name(line)) from None
 
 
 def format_value(value: object, how: Callable[[object], str] = repr) -> str:
-    """Return `value` as a message gives it: whatever it is, without an error of its own, and in a line."""
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:  # Python refuses to write thousands of digits
+    """Format a value for a message, on one line and shortened; never raises."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:  # Python refuses to format thousands of digits
         return f"an integer of {value.bit_length()} bits"
     text = " ".join(how(value).split())
     return text if len(text) <= MOST_SHOWN_CHARACTERS else f"{text[: MOST_SHOWN_CHARACTERS - 3]}..."
@@ -50,9 +50,9 @@ def format_value(value: object, how: Callable[[object], str] = repr) -> str:
 
 @contextmanager
 def explain_memory_error(n_bytes: int, **asking: object) -> Iterator[None]:
-    """Say which arguments ask for how much where there is no memory for a result of `n_bytes`."""
+    """In this block, turn a MemoryError of a result of `n_bytes` into one that names the arguments responsible."""
     try:
-        if n_bytes > LARGEST_INT64:  # NumPy would say something else of it in every place
+        if n_bytes > LARGEST_INT64:  # NumPy's own error differs from place to place
             raise MemoryError
         yield
     except MemoryError:
@@ -60,20 +60,20 @@ def explain_memory_error(n_bytes: int, **asking: object) -> Iterator[None]:
 
 
 def refuse_memory(n_bytes: int, **asking: object) -> NoReturn:
-    """Say which arguments ask for a result of `n_bytes`, for which there is no memory."""
+    """Raise MemoryError that names the arguments asking for a result of `n_bytes`."""
     sizes = " and ".join(f"{name}={format_value(value)}" for name, value in asking.items())
     fail(f"{sizes} asks for an array of {float(n_bytes):.3g} bytes, which memory does not hold", MemoryError)
 
 
 def real(**arrays: Any) -> None:
-    """Check that every array holds real numbers (bool, integer or float up to 64 bits); None is skipped."""
+    """Validate that every array holds real numbers (bool, integer or float of at most 64 bits); None is skipped."""
     for name, array in arrays.items():
         if array is not None:
             _real(name, array)
 
 
 def _real(name: str, array: Any) -> tuple[int, ...]:
-    """Check that `array` holds real numbers; return its shape, as messages show it."""
+    """Validate that `array` holds real numbers; return its shape."""
     if type(array) is not np.ndarray or array.dtype not in REALS:
         dtype = adapter(array).dtype(array)
         if dtype.kind not in "buif" or dtype.itemsize > 8:
@@ -82,14 +82,14 @@ def _real(name: str, array: Any) -> tuple[int, ...]:
 
 
 def integer(**arrays: Any) -> None:
-    """Check that every array holds integers (or bool); None is skipped."""
+    """Validate that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
         if array is not None and adapter(array).dtype(array).kind not in "bui":
             refuse(name, "integers", describe_dtype(array), TypeError)
 
 
 def describe_dtype(array: Any) -> str:
-    """Return what an array holds in place of labels, for messages: its dtype, and whether floats stand for gaps."""
+    """Describe the dtype of an array for a message; for float arrays also the number of NaN."""
     dtype = adapter(array).dtype(array)
     text = f"dtype {dtype}"
     if dtype.kind == "M":
@@ -103,11 +103,13 @@ def describe_dtype(array: Any) -> str:
 
 
 def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
-    """Refuse what cannot be labels; floats might be, where the function has the option for them."""
+    """Raise TypeError for an array that cannot hold labels, with advice for floats."""
     text = describe_dtype(array)
     floats = adapter(array).dtype(array).kind == "f" and "missing" not in text
     cure = "whole_floats=True takes whole numbers"
-    if caller.name().startswith(("display.", "report", "uncertainty.paired_counts")):  # those have no such option
+    if caller.name().startswith(
+        ("display.", "report", "uncertainty.paired_counts")
+    ):  # these have no option whole_floats
         cure = ".astype(int) makes labels of whole numbers"
     if floats:
         cure = labels_of_probabilities(array) or cure
@@ -115,7 +117,7 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
 
 
 def labels_of_probabilities(array: Any) -> str:
-    """Say how floats from 0 to 1 that are not all whole numbers become labels; "" of any others."""
+    """Return advice for turning probabilities into labels, if floats are in 0..1 and not all whole; else ""."""
     values = adapter(array).to_host(array)
     with np.errstate(invalid="ignore"):
         likely = bool(values.size and values.min() >= 0 and values.max() <= 1 and (values % 1).any())
@@ -124,12 +126,12 @@ def labels_of_probabilities(array: Any) -> str:
 
 
 def type_empty_labels(y: Any) -> Any:
-    """Return labels; a list without any, which NumPy takes for floats, as integers."""
+    """Return labels unchanged, but an empty list as int64, which NumPy would make float64."""
     return np.empty(0, np.int64) if isinstance(y, list | tuple) and not y else y
 
 
 def refuse_tables(**arrays: Any) -> None:
-    """Check that no array is a table, whose rows would be taken for a batch: labels come from one of its columns."""
+    """Raise TypeError if an array is a data frame, whose rows would count as a batch; advise to pass a column."""
     for name, array in arrays.items():
         column = None if array is None or type(array) is np.ndarray else _columns.column_hint(array)
         if column is not None:
@@ -138,10 +140,10 @@ def refuse_tables(**arrays: Any) -> None:
 
 
 def samples_last(*, sized: bool, **shapes: tuple[int, ...]) -> str | None:
-    """Look for shapes (n, 1) of all arrays, which are n rows of one sample each.
+    """Detect shapes (n, 1) of all arrays, which mean n rows of one sample each and are rarely intended.
 
-    That is hardly ever meant where the classes would be those that occur: it is refused there. Where their number is
-    known (`sized`), rows of one sample may come from a stream: the sentence to warn with is returned.
+    Raises ValueError if the classes would be inferred from the labels. If their number is known (`sized`), rows of one
+    sample may come from a stream: returns the text of a warning.
     """
     if not all(len(shape) == 2 and shape[0] > 1 and shape[1] == 1 for shape in shapes.values()):
         return None
@@ -154,7 +156,7 @@ def samples_last(*, sized: bool, **shapes: tuple[int, ...]) -> str | None:
 
 
 def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
-    """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
+    """Validate that all arrays are real of shape (..., R, C), R and C the same (R = C if `square`); return (R, C)."""
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
         shape = _real(name, array)
@@ -167,12 +169,12 @@ def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
             refuse(name, f"matrices of shape {core} as {first}", f"shape {shape}")
         core = (shape[-2], shape[-1])
     if core is None:
-        raise AssertionError  # a public function calls this with at least one array
+        raise AssertionError  # callers pass at least one array
     return core
 
 
 def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
-    """Check that `array` is real ``(..., length)``; return its batch shape."""
+    """Validate that `array` is real of shape (..., length); return its batch shape."""
     shape = _real(name, array)
     if not shape or shape[-1] != length:
         refuse(name, f"of shape (..., {length})", f"shape {shape}")
@@ -180,7 +182,7 @@ def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
 
 
 def points(**arrays: Any) -> tuple[int, int]:
-    """Check that the one array is a real table of points, shape (N, m) with m at least 1; return (N, m)."""
+    """Validate that the only array is a real table of points, shape (N, m) with m at least 1; return (N, m)."""
     ((name, array),) = arrays.items()
     shape = _real(name, array)
     if len(shape) != 2 or shape[1] == 0:
@@ -189,14 +191,14 @@ def points(**arrays: Any) -> tuple[int, int]:
 
 
 def point_arrays(n: int, **arrays: Any) -> None:
-    """Check that every array has one entry per point; None is skipped."""
+    """Validate that every array has one entry per point, shape (n,); None is skipped."""
     for name, array in arrays.items():
         if array is not None and shape_of(array) != (n,):
             refuse(name, f"of shape ({n},), one entry per point", f"shape {shape_of(array)}")
 
 
 def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Check that the batch shapes broadcast; return the shape they broadcast to."""
+    """Validate that the batch shapes broadcast; return the broadcast shape."""
     every = list(shapes.values())
     if every.count(every[0]) == len(every):
         return every[0]
@@ -208,12 +210,12 @@ def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def same_shape(**arrays: Any) -> tuple[int, ...]:
-    """Check that all arrays have one shape; None is skipped. Return it."""
+    """Validate that all arrays have the same shape and return it; None is skipped."""
     return one_shape(**{name: shape_of(array) for name, array in arrays.items() if array is not None})
 
 
 def one_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Check that all shapes are the same; return it."""
+    """Validate that all shapes are equal and return it."""
     if len(set(shapes.values())) > 1:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         fail(f"arrays must have one shape, got {what}")
@@ -221,7 +223,7 @@ def one_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def choice(name: str, value: object, allowed: Collection[str], other: str = "") -> None:
-    """Check that `value` is one of the names in `allowed`; `other` says what else it might have been."""
+    """Validate that `value` is one of the strings `allowed`; `other` names further accepted values in the message."""
     if isinstance(value, str) and value in allowed:
         return
     wanted = f"{other}{'one of ' if len(allowed) > 1 else ''}{', '.join(map(repr, allowed))}"
@@ -231,7 +233,7 @@ def choice(name: str, value: object, allowed: Collection[str], other: str = "") 
 
 
 def suggest_name(given: object, known: Collection[str]) -> str:
-    """Return the end of a message that names what of `known` was meant, perhaps; nothing where that is not plain."""
+    """Return ``; did you mean 'x'?`` for the closest of the `known` names; "" if none is close."""
     from difflib import get_close_matches
 
     near = get_close_matches(str(given), known, 1, 0.6)
@@ -239,7 +241,7 @@ def suggest_name(given: object, known: Collection[str]) -> str:
 
 
 def names(name: str, value: Any, n: int) -> list[Any]:
-    """Return what names `n` things: a sequence that is no text, or an array of one axis."""
+    """Validate that `value` is a list or one-dimensional array of `n` names; return it as a list."""
     wanted = f"a sequence of {n} names"
     array: Any = value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -247,7 +249,7 @@ def names(name: str, value: Any, n: int) -> list[Any]:
     elif hasattr(array, "tolist") and getattr(array, "ndim", 0) == 1:
         try:
             found = array.tolist()
-        except NotImplementedError as error:  # a tensor of no memory
+        except NotImplementedError as error:  # a tensor without memory, as on torch's meta device
             refuse(name, wanted, f"{type(value).__name__}: {error}", TypeError)
     else:
         refuse(name, wanted, f"{type(value).__name__} {format_value(value)}", TypeError)
@@ -257,13 +259,13 @@ def names(name: str, value: Any, n: int) -> list[Any]:
 
 
 def flag(name: str, value: object) -> None:
-    """Check that `value` is True or False, and not something that is only true or false."""
+    """Validate that `value` is a bool, not merely truthy or falsy."""
     if not isinstance(value, BOOLS):
         refuse(name, "True or False", f"{type(value).__name__} {format_value(value)}", TypeError)
 
 
 def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST_INT64) -> int:
-    """Return `value` as an int; it must be an integer (no bool, no float) from `least` to `most`."""
+    """Validate that `value` is an integer (not bool or float) from `least` to `most`; return it as an int."""
     if isinstance(value, BOOLS):
         refuse(name, "an integer", repr(value), TypeError)
     try:
@@ -278,17 +280,17 @@ def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST_I
 
 
 def number(name: str, value: Any) -> float:
-    """Return `value` as a float; it must be a real number, if only NaN or infinite."""
+    """Validate that `value` is a real number, possibly NaN or infinite; return it as a float."""
     if isinstance(value, BOOLS) or not isinstance(value, NUMBERS):
         refuse(name, "a number", f"{type(value).__name__} {format_value(value)}", TypeError)
     try:
         return float(value)
-    except OverflowError:  # an int beyond float64
+    except OverflowError:  # an int beyond the range of float64
         return np.inf if value > 0 else -np.inf
 
 
 def finite(name: str, value: Any, *, wanted: str = "finite") -> float:
-    """Return `value` as a float; it must be a finite real number."""
+    """Validate that `value` is a finite real number; return it as a float."""
     found = number(name, value)
     if not math.isfinite(found):
         refuse(name, wanted, value)
@@ -296,7 +298,7 @@ def finite(name: str, value: Any, *, wanted: str = "finite") -> float:
 
 
 def nonnegative(name: str, value: Any) -> float:
-    """Return `value` as a float; it must be a real number of at least zero, which may be infinite."""
+    """Validate that `value` is a real number of at least 0, possibly infinite; return it as a float."""
     found = number(name, value)
     if not found >= 0:
         refuse(name, "at least 0", value)
@@ -304,7 +306,7 @@ def nonnegative(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """Return `value` as a float; it must be a finite real number above zero."""
+    """Validate that `value` is a finite real number above 0; return it as a float."""
     wanted = "finite and above 0"
     number = finite(name, value, wanted=wanted)
     if number <= 0:
@@ -313,7 +315,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def tolerance(value: Any) -> float:
-    """Return the option ``tol=``, a relative error of sums, as a float; it must be above zero and below one."""
+    """Validate the option ``tol=``, a relative error of row and column sums in (0, 1); return it as a float."""
     number = positive("tol", value)
     if number >= 1:
         refuse("tol", "below 1", f"{value}; it is the largest relative error of a sum, as 1e-9")
@@ -321,18 +323,18 @@ def tolerance(value: Any) -> float:
 
 
 def max_iter(value: Any) -> int | None:
-    """Return the option ``max_iter=``; None where the kernel has one of its own. Nobody waits for 2**53 iterations."""
+    """Validate the option ``max_iter=`` and cap it at 2**53; return None for the kernel's default."""
     return None if value is None else min(count("max_iter", value, least=1, most=None), EXACT_FLOAT64)
 
 
 def path(name: str, value: object) -> None:
-    """Check that `value` is the name of a file or folder."""
+    """Validate that `value` is a path: a str or os.PathLike."""
     if not isinstance(value, str | os.PathLike):
         refuse(name, "a path", f"{type(value).__name__} {format_value(value)}", TypeError)
 
 
 def path_name(name: str, value: Any) -> str:
-    """Return the name of a file or folder as a str."""
+    """Validate that `value` is a path without NUL; return it as a str."""
     try:
         found = os.fsdecode(value)
     except TypeError:
@@ -343,9 +345,9 @@ def path_name(name: str, value: Any) -> str:
 
 
 def batch_index(index: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `index` as one place in a batch."""
+    """Validate that `index` selects one element of a batch of this shape; return it as a tuple of ints."""
     found = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
-    wanted = f"one place in a batch of shape {shape}"
+    wanted = f"the index of one element of a batch of shape {shape}"
     if len(found) != len(shape) or None in found:
         refuse("index", wanted, format_value(index), TypeError)
     if not all(-n <= k < n for k, n in zip(found, shape, strict=True)):
@@ -354,15 +356,15 @@ def batch_index(index: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _index(k: Any) -> Any:
-    """Return `k` as an int, None if it is none."""
+    """Return `k` as an int; None if it is not an integer."""
     try:
         return None if isinstance(k, bool | np.bool_ | np.ndarray) else operator.index(k)
-    except TypeError:  # an array of another library has the method, too
+    except TypeError:  # arrays of other libraries define __index__, too
         return None
 
 
 def generator(rng: Any) -> "np.random.Generator":
-    """Return the generator that the option ``rng=`` is or seeds."""
+    """Validate the option ``rng=``; return it if it is a NumPy Generator, else a new one with that seed."""
     if isinstance(rng, np.random.Generator):
         return rng
     try:
@@ -373,16 +375,16 @@ def generator(rng: Any) -> "np.random.Generator":
 
 
 def on_failure(value: object) -> None:
-    """Check the option that every function with bad values has."""
+    """Validate the option ``on_failure=``."""
     choice("on_failure", value, ON_FAILURE)
 
 
 def num_threads(value: Any) -> int | None:
-    """Return the option as an int, or None."""
+    """Validate the option ``num_threads=``; return it as an int or None."""
     return None if value is None else count("num_threads", value, least=1, most=None)
 
 
 def progress(value: Progress) -> None:
-    """Check that the option is a bool, None or callable."""
+    """Validate the option ``progress=``: a bool, None or a callable."""
     if not (value is None or isinstance(value, bool) or callable(value)):
         refuse("progress", "True, False, None or a callable (done, total)", type(value).__name__, TypeError)

@@ -1,7 +1,7 @@
-"""How messages refer to what a caller can change: as Python writes it, unless the caller has words of its own.
+"""Name options and arguments in messages in the caller's own syntax.
 
-A message that gives advice names options by :func:`option`, and one element of an argument by :func:`element`. So the
-command ``cmfast`` says ``--smoothing`` where Python says ``smoothing=``, and nobody has to find one in the other.
+Messages name options by :func:`option` and elements of an argument by :func:`element`: the command ``cmfast`` then
+writes ``--smoothing`` where Python callers read ``smoothing=``.
 """
 
 from collections.abc import Iterator
@@ -10,36 +10,36 @@ from contextvars import ContextVar
 
 
 class Wording:
-    """The words of Python."""
+    """Python syntax for options and arguments, the default wording."""
 
     def option(self, name: str, value: str | int | None = None) -> str:
-        """Return an option of a function, with a value or without."""
+        """Return an option as a keyword argument, with its value if given: ``name=value``."""
         return f"{name}=" if value is None else f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
 
     def any_option(self, names: tuple[str, ...]) -> str:
-        """Return options of which each would do, as far as the caller has them."""
+        """Return alternative options joined by "or"; a subclass omits options that its caller does not have."""
         return " or ".join(self.option(name) for name in names)
 
     def element(self, argument: str, k: int, what: str) -> str:
-        """Return element `k` of an argument that is a list, by its index, with `what` before that."""
+        """Return element `k` of a list argument as ``argument[k]``, preceded by `what`."""
         return f"{what}{argument}[{k}]"
 
     def example(self, code: str) -> str:
-        """Return what introduces an example that only Python can run, and the example."""
+        """Return an example of Python code, introduced by "as"."""
         return f"as {code}"
 
 
-_wording: ContextVar[Wording] = ContextVar("cmfast_wording", default=Wording())  # noqa: B039 - it has no state
+_wording: ContextVar[Wording] = ContextVar("cmfast_wording", default=Wording())  # noqa: B039 - Wording has no state
 
 
 def current() -> Wording:
-    """Return the wording of this call."""
+    """Return the wording of the current call."""
     return _wording.get()
 
 
 @contextmanager
 def use_wording(wording: Wording) -> Iterator[None]:
-    """Word messages by `wording`."""
+    """Use `wording` for the messages of this block."""
     token = _wording.set(wording)
     try:
         yield
@@ -48,20 +48,20 @@ def use_wording(wording: Wording) -> Iterator[None]:
 
 
 def option(name: str, value: str | int | None = None) -> str:
-    """Return how the caller sets an option, with a value or without."""
+    """Return how the caller sets an option, with its value if given."""
     return current().option(name, value)
 
 
 def any_option(*names: str) -> str:
-    """Return how the caller sets one of some options, of which each would do."""
+    """Return how the caller sets any one of several alternative options."""
     return current().any_option(names)
 
 
 def element(argument: str, k: int, what: str = "") -> str:
-    """Return what the caller calls element `k` of an argument: a name, or its index, with `what` before that."""
+    """Return what the caller calls element `k` of an argument: its name, or its index, preceded by `what`."""
     return current().element(argument, k, what)
 
 
 def example(code: str) -> str:
-    """Return ``as code``, for callers who write Python."""
+    """Return ``as code`` for Python callers, or the wording's replacement."""
     return current().example(code)

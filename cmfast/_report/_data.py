@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._report._facts import Model
-from cmfast.display import _orders
+from cmfast.display import _class_order
 
 MOST_TREE_CLASSES = 200  # classes beyond which a page holds no geometric matrix, and no tree is turned
 
@@ -37,7 +37,7 @@ def of_models(
             parts[-1]["sums"] = [one.facts["classes"][key][own].tolist() for key in ("support", "predicted")]
     facts: dict[str, Any] = {"labels": list(labels), "models": parts}
     shares = models[0].M / np.maximum(models[0].M.sum(axis=1, keepdims=True), 1)
-    facts["clustered"] = _orders.clustered(shares, turned=len(labels) <= MOST_TREE_CLASSES)
+    facts["clustered"] = _class_order.order_by_clustering(shares, turned=len(labels) <= MOST_TREE_CLASSES)
     if geometric is not None and len(labels) <= MOST_TREE_CLASSES:
         facts["geometric"] = packed(geometric)
     return facts

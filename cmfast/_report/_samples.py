@@ -10,7 +10,7 @@ from cmfast._core import validate
 from cmfast._core.adapters import adapter
 from cmfast._report import _cells
 from cmfast._report._cells import Cells
-from cmfast.confusion_counts import _codes
+from cmfast.confusion_counts import _label_codes
 
 MOST_MODELS = 2
 MOST_DENSE = 2000  # classes of which a dense matrix is made; several of 2,000 classes take 32 MB each
@@ -75,7 +75,7 @@ def _count_classes(y_true: Any, predictions: dict[str, Any], labels: Any) -> int
         return len(labels)
     found: set[Any] = set()
     for name, column in (("y_true", y_true), *(("y_pred", column) for column in predictions.values())):
-        found.update(_codes.of_labels(name, column, dates=True, floats=True).values)
+        found.update(_label_codes.encode_labels(name, column, dates=True, floats=True).values)
     return len(found)
 
 
@@ -97,7 +97,7 @@ def _listed(y_true: Any, predictions: dict[str, Any], labels: Any) -> Counted:
 
 def ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
     """Return the place of every sample's label among `labels`, -1 for another."""
-    found = _codes.of_labels(name, column, dates=True, floats=True)
+    found = _label_codes.encode_labels(name, column, dates=True, floats=True)
     places = {label: k for k, label in enumerate(labels)}
     known = np.array([places.get(value, -1) for value in found.values], np.int64)
     out: np.ndarray = known[adapter(found.codes).to_host(found.codes).ravel().astype(np.int64)]  # of bool no mask

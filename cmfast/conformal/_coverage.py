@@ -1,4 +1,4 @@
-"""Coverage confusion: how often the sets of one class hold another."""
+"""Coverage confusion: how many prediction sets of each true class contain each class."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -10,26 +10,26 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.conformal._counts import BatchedCounts
-from cmfast.conformal._sets import EmptySets, PredictionSets, counted, rule_of_empty
+from cmfast.conformal._batched_counts import BatchedCounts
+from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, count_with_labels, read_empty_rule
 
 
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CoverageCounts(BatchedCounts):
-    """How many sets of every true class hold every class. Made by :func:`coverage_confusion`.
+    """Counts of the prediction sets of each true class that contain each class. Returned by :func:`coverage_confusion`.
 
-    ``a + b`` merges two parts of the samples exactly, and ``sum(axis)`` an axis of the batch. Counts that are negative
-    are refused, and 2**61 samples or more are an OverflowError: nothing wraps.
+    ``a + b`` merges two parts of the samples exactly, and ``sum(axis)`` an axis of the batch. Negative counts are
+    refused, and 2**61 samples or more raise OverflowError, so counts never overflow.
 
     Attributes
     ----------
     V : array of int64, shape (..., C, C)
-        Sets of a true class (rows) that hold a class (columns).
+        Number of sets of a true class (rows) that contain a class (columns).
     n : array of int64, shape (..., C)
-        Sets of every true class.
+        Number of sets of every true class.
     empty : {"allow", "top1"}
-        What was done about empty sets. Only counts of one rule add.
+        Rule for empty sets. Only counts with the same rule can be added.
     """
 
     V: Array
@@ -43,7 +43,7 @@ class CoverageCounts(BatchedCounts):
     _OPTIONAL: ClassVar[tuple[str, ...]] = ("empty",)
 
     def rates(self) -> Array:
-        """Return the share of the sets of a class that hold every class, on the diagonal its coverage.
+        """Return the share of the sets of each true class that contain each class; the diagonal is class coverage.
 
         Returns
         -------
@@ -58,33 +58,34 @@ class CoverageCounts(BatchedCounts):
         return {"counts": result_repr.format_shape(self.V), "empty": self.empty}
 
     def explain(self) -> str:
-        """Say in words how often sets hold their class."""
+        """Return a text with the number of sets that contain their true class."""
         V, n = (adapter(x).to_host(x) for x in (self.V, self.n))
         held, total = int(np.diagonal(V, axis1=-2, axis2=-1).sum()), int(n.sum())
-        return f"{held:,} of {total:,} sets hold the true class" if total else "no sets"
+        return f"{held:,} of {total:,} sets contain the true class" if total else "no sets"
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
-        found = cls._unpacked(parts)
+    def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Rebuild the counts from the parts of a saved state; refuse inconsistent parts."""
+        found = cls._unpack_arrays(parts)
         V, n = found["V"], found["n"]
         demand(V.shape[-1] == V.shape[-2] == n.shape[-1], "its V and n differ in classes")
         demand(bool((n[..., None] >= V).all()), "its V has more than n")
-        return cls(V, n, rule_of_empty(parts))
+        return cls(V, n, read_empty_rule(parts))
 
 
 def coverage_confusion(
     sets: PredictionSets, y: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None
 ) -> CoverageCounts:
-    """Count how often the sets of every true class hold every class.
+    """Count how many prediction sets of each true class contain each class.
 
     Parameters
     ----------
     sets : PredictionSets
-        Of :func:`prediction_sets`.
+        Prediction sets, from :func:`prediction_sets`.
     y : array of int, shape (..., n)
         The true class of every row.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about labels that are no class; their rows are left out.
+        What to do about labels that are not classes; their rows are left out.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -96,17 +97,17 @@ def coverage_confusion(
     Raises
     ------
     TypeError, ValueError
-        Something else than sets; labels of another library or device, or shape, or that are no integers.
+        `sets` is not a PredictionSets; labels of another library, device or shape, or that are not integers.
 
     See Also
     --------
-    ccm : which classes share sets, without labels.
+    ccm : Which classes share sets, without labels.
 
     Notes
     -----
-    Bad values: a label that is no class (INVALID) is left out and reported as `on_failure` says. Synchronises the
-    device unless `on_failure` is "ignore". Reproducible: integers, the same for any split of the samples. Of sets of
-    Dask arrays it is a ``dask.delayed.Delayed``.
+    Bad values: a label that is not a class (INVALID) is left out and reported as `on_failure` says. Synchronises the
+    device unless `on_failure` is "ignore". Reproducible: integers, the same for any split of the samples. Sets of
+    Dask arrays give a ``dask.delayed.Delayed``.
 
     Examples
     --------
@@ -122,8 +123,8 @@ def coverage_confusion(
     num_threads = validate.num_threads(num_threads)
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
-    V, n = counted("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
+    V, n = count_with_labels("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
     if lazy.are_lazy(V):
         lazily: CoverageCounts = lazy.dask().call_delayed(CoverageCounts, V, n, sets.empty)
         return lazily
-    return CoverageCounts._of(V, n, sets.empty)
+    return CoverageCounts._wrap_arrays(V, n, sets.empty)

@@ -1,4 +1,4 @@
-"""Pictures of sets. ``from_sets`` computes, ``__init__`` holds data, ``plot`` draws."""
+"""Plots of prediction sets: correlation, confusion matrix, coverage by class, set sizes."""
 
 from typing import Any
 
@@ -7,39 +7,39 @@ import numpy as np
 from cmfast._core import dispatch, plot_style, plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.conformal._correlation import ccm
 from cmfast.conformal._coverage import coverage_confusion
-from cmfast.conformal._sets import PredictionSets
-from cmfast.conformal._threshold import Alpha, levels
+from cmfast.conformal._prediction_sets import PredictionSets
+from cmfast.conformal._set_correlation import ccm
+from cmfast.conformal._threshold import Alpha, parse_alphas
 from cmfast.counting import confusion_matrix
 
-UNDEFINED = "0.6"  # gray, which no correlation has
+UNDEFINED = "0.6"  # gray, not a colour of the correlation scale
 
 
 class CcmDisplay:
-    """Correlation of sets beside the confusion matrix, coverage by class, and how large sets are.
+    """Plot of the correlation of classes in prediction sets, the confusion matrix, coverage by class and set sizes.
 
     Parameters
     ----------
     correlation : array, shape (C, C)
-        Of two classes over the sets.
+        Correlation of two classes over the sets.
     sizes : array of int, shape (C + 1,)
-        Rows by the size of their set.
+        Number of rows by the size of their set.
     confusion : array, shape (C, C), optional
         Rows are the truth, columns the prediction.
     coverage : array, shape (C,), optional
-        Share of the rows of every class whose set holds it.
+        Share of the rows of every class whose set contains it.
     alpha : float, optional
-        What the sets were made for: draws the line that the coverage should reach.
+        Nominal error rate of the sets: draws a line at the nominal coverage.
 
     Attributes
     ----------
     axes_, figure_ : matplotlib objects
-        What was drawn, after :meth:`plot`.
+        The drawn objects, after :meth:`plot`.
 
     See Also
     --------
-    ccm, coverage_confusion : The numbers alone.
+    ccm, coverage_confusion : The values without a plot.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class CcmDisplay:
         self.sizes = sizes
         self.confusion = confusion
         self.coverage = coverage
-        self.alpha = None if alpha is None else float(levels(alpha)[0])
+        self.alpha = None if alpha is None else float(parse_alphas(alpha)[0])
 
     @classmethod
     def from_sets(
@@ -71,31 +71,31 @@ class CcmDisplay:
         index: int = 0,
         alpha: Alpha | None = None,
     ) -> "CcmDisplay":
-        """Compute what is drawn of the sets of one alpha.
+        """Compute the data of the plot from the prediction sets of one alpha.
 
         Parameters
         ----------
         sets : PredictionSets
-            Of :func:`prediction_sets`, without a batch.
+            Prediction sets without batch axes, from :func:`prediction_sets`.
         y : array of int, shape (n,), optional
-            The label of every row: for the coverage.
+            The true label of every row, for the coverage.
         y_pred : array of int, shape (n,), optional
-            The prediction of every row: for the confusion matrix.
+            The predicted label of every row, for the confusion matrix.
         index : int
-            Which of the alphas.
+            Index of the alpha to plot.
         alpha : float, Decimal or Fraction, optional
-            The alpha itself, which sets do not know: for the line that the coverage should reach.
+            Value of that alpha, which sets do not store, for the line at the nominal coverage.
 
         Returns
         -------
         CcmDisplay
-            Not drawn yet.
+            The display, not drawn yet.
 
         Raises
         ------
         TypeError, ValueError
-            Something else than sets, or sets with a batch; an index that there is not; labels that do not fit; an alpha
-            that is no number above 0 and below 1.
+            `sets` is not a PredictionSets, or has batch axes; an index out of range; labels of another shape; an alpha
+            that is not a number above 0 and below 1.
 
         Notes
         -----
@@ -108,9 +108,9 @@ class CcmDisplay:
             validate.refuse("sets", "without a batch, of shape (A, n)", f"shape {shape}")
         index = validate.count("index", index, most=shape[0] - 1)
         if y is None and y_pred is not None:
-            validate.refuse("y_pred", "None where y is not given", "an array")
+            validate.refuse("y_pred", "None without y", "an array")
         if alpha is not None:
-            levels(alpha)
+            parse_alphas(alpha)
         to_host = adapter(sets.size_counts).to_host
         correlation, sizes = to_host(ccm(sets).correlation())[index], to_host(sets.size_counts)[index]
         confusion = coverage = None
@@ -121,12 +121,12 @@ class CcmDisplay:
         return cls(correlation, sizes, confusion=confusion, coverage=coverage, alpha=alpha)
 
     def plot(self) -> "CcmDisplay":
-        """Draw everything there is side by side, in a new figure.
+        """Draw all available parts side by side in a new figure.
 
         Returns
         -------
         CcmDisplay
-            Itself; `axes_` and `figure_` are set. Nothing is shown.
+            The display itself; `axes_` and `figure_` are set. The figure is not shown.
         """
         parts = [self._correlation, self._confusion, self._coverage, self._sizes]
         held = [self.correlation, self.confusion, self.coverage, self.sizes]
@@ -138,6 +138,7 @@ class CcmDisplay:
         return self
 
     def _correlation(self, ax: Any) -> None:
+        """Draw the correlation matrix as an image."""
         shown = ax.imshow(self.correlation, cmap=plotting.SIGNED, vmin=-1, vmax=1)
         ax.set_facecolor(UNDEFINED)
         ax.figure.colorbar(shown, ax=ax, shrink=0.8)
@@ -147,6 +148,7 @@ class CcmDisplay:
             ax.set_xlabel("class; gray: in no set, or in all")
 
     def _confusion(self, ax: Any) -> None:
+        """Draw the confusion matrix on a log scale."""
         shown = self.confusion > 0
         colours = plotting.match_palette(ax)
         scale = plotting.make_colour_map(plot_style.make_ramp(colours.ground, colours.off_diagonal), colours.ground)
@@ -156,11 +158,13 @@ class CcmDisplay:
         plotting.set_integer_ticks(ax.yaxis)
 
     def _coverage(self, ax: Any) -> None:
+        """Draw a bar per class for coverage, and the nominal level."""
         ax.bar(np.arange(len(self.coverage)), self.coverage, color="0.6")
         ax.set(title="coverage by class", xlabel="class", ylim=(0, 1))
         if self.alpha is not None:
             ax.axhline(1 - self.alpha, color="black", linestyle="--", linewidth=1)
 
     def _sizes(self, ax: Any) -> None:
+        """Draw a histogram of set sizes."""
         ax.bar(np.arange(len(self.sizes)), self.sizes, color="0.6")
         ax.set(title="rows by size of their set", xlabel="labels in the set")

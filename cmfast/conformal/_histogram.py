@@ -1,4 +1,4 @@
-"""Calibration without sharing scores: how many there are in each cell of a fixed grid."""
+"""Conformal calibration from histograms of scores, so that clients need not share the scores themselves."""
 
 import math
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
-from cmfast.conformal._counts import BatchedCounts
-from cmfast.conformal._threshold import Alpha, levels
-from cmfast.kernels.shared.conformal import rank
+from cmfast.conformal._batched_counts import BatchedCounts
+from cmfast.conformal._threshold import Alpha, parse_alphas
+from cmfast.kernels.shared.conformal import quantile_rank
 
 MOST_HISTOGRAM_BINS = 1 << 28
 
@@ -20,17 +20,17 @@ MOST_HISTOGRAM_BINS = 1 << 28
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreHistogram(BatchedCounts):
-    """How many scores are in each cell of a grid. Made by :func:`score_histogram`.
+    """Histogram of calibration scores on a fixed grid. Returned by :func:`score_histogram`.
 
-    ``a + b`` merges those of two parts of a calibration exactly; ``sum(axis)`` those of an axis of the batch. Counts
-    that are negative are refused, and 2**61 scores or more are an OverflowError: nothing wraps.
+    ``a + b`` merges the histograms of two parts of a calibration exactly; ``sum(axis)`` merges an axis of the batch.
+    Negative counts are refused, and 2**61 scores or more raise OverflowError, so counts never overflow.
 
     Attributes
     ----------
     counts : array of int64, shape (..., bins + 1)
-        Scores in every cell; the last one holds those beyond the grid, NaN too.
+        Number of scores in every bin; the last entry counts scores beyond the grid, and NaN.
     top : float
-        Where the grid ends; it begins at 0, and all cells are equally wide.
+        Upper end of the grid; it begins at 0 and has bins of equal width.
     """
 
     counts: Array
@@ -43,11 +43,11 @@ class ScoreHistogram(BatchedCounts):
 
     @property
     def bins(self) -> int:
-        """Cells of the grid."""
+        """Number of bins of the grid."""
         return int(dispatch.shape_of(self.counts)[-1]) - 1
 
     def threshold(self, alpha: Alpha) -> Array:
-        """Return the upper edge of the cell that holds the score which :func:`threshold` selects.
+        """Return the upper edge of the bin that contains the score which :func:`threshold` would select.
 
         Parameters
         ----------
@@ -57,13 +57,13 @@ class ScoreHistogram(BatchedCounts):
         Returns
         -------
         array of float64, shape (..., A)
-            Never below the threshold of the scores themselves, and at most one cell above it, so sets never cover less.
-            Infinity where there are too few scores, or it lies beyond the grid. Library and device of the counts.
+            Never below the exact threshold of the scores, and at most one bin above it, so sets never cover less.
+            Infinity if there are too few scores, or if it is beyond the grid. Library and device of the counts.
 
         Raises
         ------
         TypeError, ValueError
-            An alpha that is no number above 0 and below 1.
+            An alpha that is not a number above 0 and below 1.
 
         Notes
         -----
@@ -77,14 +77,14 @@ class ScoreHistogram(BatchedCounts):
         >>> (a + b).threshold([0.5, 0.2, 0.1])
         array([0.4, 1. , inf])
         """
-        alphas = levels(alpha)
+        alphas = parse_alphas(alpha)
         host = adapter(self.counts).to_host(self.counts)
         running = np.cumsum(host.reshape(-1, self.bins + 1), -1)
         out = np.full((len(running), len(alphas)), np.inf)
         for b, row in enumerate(running):
             n = int(row[-1])
             for a, one in enumerate(alphas):
-                at = int(np.searchsorted(row, rank(n, *one.as_integer_ratio())))
+                at = int(np.searchsorted(row, quantile_rank(n, *one.as_integer_ratio())))
                 if at < self.bins:
                     out[b, a] = (at + 1) * (self.top / self.bins)
         counts = adapter(self.counts).unwrap(self.counts)
@@ -94,18 +94,20 @@ class ScoreHistogram(BatchedCounts):
         return {"counts": result_repr.format_shape(self.counts, 1), "top": f"{self.top:.4g}"}
 
     def explain(self) -> str:
-        """Say in words what is counted."""
-        return f"scores in {self.bins:,} cells from 0 to {self.top:.4g}, and beyond"
+        """Return a text with the number of bins and the range of the grid."""
+        return f"scores in {self.bins:,} bins from 0 to {self.top:.4g}, and beyond"
 
-    def _stored(self) -> dict[str, Any]:
-        return super()._stored() | {"top": np.array([self.top])}
+    def _get_parts(self) -> dict[str, Any]:
+        """Return the parts of a saved state."""
+        return super()._get_parts() | {"top": np.array([self.top])}
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Rebuild the histogram from the parts of a saved state; refuse inconsistent parts."""
         demand(len(parts["top"]) == 1, "its top is not one number")
         top = float(parts["top"][0])
         demand(0 < top < np.inf, "its top cannot be")
-        found = cls._unpacked(parts)
+        found = cls._unpack_arrays(parts)
         demand(found["counts"].shape[-1] >= 2, "its counts have no cells")
         return cls(**found, top=top)
 
@@ -113,23 +115,23 @@ class ScoreHistogram(BatchedCounts):
 def score_histogram(
     s: Array, /, *, bins: int = 4096, top: float = 1.0, num_threads: int | None = None
 ) -> ScoreHistogram:
-    """Count calibration scores by the cells of a grid, so that clients need not send the scores themselves.
+    """Count calibration scores in the bins of a fixed grid, so that clients need not send the scores themselves.
 
     Parameters
     ----------
     s : array, shape (..., n)
-        Scores, of :func:`scores` or others that are not negative; NaN counts as infinity.
+        Nonnegative scores, for example from :func:`scores`; NaN counts as infinity.
     bins : int
-        Cells of the grid.
+        Number of bins of the grid.
     top : float
-        Where it ends: 1 for "aps" and "lac", ``1 + lam * C`` for "raps".
+        Upper end of the grid: 1 for "aps" and "lac", ``1 + lam * C`` for "raps".
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     ScoreHistogram
-        Its array is of the library and device of `s`.
+        The array is in the library and on the device of `s`.
 
     Raises
     ------
@@ -138,13 +140,13 @@ def score_histogram(
 
     See Also
     --------
-    threshold : of scores that are at hand.
+    threshold : Exact thresholds of scores.
 
     Notes
     -----
-    A score belongs to the first cell whose upper edge it does not exceed, one below 0 to the first. Bad values: NaN
-    counts as infinity, nothing is reported. Does not synchronise. Reproducible: integers, the same for any split. Of a
-    Dask array it is a ``dask.delayed.Delayed``, whose ``threshold(alpha)`` is one as well.
+    A score is counted in the first bin whose upper edge it does not exceed; negative scores in the first bin. Bad
+    values: NaN counts as infinity and is not reported. Does not synchronise. Reproducible: integers, the same for any
+    split. A Dask array gives a ``dask.delayed.Delayed``, whose ``threshold(alpha)`` is one too.
 
     Examples
     --------
@@ -157,13 +159,14 @@ def score_histogram(
     num_threads = validate.num_threads(num_threads)
     options: dict[str, Any] = {"bins": bins, "top": top, "num_threads": num_threads}
     if lazy.are_lazy(s):
-        counts = lazy.dask().sum_blocks(_counted, {"s": s}, 1, **options)
+        counts = lazy.dask().sum_blocks(_count_bins, {"s": s}, 1, **options)
         lazily: ScoreHistogram = lazy.dask().call_delayed(ScoreHistogram, counts, top)
         return lazily
-    return ScoreHistogram._of(_counted(s, **options), top)
+    return ScoreHistogram._wrap_arrays(_count_bins(s, **options), top)
 
 
-def _counted(s: Array, *, bins: int, top: float, num_threads: int | None) -> Array:
+def _count_bins(s: Array, *, bins: int, top: float, num_threads: int | None) -> Array:
+    """Validate the scores and count them by bin."""
     (s,) = dispatch.adopt(s=s)
     validate.real(s=s)
     shape = dispatch.shape_of(s)

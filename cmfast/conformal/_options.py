@@ -1,4 +1,4 @@
-"""What scores and sets have in common: probabilities, how a score is made of them, what is drawn."""
+"""Options shared by scores and prediction sets: score rule, probabilities, randomisation."""
 
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -10,11 +10,11 @@ from cmfast.kernels.shared.conformal import MOST_PENALTY
 
 ScoreMethod: TypeAlias = Literal["aps", "raps", "lac"]
 METHODS = get_args(ScoreMethod)
-MOST_SCORED_CLASSES = 1 << 30  # of which a row may have; ranks are counted in places of 64 bits, units in less
+MOST_SCORED_CLASSES = 1 << 30  # most classes of a row, so that packed ranks fit into 64 bits
 
 
-class Rule(NamedTuple):
-    """How a score is made of a probability."""
+class ScoreOptions(NamedTuple):
+    """Validated options of a conformal score."""
 
     method: str
     randomised: bool
@@ -22,12 +22,12 @@ class Rule(NamedTuple):
     k_reg: int
 
     def options(self) -> dict[str, Any]:
-        """Return what kernels are told of it."""
+        """Return the options that kernels take."""
         return {"method": self.method, "lam": self.lam, "k_reg": self.k_reg}
 
 
-def rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> Rule:
-    """Return the options of a score, checked."""
+def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOptions:
+    """Validate the options of a conformal score; return them as a ScoreOptions."""
     validate.choice("method", method, METHODS)
     validate.flag("randomised", randomised)
     lam = validate.finite("lam", lam)
@@ -36,10 +36,10 @@ def rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> Rule:
     k_reg = validate.count("k_reg", k_reg, most=2**31)
     if method != "raps" and lam:
         validate.refuse("lam", '0 unless method="raps"', lam)
-    return Rule(method, bool(randomised) and method != "lac", lam, k_reg)
+    return ScoreOptions(method, bool(randomised) and method != "lac", lam, k_reg)
 
 
-def probabilities(P: Any, rule: Rule) -> tuple[int, ...]:
+def check_probabilities(P: Any, rule: ScoreOptions) -> tuple[int, ...]:
     """Check that `P` is a real array of rows of probabilities; return the shape of its rows."""
     validate.real(P=P)
     shape = dispatch.shape_of(P)
@@ -50,26 +50,28 @@ def probabilities(P: Any, rule: Rule) -> tuple[int, ...]:
     return shape[:-1]
 
 
-def per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:
-    """Check that `array` has one entry per row of probabilities."""
+def check_per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:
+    """Check that `array` is None or has one entry per row of probabilities."""
     if array is not None and dispatch.shape_of(array) != rows:
         validate.refuse(name, f"of shape {rows}, one entry per row of P", f"shape {dispatch.shape_of(array)}")
 
 
-def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threads: int | None) -> Any:
-    """Return which share of its own probability counts in a row: 1 - U, or made of the row and a seed, or drawn.
+def make_row_shares(
+    u: Any, rng: Any, rule: ScoreOptions, P: Any, rows: tuple[int, ...], num_threads: int | None
+) -> Any:
+    """Return 1 - U per row, the share of a label's own probability in its randomised score; None if not randomised.
 
-    None where all of it counts.
+    U is the given `u`, drawn from a Generator, or computed by hashing the row with a seed.
     """
     if u is not None and rng is not None:
-        validate.refuse("rng", "None where u is given", validate.format_value(rng))
+        validate.refuse("rng", "None with u", validate.format_value(rng))
     if not rule.randomised:
         if u is not None:
-            validate.refuse("u", "None where nothing is randomised", "an array")
+            validate.refuse("u", "None without randomisation", "an array")
         return None
     if u is not None:
         validate.real(u=u)
-        per_row("u", u, rows)
+        check_per_row("u", u, rows)
         u = adapter(u).unwrap(u)
         return adapter(u).evaluate(lambda u: 1.0 - adapter(u).cast(u, np.float64), u)
     if isinstance(rng, np.random.Generator):

@@ -1,4 +1,4 @@
-"""Scores: how unusual a label is for a row of probabilities."""
+"""Nonconformity scores of labels: APS, RAPS and LAC."""
 
 from functools import partial
 from typing import Any, overload
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
-from cmfast.conformal import _options, _reasons
+from cmfast.conformal import _explain_invalid, _options
 from cmfast.conformal._options import ScoreMethod
 
 
@@ -57,47 +57,48 @@ def scores(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Score labels by how unusual they are for their row of probabilities.
+    """Compute nonconformity scores: how unusual each label is for its row of probabilities (APS, RAPS or LAC).
 
-    The labels of a row are ranked by probability, the largest first, equal ones by class. ``sum(y)`` is the sum of the
-    probabilities down to label y and with it, at most 1; U one number per row that all its labels share, with the
-    meaning that it has in MAPIE and TorchCP:
+    The labels of a row are ranked by decreasing probability, ties by class. ``sum(y)`` is the sum of the probabilities
+    down to and including label y, at most 1; U is one random number per row, shared by all its labels, as in MAPIE and
+    TorchCP:
 
     - "aps": ``sum(y) - U p_y``;
     - "raps": the same ``+ lam * max(0, rank(y) - k_reg)``, ranks counted from 1;
-    - "lac": ``1 - p_y``; nothing is random.
+    - "lac": ``1 - p_y``; never randomised.
 
-    The same function gives the scores of calibration labels and those of all labels of new rows. A label is in the set
-    of a row exactly when its score is at most the threshold.
+    The same function scores calibration labels and all labels of new rows. A label is in the set of a row exactly if
+    its score is at most the threshold.
 
     Parameters
     ----------
     P : array, shape (..., n, C)
-        Probabilities, as the model gives them: rows are never normalised.
+        Probabilities as the model returns them; rows are not normalised.
     y : array of int, shape (..., n), optional
         The label of every row to score; default: all labels.
     method : {"aps", "raps", "lac"}
         The score.
     randomised : bool
-        False: U is 0, so that the score is the sum down to the label and with it.
+        False: U is 0, so that the score is the sum down to and including the label.
     u : array, shape (..., n), optional
         The U of every row, from 0 to 1.
     rng : int or numpy.random.Generator, optional
-        Where `u` is not given. A seed (default 0) and the probabilities of a row make its U: one function of the row,
-        so that calibration and new rows, in any parts, on any device, have scores by one rule. Rows that are equal have
-        one U, which can only raise coverage; for many of those, as where probabilities are saturated, give a Generator,
-        which draws a number for every row, on the host.
+        Source of U if `u` is not given. With a seed (default 0), U is a hash of the seed and the probabilities of the
+        row, so that calibration and new rows follow one rule in any chunks and on any device. Equal rows share one U,
+        which can only raise coverage; if many rows are equal, as with saturated probabilities, pass a Generator, which
+        draws a number for every row, on the host.
     lam, k_reg : float, int
-        Penalty of a rank beyond `k_reg`, for "raps". `lam` is below ``1000 / C``.
+        Penalty per rank beyond `k_reg`, for "raps". `lam` must be below ``1000 / C``.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about rows without scores (see Notes).
+        What to do about rows that cannot be scored (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array of float64, shape (..., n) with `y`, else (..., n, C)
-        float64 also for float32 probabilities: rounding one side alone would break ties. Library and device of `P`.
+        float64 even for float32 probabilities, so that scores and thresholds are rounded alike. Library and device of
+        `P`.
 
     Raises
     ------
@@ -107,24 +108,24 @@ def scores(
 
     See Also
     --------
-    threshold : of the scores of a calibration.
-    prediction_sets : without the scores of all labels in between.
+    threshold : Threshold of calibration scores.
+    prediction_sets : Sets without storing the scores of all labels.
 
     Notes
     -----
     Sums are exact: probabilities and (1 - U) p are rounded to 2^-52 and added as integers, so every order of them,
     every device and every chunk gives the same bits. A score is within ``C 2^-51`` of the real sum.
 
-    Sums end at 1, however a row was rounded: a threshold of 1 leaves no label out. With U = 0 all labels of probability
-    0 have the score of the whole row, often exactly 1: where the threshold is 1 too, as for probabilities that are
-    saturated, sets hold all classes. Randomised scores do not suffer from that.
+    Sums are capped at 1 regardless of rounding, so a threshold of 1 excludes no label. With U = 0 all labels of
+    probability 0 have the score of the whole row, often exactly 1: if the threshold is 1 too, as for saturated
+    probabilities, sets contain all classes. Randomised scores avoid that.
 
-    Bad values: an entry that is up to 2^-20 below 0 or above 1, as rounding leaves it, is taken for 0 or 1. A row with
-    an entry that is NaN or farther outside, a U that is not from 0 to 1, or a label that is no
-    class (INVALID) gives NaN there and nowhere else, and is reported as `on_failure` says. :func:`threshold` takes NaN
-    for infinity, :func:`prediction_sets` gives such a row all classes: both can only raise coverage. Synchronises the
+    Bad values: an entry up to 2^-20 below 0 or above 1 (rounding) counts as 0 or 1. A row with an entry that is NaN or
+    farther outside, a U outside [0, 1], or a label that is not a class (INVALID) gives NaN for that row alone and is
+    reported as `on_failure` says. :func:`threshold` takes NaN as infinity, :func:`prediction_sets` gives such a row all
+    classes: both can only raise coverage. Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads, and for any
-    chunks of Dask arrays, with which `rng` is a seed.
+    chunks of Dask arrays, for which `rng` must be a seed.
 
     References
     ----------
@@ -141,14 +142,19 @@ def scores(
     array([[0.5  , 0.875, 1.   ],
            [0.75 , 1.   , 0.5  ]])
     """
-    rule = _options.rule(method, randomised, lam, k_reg)
+    rule = _options.validate_rule(method, randomised, lam, k_reg)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     P, y, u = dispatch.adopt(optional=("y", "u"), P=P, y=validate.type_empty_labels(y), u=u)
-    rows = _options.probabilities(P, rule)
+    rows = _options.check_probabilities(P, rule)
     validate.integer(y=y)
-    _options.per_row("y", y, rows)
-    shares = _options.draws(u, rng, rule, P, rows, num_threads)
+    _options.check_per_row("y", y, rows)
+    shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
     found, status = dispatch.call("scores", P, y, shares, num_threads=num_threads, **rule.options())
-    failures.report(status, on_failure, failed="rows not scored", why=partial(_reasons.unscored, P, y, u, None, 0))
+    failures.report(
+        status,
+        on_failure,
+        failed="rows not scored",
+        why=partial(_explain_invalid.explain_unscored_row, P, y, u, None, 0),
+    )
     return found

@@ -1,4 +1,4 @@
-"""Thresholds: the score that a label of a new row may have at most."""
+"""Conformal thresholds: exact order statistics of calibration scores, overall, per class or per group (Mondrian)."""
 
 import math
 from decimal import Decimal
@@ -14,26 +14,27 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
-from cmfast.conformal import _reasons
-from cmfast.kernels.shared.conformal import rank
+from cmfast.conformal import _explain_invalid
+from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
-OF = {"y": "classes", "groups": "groups"}
+KINDS = {"y": "classes", "groups": "groups"}
 REAL = (float, np.floating, Decimal, Fraction)
 
 
-def levels(alpha: Any) -> list[Fraction]:
-    """Return each alpha as the fraction that its shortest decimal is."""
+def parse_alphas(alpha: Any) -> list[Fraction]:
+    """Return each alpha as an exact fraction; a float counts as its shortest decimal."""
     several = isinstance(alpha, list | tuple) or (isinstance(alpha, np.ndarray) and alpha.ndim == 1)
-    found = [_level(one) for one in (alpha if several else [alpha])]
+    found = [_parse_alpha(one) for one in (alpha if several else [alpha])]
     if not found:
         validate.refuse("alpha", "one number or several", "none")
     return found
 
 
-def _level(one: Any) -> Fraction:
+def _parse_alpha(one: Any) -> Fraction:
+    """Return one alpha as an exact fraction strictly between 0 and 1."""
     one = one[()] if isinstance(one, np.ndarray) and not one.ndim else one
-    wanted = "a number above 0 and below 1, or a list of such"
+    wanted = "a number above 0 and below 1, or a list of them"
     if isinstance(one, int | np.integer) and not isinstance(one, bool):
         validate.refuse("alpha", wanted, one)
     if not isinstance(one, REAL):
@@ -47,22 +48,22 @@ def _level(one: Any) -> Fraction:
     return found
 
 
-def ranks(alphas: list[Fraction], sizes: range) -> np.ndarray:
-    """Return which of n sorted scores is the threshold, for every alpha and every n of `sizes`; beyond n none is."""
+def compute_ranks(alphas: list[Fraction], sizes: range) -> np.ndarray:
+    """Return the rank of the threshold among n sorted scores, per alpha and n in `sizes`; above n is infinity."""
     out = np.empty((len(alphas), len(sizes)), np.int64)
     most = sizes[-1] + 1
     for a, alpha in enumerate(alphas):
         numerator, denominator = alpha.as_integer_ratio()
         if most * numerator < 2**63 and denominator < 2**63:
             n = np.arange(sizes.start, sizes.stop, dtype=np.int64)
-            out[a] = rank(n, numerator, denominator)
+            out[a] = quantile_rank(n, numerator, denominator)
         else:
-            out[a] = [rank(n, numerator, denominator) for n in sizes]
+            out[a] = [quantile_rank(n, numerator, denominator) for n in sizes]
     return out
 
 
-def turn(alphas: list[Fraction]) -> np.ndarray:
-    """Return the order in which ranks rise, whatever the number of scores."""
+def order_alphas(alphas: list[Fraction]) -> np.ndarray:
+    """Return the order of the alphas in which their ranks increase."""
     return np.array(sorted(range(len(alphas)), key=lambda a: -alphas[a]), np.int64)
 
 
@@ -104,56 +105,57 @@ def threshold(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Return the score that a label may have at most, so that the true one is left out with probability `alpha`.
+    """Compute the conformal threshold of scores, above which the true label is left out with probability `alpha`.
 
-    The k-th smallest of n calibration scores, ``k = n + 1 - floor((n + 1) alpha)``, counted in integers. Where k is
-    larger than n it is infinity: the set is all classes.
+    The k-th smallest of n calibration scores, ``k = n + 1 - floor((n + 1) alpha)`` in exact integers. If k exceeds n,
+    the threshold is infinity: the set has all classes.
 
     Parameters
     ----------
     s : array, shape (..., n)
-        Scores of the true labels of a calibration, of :func:`scores` or others; NaN counts as infinity.
+        Calibration scores of the true labels, from :func:`scores` or elsewhere; NaN counts as infinity.
     alpha : float, Decimal or Fraction, or several
-        Above 0 and below 1. A float is read as the decimal that was written: 0.1 is one tenth.
+        Error rate, above 0 and below 1. A float counts as its shortest decimal: 0.1 is one tenth.
     y : array of int, shape (..., n), optional
-        Class of every score: a threshold of its own for every class.
+        Class of every score, for one threshold per class.
     n_classes : int, optional
-        Classes; default: as many as `y` has, which synchronises the device.
+        Number of classes; default: the largest in `y` plus one, which synchronises the device.
     groups, n_groups : array of int, shape (..., n), and int, optional
-        The same for groups that are known of new rows too (Mondrian). Not together with `y`.
+        The same for groups that are known for new rows too (Mondrian). Not together with `y`.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about classes and groups without scores, and labels that are none (see Notes).
+        What to do about classes and groups without scores, and invalid labels (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G)
-        One for every alpha, of which one number is one; never lower for a smaller alpha. Library and device of `s`.
+        One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha. Library and device of
+        `s`.
 
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or not real; shapes that do not agree; an alpha that is no number above 0
+        Arrays of two libraries or devices, or not real; shapes that do not agree; an alpha that is not a number above 0
         and below 1; `y` together with `groups`.
 
     See Also
     --------
-    score_histogram : for thresholds of clients that keep their scores to themselves.
+    score_histogram : Thresholds of clients that do not share their scores.
 
     Notes
     -----
-    ``1 - alpha <= P(label in its set) <= 1 - alpha + 1 / (n + 1)`` where calibration and new rows are exchangeable; the
-    upper bound also needs scores without ties, as randomised ones are. ``ceil((n + 1) * (1 - alpha))`` in floating
-    point is one rank too high for some n, at 27 of the 99 alphas of two decimals (0.7 and n = 9 is one).
+    ``1 - alpha <= P(label in its set) <= 1 - alpha + 1 / (n + 1)`` if calibration and new rows are exchangeable; the
+    upper bound also needs scores without ties, such as randomised ones. ``ceil((n + 1) * (1 - alpha))`` in floating
+    point is one rank too high for some n, at 27 of the 99 alphas of two decimals (for example 0.7 and n = 9).
 
-    A class or group needs ``1 / alpha - 1`` scores, rounded up, for a threshold below infinity.
+    A class or group needs at least ``1 / alpha - 1`` scores, rounded up, for a finite threshold.
 
-    Bad values: the score of a label that is no class, or of a group that is none (INVALID), is left out; a class or
-    group without scores (ZERO_LINE) has threshold infinity, so that it is in every set; both are reported as
-    `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and the number of classes is given.
-    Reproducible: same input, same bits, for any number of threads. Of a Dask array, whose scores of one element are in
-    one chunk, it is one.
+    Bad values: the score of an invalid label or group (INVALID) is left out; a class or group without scores
+    (ZERO_LINE) has the threshold infinity, so that it is in every set; both are reported as `on_failure` says.
+    Synchronises the device unless `on_failure` is "ignore" and the number of classes is given. Reproducible: same
+    input, same bits, for any number of threads. A Dask array with the scores of each element in one chunk gives a Dask
+    array.
 
     References
     ----------
@@ -170,14 +172,14 @@ def threshold(
     """
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
-    return _thresholds(
+    return _compute_thresholds(
         s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
         num_threads=num_threads,
     )  # fmt: skip
 
 
 @accept_dask_arrays(s="n", y="n", groups="n")
-def _thresholds(
+def _compute_thresholds(
     s: Array,
     *,
     alpha: Alpha,
@@ -188,7 +190,8 @@ def _thresholds(
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> Any:
-    alphas = levels(alpha)
+    """Validate the arrays, compute the thresholds and report classes or groups without scores."""
+    alphas = parse_alphas(alpha)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
@@ -196,29 +199,32 @@ def _thresholds(
     s, y, groups = dispatch.adopt(
         optional=("y", "groups"), s=s, y=validate.type_empty_labels(y), groups=validate.type_empty_labels(groups)
     )
-    shape = _checked(s, y=y, groups=groups)
+    shape = _validate_scores(s, y=y, groups=groups)
     if y is not None and groups is not None:
-        validate.refuse("groups", "None where y is given", "an array")
-    _unused(y, "n_classes", n_classes, "y")
-    _unused(groups, "n_groups", n_groups, "groups")
-    labels, asked, name = (groups, n_groups, "groups") if y is None else (y, n_classes, "y")
+        validate.refuse("groups", "None with y", "an array")
+    _refuse_unused(y, "n_classes", n_classes, "y")
+    _refuse_unused(groups, "n_groups", n_groups, "groups")
+    labels, requested, name = (groups, n_groups, "groups") if y is None else (y, n_classes, "y")
     n = shape[-1]
-    number = 1 if labels is None else _number(name, labels, asked)
-    wanted = ranks(alphas, range(n, n + 1) if labels is None else range(n + 1))
-    options = {"ranks": wanted, "turn": turn(alphas), "num_threads": num_threads}
-    asking = {"n_classes" if name == "y" else "n_groups": number}
-    with validate.explain_memory_error(8 * number * len(alphas) * math.prod(shape[:-1]), **asking):
+    number = 1 if labels is None else _count_labels(name, labels, requested)
+    wanted = compute_ranks(alphas, range(n, n + 1) if labels is None else range(n + 1))
+    options = {"ranks": wanted, "turn": order_alphas(alphas), "num_threads": num_threads}
+    sizes = {"n_classes" if name == "y" else "n_groups": number}
+    with validate.explain_memory_error(8 * number * len(alphas) * math.prod(shape[:-1]), **sizes):
         found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
     if labels is None:
         return found[..., 0]
-    unlabelled, unscored = partial(_reasons.unlabelled, name, labels, number), partial(_reasons.unscored_kind, name)
+    unlabelled, unscored = (
+        partial(_explain_invalid.explain_invalid_label, name, labels, number),
+        partial(_explain_invalid.explain_missing_scores, name),
+    )
     failures.report(scored, on_failure, failed="scores left out", why=unlabelled)
-    failures.report(status, on_failure, failed=f"{OF[name]} without a threshold of their own", why=unscored)
+    failures.report(status, on_failure, failed=f"{KINDS[name]} without a threshold of their own", why=unscored)
     return found
 
 
-def _checked(s: Any, **labels: Any) -> tuple[int, ...]:
-    """Check that scores are real with one axis at least, and labels have their shape; return it."""
+def _validate_scores(s: Any, **labels: Any) -> tuple[int, ...]:
+    """Check that scores are real with at least one axis, and that labels have their shape; return the shape."""
     validate.real(s=s)
     shape = dispatch.shape_of(s)
     if not shape:
@@ -230,13 +236,14 @@ def _checked(s: Any, **labels: Any) -> tuple[int, ...]:
     return shape
 
 
-def _unused(labels: Any, name: str, value: int | None, of: str) -> None:
+def _refuse_unused(labels: Any, name: str, value: int | None, of: str) -> None:
+    """Refuse a number of classes or groups without the labels that it belongs to."""
     if labels is None and value is not None:
-        validate.refuse(name, f"None where {of} is not given", value)
+        validate.refuse(name, f"None without {of}", value)
 
 
-def _number(name: str, labels: Any, asked: int | None) -> int:
-    """Return how many classes or groups there are."""
-    if asked is not None:
-        return asked
+def _count_labels(name: str, labels: Any, requested: int | None) -> int:
+    """Return the number of classes or groups: the requested one, or the largest label plus one."""
+    if requested is not None:
+        return requested
     return 1 + max(adapter(labels).extent(labels)[1], -1) if 0 not in dispatch.shape_of(labels) else 0

@@ -1,6 +1,6 @@
-"""Counts that know their classes and groups: they merge, are written and read, and become tables."""
+"""Confusion counts with labelled classes and groups: update, merge, save, load, export."""
 
-from cmfast.confusion_counts._by import by
 from cmfast.confusion_counts._counts import ConfusionCounts
+from cmfast.confusion_counts._group_by import by
 
 __all__ = ["ConfusionCounts", "by"]

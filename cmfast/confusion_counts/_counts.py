@@ -1,4 +1,4 @@
-"""Counts that know their classes, and their groups where there are some."""
+"""ConfusionCounts: confusion matrices with labelled classes and optional groups, updated sample by sample."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, Unpack, cast, overload
@@ -25,19 +25,19 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
-from cmfast._files.states import State, array_facts, array_of_facts, of_class
-from cmfast.confusion_counts import _samples, _sync, _tables
-from cmfast.confusion_counts._axis import GROWING
-from cmfast.confusion_counts._held import (
+from cmfast._files.states import State, class_only, decode_array, encode_array
+from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
+from cmfast.confusion_counts._label_axis import GROWING
+from cmfast.confusion_counts._state import (
     OPTIONAL,
     PARTS,
-    HeldCounts,
-    for_two,
-    joined,
-    merged,
-    of_parts,
-    one_of,
-    parts_of,
+    CountsState,
+    add_counts,
+    get_parts,
+    merge_counts,
+    parse_parts,
+    prepare_binary,
+    select_group,
 )
 from cmfast.metrics import MetricName, _plan
 from cmfast.metrics._evaluate import check_options
@@ -53,40 +53,40 @@ Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any
 
 
 class ConfusionCounts(State, Generic[ArrayT]):
-    """Confusion counts that know their classes, and their groups where there are some.
+    """Confusion counts with labelled classes and optional groups, for streams and distributed data.
 
-    They grow by :meth:`update` and add up exactly, whatever each part has seen: labels that differ merge by their
-    union. Where they are counted they stay: on NumPy, CuPy or torch, on a device.
+    :meth:`update` adds samples, and ``a + b`` merges counts exactly: the classes of the sum are the union of both. The
+    matrix stays in the library and on the device of the labels (NumPy, CuPy or torch).
 
     Parameters
     ----------
     labels : array, shape (C,), optional
-        The classes, in order; a pair with another label is left out, as by :func:`cmfast.confusion_matrix`. Default:
-        those that occur, sorted; of a categorical all of its categories, in their order.
+        The classes, in order; samples with other labels are left out, as by :func:`cmfast.confusion_matrix`. Default:
+        the labels that occur, sorted; for a categorical all its categories, in order.
     n_classes : int, optional
-        The classes are ``0, ..., n_classes - 1``, and any other label raises: the fastest way.
+        The classes are ``0, ..., n_classes - 1``, and any other label raises. This is fastest.
 
     Attributes
     ----------
     matrix : array, shape (C, C), or (G, C, C) with groups
-        int64 and exact without weights, else float64. Rows are the truth. In the library of what was counted.
+        int64 and exact without weights, else float64. Rows are the true classes. In the library of the labels.
     labels : tuple
         The classes, in the order of rows and columns.
     groups : tuple or None
-        What the groups are called: by a label, or, of several columns, by a tuple of labels; None without groups.
+        The group keys: a label, or a tuple of labels for several columns; None without groups.
     group_names : tuple of str
-        Names of the columns that groups come from.
+        Names of the columns that define the groups.
 
     Notes
     -----
-    Several threads may update one object: no update is lost, and every property, method and copy is of one moment.
-    ``a += b`` is an update of ``a``. More samples than int64 holds, and integer weights that take away more than a cell
-    has, raise (OverflowError, ValueError), and nothing is counted.
+    Several threads may update one object: no update is lost, and every property, method and copy sees a consistent
+    state. ``a += b`` updates ``a``. An update that overflows int64 raises OverflowError, and one whose negative integer
+    weights make a cell negative raises ValueError; neither counts any sample.
 
-    Ordered categories keep their order, which the weighted kappas and Gerrity's score depend on; parts whose orders
-    contradict each other do not merge. Two counts are equal if classes, groups and all bits of the matrix are. Bad
-    values: as :func:`cmfast.confusion_matrix`. Synchronises the device. Reproducible: counts do not depend on how
-    samples are cut or ordered; sums of weights do in the last bit.
+    Ordered categories keep their order, which the weighted kappas and Gerrity's score depend on; merging raises if two
+    orders contradict each other. Two counts are equal if classes, groups and all bits of the matrix are. Bad values: as
+    :func:`cmfast.confusion_matrix`. Synchronises the device. Reproducible: counts do not depend on the partition or
+    order of the samples; sums of float weights do in the last bit.
 
     Examples
     --------
@@ -110,9 +110,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
-        self._empty = HeldCounts(_samples.classes(labels, n_classes, dates=True), None, None)
-        self._held = self._empty  # replaced in one step, by whoever holds the lock
-        self._library = "pandas"  # whose tables are made
+        self._empty = CountsState(_count_samples.resolve_classes(labels, n_classes, dates=True), None, None)
+        self._held = self._empty  # replaced in one step while holding the lock
+        self._library = "pandas"  # library of the tables that `table` returns
         self._guard = ObjectLock()
 
     @overload
@@ -156,9 +156,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ignore_index: int | str | None = None,
         whole_floats: bool = False,
     ) -> "ConfusionCounts[Any]":
-        """Count some samples; `labels` and `n_classes` as for the class, everything else as for :meth:`update`."""
+        """Count some samples; `labels` and `n_classes` as for the class, all other options as for :meth:`update`."""
         counts = cls(labels=labels, n_classes=n_classes)
-        return counts._updated(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        return counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
 
     def update(
         self,
@@ -170,21 +170,21 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ignore_index: int | str | None = None,
         whole_floats: bool = False,
     ) -> Self:
-        """Count more samples. What raises has counted none of them.
+        """Count more samples; an update that raises counts no samples.
 
         Parameters
         ----------
         y_true, y_pred : array
-            Labels of one shape, whatever it is: integers, bool, strings or dates; beside NumPy's arrays also columns
-            of pandas, polars or Arrow, whose own codes of categories are used.
+            Labels of the same, arbitrary shape: integers, bool, strings or dates, as NumPy arrays or as columns of
+            pandas, polars or Arrow, whose category codes are used.
         sample_weight : array of the same shape, optional
-            What each sample adds to its cell; default 1.
+            Weight that each sample adds to its cell; default 1.
         groups : column, or dict of str to column, optional
-            The group of each sample, by labels of any kind; several columns by their names. In every update or in none.
+            The group of each sample, as labels of any kind; a dict for several columns. In every update or in none.
         ignore_index : int or str, optional
-            A truth that counts nowhere, whatever was predicted: a label of the kind of the others.
+            Samples with this true label are ignored.
         whole_floats : bool
-            Take floats for labels, each of which must be a whole number: 2.0 is 2.
+            Accept float labels, which must be whole numbers: 2.0 is 2.
 
         Returns
         -------
@@ -194,12 +194,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Raises
         ------
         TypeError, ValueError
-            Labels of another kind than before; shapes that differ; missing values; groups where there were none, or of
-            other columns; categories in an order that contradicts the one before.
+            Labels of another kind than before; shapes that differ; missing values; groups after updates without groups,
+            or of other columns; ordered categories that contradict the order so far.
         """
-        return self._updated(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        return self._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
 
-    def _updated(
+    def _update(
         self,
         y_true: Array,
         y_pred: Array,
@@ -211,12 +211,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> Self:
         part = None
         if weight is groups is ignored is None and whole_floats is False:
-            part = _samples.more(self._held, y_true, y_pred)
+            part = _count_samples.count_known_ids(self._held, y_true, y_pred)
         if part is None:
             given = (y_true, y_pred, weight, groups, self._empty.axis, ignored)
-            part = _samples.counted(*given, whole_floats=whole_floats)
-        with self._guard.lock:  # counting takes no part in it: threads count at the same time
-            self._held = joined(self._held, part)
+            part = _count_samples.count_samples(*given, whole_floats=whole_floats)
+        with self._guard.lock:  # counting is outside the lock, so threads count concurrently
+            self._held = add_counts(self._held, part)
         return self
 
     @property
@@ -226,38 +226,38 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     @property
     def groups(self) -> tuple[Label | tuple[Label, ...], ...] | None:
-        """What the groups are called, in the order of the matrices; None without groups."""
+        """The group keys, in the order of the matrices; None without groups."""
         return None if self._held.keys is None else self._held.keys.labels
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Names of the columns that groups come from; none without groups."""
+        """Names of the columns that define the groups; empty without groups."""
         return () if self._held.keys is None else self._held.keys.names
 
     @property
     def matrix(self) -> ArrayT:
-        """The counts: shape (C, C), or (G, C, C) with groups. One of NumPy is read-only."""
+        """The counts: shape (C, C), or (G, C, C) with groups. A NumPy matrix is read-only."""
         M: Any = self._held.whole()
         found: Any = read_only(M) if isinstance(M, np.ndarray) else M
         return cast(ArrayT, found)
 
     @property
     def n_samples(self) -> float:
-        """Sum of all counts; with weights of the weights. Synchronises the device."""
-        return _samples_in(self._held)
+        """Sum of all counts or weights. Synchronises the device."""
+        return _sum_matrix(self._held)
 
     def __repr__(self) -> str:
         held = self._held
         groups = "" if held.keys is None else f", {len(held.keys.rows)} groups"
-        return f"<ConfusionCounts: {_samples_in(held):,} samples, {len(held.axis.labels)} classes{groups}>"
+        return f"<ConfusionCounts: {_sum_matrix(held):,} samples, {len(held.axis.labels)} classes{groups}>"
 
     def _repr_html_(self) -> str:
-        return _tables.to_html(self._held, repr(self)[1:-1])
+        return _export.to_html(self._held, repr(self)[1:-1])
 
     def explain(self) -> str:
-        """Say in words how much is right, and what stands out of the rest; of groups, which are worst and best.
+        """Return a sentence on the accuracy and on the confusions that stand out, or on the best and worst group.
 
-        A class is said to be found least, and a confusion to stand out, only where that is beyond chance.
+        A lowest recall and the leading confusions are reported only if they are statistically significant.
 
         Examples
         --------
@@ -265,7 +265,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).explain()
         '66.7% of 3 samples are right; confused are cat and dog (1 sample, both ways together)'
         """
-        return _tables.explained(self._held)
+        return _export.explain_counts(self._held)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfusionCounts) and self.to_bytes() == other.to_bytes()
@@ -277,48 +277,48 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def __add__(self, other: object) -> Self:
         (held, empty) = self._snapshot()
         if isinstance(other, int) and other == 0:  # where sum() starts
-            return self._with(held, empty)
+            return self._replace(held, empty)
         if not isinstance(other, ConfusionCounts):
             return NotImplemented
         others = other._snapshot()
-        return self._with(merged(held, others[0]), merged(empty, others[1]))
+        return self._replace(merge_counts(held, others[0]), merge_counts(empty, others[1]))
 
     def __iadd__(self, other: object) -> Self:
         if not isinstance(other, ConfusionCounts):
             return NotImplemented
         held, empty = other._snapshot()
         with self._guard.lock:
-            self._held, self._empty = merged(self._held, held), merged(self._empty, empty)
+            self._held, self._empty = merge_counts(self._held, held), merge_counts(self._empty, empty)
         return self
 
-    def _snapshot(self) -> tuple[HeldCounts, HeldCounts]:
-        """Return what was counted, and the same before anything was, of one moment."""
+    def _snapshot(self) -> tuple[CountsState, CountsState]:
+        """Return the counts and the empty initial state, both read under the lock."""
         with self._guard.lock:
             return self._held, self._empty
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _with(self, held: HeldCounts, empty: HeldCounts) -> Self:
+    def _replace(self, held: CountsState, empty: CountsState) -> Self:
         out = type(self)()
         out._empty, out._held, out._library = empty, held, self._library
         return out
 
-    @of_class
+    @class_only
     @classmethod
     def merge(cls, parts: Iterable[Self], /) -> Self:
-        """Merge any number of parts, exactly: as ``sum(parts)``.
+        """Merge any number of parts exactly, as ``sum(parts)``.
 
         Parameters
         ----------
         parts : iterable of ConfusionCounts
-            All with groups of the same columns, or all without; labels may differ.
+            All with groups of the same columns, or all without groups; labels may differ.
 
         Raises
         ------
         TypeError, ValueError
-            A part that is no ConfusionCounts, or parts of two libraries or devices; no part at all; labels of two
-            kinds; orders of categories that contradict each other.
+            A part that is not ConfusionCounts; parts of two libraries or devices; no parts; labels of two kinds;
+            contradicting orders of categories.
         """
         if not isinstance(parts, Iterable):
             validate.refuse("parts", "an iterable of ConfusionCounts", type(parts).__name__, TypeError)
@@ -332,7 +332,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return total
 
     def reset(self) -> Self:
-        """Forget what was counted, and the labels and groups that were found; those that were given stay."""
+        """Reset all counts to zero, and forget inferred labels and groups; declared classes stay."""
         with self._guard.lock:
             self._held = self._empty
         return self
@@ -372,44 +372,48 @@ class ConfusionCounts(State, Generic[ArrayT]):
         average_over: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
-        """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
+        """Return metrics of the matrix, or of each group's matrix; arguments as for :func:`cmfast.metrics.compute`.
 
-        But for two, which are labels here and not places: `pos_label`, the positive class of two, in the place of
-        `positive`; and `average_over`, the classes that averages are over. Without `pos_label` the positive class of
-        two integers that were not declared by `n_classes` is as for :func:`cmfast.metrics.from_labels`: 1 of 0 and 1,
-        and of -1 and 1; of others an error asks for it.
+        Two options take labels instead of positions: `pos_label`, the positive class of two, replaces
+        `positive`, and
+        `average_over` lists the classes to average over. Without `pos_label`, two integer classes not declared
+        by
+        `n_classes` are treated as by :func:`cmfast.metrics.from_labels`: the positive class is 1 of 0 and 1,
+        and 1 of -1
+        and 1; other pairs raise.
 
-        Warns where the labels are text and no truth is ever predicted: nothing can be right; and where a metric of
-        ordered classes is named and more than two classes are text whose order was not given.
+        Warns if the labels are text and no label is both a truth and a prediction, so that accuracy is 0; and
+        if a metric
+        of ordered classes is requested for more than two text classes without a given order.
         """
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
-        return self._computed(self._held, names, pos_label, average_over, options)[0]
+        return self._compute(self._held, names, pos_label, average_over, options)[0]
 
     @staticmethod
-    def _computed(
-        held: HeldCounts,
+    def _compute(
+        held: CountsState,
         names: Any,
         pos_label: Label | None,
         average_over: Sequence[Label] | None,
         options: dict[str, Any],
     ) -> tuple[Any, tuple[Label, ...]]:
-        """Return metrics of what was counted at one moment, and the classes that there are for them."""
-        _samples.warn_of_strangers(held)
+        """Return metrics of the state `held`, and the class labels that they refer to."""
+        _count_samples.warn_of_disjoint_labels(held)
         check_options(**options)
         if _plan.is_binary(_plan.resolve_names(names)):
-            held, place = for_two(held, options["positive"] if pos_label is None else 0)
+            held, place = prepare_binary(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis
-        _samples.warn_of_order([axis], names)
+        _count_samples.warn_of_order([axis], names)
         if pos_label is not None:
-            options = {**options, "positive": axis.place_of("pos_label", pos_label)}
+            options = {**options, "positive": axis.find_position("pos_label", pos_label)}
             if len(axis.labels) != 2:
                 given = f"{validate.format_value(pos_label)} with {len(axis.labels)} classes"
                 validate.refuse("pos_label", "None for other than two classes", given)
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
                 validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
-            places = [axis.place_of("average_over", label) for label in average_over]
+            places = [axis.find_position("average_over", label) for label in average_over]
             options = {**options, "average_over": places}
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
@@ -417,19 +421,19 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def report(
         self, *, average_over: Sequence[Label] | None = None, undefined: Undefined = "present"
     ) -> metrics.Report:
-        """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.
+        """Return the report of :func:`cmfast.metrics.report` by label, to print, show or convert to a data frame.
 
         Parameters
         ----------
         average_over : sequence of labels, optional
-            Classes that get a row, in this order, and that averages are over; default: all.
+            Classes to list, in this order, and to average over; default: all.
         undefined : {"present", "nan", "strict", "zero", "one"} or float
-            What a 0/0 gives.
+            The value of 0/0.
 
         Raises
         ------
         ValueError
-            There are groups: report :meth:`group`, one of them.
+            The counts have groups; report one :meth:`group` instead.
 
         Examples
         --------
@@ -456,7 +460,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return metrics.report(held.whole(), class_names=names, average_over=average_over, undefined=undefined)
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
-        """Return the counts of one group, as counts without groups; all classes stay.
+        """Return the counts of one group as counts without groups; all classes stay.
 
         Parameters
         ----------
@@ -466,7 +470,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Raises
         ------
         KeyError, TypeError
-            No such group, or no groups at all.
+            Unknown group, or counts without groups.
 
         Examples
         --------
@@ -486,7 +490,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             validate.refuse(
                 "key", f"one of the groups {validate.format_value(groups)}", validate.format_value(key), kind
             )
-        return self._with(one_of(held, place), empty)
+        return self._replace(select_group(held, place), empty)
 
     def normalize(
         self,
@@ -498,14 +502,14 @@ class ConfusionCounts(State, Generic[ArrayT]):
         progress: Progress = None,
         **options: Unpack[BiOptions],
     ) -> ArrayT:
-        """Return the matrix, or every group's, normalised; all arguments as for :func:`cmfast.normalize`."""
+        """Normalise the matrix, or each group's matrix; arguments as for :func:`cmfast.normalize`."""
         M: Any = self.matrix
         common: Any = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
         out: ArrayT = normalizing.normalize(M, method, **common, **options)
         return out
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return a DataFrame of the counts: a row per true label, of every group where there are groups.
+        """Return the counts as a pandas DataFrame: a row per true label, or per group and true label.
 
         Examples
         --------
@@ -513,16 +517,16 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"]).to_pandas().loc["b", "a"]
         np.int64(1)
         """
-        found: pd.DataFrame = _tables.to_pandas(self._held)
+        found: pd.DataFrame = _export.to_pandas(self._held)
         return found
 
     def to_xarray(self) -> "xr.DataArray":
-        """Return a DataArray of the counts: dimensions ``true``, ``predicted``, and ``group`` where there are some.
+        """Return the counts as an xarray DataArray with dimensions ``true``, ``predicted`` and, with groups, ``group``.
 
-        Groups of several columns are a MultiIndex, so that ``sel`` takes any of the columns by its name;
-        ``reset_index("group")`` makes coordinates of them, as files of netCDF need it.
+        Groups of several columns form a MultiIndex, so that ``sel`` accepts any of the columns by name;
+        ``reset_index("group")`` turns them into coordinates, which netCDF files require.
         """
-        found: xr.DataArray = _tables.to_xarray(self._held)
+        found: xr.DataArray = _export.to_xarray(self._held)
         return found
 
     @overload
@@ -589,14 +593,14 @@ class ConfusionCounts(State, Generic[ArrayT]):
         average_over: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
-        """Return metrics as a table: a row per group; where a metric is one per class, a row per group and class.
+        """Return metrics as a table: a row per group, or per group and class if a metric has a value per class.
 
         Parameters
         ----------
         names : str or list of str, optional
-            As for :meth:`compute`, as are all other options; by default all with one number per matrix.
+            As for :meth:`compute`, as are all other options; default: all metrics with one value per matrix.
         library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table; default: that of the table that :func:`by` counted, else pandas.
+            Library of the table; default: the library of the table given to :func:`by`, else pandas.
 
         Examples
         --------
@@ -608,22 +612,22 @@ class ConfusionCounts(State, Generic[ArrayT]):
         1      y       0.0
         """
         library = self._library if library is None else library
-        validate.choice("library", library, _tables.LIBRARIES)
+        validate.choice("library", library, _export.LIBRARIES)
         wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         held = self._held
-        found, classes = self._computed(held, wanted, pos_label, average_over, options)
-        return _tables.tidy(held, found, library, classes if average_over is None else average_over)
+        found, classes = self._compute(held, wanted, pos_label, average_over, options)
+        return _export.make_metric_table(held, found, library, classes if average_over is None else average_over)
 
     def sync(self, process_group: Any = None) -> Self:
-        """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.
+        """Return the sum over all processes of ``torch.distributed``; itself if there is only one process.
 
-        Nothing is changed, so what is counted afterwards is counted once. Labels and groups may differ between them.
+        The counts themselves stay unchanged, so that later updates are counted once. Labels and groups may differ.
 
         Parameters
         ----------
         process_group : torch.distributed.ProcessGroup, optional
-            Default: all processes. Every one of them has to call this.
+            Default: all processes. Every process of the group must call this method.
 
         Raises
         ------
@@ -633,50 +637,51 @@ class ConfusionCounts(State, Generic[ArrayT]):
             More samples than int64 holds.
         """
         held, empty = self._snapshot()
-        return self._with(_sync.summed(held, process_group), empty)
+        return self._replace(_distributed_sum.sum_processes(held, process_group), empty)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was counted as checkpoints have it: tensors as they are, all else as plain Python values.
+        """Return the counts as a checkpoint dict: tensors unchanged, everything else as plain Python values.
 
-        So :func:`torch.load` reads it with ``weights_only=True``, which is its default. An array of NumPy is as
-        :meth:`to_json` has it; one of CuPy stays one.
+        :func:`torch.load` therefore reads it with ``weights_only=True``, its default. NumPy arrays are encoded
+        as by
+        :meth:`to_json`; CuPy arrays stay arrays.
         """
-        parts = parts_of(self._held, on_host=False)
-        return {name: array_facts(part) if isinstance(part, np.ndarray) else part for name, part in parts.items()}
+        parts = get_parts(self._held, on_host=False)
+        return {name: encode_array(part) if isinstance(part, np.ndarray) else part for name, part in parts.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned; the matrix stays where it is.
+        """Replace the counts by those that :meth:`state_dict` returned; the matrix stays on its device.
 
         Raises
         ------
         TypeError, ValueError
-            It is of no ConfusionCounts; its classes are not those that these counts were given, where they were.
+            Not a state of ConfusionCounts; other classes than those declared for these counts.
         """
         if not isinstance(state_dict, dict):
             validate.refuse("state_dict", "a dict", type(state_dict).__name__, TypeError)
         try:
             plain = {name for name, part in state_dict.items() if name in PARTS and isinstance(part, dict)}
-            arrays = {name: array_of_facts(name, state_dict[name], *PARTS[name]) for name in plain - {"classes"}}
-            held, empty = of_parts({**state_dict, **arrays})
+            arrays = {name: decode_array(name, state_dict[name], *PARTS[name]) for name in plain - {"classes"}}
+            held, empty = parse_parts({**state_dict, **arrays})
         except DamagedError as error:
-            validate.fail(f"state_dict is of no ConfusionCounts: {error}")
+            validate.fail(f"state_dict must be a state of ConfusionCounts: {error}")
         with self._guard.lock:
             declared = self._empty.axis
             if declared.source not in GROWING and declared != held.axis:
-                wanted = f"of counts with {declared.described()}, as these were declared"
-                validate.refuse("state_dict", wanted, f"one with {held.axis.described()}")
+                wanted = f"of counts with {declared.describe()}, as these were declared"
+                validate.refuse("state_dict", wanted, f"one with {held.axis.describe()}")
             self._held, self._empty = held, empty
 
-    def _stored(self) -> dict[str, Any]:
-        return parts_of(self._held, on_host=True)
+    def _get_parts(self) -> dict[str, Any]:
+        return get_parts(self._held, on_host=True)
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
-        return cls()._with(*of_parts(parts))
+    def _restore(cls, parts: dict[str, Any]) -> Self:
+        return cls()._replace(*parse_parts(parts))
 
 
-def _samples_in(held: HeldCounts) -> float:
-    """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
+def _sum_matrix(held: CountsState) -> float:
+    """Return the sum of the matrix; adding counts has already checked that integers fit in int64."""
     M: Any = held.whole()
     total: float = adapter(M).evaluate(lambda M: M.sum().item(), M)
     return total

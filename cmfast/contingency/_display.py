@@ -1,4 +1,4 @@
-"""Pictures of surfaces and paths. ``from_*`` computes, ``__init__`` holds data, ``plot`` draws."""
+"""Plots of metric surfaces and learning paths in the contingency space."""
 
 from typing import Any
 
@@ -7,32 +7,32 @@ import numpy as np
 from cmfast._core import dispatch, plotting, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
-from cmfast.contingency._surface import lowest, metric_of, metric_surface
+from cmfast.contingency._surface import find_scale_minimum, metric_surface, validate_metric
 from cmfast.metrics import MetricName, margins
 
 
 class SurfaceDisplay:
-    """A metric over the whole contingency space.
+    """Plot of a metric as a surface over the contingency space.
 
     Parameters
     ----------
     surface : array, shape (size, size)
         Element ``[i, j]`` is at the i-th true positive rate and the j-th true negative rate of an even grid on [0, 1].
     metric : str
-        Its name, for the title.
+        Name of the metric, for the title.
     r : float
         Negatives per positive, for the title.
     low, high : float
-        Ends of the colour scale: fixed, so that pictures compare.
+        Ends of the colour scale, fixed so that plots are comparable.
 
     Attributes
     ----------
     ax_, figure_, contours_ : matplotlib objects
-        What was drawn, after :meth:`plot`; :meth:`plot_3d` has no contours.
+        The drawn objects, after :meth:`plot`; :meth:`plot_3d` sets no contours.
 
     See Also
     --------
-    metric_surface : The numbers alone.
+    metric_surface : The values without a plot.
 
     Examples
     --------
@@ -62,18 +62,18 @@ class SurfaceDisplay:
         r : float
             Imbalance: negatives (class 0) per positive (class 1).
         size : int
-            Nodes along each axis.
+            Number of nodes along each axis.
         rescale : bool
             Map metrics with the range [-1, 1] to [0, 1], and a weighted tau to its normalised form.
 
         Returns
         -------
         SurfaceDisplay
-            Not drawn yet.
+            The display, not drawn yet.
         """
         r = validate.positive("r", r)
         surface = metric_surface(metric, r, size, rescale=rescale)
-        low = 0.0 if rescale else lowest(metric_of(metric))
+        low = 0.0 if rescale else find_scale_minimum(validate_metric(metric))
         return cls(surface, metric=metric, r=r, low=low)
 
     def plot(self, *, ax: Any = None, levels: int = 11, colorbar: bool = True) -> "SurfaceDisplay":
@@ -82,16 +82,16 @@ class SurfaceDisplay:
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
         levels : int
-            Contour lines, evenly spaced from `low` to `high`.
+            Number of contour lines, evenly spaced from `low` to `high`.
         colorbar : bool
             Whether to draw the colour scale.
 
         Returns
         -------
         SurfaceDisplay
-            Itself; `ax_` and `figure_` are set. Nothing is shown.
+            The display itself; `ax_` and `figure_` are set. The figure is not shown.
         """
         levels = validate.count("levels", levels, least=1)
         validate.flag("colorbar", colorbar)
@@ -112,22 +112,22 @@ class SurfaceDisplay:
         self.contours_ = ax.contour(axis, axis, self.surface, scale, colors="black", linewidths=0.4)
         if colorbar:
             ax.figure.colorbar(shown, ax=ax, ticks=scale[:: max(1, levels // 5)])
-        _label(ax, self._title())
+        _label_axes(ax, self._title())
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def plot_3d(self, *, ax: Any = None) -> "SurfaceDisplay":
-        """Draw the surface in three dimensions, the perfect model at the back.
+        """Draw the surface in three dimensions, with the perfect model at the back.
 
         Parameters
         ----------
         ax : matplotlib axes in three dimensions, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
 
         Returns
         -------
         SurfaceDisplay
-            Itself; `ax_` and `figure_` are set. Nothing is shown.
+            The display itself; `ax_` and `figure_` are set. The figure is not shown.
         """
         if ax is None:
             plt = plotting.load_pyplot()
@@ -142,14 +142,17 @@ class SurfaceDisplay:
         return self
 
     def _title(self) -> str:
+        """Return the title: the metric and the imbalance."""
         return f"{self.metric}, r = {self.r:g}" if self.metric else ""
 
 
-def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true positive rate") -> None:
+def _label_axes(ax: Any, title: str, x: str = "true negative rate", y: str = "true positive rate") -> None:
+    """Set limits, labels and title of a plot of two rates."""
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=x, ylabel=y, title=title, aspect="equal")
 
 
-def _two(classes: Any, C: int) -> tuple[int, int]:
+def _validate_two_classes(classes: Any, C: int) -> tuple[int, int]:
+    """Validate two different class indices."""
     wanted = f"two of 0..{C - 1}"
     if not isinstance(classes, tuple | list | np.ndarray):
         validate.refuse("classes", wanted, f"{type(classes).__name__} {validate.format_value(classes)}", TypeError)
@@ -160,7 +163,7 @@ def _two(classes: Any, C: int) -> tuple[int, int]:
 
 
 class PathDisplay:
-    """Training runs in the plane of two recalls, over the surface of a metric.
+    """Plot of training runs in the plane of two recalls, over the surface of a metric.
 
     Parameters
     ----------
@@ -169,20 +172,20 @@ class PathDisplay:
     length : array, shape (runs,)
         Length of each path, for the legend.
     surface : SurfaceDisplay, optional
-        What to draw below.
+        Surface to draw below the paths.
     classes : tuple of int
-        Which two classes the axes are.
+        The two classes whose recalls are the axes.
     n_classes : int
-        How many there are: two have names (true negative rate, true positive rate).
+        Number of classes; with two, the axes are the true negative rate and the true positive rate.
 
     Attributes
     ----------
     ax_, figure_, lines_ : matplotlib objects
-        What was drawn, after :meth:`plot`.
+        The drawn objects, after :meth:`plot`.
 
     See Also
     --------
-    learning_path : The numbers alone.
+    learning_path : The values without a plot.
 
     Examples
     --------
@@ -211,30 +214,29 @@ class PathDisplay:
     def from_matrices(
         cls, M: Array, /, *, metric: MetricName | None = None, classes: tuple[int, int] = (0, 1)
     ) -> "PathDisplay":
-        """Compute the paths of training runs.
+        """Compute the paths of training runs from their confusion matrices.
 
         Parameters
         ----------
         M : array, shape (..., E, C, C)
             The matrices of E checkpoints, in order; the leading axes are runs.
         metric : str, optional
-            Draw its surface below, at the imbalance of the first matrix. For two classes only.
+            Draw the surface of this metric below, at the imbalance of the first matrix. Only for two classes.
         classes : tuple of int
-            The two classes whose recalls are the axes; the length is that in the space of all
-            recalls.
+            The two classes whose recalls are the axes; the length is that in the space of all recalls.
 
         Returns
         -------
         PathDisplay
-            Not drawn yet.
+            The display, not drawn yet.
         """
         if metric is not None:
-            metric = metric_of(metric)
+            metric = validate_metric(metric)
         (M,) = dispatch.adopt(M=M)
         C, _ = validate.matrices(square=True, M=M)
-        classes = _two(classes, C)
+        classes = _validate_two_classes(classes, C)
         if metric is not None and (C, classes) != (2, (0, 1)):
-            validate.refuse("metric", "None but for 2 classes in their order", repr(metric))
+            validate.refuse("metric", "None except for 2 classes in order", repr(metric))
         path = learning_path(M)
         points = np.asarray(path.points).reshape(-1, *path.points.shape[-2:])[..., list(classes)]
         surface = None
@@ -249,17 +251,17 @@ class PathDisplay:
         return cls(points, length=np.asarray(path.length).reshape(-1), surface=surface, classes=classes, n_classes=C)
 
     def plot(self, *, ax: Any = None) -> "PathDisplay":
-        """Draw every run from its first checkpoint (a ring) to its last (a disc).
+        """Draw every run from its first checkpoint (ring) to its last (disc).
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on; default: a new figure.
 
         Returns
         -------
         PathDisplay
-            Itself; `ax_` and `figure_` are set. Nothing is shown.
+            The display itself; `ax_` and `figure_` are set. The figure is not shown.
         """
         ax = plotting.get_axes(ax)
         if self.surface is not None:
@@ -276,6 +278,6 @@ class PathDisplay:
             ax.legend(loc="lower left", fontsize="small")
         rates = ("true negative rate", "true positive rate")
         x, y = (rates[k] if self.n_classes == 2 else f"recall of class {k}" for k in self.classes)
-        _label(ax, f"over {self.surface.metric}, r = {self.surface.r:g}" if self.surface is not None else "", x, y)
+        _label_axes(ax, f"over {self.surface.metric}, r = {self.surface.r:g}" if self.surface is not None else "", x, y)
         self.ax_, self.figure_ = ax, ax.figure
         return self

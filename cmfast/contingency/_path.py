@@ -1,4 +1,4 @@
-"""Training runs as paths in the contingency space."""
+"""Learning paths: training runs as paths of class recalls in the contingency space."""
 
 from typing import Any, Generic, NamedTuple, overload
 
@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
-from cmfast.contingency._surface import metric_of
+from cmfast.contingency._surface import validate_metric
 from cmfast.metrics import MetricName, compute
 
 
 @result_repr.add_repr
 class LearningPath(NamedTuple, Generic[ArrayT]):
-    """A training run, or many, in the contingency space."""
+    """Path of one or more training runs in the contingency space."""
 
     points: ArrayT
     """(..., E, C): recall of every class at every checkpoint."""
@@ -25,7 +25,7 @@ class LearningPath(NamedTuple, Generic[ArrayT]):
     displacement: ArrayT
     """(...): distance from the first checkpoint to the last."""
     straightness: ArrayT
-    """(...): displacement over length, 1 for a straight way, NaN for none."""
+    """(...): displacement over length, 1 for a straight path, NaN for length 0."""
 
     def _parts(self) -> dict[str, str]:
         names = ("length", "displacement", "straightness")
@@ -33,10 +33,10 @@ class LearningPath(NamedTuple, Generic[ArrayT]):
         return {"checkpoints x coordinates": result_repr.format_shape(self.points), **parts}
 
     def explain(self) -> str:
-        """Say in words how far the runs went, and how straight."""
+        """Return a text with the length and the straightness of the runs."""
         steps = dispatch.shape_of(self.points)[-2] - 1
         length, straightness = result_repr.format_values(self.length), result_repr.format_values(self.straightness)
-        return f"a way of length {length} in {steps} steps, straight to {straightness}"
+        return f"path of length {length} in {steps} steps, straightness {straightness}"
 
 
 @overload
@@ -50,14 +50,14 @@ def learning_path(
 def learning_path(
     M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = "warn"
 ) -> LearningPath[Any]:
-    """Follow training runs through the contingency space.
+    """Compute the paths of training runs through the contingency space, with their lengths.
 
     Parameters
     ----------
     M : array, shape (..., E, C, C)
         The matrices of E checkpoints, in order; the leading axes are runs.
     metric : str, optional
-        A metric with one value per matrix, which becomes one more coordinate.
+        A metric with one value per matrix, used as one more coordinate.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values; their paths are NaN.
 
@@ -73,9 +73,9 @@ def learning_path(
 
     Notes
     -----
-    The coordinates are the recalls of the classes: for two classes (tnr, tpr), the path of the source; with `metric`
-    its path in three dimensions. The metric is that of the matrices themselves, at their own imbalance. A class without
-    samples has no recall: NaN for the steps that touch it, and for the length.
+    The coordinates are the recalls of the classes: for two classes (tnr, tpr), as in the source; with `metric` the path
+    is three-dimensional. The metric is that of the matrices at their own imbalance. A class without samples has no
+    recall, so that steps to and from it, and the length, are NaN.
     Reproducible: the same bits for any number of threads.
 
     References
@@ -92,7 +92,7 @@ def learning_path(
     """
     validate.on_failure(on_failure)
     if metric is not None:
-        metric = metric_of(metric)
+        metric = validate_metric(metric)
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     shape = dispatch.shape_of(M)
@@ -101,19 +101,19 @@ def learning_path(
     names: list[MetricName] = ["recall"] if metric is None else ["recall", metric]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
     if metric is not None and len(dispatch.shape_of(found[metric])) == len(shape) - 1:
-        validate.refuse("metric", "one with a single value per matrix", repr(metric))
+        validate.refuse("metric", "a metric with one value per matrix", repr(metric))
     points = found["recall"]
     if not adapter(M).is_on_host(M):
-        return LearningPath(points, *_lengths(*(found[name] for name in names)))
-    # Sums are of float64 and in one order, whatever library the matrices are of.
+        return LearningPath(points, *_compute_lengths(*(found[name] for name in names)))
+    # Sum in float64 on the host, so that all CPU libraries give the same bits.
     hosts = [adapter(found[name]).to_host(found[name]) for name in names]
-    wide = _lengths(*(x.astype(np.float64) for x in hosts))
+    wide = _compute_lengths(*(x.astype(np.float64) for x in hosts))
     narrow = (x.astype(hosts[0].dtype) for x in wide)
     return LearningPath(points, *(adapter(points).send(x, points) for x in narrow))
 
 
-def _lengths(points: Any, height: Any = None) -> tuple[Any, Any, Any, Any]:
-    """Return steps, length, displacement and straightness of paths of one library."""
+def _compute_lengths(points: Any, height: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Return steps, length, displacement and straightness of paths."""
     steps2 = ((points[..., 1:, :] - points[..., :-1, :]) ** 2).sum(-1)
     net2 = ((points[..., -1, :] - points[..., 0, :]) ** 2).sum(-1)
     if height is not None:

@@ -1,4 +1,4 @@
-"""Metrics as surfaces over (tnr, tpr), and how far imbalance warps them."""
+"""Metric surfaces over (tnr, tpr), chance levels, and the sensitivity of metrics to class imbalance."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -14,41 +14,41 @@ from cmfast.metrics._plan import resolve_names
 Nodes: TypeAlias = Literal["nodes", "midpoints"]
 Rule: TypeAlias = Literal["gauss", "nodes", "midpoints"]
 
-_GAUSS = 4  # nodes of each panel and axis
-MATRIX_BYTES = 32  # of two by two
+_GAUSS_NODES = 4  # nodes per panel and axis
+MATRIX_BYTES = 32  # bytes of a 2x2 float64 matrix
 
 
 @result_repr.add_repr
 class Sensitivity(NamedTuple):
-    """The volume between two surfaces of a metric."""
+    """Volume between two surfaces of a metric, with an error estimate."""
 
     value: Floats
-    """float64, one number per ratio."""
+    """float64, one value per ratio."""
     error: Floats
-    """How far the rule with half as many panels is off: an estimate that has been larger than the error wherever there
-    is a closed form. NaN for the sums over a grid, which are what they are."""
+    """Difference to the rule with half as many panels: an error estimate, larger than the error in all cases with a
+    closed form. NaN for sums over a grid."""
 
     def _parts(self) -> dict[str, str]:
         return {"value": result_repr.format_values(self.value), "error": result_repr.format_values(self.error)}
 
     def explain(self) -> str:
-        """Say in words how far imbalance warps the metric."""
+        """Return a text with the mean change of the metric by imbalance."""
         value = result_repr.format_values(self.value)
-        return f"imbalance moves the metric by {value} on average, give or take what `error` says"
+        return f"imbalance changes the metric by {value} on average; see `error` for the accuracy"
 
 
-def metric_of(metric: object) -> MetricName:
-    """Return `metric`, checked to be the name of one."""
+def validate_metric(metric: object) -> MetricName:
+    """Return `metric`, checked to be the name of a metric."""
     if not isinstance(metric, str):
         validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
     return cast(MetricName, resolve_names([metric], "metric")[0])
 
 
-def _numbers(name: str, value: Any) -> np.ndarray:
-    """Return `value` as an array of float64, checked to be a number or an array of numbers."""
+def _validate_numbers(name: str, value: Any) -> np.ndarray:
+    """Return `value` as a float64 array; refuse anything but numbers."""
     try:
         found = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
+    except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that require gradients
         found = np.array(None)
     if found.dtype.kind not in "uif":
         given = f"{type(value).__name__} {validate.format_value(value)}"
@@ -56,39 +56,43 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     return found.astype(np.float64)
 
 
-def ratios_of(r: Any) -> np.ndarray:
-    """Return `r` as an array, checked to be a ratio or an array of ratios."""
-    ratios = _numbers("r", r)
+def validate_ratios(r: Any) -> np.ndarray:
+    """Return `r` as an array of finite positive ratios."""
+    ratios = _validate_numbers("r", r)
     if not (np.isfinite(ratios) & (ratios > 0)).all():
         validate.refuse("r", "finite and above 0", r)
     return ratios
 
 
-def _axis(grid: str, size: int) -> np.ndarray:
+def _make_axis(grid: str, size: int) -> np.ndarray:
+    """Return the nodes or midpoints of an even grid on [0, 1]."""
     return np.linspace(0.0, 1.0, size) if grid == "nodes" else (np.arange(size) + 0.5) / size
 
 
-def _values(metric: MetricName, r: np.ndarray, axis: np.ndarray, *, rescale: bool) -> np.ndarray:
-    """Return the metric where tpr (rows) and tnr (columns) are those of `axis`, at every ratio of `r`."""
-    return _at(metric, r[..., None, None], axis[:, None], axis[None, :], rescale=rescale)
+def _evaluate_grid(metric: MetricName, r: np.ndarray, axis: np.ndarray, *, rescale: bool) -> np.ndarray:
+    """Return the metric on a grid of tpr (rows) and tnr (columns), at every ratio of `r`."""
+    return _evaluate_points(metric, r[..., None, None], axis[:, None], axis[None, :], rescale=rescale)
 
 
-def _at(metric: MetricName, r: np.ndarray, tpr: np.ndarray, tnr: np.ndarray, *, rescale: bool) -> np.ndarray:
+def _evaluate_points(
+    metric: MetricName, r: np.ndarray, tpr: np.ndarray, tnr: np.ndarray, *, rescale: bool
+) -> np.ndarray:
     """Return the metric at points and ratios that broadcast."""
     M = np.empty((*np.broadcast_shapes(r.shape, tpr.shape, tnr.shape), 2, 2))
     M[..., 0, 0], M[..., 0, 1] = r * tnr, r * (1.0 - tnr)
     M[..., 1, 0], M[..., 1, 1] = 1.0 - tpr, tpr
     values: np.ndarray = compute(M, metric, undefined="zero", on_failure="raise")
-    if values.ndim == M.ndim - 1:  # one per class
+    if values.ndim == M.ndim - 1:  # a metric per class
         values = values[..., 1]
-    low = lowest(metric)
+    low = find_scale_minimum(metric)
     return (values - low) / (1.0 - low) if rescale and low < 1.0 else values
 
 
-def lowest(metric: MetricName) -> float:
-    """Return where the scale of a metric begins, which ends at 1.
+def find_scale_minimum(metric: MetricName) -> float:
+    """Return the lower end of the scale of a metric, whose upper end is 1.
 
-    That is -1 where total disagreement of two equal classes is below 0, else 0; of a weighted tau it is that itself.
+    -1 if the value of total disagreement of two equal classes is negative, else 0; for a weighted tau that value
+    itself.
     """
     form, value = find_form(metric), compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
     least = float(np.min(value))
@@ -103,7 +107,7 @@ def metric_surface(
     grid: Nodes = "nodes",
     rescale: bool = False,
 ) -> Floats:
-    """Values of a metric over the whole contingency space.
+    """Compute the values of a metric over the whole contingency space.
 
     Parameters
     ----------
@@ -112,9 +116,9 @@ def metric_surface(
     r : float or list of float
         Imbalance: negatives (class 0) per positive (class 1).
     size : int
-        Nodes along each axis.
+        Number of nodes along each axis.
     grid : {"nodes", "midpoints"}
-        ``linspace(0, 1, size)``, which the source takes and which has the edges; or ``(i + 1/2) / size``.
+        ``linspace(0, 1, size)``, as in the source, with both ends; or ``(i + 1/2) / size``.
     rescale : bool
         Map metrics with the range [-1, 1] to [0, 1], and a weighted tau to its normalised form.
 
@@ -148,9 +152,9 @@ def metric_surface(
     validate.choice("grid", grid, get_args(Nodes))
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
-    metric, ratios = metric_of(metric), ratios_of(r)
+    metric, ratios = validate_metric(metric), validate_ratios(r)
     with validate.explain_memory_error(ratios.size * size**2 * MATRIX_BYTES, size=size):
-        return _values(metric, ratios, _axis(grid, size), rescale=rescale)
+        return _evaluate_grid(metric, ratios, _make_axis(grid, size), rescale=rescale)
 
 
 def chance_level(
@@ -160,7 +164,7 @@ def chance_level(
     *,
     rescale: bool = False,
 ) -> Floats:
-    """Value of a metric for guesses that do not look at the sample.
+    """Compute the value of a metric for random guesses that ignore the sample.
 
     Parameters
     ----------
@@ -169,7 +173,7 @@ def chance_level(
     r : float or list of float
         Imbalance: negatives (class 0) per positive (class 1).
     share : float or list of float
-        Which share of the samples is called positive.
+        Share of the samples that is called positive.
     rescale : bool
         Map metrics with the range [-1, 1] to [0, 1], and a weighted tau to its normalised form.
 
@@ -185,8 +189,8 @@ def chance_level(
 
     Notes
     -----
-    The source has one point for random guesses, (1/2, 1/2). They are a line, from all negative (1, 0) to all positive
-    (0, 1): on it scores that are corrected for chance are 0, and others depend on what is called positive how often.
+    The source has one point for random guesses, (1/2, 1/2). They form a line from all negative (1, 0) to all positive
+    (0, 1): on it chance-corrected scores are 0, and other metrics depend on the share called positive.
     Reproducible: the same bits for any number of threads.
 
     References
@@ -202,16 +206,18 @@ def chance_level(
     array([0., 0., 0.])
     """
     validate.flag("rescale", rescale)
-    metric, ratios, shares = metric_of(metric), ratios_of(r), _numbers("share", share)
+    metric, ratios, shares = validate_metric(metric), validate_ratios(r), _validate_numbers("share", share)
     if not ((shares >= 0) & (shares <= 1)).all():
         validate.refuse("share", "in [0, 1]", share)
-    return _at(metric, ratios.reshape(ratios.shape + (1,) * shares.ndim), shares, 1.0 - shares, rescale=rescale)
+    return _evaluate_points(
+        metric, ratios.reshape(ratios.shape + (1,) * shares.ndim), shares, 1.0 - shares, rescale=rescale
+    )
 
 
 def imbalance_sensitivity(
     metric: MetricName, r: float | Sequence[float], *, rule: Rule = "gauss", size: int = 64, rescale: bool = True
 ) -> Sensitivity:
-    """Volume between the surfaces of a metric at imbalance `r` and without imbalance.
+    """Compute the volume between the surfaces of a metric at imbalance `r` and without imbalance.
 
     Parameters
     ----------
@@ -223,10 +229,10 @@ def imbalance_sensitivity(
         Gauss-Legendre quadrature on `size` panels of four nodes along each axis; or the mean of the differences on a
         grid of `size` nodes as in :func:`metric_surface`.
     size : int
-        Panels or nodes along each axis; even for "gauss".
+        Number of panels or nodes along each axis; even for "gauss".
     rescale : bool
-        Map metrics with the range [-1, 1] to [0, 1] first, and a weighted tau to its normalised form, which makes the
-        result lie in [0, 1].
+        Map metrics with the range [-1, 1] to [0, 1] first, and a weighted tau to its normalised form, so that the
+        result is in [0, 1].
 
     Returns
     -------
@@ -240,7 +246,7 @@ def imbalance_sensitivity(
 
     Notes
     -----
-    The source sums the differences over the nodes of a grid and does not divide by their number, so its figure grows
+    The source sums the differences over the nodes of a grid and does not divide by their number, so its value grows
     with the grid: it is ``size**2`` times the value of ``rule="nodes"``. Neither is the volume: for accuracy at r = 4
     it is 1/10, and the mean over 15 x 15 nodes is 0.1067.
     Reproducible: the same bits for any number of threads.
@@ -260,35 +266,43 @@ def imbalance_sensitivity(
     validate.choice("rule", rule, get_args(Rule))
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
-    metric, ratios = metric_of(metric), ratios_of(r)
+    metric, ratios = validate_metric(metric), validate_ratios(r)
     if rule == "gauss" and size % 2:
         validate.refuse("size", "even with rule='gauss'", size)
-    nodes = size * _GAUSS if rule == "gauss" else size
+    nodes = size * _GAUSS_NODES if rule == "gauss" else size
     with validate.explain_memory_error(nodes**2 * MATRIX_BYTES, size=size):
-        return _sensitivity(metric, ratios, rule, size, rescale=rescale)
+        return _integrate_difference(metric, ratios, rule, size, rescale=rescale)
 
 
-def _sensitivity(metric: MetricName, ratios: np.ndarray, rule: Rule, size: int, *, rescale: bool) -> Sensitivity:
+def _integrate_difference(
+    metric: MetricName, ratios: np.ndarray, rule: Rule, size: int, *, rescale: bool
+) -> Sensitivity:
+    """Return the mean absolute difference of two surfaces by quadrature or on a grid, with its error."""
     if rule != "gauss":
-        axis = _axis(rule, size)
-        return Sensitivity(*_volumes(metric, ratios, axis, np.full(size, 1.0 / size), rescale=rescale), ratios * np.nan)
-    fine, coarse = (_volumes(metric, ratios, *_panels(n), rescale=rescale)[0] for n in (size, size // 2))
+        axis = _make_axis(rule, size)
+        return Sensitivity(
+            *_sum_differences(metric, ratios, axis, np.full(size, 1.0 / size), rescale=rescale), ratios * np.nan
+        )
+    fine, coarse = (
+        _sum_differences(metric, ratios, *_make_gauss_nodes(n), rescale=rescale)[0] for n in (size, size // 2)
+    )
     return Sensitivity(fine, np.abs(fine - coarse))
 
 
-def _panels(number: int) -> tuple[np.ndarray, np.ndarray]:
-    nodes, weights = np.polynomial.legendre.leggauss(_GAUSS)
+def _make_gauss_nodes(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights of composite Gauss-Legendre quadrature on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(_GAUSS_NODES)
     axis = (np.arange(number)[:, None] + (nodes + 1.0) / 2.0) / number
     return axis.ravel(), np.tile(weights / (2.0 * number), number)
 
 
-def _volumes(
+def _sum_differences(
     metric: MetricName, ratios: np.ndarray, axis: np.ndarray, weights: np.ndarray, *, rescale: bool
 ) -> tuple[np.ndarray]:
-    """Return the weighted sums of the differences, one ratio at a time: no surface of all of them is held."""
-    balanced = _values(metric, np.array(1.0), axis, rescale=rescale)
+    """Return the weighted sums of absolute differences, one ratio at a time to bound memory."""
+    balanced = _evaluate_grid(metric, np.array(1.0), axis, rescale=rescale)
     out = np.empty(ratios.shape)
     for index in np.ndindex(ratios.shape):
-        difference = np.abs(_values(metric, np.array(ratios[index]), axis, rescale=rescale) - balanced)
+        difference = np.abs(_evaluate_grid(metric, np.array(ratios[index]), axis, rescale=rescale) - balanced)
         out[index] = ((difference * weights).sum(1) * weights).sum()
     return (out[()],)

@@ -1,6 +1,6 @@
-"""Pictures: ``from_*`` computes, ``plot(ax=)`` draws and returns the display, as scikit-learn's do.
+"""Plots of matrices and results: ``from_*`` computes, ``plot(ax=)`` draws and returns the display, as in scikit-learn.
 
-Those of one topic are there and here; those of matrices are here alone. The first that is drawn loads matplotlib.
+Displays of one topic are exported here and by the topic. The first plot imports matplotlib.
 """
 
 from cmfast.conformal import CcmDisplay

@@ -1,4 +1,4 @@
-"""A picture of one confusion matrix. ``from_*`` compute, ``plot`` draws."""
+"""Plot of one confusion matrix, by class and group. ``from_*`` compute, ``plot`` draws."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,39 +9,39 @@ import numpy as np
 from cmfast._core import plotting, validate
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.confusion_counts import ConfusionCounts
-from cmfast.display import _orders, _painting, _values
-from cmfast.display._difference import DifferenceDisplay, difference
-from cmfast.display._orders import Order
+from cmfast.display import _class_order, _painting, _plot_data
+from cmfast.display._class_order import Order
+from cmfast.display._difference import DifferenceDisplay, make_difference_display
 from cmfast.display._painting import Look, Text
 from cmfast.uncertainty import PairedCounts
 
 
 class ConfusionDisplay:
-    """A confusion matrix as a picture: the diagonal on a scale of its own, zeros blank, texts where there is room.
+    """Plot of a confusion matrix: a separate colour scale for the diagonal, blank zeros, values in cells that fit them.
 
     Make one by :meth:`from_matrix`, :meth:`from_predictions` or :meth:`from_estimator`.
 
     Attributes
     ----------
     counts : array, shape (C, C)
-        The matrix as it was given, in the order of the picture.
+        The given matrix, in the order of the plot.
     shares : array of float, shape (C, C), or None
-        What is painted, if it was normalised.
+        The normalised matrix, which is plotted; None without normalisation.
     order : array of int, shape (C,)
-        Which class each line is.
+        Class of each row and column.
     class_names : list of str
-        What the lines are called.
+        Names of the rows and columns.
     groups : list of str or None
-        The group of each line.
+        Group of each row and column.
     ax_, figure_, im_, diagonal_, text_ : matplotlib objects
-        What was drawn, after :meth:`plot`: the image of the confusions, that of the diagonal if it has a scale of its
-        own, and an array, shape (C, C), of the texts, None where there is none; None where no text had room.
+        The drawn objects, after :meth:`plot`: the image of the confusions, that of the diagonal if it has a separate
+        scale, and an array, shape (C, C), of the texts (None for cells without text), or None if no text fits.
     dot_ : int
-        How many lines became one, as they were too small to be seen; 1 in most pictures.
+        Number of rows pooled into one because cells would be too small; 1 in most plots.
 
     See Also
     --------
-    cmfast.metrics.collapse : Groups of classes in place of classes.
+    cmfast.metrics.collapse : Confusion matrices of groups of classes.
 
     Examples
     --------
@@ -51,10 +51,10 @@ class ConfusionDisplay:
     (['2', '0', '1'], [0.67, 0.0, 0.33])
     """
 
-    def __init__(self, drawn: _values.Drawn, *, normalize: str | None = None) -> None:
+    def __init__(self, drawn: _plot_data.PlotData, *, normalize: str | None = None) -> None:
         given: Any = drawn
-        if not isinstance(given, _values.Drawn):
-            wanted = "what from_matrix makes of a matrix: ConfusionDisplay.from_matrix(M)"
+        if not isinstance(given, _plot_data.PlotData):
+            wanted = "plot data; use ConfusionDisplay.from_matrix(M)"
             validate.refuse("drawn", wanted, type(given).__name__, TypeError)
         self._drawn = drawn
         self._normalize = normalize
@@ -73,28 +73,28 @@ class ConfusionDisplay:
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Self:
-        """Take a confusion matrix.
+        """Create the display from a confusion matrix.
 
         Parameters
         ----------
         M : array, shape (C, C)
-            Rows are the truth. Counts, or anything that is not negative.
+            Rows are the truth. Counts, or other nonnegative values.
         normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
-            Paint ``cmfast.normalize(M, normalize)``.
+            Plot ``cmfast.normalize(M, normalize)``.
         class_names : sequence of C names, optional
-            Default: the class numbers.
+            Default: the class indices.
         order : {"given", "support", "recall", "cluster"} or sequence of int
-            Of the classes: as they are; most samples first; least recall first; so that classes that are confused
-            with each other are neighbours; or the classes themselves, which may be some of them.
+            Order of the classes: as given; most samples first; lowest recall first; hierarchical clustering, so that
+            confused classes are neighbours; or the classes themselves, possibly only some.
         groups : sequence of C names, optional
-            The group of every class: lines of a group stand together, `order` is within it.
+            Group of every class: classes of a group are adjacent, ordered by `order` within it.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about a matrix that cannot be normalised, whose cells are undefined.
+            What to do about a matrix that cannot be normalised; its cells are shown as undefined.
 
         Returns
         -------
         ConfusionDisplay
-            Not drawn yet.
+            The display, not drawn yet.
 
         Raises
         ------
@@ -103,16 +103,16 @@ class ConfusionDisplay:
 
         Notes
         -----
-        Bad values: cells that are NaN, infinite or negative are undefined, and painted so. Synchronises the device.
-        Reproducible: equal distances of classes are taken in their order.
+        Bad values: NaN, infinite or negative cells are shown as undefined. Synchronises the device. Reproducible: ties
+        between distances of classes are resolved by class order.
 
         References
         ----------
         Bar-Joseph, Gifford and Jaakkola, Fast optimal leaf ordering for hierarchical clustering, 2001.
         """
-        method = _values.options(normalize, on_failure)
-        (counts,) = _values.adopted(M=M)
-        return cls(_values.drawn(counts, method, order, class_names, groups, on_failure), normalize=method)
+        method = _plot_data.validate_options(normalize, on_failure)
+        (counts,) = _plot_data.adopt_matrices(M=M)
+        return cls(_plot_data.make_plot_data(counts, method, order, class_names, groups, on_failure), normalize=method)
 
     @classmethod
     def from_predictions(
@@ -128,7 +128,7 @@ class ConfusionDisplay:
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Self:
-        """Count labels and predictions.
+        """Create the display from labels and predictions.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class ConfusionDisplay:
         labels : array, shape (C,), optional
             The classes in their order; default: those that occur, sorted.
         sample_weight : array, shape (n,), optional
-            What each sample adds to its cell.
+            Weight of each sample.
         normalize, order, groups, on_failure
             As for :meth:`from_matrix`.
         class_names : sequence of C names, optional
@@ -146,9 +146,9 @@ class ConfusionDisplay:
         Returns
         -------
         ConfusionDisplay
-            Not drawn yet.
+            The display, not drawn yet.
         """
-        _values.options(normalize, on_failure)
+        _plot_data.validate_options(normalize, on_failure)
         counts: Any = ConfusionCounts.from_labels(y_true, y_pred, labels=labels, sample_weight=sample_weight)
         names = counts.labels if class_names is None else class_names
         options: dict[str, Any] = {"normalize": normalize, "order": order, "groups": groups, "on_failure": on_failure}
@@ -169,14 +169,14 @@ class ConfusionDisplay:
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Self:
-        """Count what an estimator predicts.
+        """Create the display from the predictions of an estimator.
 
         Parameters
         ----------
         estimator : object
-            Its ``predict(X)`` returns the predictions, as scikit-learn's do.
+            Object whose ``predict(X)`` returns the predictions, as in scikit-learn.
         X : object
-            What it predicts from.
+            Input of ``predict``.
         y : array, shape (n,)
             The labels.
         labels, sample_weight, normalize, class_names, order, groups, on_failure
@@ -185,7 +185,7 @@ class ConfusionDisplay:
         Returns
         -------
         ConfusionDisplay
-            Not drawn yet.
+            The display, not drawn yet.
         """
         if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
             validate.refuse("estimator", "an object with a method predict", type(estimator).__name__, TypeError)
@@ -210,34 +210,35 @@ class ConfusionDisplay:
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure. The colours fit its ground, dark or light.
+            Axes to draw on; default: a new figure. Colours adapt to a dark or light background.
         text : {"value", "triple", "none"}
-            In each cell the painted value (shares in percent); or the count and its share of the row and of the column,
-            in as many lines as there is room for; or nothing. Without room there is none.
+            Text of each cell: the plotted value (shares in percent); or the count, its share of the row and its share
+            of the column, as many of them as fit; or nothing. Texts that do not fit are left out.
         log : bool
             Colour confusions by their logarithm.
         vmin, vmax : float, optional
-            Ends of the scale of the confusions, so that pictures compare; default: 0 (with `log` the least) and the
-            largest. That of the diagonal goes from 0 to 1, of counts to the largest.
+            Ends of the colour scale of the confusions, for comparable plots; default: 0 (with `log` the smallest) and
+            the largest. The scale of the diagonal runs from 0 to 1, or to the largest count.
         own_diagonal : bool
-            Whether the diagonal has a scale of its own. Otherwise `vmin` and `vmax` are its as well.
+            Whether the diagonal has a separate scale. Otherwise `vmin` and `vmax` apply to it too.
         colorbar : bool
-            Whether to draw the scales.
+            Whether to draw the colour bars.
         values_format : str, optional
-            How to write values, as ``format`` takes it: ".2f", and "d" or "," of counts that are integers.
+            Format of the values, as for ``format``: ".2f", or "d" or "," for integer counts.
 
         Returns
         -------
         ConfusionDisplay
-            Itself; `ax_`, `figure_`, `im_`, `diagonal_`, `text_` and `dot_` are set. Nothing is shown.
+            The display itself; `ax_`, `figure_`, `im_`, `diagonal_`, `text_` and `dot_` are set. The figure is not
+            shown.
         """
-        look = looked(text, log, vmin, vmax, own_diagonal, colorbar)
-        look = replace(look, values_format=written(values_format, 1 if self._drawn.whole else 0.5))
+        look = validate_look(text, log, vmin, vmax, own_diagonal, colorbar)
+        look = replace(look, values_format=validate_values_format(values_format, 1 if self._drawn.whole else 0.5))
         bars = (1 + look.own_diagonal) * look.colorbar
-        size = _painting.size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
+        size = _painting.compute_figure_size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
         ax = plotting.get_axes(ax, size, "compressed")
-        unit = _values.UNITS.get(self._normalize or "", "count")
-        found = _painting.paint(ax, self._drawn, look, unit)
+        unit = _plot_data.UNITS.get(self._normalize or "", "count")
+        found = _painting.paint_matrix(ax, self._drawn, look, unit)
         self.ax_, self.figure_ = ax, ax.figure
         self.im_, self.diagonal_, self.text_, self.dot_ = found.image, found.diagonal, found.text, found.dot
         return self
@@ -256,28 +257,28 @@ class ConfusionDisplay:
         order: Order | Sequence[int] = "given",
         on_failure: OnFailure = "warn",
     ) -> DifferenceDisplay:
-        """Take the difference of two confusion matrices: two models, or a model before and after.
+        """Create a display of the difference of two confusion matrices: two models, or a model before and after.
 
         Parameters
         ----------
         A, B : array, shape (C, C)
-            The difference is that of the first less that of the second.
+            The difference is `A` minus `B`.
         normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
-            Of both, before; None: the difference of the counts.
+            Normalisation of both before subtraction; None: the difference of the counts.
         paired : PairedCounts, optional
-            What both said of the same samples, from :func:`cmfast.uncertainty.paired_counts`: cells that differ beyond
-            chance are marked.
+            Predictions of both models on the same samples, from :func:`cmfast.uncertainty.paired_counts`: significantly
+            different cells are marked.
         level : float
-            Of confidence that no cell is marked by chance, in (0, 1).
+            Confidence level that no cell is marked by chance, in (0, 1).
         class_names, on_failure
             As for :meth:`from_matrix`.
         order : {"given", "support", "recall", "cluster"} or sequence of int
-            Of the classes, as for :meth:`from_matrix`, by the sum of both.
+            Order of the classes, as for :meth:`from_matrix`, by the sum of both matrices.
 
         Returns
         -------
         DifferenceDisplay
-            Not drawn yet.
+            The display, not drawn yet.
 
         Raises
         ------
@@ -286,41 +287,41 @@ class ConfusionDisplay:
 
         Notes
         -----
-        Of a cell, samples that only the first or only the second puts there are compared: McNemar's exact test, with
-        Holm's correction for as many cells as there are such samples in. It is a test of counts, however they are
-        normalised.
+        Each cell compares the samples that only the first and that only the second model puts there: McNemar's exact
+        test, with Holm's correction for the number of cells with such samples. The test uses counts, for any
+        normalisation.
         """
-        method = _values.options(normalize, on_failure)
-        return difference(A, B, method, paired, level, class_names, order, on_failure)
+        method = _plot_data.validate_options(normalize, on_failure)
+        return make_difference_display(A, B, method, paired, level, class_names, order, on_failure)
 
     def blocks(self, most: int = 40) -> Self:
-        """Return the same matrix in groups of neighbours: as they are given, or where the least confusion goes across.
+        """Return the same matrix with consecutive classes grouped, cut where the least confusion crosses.
 
         Parameters
         ----------
         most : int
-            Lines of a group, where they are not given.
+            Largest number of classes of a group, if groups were not given.
 
         Returns
         -------
         ConfusionDisplay
-            Not drawn yet.
+            The display, not drawn yet.
         """
         most = validate.count("most", most, least=2)
         own = self._drawn
         if own.groups is not None:
             return type(self)(own, normalize=self._normalize)
         groups = list(own.names)
-        for piece in _orders.blocks(own.counts, most):
+        for piece in _class_order.split_into_blocks(own.counts, most):
             first, last = own.names[piece[0]], own.names[piece[-1]]
             name = first if len(piece) == 1 else f"{first} \N{HORIZONTAL ELLIPSIS} {last}"
             groups[piece[0] : piece[-1] + 1] = [name] * len(piece)
         sums = (own.row_sums, own.col_sums)
-        drawn = _values.Drawn(own.counts, *sums, own.shares, own.order, own.names, groups)
+        drawn = _plot_data.PlotData(own.counts, *sums, own.shares, own.order, own.names, groups)
         return type(self)(drawn, normalize=self._normalize)
 
     def collapsed(self, *, on_failure: OnFailure = "warn") -> Self:
-        """Return the picture from further away: groups in place of classes, the counts added up and normalised again.
+        """Return the matrix of groups instead of classes, with the counts added up and normalised again.
 
         Parameters
         ----------
@@ -330,21 +331,21 @@ class ConfusionDisplay:
         Returns
         -------
         ConfusionDisplay
-            Not drawn yet; of :meth:`blocks`, if there are no groups.
+            The display, not drawn yet; without groups, those of :meth:`blocks` are used.
         """
         validate.on_failure(on_failure)
         groups = self.blocks()._drawn.groups or []
-        counts, names = _values.collapsed(self.counts, groups, on_failure)
+        counts, names = _plot_data.collapse_counts(self.counts, groups, on_failure)
         options: dict[str, Any] = {"normalize": self._normalize, "on_failure": on_failure}
         return type(self).from_matrix(counts, class_names=names, **options)
 
     def zoom(self) -> list[Self]:
-        """Return a picture of every group, of its classes alone; shares stay those of the whole matrix.
+        """Return one display per group, of its classes alone; shares remain those of the whole matrix.
 
         Returns
         -------
         list of ConfusionDisplay
-            Not drawn yet; of :meth:`blocks`, if there are no groups.
+            The display, not drawn yet; without groups, those of :meth:`blocks` are used.
         """
         groups = np.array(self.blocks()._drawn.groups, object)
         first = list(dict.fromkeys(groups.tolist()))
@@ -352,8 +353,8 @@ class ConfusionDisplay:
         return [type(self)(part, normalize=self._normalize) for part in parts]
 
 
-def looked(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorbar: Any) -> Look:
-    """Check how a matrix is to look."""
+def validate_look(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorbar: Any) -> Look:
+    """Validate the options of a plot of a matrix; return them as a Look."""
     validate.choice("text", text, get_args(Text))
     for name, value in (("log", log), ("own_diagonal", own_diagonal), ("colorbar", colorbar)):
         validate.flag(name, value)
@@ -364,8 +365,8 @@ def looked(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorba
     return Look(text, log, low, high, own_diagonal, colorbar)
 
 
-def written(values_format: Any, example: float) -> str | None:
-    """Check how values are to be written that are like `example`."""
+def validate_values_format(values_format: Any, example: float) -> str | None:
+    """Check that `values_format` is None or formats numbers like `example`; return it."""
     if values_format is None:
         return None
     if not isinstance(values_format, str):
@@ -373,5 +374,5 @@ def written(values_format: Any, example: float) -> str | None:
     try:
         format(example, values_format)
     except ValueError:
-        validate.refuse("values_format", "a format of numbers, as '.2f'", repr(values_format))
+        validate.refuse("values_format", "a number format such as '.2f'", repr(values_format))
     return values_format

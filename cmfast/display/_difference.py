@@ -1,4 +1,4 @@
-"""A picture of what two confusion matrices differ in: signed, with marks where that is beyond chance."""
+"""Plot of the signed difference of two confusion matrices, with marks on significant cells."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -9,7 +9,7 @@ from cmfast._core import plot_style, plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast._core.p_values import binomial_test, holm
-from cmfast.display import _painting, _values
+from cmfast.display import _painting, _plot_data
 from cmfast.uncertainty import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
 
@@ -18,27 +18,29 @@ MINUS = "\N{MINUS SIGN}"
 
 
 class DifferenceDisplay:
-    """The difference of two confusion matrices as a picture: orange where the first has more, blue where it has less.
+    """Plot of the difference of two confusion matrices: orange where the first is larger, blue where it is smaller.
+
+    Returned by :meth:`ConfusionDisplay.compare`.
 
     Made by :meth:`ConfusionDisplay.compare`.
 
     Attributes
     ----------
     difference : array of float, shape (C, C)
-        First less second, in the order of the picture.
+        First minus second, in the order of the plot.
     p_value : array of float, shape (C, C), or None
-        Of every cell, corrected for their number; None without paired counts.
+        p-value of every cell, corrected for the number of cells; None without paired counts.
     significant : array of bool, shape (C, C), or None
-        Whether that is below one less the level.
+        Whether the p-value is at most ``1 - level``.
     order : array of int, shape (C,)
-        Which class each line is.
+        Class of each row and column.
     class_names : list of str
-        What the lines are called.
+        Names of the rows and columns.
     ax_, figure_, im_, text_, marks_ : matplotlib objects
-        What was drawn, after :meth:`plot`: texts as those of :class:`ConfusionDisplay`, and discs on cells that are
-        marked where no text had room, else None.
+        The drawn objects, after :meth:`plot`: texts as in :class:`ConfusionDisplay`, and discs on significant cells if
+        no text fits, else None.
     dot_ : int
-        How many lines became one, as they were too small to be seen.
+        Number of rows pooled into one because cells would be too small.
 
     Examples
     --------
@@ -50,9 +52,11 @@ class DifferenceDisplay:
     ([[1.0, -1.0], [0.0, 0.0]], [[True, True], [False, False]])
     """
 
-    def __init__(self, drawn: _values.Drawn, p_value: np.ndarray | None, level: float, method: str | None) -> None:
+    def __init__(
+        self, drawn: _plot_data.PlotData, p_value: np.ndarray | None, level: float, method: str | None
+    ) -> None:
         self._drawn = drawn
-        self._unit = _values.UNITS.get(method or "", "count")
+        self._unit = _plot_data.UNITS.get(method or "", "count")
         self.difference = np.asarray(drawn.shares)
         self.p_value = p_value
         self.significant = None if p_value is None else np.asarray(p_value <= 1.0 - level)
@@ -66,18 +70,19 @@ class DifferenceDisplay:
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; default: a new figure. The colours fit its ground, dark or light.
+            Axes to draw on; default: a new figure. Colours adapt to a dark or light background.
         text : {"value", "none"}
-            Whether to write the differences, with their sign and a star where they are marked.
+            Whether to write the differences, with sign, and a star if significant.
         vmax : float, optional
-            Both ends of the scale, with either sign; default: the largest difference.
+            Symmetric end of the colour scale; default: the largest absolute difference.
         colorbar : bool
-            Whether to draw the scale.
+            Whether to draw the colour bar.
 
         Returns
         -------
         DifferenceDisplay
-            Itself; `ax_`, `figure_`, `im_`, `text_`, `marks_` and `dot_` are set. Nothing is shown.
+            The display itself; `ax_`, `figure_`, `im_`, `text_`, `marks_` and `dot_` are set. The figure is not
+            shown.
         """
         validate.choice("text", text, get_args(SignedText))
         validate.flag("colorbar", colorbar)
@@ -85,13 +90,15 @@ class DifferenceDisplay:
         known = np.isfinite(values)
         most = float(np.abs(values[known]).max(initial=0.0)) or 1.0
         end = most if vmax is None else validate.positive("vmax", vmax)
-        ax = plotting.get_axes(ax, _painting.size(self._drawn, bars=int(colorbar)), "compressed")
+        ax = plotting.get_axes(ax, _painting.compute_figure_size(self._drawn, bars=int(colorbar)), "compressed")
         colours = plotting.match_palette(ax)
         ramp = plotting.make_colour_map(plot_style.make_signed_ramp(colours.ground, *colours.signed), colours.signed[0])
         shown = known & (values != 0)
         self.im_ = plotting.paint_cells(ax, values, shown, ramp, low=-end, high=end)
         if colorbar:
-            _painting.bar(ax, self.im_, f"first less second, {self._unit}", shares=self._unit.startswith("%"))
+            _painting.draw_colorbar(
+                ax, self.im_, f"first minus second, {self._unit}", shares=self._unit.startswith("%")
+            )
         cell, self.dot_, large = _painting.lay_out(ax, self._drawn, known, colours)
         if self.dot_ > 1:
             signed = np.where(shown, values, 0.0)
@@ -105,16 +112,18 @@ class DifferenceDisplay:
             self.marks_ = ax.scatter(j, i, s=(0.2 * cell) ** 2, color=[colours.ink], linewidths=0)
         if self.significant is not None and self.significant.any() and self.dot_ == 1:
             sign = "*" if self.marks_ is None else "disc"
-            ax.set_xlabel(f"{ax.get_xlabel()}\n{sign}: more than chance")
+            ax.set_xlabel(f"{ax.get_xlabel()}\n{sign}: significant")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _write(self, ax: Any, shown: np.ndarray, cell: float, most: float) -> Any:
+        """Write the differences into the cells; return the texts, or None if they do not fit."""
         places = np.argwhere(shown)
         texts = [self._text(i, j) for i, j in places]
         return _painting.write_cells(ax, places, texts, self.difference, (self.im_, None), cell, most)
 
     def _text(self, i: int, j: int) -> str:
+        """Return the text of a cell: the signed difference, with a star if it is significant."""
         value = float(self.difference[i, j])
         size = (
             plot_style.format_percent(abs(value)) or "<0.1"
@@ -125,7 +134,7 @@ class DifferenceDisplay:
         return f"{'+' if value > 0 else MINUS}{size}{star}"
 
 
-def difference(
+def make_difference_display(
     A: Array,
     B: Array,
     method: Method | None,
@@ -135,11 +144,11 @@ def difference(
     order: Any,
     on_failure: OnFailure,
 ) -> DifferenceDisplay:
-    """Return the picture of the difference of two matrices."""
+    """Return the display of the difference of two matrices."""
     level = validate.number("level", level)
     if not 0 < level < 1:
         validate.refuse("level", "above 0 and below 1", level)
-    first, second = _values.adopted(A=A, B=B)
+    first, second = _plot_data.adopt_matrices(A=A, B=B)
     names = class_names
     p = None
     if paired is not None:
@@ -147,20 +156,20 @@ def difference(
         theirs = [adapter(M).to_host(M) for M in (paired.first, paired.second)]
         if not all(map(np.array_equal, (first, second), theirs)):
             validate.refuse("paired", "the counts of A and B", "others")
-        p = _p_values(paired, len(first))
+        p = _test_cells(paired, len(first))
         names = paired.labels if names is None else names
-    given = [_values.drawn(M, method, "given", names, None, on_failure) for M in (first, second)]
+    given = [_plot_data.make_plot_data(M, method, "given", names, None, on_failure) for M in (first, second)]
     both = [np.asarray(one.counts if one.shares is None else one.shares, np.float64) for one in given]
-    total = sum(np.where(_values.defined(M), M, 0) for M in (first, second))
-    drawn = _values.drawn(np.asarray(total), None, order, names, None, on_failure)
+    total = sum(np.where(_plot_data.find_defined(M), M, 0) for M in (first, second))
+    drawn = _plot_data.make_plot_data(np.asarray(total), None, order, names, None, on_failure)
     at = np.ix_(drawn.order, drawn.order)
     with np.errstate(invalid="ignore"):
         signed = both[0] - both[1]
-    return DifferenceDisplay(drawn.with_shares(signed[at]), None if p is None else p[at], level, method)
+    return DifferenceDisplay(drawn.replace_shares(signed[at]), None if p is None else p[at], level, method)
 
 
-def _p_values(T: PairedCounts, C: int) -> np.ndarray:
-    """Return the p-value of every cell, corrected by Holm for those in which the two differ; 1 in others."""
+def _test_cells(T: PairedCounts, C: int) -> np.ndarray:
+    """Return the p-value of every cell by McNemar's exact test with Holm's correction; 1 for cells without flips."""
     keys, counts = (adapter(part).to_host(part) for part in (T.keys, T.counts))
     truth, first, second = keys // C**2 % C, keys // C % C, keys % C
     apart = first != second

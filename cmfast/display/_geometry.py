@@ -1,4 +1,4 @@
-"""A picture of a geometric confusion matrix, and of what it is worth."""
+"""Plot of a geometric confusion matrix, its overlap with the normalised matrix, and the overlap by cell width."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -7,15 +7,15 @@ import numpy as np
 
 from cmfast._core import plot_style, plotting, validate
 from cmfast._core.adapters import adapter
-from cmfast.display import _painting, _values
+from cmfast.display import _painting, _plot_data
 from cmfast.display._painting import Look
 from cmfast.geometry import GcmResult, WidthCurve
 
-GEOMETRY_INCHES = 3.6  # inches of each part
+GEOMETRY_INCHES = 3.6  # side of each plot
 
 
 class GcmDisplay:
-    """A geometric confusion matrix beside its overlap with the normalised one, and that over the widths of the cells.
+    """Plot of a geometric confusion matrix, its overlap with the normalised matrix, and the overlap by cell width.
 
     Attributes
     ----------
@@ -24,16 +24,16 @@ class GcmDisplay:
     weighting : list of str
         Names of the weightings.
     overlap, guaranteed, permuted : array of float, shape (W,)
-        Of each weighting: the overlap with the normalised matrix, the part of it that sparse cells guarantee, and what
-        permuted labels give.
+        Per weighting: the overlap with the normalised matrix, the part of it that sparse cells guarantee, and the
+        overlap of permuted labels.
     curve : WidthCurve or None
         The overlap over widths and origins.
     axes_, figure_, im_, bars_, lines_ : matplotlib objects
-        What was drawn, after :meth:`plot`: `lines_` are those of the curve, one for each weighting.
+        The drawn objects, after :meth:`plot`; `lines_` has one line of the curve per weighting.
 
     See Also
     --------
-    cmfast.geometric_confusion_matrix, cmfast.width_curve : The numbers alone.
+    cmfast.geometric_confusion_matrix, cmfast.width_curve : The values without a plot.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class GcmDisplay:
     (['row', 'bi'], True)
     """
 
-    def __init__(self, drawn: _values.Drawn, result: GcmResult[Any], curve: WidthCurve | None) -> None:
+    def __init__(self, drawn: _plot_data.PlotData, result: GcmResult[Any], curve: WidthCurve | None) -> None:
         found = result.diagnostics
         self._drawn = drawn
         self.matrix = np.asarray(drawn.shares)
@@ -67,7 +67,7 @@ class GcmDisplay:
         *,
         class_names: Sequence[Any] | None = None,
     ) -> Self:
-        """Take what was computed.
+        """Create the display from computed results.
 
         Parameters
         ----------
@@ -76,25 +76,25 @@ class GcmDisplay:
         curve : WidthCurve, optional
             From :func:`cmfast.width_curve` of the same points and weightings.
         class_names : sequence of C names, optional
-            Default: the class numbers.
+            Default: the class indices.
 
         Returns
         -------
         GcmDisplay
-            Not drawn yet.
+            The display, not drawn yet.
 
         Raises
         ------
         TypeError, ValueError
-            Something else; a curve of other weightings; another number of names than classes.
+            Other types; a curve of other weightings; another number of names than classes.
 
         Notes
         -----
         Synchronises the device.
         """
-        _check("result", result, GcmResult, "geometric_confusion_matrix")
+        _check_type("result", result, GcmResult, "geometric_confusion_matrix")
         if curve is not None:
-            _check("curve", curve, WidthCurve, "width_curve")
+            _check_type("curve", curve, WidthCurve, "width_curve")
             theirs = curve.diagnostics[0].weighting
             if theirs != result.diagnostics.weighting:
                 ours = ", ".join(result.diagnostics.weighting)
@@ -103,8 +103,8 @@ class GcmDisplay:
         matrix = matrix[0] if matrix.ndim == 3 else matrix
         total = matrix.sum()
         shares = matrix / total if total > 0 else matrix
-        drawn = _values.drawn(matrix, None, "given", class_names, None, "ignore")
-        return cls(drawn.with_shares(shares), result, curve)
+        drawn = _plot_data.make_plot_data(matrix, None, "given", class_names, None, "ignore")
+        return cls(drawn.replace_shares(shares), result, curve)
 
     def plot(self) -> Self:
         """Draw the matrix, the overlaps, and the curve if there is one, side by side in a new figure.
@@ -112,20 +112,20 @@ class GcmDisplay:
         Returns
         -------
         GcmDisplay
-            Itself; `axes_`, `figure_`, `im_`, `bars_` and `lines_` are set. Nothing is shown.
+            The display itself; `axes_`, `figure_`, `im_`, `bars_` and `lines_` are set. The figure is not shown.
         """
         self.figure_, self.axes_ = plotting.make_axes_row(
             2 if self.curve is None else 3, 1.25 * GEOMETRY_INCHES, GEOMETRY_INCHES
         )
         self._overlaps(self.axes_[1])
         self.lines_ = self._widths(self.axes_[2]) if self.curve is not None else []
-        found = _painting.paint(self.axes_[0], self._drawn, Look(own_diagonal=False), _values.UNITS["all"])
+        found = _painting.paint_matrix(self.axes_[0], self._drawn, Look(own_diagonal=False), _plot_data.UNITS["all"])
         self.im_ = found.image
         self.axes_[0].set_title(f"geometric matrix, {self.weighting[0]}", fontsize="medium")
         return self
 
     def _overlaps(self, ax: Any) -> None:
-        """Draw a bar for each weighting: what was guaranteed, what was earned beyond it; a line for permuted labels."""
+        """Draw a bar per weighting, split into guaranteed overlap and the rest, with a mark for permuted labels."""
         colours = plotting.match_palette(ax)
         rows = np.arange(len(self.weighting))[::-1]
         earned = self.overlap - self.guaranteed
@@ -146,7 +146,7 @@ class GcmDisplay:
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize="small", frameon=False)
 
     def _widths(self, ax: Any) -> list[Any]:
-        """Draw the mean overlap over the origins by the width, the range of all origins, and permuted labels."""
+        """Draw the mean overlap over origins by cell width, the range over origins, and permuted labels."""
         curve: Any = self.curve
         overlaps = curve.overlaps.reshape(len(curve.factors), curve.origins, -1)
         permuted = np.array([np.atleast_1d(d.null_overlap) for d in curve.diagnostics])
@@ -165,7 +165,7 @@ class GcmDisplay:
         return lines
 
 
-def _check(name: str, value: object, kind: type, function: str) -> None:
-    """Check that `value` is what `function` returns."""
+def _check_type(name: str, value: object, kind: type, function: str) -> None:
+    """Check that `value` is a result of `function`."""
     if not isinstance(value, kind):
         validate.refuse(name, f"{kind.__name__}, from {function}", type(value).__name__, TypeError)

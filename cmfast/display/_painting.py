@@ -1,4 +1,4 @@
-"""Confusion matrices on axes: two scales of colours, texts where there is room, names, groups."""
+"""Paint confusion matrices on axes: colour scales of confusions and diagonal, cell texts, class and group names."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -6,17 +6,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from cmfast._core import plot_style, plotting
-from cmfast.display._values import Drawn, defined
+from cmfast.display._plot_data import PlotData, find_defined
 
 Text: TypeAlias = Literal["value", "triple", "none"]
-LONGEST_DRAWN_NAME = 26  # characters of a name
-BAR = 0.65  # inches of a scale with its numbers and its label
-KEYS = {3: "in a cell: count, % of its row, % of its column", 2: "in a cell: count, % of its row"}
+LONGEST_DRAWN_NAME = 26  # longest drawn name, in characters
+COLORBAR_INCHES = 0.65  # width of a colour bar with tick labels and label
+TRIPLE_LEGENDS = {3: "in a cell: count, % of its row, % of its column", 2: "in a cell: count, % of its row"}
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a matrix is to look, as the caller says."""
+    """Options of the appearance of a plotted matrix."""
 
     text: str = "value"
     log: bool = False
@@ -25,12 +25,12 @@ class Look:
     own_diagonal: bool = True
     colorbar: bool = True
     values_format: str | None = None
-    side: float | None = None  # of the matrix in inches, if one of many: without names and texts
+    side: float | None = None  # side of the matrix in inches if one of many, which have no names and texts
 
 
 @dataclass
-class Painted:
-    """What was painted."""
+class PaintedMatrix:
+    """Drawn objects of a plotted matrix."""
 
     image: Any
     diagonal: Any
@@ -38,49 +38,49 @@ class Painted:
     dot: int
 
 
-def size(drawn: Drawn, *, bars: int, cell: float = 0.5) -> tuple[float, float]:
-    """Return how large a figure of its own is, in inches."""
+def compute_figure_size(drawn: PlotData, *, bars: int, cell: float = 0.5) -> tuple[float, float]:
+    """Return width and height in inches of a figure for one matrix."""
     side = min(max(cell * len(drawn.names), 2.2), 9.5)
     names = 0.075 * min(max(map(len, drawn.names), default=0), LONGEST_DRAWN_NAME)
     return side + names + (0.5, 1.2, 2.2)[bars], side + names + 0.5
 
 
-def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
-    """Paint a matrix on `ax`; return what was painted."""
+def paint_matrix(ax: Any, drawn: PlotData, look: Look, unit: str) -> PaintedMatrix:
+    """Paint a matrix on `ax`; return the drawn objects."""
     shares = drawn.shares is not None
     values = np.asarray(drawn.shares if shares else drawn.counts, np.float64)
-    known = defined(values)
+    known = find_defined(values)
     colours = plotting.match_palette(ax)
     on = np.eye(len(values), dtype=bool) & look.own_diagonal
-    image = _layer(ax, values, known & ~on, look, colours.off_diagonal, colours)
+    image = _paint_layer(ax, values, known & ~on, look, colours.off_diagonal, colours)
     diagonal = None
     if look.own_diagonal:
         high = 1.0 if shares else float(values[known & on].max(initial=0.0)) or 1.0
-        diagonal = _layer(ax, values, known & on, Look(vmax=high), colours.diagonal, colours)
+        diagonal = _paint_layer(ax, values, known & on, Look(vmax=high), colours.diagonal, colours)
     if look.colorbar:
         for layer, name in ((image, "confused, " if look.own_diagonal else ""), (diagonal, "right, ")):
             if layer is not None and layer.get_array().count():
-                bar(ax, layer, name + unit, shares=shares)
+                draw_colorbar(ax, layer, name + unit, shares=shares)
     cell, dot, most = lay_out(ax, drawn, known, colours, look.side)
     if dot > 1:
-        _pool(ax, image, diagonal, np.where(known, values, np.nan), dot)
+        _pool_small_cells(ax, image, diagonal, np.where(known, values, np.nan), dot)
     text = None
     if dot == 1 and look.text != "none" and look.side is None:
-        text = _write(ax, drawn, values, known, (image, diagonal), look, cell, most)
-    return Painted(image, diagonal, text, dot)
+        text = _write_values(ax, drawn, values, known, (image, diagonal), look, cell, most)
+    return PaintedMatrix(image, diagonal, text, dot)
 
 
-def _layer(ax: Any, values: np.ndarray, known: np.ndarray, look: Look, end: np.ndarray, colours: Any) -> Any:
-    """Paint the cells that are `known` and not zero from nearly the ground to `end`; return the image."""
+def _paint_layer(ax: Any, values: np.ndarray, known: np.ndarray, look: Look, end: np.ndarray, colours: Any) -> Any:
+    """Paint the nonzero cells that are `known` on a ramp from the background to the colour `end`; return the image."""
     scale = plotting.make_colour_map(plot_style.make_ramp(colours.ground, end, log=look.log), colours.ground)
     low, high = plotting.get_scale_limits(np.where(known, values, 0.0), look.vmin, look.vmax, log=look.log)
     return plotting.paint_cells(ax, values, known & (values > 0), scale, low=low, high=high, log=look.log)
 
 
 def lay_out(
-    ax: Any, drawn: Drawn, known: np.ndarray, colours: plot_style.Palette, side: float | None = None
+    ax: Any, drawn: PlotData, known: np.ndarray, colours: plot_style.Palette, side: float | None = None
 ) -> tuple[float, int, float]:
-    """Name all lines, and paint cells without a value; return points of a cell, lines of a dot, points of the font."""
+    """Label the axes and hatch undefined cells; return points per cell, rows pooled into one, largest font size."""
     n = len(known)
     most = float(ax.xaxis.label.get_size())
     ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(max(n, 1) - 0.5, -0.5), ylabel="true", xticks=[], yticks=[])
@@ -97,21 +97,21 @@ def lay_out(
     if dot == 1 and not known.all():
         plotting.paint_undefined(ax, ~known, colours)
     if dot == 1 and n <= plotting.FINEST:
-        _separate(ax, n, colours)
+        _draw_cell_borders(ax, n, colours)
     if side is None:
-        _name(ax, drawn, cell, most, colours)
+        _write_class_names(ax, drawn, cell, most, colours)
         cell = plotting.measure_cell(ax, n)[0] if dot == 1 else cell
     return cell, dot, most
 
 
-def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
-    """Draw the scale of a layer beside the matrix, or several, of shares in percent."""
+def draw_colorbar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
+    """Draw the colour bar of a layer next to one or several axes; shares are labelled in percent."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: TID251
 
     first = ax[0] if isinstance(ax, list) else ax
     figure, room = first.figure, 0.05
-    if figure.get_layout_engine() is None:  # nothing else keeps room for numbers and the label
-        room = min(0.3, max(room, BAR / (first.get_window_extent().width / figure.dpi)))
+    if figure.get_layout_engine() is None:  # without a layout engine the margin must hold ticks and label
+        room = min(0.3, max(room, COLORBAR_INCHES / (first.get_window_extent().width / figure.dpi)))
     found = figure.colorbar(layer, ax=ax, fraction=room, pad=0.06, shrink=0.85, aspect=28)
     found.set_label(label)
     found.outline.set_visible(False)
@@ -120,19 +120,19 @@ def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
         found.ax.yaxis.get_major_locator().set_params(integer=True)
     unit = 100.0 if shares else 1.0
     found.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: plot_style.format_tick(unit * value)))
-    found.ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between(unit * value, layer.norm)))
+    found.ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _format_minor_tick(unit * value, layer.norm)))
 
 
-def _between(value: float, norm: Any) -> str:
-    """Return the text of a tick between the powers of ten: of a short scale all have one, of a long one none."""
+def _format_minor_tick(value: float, norm: Any) -> str:
+    """Return the label of a minor tick of a log scale: all on a short scale, 2 and 5 on a medium one, else none."""
     decades = np.log10(norm.vmax / norm.vmin)
     first = round(value / 10.0 ** np.floor(np.log10(value)))
     written = decades < 0.7 or (decades < 2 and first in (2, 5))
     return plot_style.format_tick(value) if written else ""
 
 
-def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> None:
-    """Have dots of several cells show the largest of them; the diagonal moves to a strip, which shows the least."""
+def _pool_small_cells(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> None:
+    """Show the largest of each `dot` x `dot` cells; the diagonal moves to a strip that shows the smallest."""
     least = np.fmin.reduceat(np.diagonal(values), np.arange(0, len(values), dot))
     if diagonal is not None:
         np.fill_diagonal(values, np.nan)
@@ -148,10 +148,10 @@ def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> N
     strip.set(ylim=ax.get_ylim(), xticks=[], yticks=[])
 
 
-def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: plot_style.Palette) -> None:
-    """Write the names of the classes; where they are too small, of the groups. Lines set groups apart."""
-    names = shortened(drawn.names)
-    bounds = _bounds(drawn.groups)
+def _write_class_names(ax: Any, drawn: PlotData, cell: float, most: float, colours: plot_style.Palette) -> None:
+    """Write class names, or group names if those would be too small; draw lines between groups."""
+    names = shorten_names(drawn.names)
+    bounds = _find_group_runs(drawn.groups)
     if drawn.groups and len(bounds) > 1 and 0.86 * cell < plotting.SMALLEST_FONT:
         large = [(a, b) for a, b in bounds if (b - a) * cell >= plotting.HEIGHT * plotting.SMALLEST_FONT]
         room = min([(b - a) * cell for a, b in large], default=0.0)
@@ -164,22 +164,22 @@ def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: plot_style.P
             line(a - 0.5, color=colours.line, linewidth=1.0 if cell > 4 else 0.5)
 
 
-def shortened(names: list[str]) -> list[str]:
-    """Return names of which none is too long."""
+def shorten_names(names: list[str]) -> list[str]:
+    """Return the names cut to the longest length that is drawn."""
     ellipsis = "\N{HORIZONTAL ELLIPSIS}"
     return [name if len(name) <= LONGEST_DRAWN_NAME else name[: LONGEST_DRAWN_NAME - 1] + ellipsis for name in names]
 
 
-def _bounds(groups: list[str] | None) -> list[tuple[int, int]]:
-    """Return where each run of lines of one group begins and ends."""
+def _find_group_runs(groups: list[str] | None) -> list[tuple[int, int]]:
+    """Return begin and end of each run of rows of one group."""
     if not groups:
         return []
     starts = [0, *(k for k in range(1, len(groups)) if groups[k] != groups[k - 1])]
     return list(zip(starts, [*starts[1:], len(groups)], strict=True))
 
 
-def _separate(ax: Any, n: int, colours: plot_style.Palette) -> None:
-    """Draw lines of the ground between cells."""
+def _draw_cell_borders(ax: Any, n: int, colours: plot_style.Palette) -> None:
+    """Draw lines in the background colour between cells."""
     between = np.arange(0.5, n - 1)
     ax.set_xticks(between, minor=True)
     ax.set_yticks(between, minor=True)
@@ -187,17 +187,17 @@ def _separate(ax: Any, n: int, colours: plot_style.Palette) -> None:
     ax.tick_params(which="minor", length=0)
 
 
-def _write(
-    ax: Any, drawn: Drawn, values: np.ndarray, known: np.ndarray, layers: Any, look: Look, cell: float, most: float
+def _write_values(
+    ax: Any, drawn: PlotData, values: np.ndarray, known: np.ndarray, layers: Any, look: Look, cell: float, most: float
 ) -> Any:
-    """Write texts into the cells that are not zero, in as many lines as there is room for; None if there is none."""
+    """Write the texts of nonzero cells, in as many lines as fit; return them, or None if none fits."""
     places = np.argwhere(known & (values > 0))
     for lines in (3, 2, 1) if look.text == "triple" else (1,):
-        texts = [_text(drawn, values, i, j, lines, look) for i, j in places]
+        texts = [_format_cell(drawn, values, i, j, lines, look) for i, j in places]
         found = write_cells(ax, places, texts, values, layers, cell, most)
         if found is not None:
             if look.text == "triple" and lines > 1:
-                ax.set_xlabel(f"{ax.get_xlabel()}\n{KEYS[lines]}")
+                ax.set_xlabel(f"{ax.get_xlabel()}\n{TRIPLE_LEGENDS[lines]}")
             return found
     return None
 
@@ -205,9 +205,9 @@ def _write(
 def write_cells(
     ax: Any, places: np.ndarray, texts: list[str], values: np.ndarray, layers: Any, cell: float, most: float
 ) -> Any:
-    """Write a text into each of some cells, all in one size; return them, None where they have no room.
+    """Write a text into each given cell, all in one font size; return them, or None if they do not fit.
 
-    `layers` are the images of the cells off and on the diagonal; None for the second if there is one for both.
+    `layers` are the images of the cells off and on the diagonal; the second is None if one image has both.
     """
     lines = [text.split("\n") for text in texts]
     longest = max((len(line) for text in lines for line in text), default=0)
@@ -223,8 +223,8 @@ def write_cells(
     return out
 
 
-def _text(drawn: Drawn, values: np.ndarray, i: int, j: int, lines: int, look: Look) -> str:
-    """Return the text of a cell in so many lines."""
+def _format_cell(drawn: PlotData, values: np.ndarray, i: int, j: int, lines: int, look: Look) -> str:
+    """Return the text of a cell in the given number of lines."""
     if look.text != "triple":
         if look.values_format is not None:
             value = drawn.counts[i, j] if drawn.whole else values[i, j]

@@ -1,4 +1,4 @@
-"""Points to counts of cells: what every way of binning shares, and what it says of points and labels it cannot use."""
+"""Binning of points into counts of grid cells, and the reports of unusable points and labels."""
 
 from typing import Any, NamedTuple
 
@@ -8,8 +8,8 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast.geometry._cells import CellCounts
-from cmfast.geometry._grid import Grid, as_grid
-from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, overflow_of
+from cmfast.geometry._grid import Grid, validate_grid
+from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, explain_overflow
 from cmfast.geometry._points import AdoptedPoints, WeightedPoints
 from cmfast.kernels.shared.geometry_keys import Binned, CountedCells, Outside, Ranges
 from cmfast.kernels.status import Status
@@ -27,14 +27,14 @@ def count(
     progress: Progress = None,
     ranges: Ranges | None = None,
 ) -> CellCounts:
-    """Check the options, and count the points; the keys have room for the cells of `ranges`, where they fit."""
+    """Validate the options and count points per (cell, label, prediction), with keys that fit `ranges` if possible."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if n_classes is not None:
-        n_classes = checked_classes(n_classes)
+        n_classes = validate_n_classes(n_classes)
     rest: dict[str, Any] = {"num_threads": num_threads, "progress": progress, "ranges": ranges}
-    return count_points(points, as_grid(grid, points.m), n_classes=n_classes, on_failure=on_failure, **rest)
+    return count_points(points, validate_grid(grid, points.m), n_classes=n_classes, on_failure=on_failure, **rest)
 
 
 def count_points(
@@ -48,7 +48,7 @@ def count_points(
     ranges: Ranges | None = None,
     first: int = 0,
 ) -> CellCounts:
-    """Count adopted points as :func:`count` does; `first` is the number of the first point, for messages."""
+    """Count adopted points without validating options; `first` is the number of the first point, for messages."""
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -57,13 +57,13 @@ def count_points(
         "num_threads": num_threads,
         "progress": make_reporter(progress, "points"),
     }
-    with overflow_of(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
+    with explain_overflow(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
         counted = CountedCells(*dispatch.call("cell_counts", points.X, points.y_true, points.y_pred, **options))
     if counted.outside is not None:
         outside = Outside(*counted.outside)
         refuse_outside(outside._replace(first=[(first + index, value) for index, value in outside.first]))
     binned = Binned(*counted.binned)
-    checked_classes(binned.n_classes)
+    validate_n_classes(binned.n_classes)
     n_dropped, dropped = binned.n_dropped, tuple(first + index for index in binned.first_dropped)
     report_dropped(n_dropped, points.n, dropped, on_failure)
     return CellCounts(
@@ -72,7 +72,7 @@ def count_points(
 
 
 class Heights(NamedTuple):
-    """What points add up to per cell and group: values by key, and what else is known, as in ``Binned``."""
+    """Sums of weights per cell and group, by key, with the metadata of ``Binned``."""
 
     keys: Any
     values: Any
@@ -83,7 +83,7 @@ class Heights(NamedTuple):
     n_dropped: int
 
 
-def heights(
+def sum_heights(
     points: WeightedPoints,
     *,
     grid: Grid,
@@ -92,7 +92,7 @@ def heights(
     num_threads: int | None,
     progress: Progress = None,
 ) -> Heights:
-    """Check the options, and sum the weights of points, or each column of them, per cell and group."""
+    """Validate the options and sum the weights of points, or each column of weights, per cell and group."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
@@ -102,7 +102,7 @@ def heights(
             validate.refuse("n_groups", "at most 2**62", n_groups, OverflowError)
         if points.groups is None:
             validate.refuse("n_groups", "None without groups", n_groups)
-    grid = as_grid(grid, points.m)
+    grid = validate_grid(grid, points.m)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
@@ -110,7 +110,7 @@ def heights(
         "num_threads": num_threads,
     }
     options["progress"] = make_reporter(progress, "points")
-    with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
+    with explain_overflow(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
         keys, values, table, found, status, outside = dispatch.call(
             "sparse_histogram", points.X, points.weights, points.groups, **options
         )
@@ -121,29 +121,29 @@ def heights(
     return Heights(keys, values, table, status, (binned.low, binned.extent), binned.n_classes, binned.n_dropped)
 
 
-def checked_classes(n_classes: Any, *, least: int = 0) -> int:
-    """Return the option as an int."""
+def validate_n_classes(n_classes: Any, *, least: int = 0) -> int:
+    """Validate the option `n_classes` and return it as an int."""
     number = validate.count("n_classes", n_classes, least=least, most=None)
     if number > MOST_MATRIX_CLASSES:
         validate.refuse("n_classes", f"at most {MOST_MATRIX_CLASSES}", number, OverflowError)
     return number
 
 
-def classes_of(points: AdoptedPoints, *, n_classes: int | None, num_threads: int | None) -> int:
-    """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
+def infer_n_classes(points: AdoptedPoints, *, n_classes: int | None, num_threads: int | None) -> int:
+    """Return the number of classes of adopted labels, checking that all are class ids; reads no coordinates."""
     anywhere = Grid([0.0] * points.m, [1.0] * points.m)
     options: dict[str, Any] = {"origin": anywhere.origin, "inverse": anywhere.inverse, "num_threads": num_threads}
     labels = points.y_true, points.y_pred
     counted = CountedCells(*dispatch.call("cell_counts", points.X[:0, :], *labels, n_classes=n_classes, **options))
     if counted.outside is not None:
         refuse_outside(Outside(*counted.outside))
-    return checked_classes(Binned(*counted.binned).n_classes)
+    return validate_n_classes(Binned(*counted.binned).n_classes)
 
 
 def report_dropped(
     n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure, *, why: str = WITHOUT_CELL
 ) -> None:
-    """Do what `on_failure` asks about points that are left out."""
+    """Warn or raise, as `on_failure` says, about points that were left out."""
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
         text = f"{n_dropped} of {n} points left out{where}: {why}"
@@ -151,7 +151,7 @@ def report_dropped(
 
 
 def refuse_outside(outside: Outside) -> None:
-    """Refuse labels that are no class."""
+    """Raise ValueError for labels that are not class ids."""
     name, limit, number, first = outside
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
     what = ", ".join(f"{value} at {index}" for index, value in first)

@@ -1,7 +1,7 @@
-"""Sparse tables over the cells of a grid: joint counts of cells and classes, and weighted histograms.
+"""Sparse tables over the cells of a grid: counts per (cell, label, prediction), and weighted histograms.
 
-Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is a number is said in
-``kernels.shared.geometry_keys`` and hidden here: what is read are index rows.
+Both store one sorted 64-bit key per entry, ``cell << bits | tag``. ``kernels.shared.geometry_keys`` defines how a cell
+becomes a number; users of these classes see index rows only.
 """
 
 from collections.abc import Iterable
@@ -14,16 +14,16 @@ from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
-from cmfast._files.states import State, of_class
-from cmfast.geometry import _dealing
+from cmfast._files.states import State, class_only
+from cmfast.geometry import _cell_partition
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
-from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
+from cmfast.geometry._limits import check_total, explain_matrix_memory, explain_overflow
+from cmfast.geometry._weights import get_statuses, is_list, make_weightings, report_weightings, validate_bi_options
 from cmfast.kernels.shared.geometry_keys import KeyLayout, Ranges, bits_of
 
 CountsT = TypeVar("CountsT", bound="CellCounts")
 
-CELL_PARTS: Parts = {  # types and dimensions of what is written
+CELL_PARTS: Parts = {  # dtypes and dimensions of the saved arrays
     "origin": (("<f8",), 1),
     "width": (("<f8",), 1),
     "n_classes": (("<i8",), 0),
@@ -39,7 +39,7 @@ CELL_PARTS: Parts = {  # types and dimensions of what is written
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseHistogram(Generic[ArrayT]):
-    """Heights per cell and group, of the occupied cells only. Made by :func:`cmfast.sparse_histogram`.
+    """Histogram over occupied cells only: a height per cell and group. Made by :func:`cmfast.sparse_histogram`.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class SparseHistogram(Generic[ArrayT]):
     n_groups : int
         Groups are ``0, ..., n_groups - 1``.
     values : array, shape (K,)
-        Height of every entry: the sum of the weights in it. int64 for counts and integer weights.
+        Height of each entry: the sum of its weights. int64 for counts and integer weights.
     n_dropped : int
         Points left out because a coordinate is not finite.
 
@@ -67,15 +67,15 @@ class SparseHistogram(Generic[ArrayT]):
 
     @property
     def cells(self) -> ArrayT:
-        """Index row of the cell of every entry: int64, shape (K, m)."""
-        return self._decoded()[0]
+        """Index row of the cell of each entry: int64, shape (K, m)."""
+        return self._decode()[0]
 
     @property
     def groups(self) -> ArrayT:
-        """Group of every entry: int64, shape (K,)."""
-        return self._decoded()[1]
+        """Group of each entry: int64, shape (K,)."""
+        return self._decode()[1]
 
-    def _decoded(self) -> tuple[ArrayT, ArrayT]:
+    def _decode(self) -> tuple[ArrayT, ArrayT]:
         options = {"ranges": self._ranges, "bits": bits_of(self.n_groups)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -88,18 +88,18 @@ class SparseHistogram(Generic[ArrayT]):
         return parts | {"left out": f"{self.n_dropped:,}"}
 
     def explain(self) -> str:
-        """Say in words what is counted."""
+        """Return a sentence on what the histogram holds."""
         return f"heights of {len(self):,} pairs of an occupied cell and a group; all others are zero"
 
 
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class CellCounts(State, Generic[ArrayT]):
-    """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
+    """Number of points per (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
 
-    Weights depend on label and prediction alone, so these counts are all that the geometric confusion matrix of any
-    weighting needs. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works.
-    2**61 points or more are an OverflowError. Two are equal if grid, classes, triples, counts and `n_dropped` are.
+    Weights depend only on label and prediction, so these counts suffice for the geometric confusion matrix of any
+    weighting. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works. 2**61
+    points or more raise OverflowError. Two are equal if grid, classes, triples, counts and `n_dropped` are.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class CellCounts(State, Generic[ArrayT]):
     n_classes : int
         Classes are ``0, ..., n_classes - 1``.
     counts : array of int64, shape (K,)
-        Points of every distinct triple.
+        Number of points of each distinct triple.
     n_dropped : int
         Points left out because a coordinate is not finite.
 
@@ -143,40 +143,40 @@ class CellCounts(State, Generic[ArrayT]):
 
     @property
     def cells(self) -> ArrayT:
-        """Index row of the cell of every triple: int64, shape (K, m)."""
-        return self._decoded()[0]
+        """Index row of the cell of each triple: int64, shape (K, m)."""
+        return self._decode()[0]
 
     @property
     def labels(self) -> ArrayT:
-        """Label of every triple: int64, shape (K,)."""
-        tags: Any = self._decoded()[1]
+        """Label of each triple: int64, shape (K,)."""
+        tags: Any = self._decode()[1]
         found: ArrayT = adapter(tags).evaluate(lambda tags: tags >> bits_of(self.n_classes), tags)
         return found
 
     @property
     def predictions(self) -> ArrayT:
-        """Prediction of every triple: int64, shape (K,)."""
-        tags: Any = self._decoded()[1]
+        """Prediction of each triple: int64, shape (K,)."""
+        tags: Any = self._decode()[1]
         found: ArrayT = adapter(tags).evaluate(lambda tags: tags & ((1 << bits_of(self.n_classes)) - 1), tags)
         return found
 
     @property
     def n_points(self) -> int:
-        """Points that were counted, without those left out."""
+        """Number of counted points, without those left out."""
         counts: Any = self.counts
         return int(adapter(counts).evaluate(lambda counts: counts.sum(), counts))
 
     @property
     def key_bits(self) -> int:
-        """Bits that a cell with label and prediction takes in a key."""
-        return KeyLayout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
+        """Bits of a key: cell, label and prediction."""
+        return KeyLayout.create(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
 
     @property
     def bins(self) -> tuple[int, ...]:
-        """Cells between the first and the last occupied one, both included, per axis."""
+        """Number of cells from the first to the last occupied one, per axis."""
         return self._ranges[1]
 
-    def _decoded(self) -> tuple[ArrayT, ArrayT]:
+    def _decode(self) -> tuple[ArrayT, ArrayT]:
         options = {"ranges": self._ranges, "bits": 2 * bits_of(self.n_classes)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -189,7 +189,7 @@ class CellCounts(State, Generic[ArrayT]):
         return parts | {"axes": str(self.grid.n_axes), "classes": str(self.n_classes)}
 
     def explain(self) -> str:
-        """Say in words what is counted."""
+        """Return a sentence on the number of points and triples."""
         return f"{self.n_points:,} points in {len(self):,} different triples of cell, label and prediction"
 
     def __eq__(self, other: object) -> bool:
@@ -198,8 +198,8 @@ class CellCounts(State, Generic[ArrayT]):
         same = (self.grid, self.n_classes, self.n_dropped) == (other.grid, other.n_classes, other.n_dropped)
         if not same or len(self) != len(other):
             return False
-        # Keys depend on the room that they were made with, what they stand for does not.
-        pairs = zip((self.counts, *self._decoded()), (other.counts, *other._decoded()), strict=True)
+        # Keys depend on the ranges that they were made for, decoded cells do not.
+        pairs = zip((self.counts, *self._decode()), (other.counts, *other._decode()), strict=True)
         return all(np.array_equal(adapter(a).to_host(a), adapter(b).to_host(b)) for a, b in pairs)
 
     def __hash__(self) -> int:
@@ -211,47 +211,47 @@ class CellCounts(State, Generic[ArrayT]):
             return self
         if not isinstance(other, CellCounts):
             return NotImplemented
-        return self._plus(other)
+        return self._add_counts(other)
 
-    def _plus(self, other: "CellCounts") -> Self:
-        """Return the sum."""
+    def _add_counts(self, other: "CellCounts") -> Self:
+        """Return the merged counts of two parts of the points."""
         if self.grid != other.grid:
             validate.refuse("grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
             validate.refuse("n_classes", f"the same in both, {self.n_classes}", other.n_classes)
-        found = merged(self._runs(), other._runs(), 2 * bits_of(self.n_classes))
+        found = merge_keyed_sums(self._get_sums(), other._get_sums(), 2 * bits_of(self.n_classes))
         n_dropped = self.n_dropped + other.n_dropped
         (counts,) = found.columns
         out = type(self)(self.grid, self.n_classes, counts, n_dropped, found.keys, found.table, found.ranges)
-        check_total(out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have wrapped
+        check_total(out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have overflowed
         return out
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _runs(self) -> "KeyedSums":
+    def _get_sums(self) -> "KeyedSums":
         return KeyedSums(self._keys, (self.counts,), self._table, self._ranges)
 
     def __sizeof__(self) -> int:
-        """Return the bytes in memory, by which Dask knows what to spill."""
+        """Return the size in memory in bytes, by which Dask decides what to spill."""
         arrays: list[Any] = [self._keys, self.counts, self._table]
         return super().__sizeof__() + int(sum(x.nbytes for x in arrays if x is not None))
 
-    @of_class
+    @class_only
     @classmethod
     def merge(cls, parts: Iterable[CountsT], /) -> CountsT:
-        """Merge the counts of any number of parts: as ``sum(parts)``, but no count is walked over more than log times.
+        """Merge any number of parts, as ``sum(parts)`` but with each count copied only O(log(parts)) times.
 
         Parameters
         ----------
         parts : iterable of CellCounts
-            On one grid, with one number of classes; read one by one, so a generator may make them as they are needed.
+            On one grid, with one number of classes; iterated lazily, so a generator may make them on demand.
 
         Raises
         ------
         TypeError, ValueError
-            A part that is no CellCounts, or parts of two libraries or devices; no part at all; parts of different grids
-            or numbers of classes.
+            A part that is not CellCounts; parts of two libraries or devices; no parts; parts of different grids or
+            numbers of classes.
         OverflowError
             2**61 points or more.
         """
@@ -261,20 +261,20 @@ class CellCounts(State, Generic[ArrayT]):
         for k, part in enumerate(parts):
             if not isinstance(part, CellCounts):
                 validate.refuse(f"parts[{k}]", "CellCounts", type(part).__name__, TypeError)
-            push(stack, part)
+            push_and_merge(stack, part)
         if not stack:
             validate.refuse("parts", "at least one", "none")
         while len(stack) > 1:
             last = stack.pop()
-            stack[-1] = stack[-1]._plus(last)
+            stack[-1] = stack[-1]._add_counts(last)
         return stack[0]
 
     def deal(self, n_parts: int) -> list[Self]:
-        """Deal the cells to `n_parts` counts, no two of which have a cell in common.
+        """Partition the cells by a hash into `n_parts` counts without common cells.
 
-        Which of them has a cell follows from its index row alone, so the parts with one number, dealt from the counts
-        of any points, merge to that part of all of them: ``CellCounts.merge`` of the counts of a partition is all that
-        a worker needs in memory. :func:`cmfast.gcm` takes the list.
+        The part of a cell depends on its index row alone, so the k-th parts of the counts of any points merge into the
+        k-th part of all points: a worker needs only ``CellCounts.merge`` of its own part in memory. :func:`cmfast.gcm`
+        accepts the list.
 
         Parameters
         ----------
@@ -284,16 +284,16 @@ class CellCounts(State, Generic[ArrayT]):
         Returns
         -------
         list of CellCounts
-            Their sum is equal to these counts; the first has all of `n_dropped`.
+            Their sum equals these counts; the first part holds all of `n_dropped`.
 
         Raises
         ------
         TypeError, ValueError
-            `n_parts` is no whole number from 1 to 65,536.
+            `n_parts` is not an integer from 1 to 65,536.
 
         Notes
         -----
-        The cells are dealt on the host: counts of a device come there and go back.
+        The partition is computed on the host: counts of a device are copied there and back.
 
         Examples
         --------
@@ -304,10 +304,10 @@ class CellCounts(State, Generic[ArrayT]):
         >>> len(parts), sum(parts) == cells
         (4, True)
         """
-        return _dealing.deal(self, n_parts)
+        return _cell_partition.partition_cells(self, n_parts)
 
     def confusion_matrix(self) -> ArrayT:
-        """Return the confusion matrix of the points that were counted.
+        """Return the confusion matrix of the counted points.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self._matrix()
 
     def _matrix(self) -> ArrayT:
-        with room_for_matrix(self.n_classes):
+        with explain_matrix_memory(self.n_classes):
             found: ArrayT = dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
         return found
 
@@ -329,16 +329,16 @@ class CellCounts(State, Generic[ArrayT]):
         empty: Empty = "nan",
         on_failure: OnFailure = "warn",
     ) -> SparseHistogram[ArrayT]:
-        """Return the histogram of the points of each label.
+        """Return the weighted histogram of the points of each label over the cells.
 
         Parameters
         ----------
         weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
-            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: counts.
+            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: weight 1 (counts).
         smoothing, empty
-            Of the weights ``"bi"``; see :func:`cmfast.ipf`.
+            Options of the weights ``"bi"``; see :func:`cmfast.ipf`.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about weights that do not exist; then all values are NaN.
+            What to do if the weights do not exist; all values are then NaN.
 
         Returns
         -------
@@ -348,13 +348,13 @@ class CellCounts(State, Generic[ArrayT]):
         Raises
         ------
         TypeError, ValueError
-            Weights that are no name and no real (C, C) table, or a list of them.
+            Weights that are neither a name nor a real (C, C) table, or a list of weights.
 
         Notes
         -----
-        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout, and that is reported
-        as `on_failure` says, as :func:`cmfast.gcm` does. Synchronises the device. Reproducible: the values do not
-        depend on the order of the points.
+        Bad values: weights that do not exist, or whose sum overflows float64, give NaN throughout and are reported as
+        `on_failure` says, as by :func:`cmfast.gcm`. Synchronises the device. Reproducible: the values do not depend on
+        the order of the points.
 
         Examples
         --------
@@ -365,7 +365,7 @@ class CellCounts(State, Generic[ArrayT]):
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
         """
-        return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 0)
+        return self._histogram(weights, validate_bi_options(smoothing, empty), on_failure, 0)
 
     def prediction_histogram(
         self,
@@ -375,7 +375,7 @@ class CellCounts(State, Generic[ArrayT]):
         empty: Empty = "nan",
         on_failure: OnFailure = "warn",
     ) -> SparseHistogram[ArrayT]:
-        """Return the histogram of the points of each prediction.
+        """Return the weighted histogram of the points of each prediction over the cells.
 
         Parameters
         ----------
@@ -402,36 +402,36 @@ class CellCounts(State, Generic[ArrayT]):
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])
         """
-        return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 1)
+        return self._histogram(weights, validate_bi_options(smoothing, empty), on_failure, 1)
 
     def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram[ArrayT]:
         validate.on_failure(on_failure)
         M = self._matrix()
         if is_list(weights):
             validate.refuse("weights", "one name or one table", "a list", TypeError)
-        found = [] if weights is None else tables(M, weights, bi)
+        found = [] if weights is None else make_weightings(M, weights, bi)
         options = {"n_classes": self.n_classes, "axis": axis}
         table = found[0].table if found else None
         keys, values, status = dispatch.call("marginal_histogram", self._keys, self.counts, M, table, **options)
         if found:
-            codes, sums = statuses(found), adapter(status).to_host(status)
-            report(found, np.where(codes == 0, sums, codes), on_failure, "weights do not exist")
+            codes, sums = get_statuses(found), adapter(status).to_host(status)
+            report_weightings(found, np.where(codes == 0, sums, codes), on_failure, "weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         from cmfast.geometry import _cells_file  # for files alone
 
-        return _cells_file.parts_of(self)
+        return _cells_file.get_parts(self)
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         from cmfast.geometry import _cells_file  # for files alone
 
-        return cls(*_cells_file.checked(parts))
+        return cls(*_cells_file.check_parts(parts))
 
 
 class KeyedSums(NamedTuple):
-    """Sorted unique keys, and columns of integers that are added up by key; table and ranges as in ``KeyLayout``."""
+    """Columns of integers summed by sorted unique key; table and ranges as in ``KeyLayout``."""
 
     keys: Any
     columns: tuple[Any, ...]
@@ -439,23 +439,23 @@ class KeyedSums(NamedTuple):
     ranges: Ranges
 
 
-def merged(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
-    """Return the runs of both, whose keys have `bits` bits below the cell."""
+def merge_keyed_sums(a: KeyedSums, b: KeyedSums, bits: int) -> KeyedSums:
+    """Merge two sets of keyed sums, adding equal keys; keys have `bits` tag bits below the cell."""
     options = {"ranges_a": a.ranges, "ranges_b": b.ranges, "bits": bits}
     found = []
     for one, other in zip(a.columns, b.columns, strict=True):
         arrays = {"keys_a": a.keys, "counts_a": one, "table_a": a.table}
         arrays |= {"keys_b": b.keys, "counts_b": other, "table_b": b.table}
         adopted = dispatch.adopt(optional=("table_a", "table_b"), **arrays)
-        with overflow_of("the cells of both"):
+        with explain_overflow("the cells of both"):
             found.append(dispatch.call("merge_cells", *adopted, **options))
     keys, _, table, ranges = found[0]  # all have the same
     return KeyedSums(keys, tuple(column for _, column, _, _ in found), table, ranges)
 
 
-def push(stack: list[Any], cells: CellCounts) -> None:
-    """Put `cells` on a stack where each entry is more than twice as long as the next; merge until that is so."""
+def push_and_merge(stack: list[Any], cells: CellCounts) -> None:
+    """Push `cells` on a stack and merge entries until each is more than twice as long as the next."""
     stack.append(cells)
     while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
         last = stack.pop()
-        stack[-1] = stack[-1]._plus(last)
+        stack[-1] = stack[-1]._add_counts(last)

@@ -1,4 +1,4 @@
-"""What is written of cell counts, and what is checked of it when it is read."""
+"""Saved parts of cell counts, and their validation when a file is read."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Ranges, bit
 
 
 class Fields(NamedTuple):
-    """What :class:`cmfast.CellCounts` is made of, in its order."""
+    """Constructor arguments of :class:`cmfast.CellCounts`, in order."""
 
     grid: Grid
     n_classes: int
@@ -23,8 +23,8 @@ class Fields(NamedTuple):
     ranges: Ranges
 
 
-def parts_of(cells: Any) -> dict[str, Any]:
-    """Return what is written of `cells`."""
+def get_parts(cells: Any) -> dict[str, Any]:
+    """Return the arrays and numbers of `cells` that are saved, by name, on the host."""
     return {
         "origin": cells.grid.origin,
         "width": cells.grid.width,
@@ -38,12 +38,12 @@ def parts_of(cells: Any) -> dict[str, Any]:
     }
 
 
-def checked(parts: dict[str, np.ndarray]) -> Fields:
-    """Check everything that the algorithms rely on; a file is never trusted."""
+def check_parts(parts: dict[str, np.ndarray]) -> Fields:
+    """Validate the parts of an untrusted file against everything that the algorithms rely on; return the fields."""
     n_classes, n_dropped = int(parts["n_classes"]), int(parts["n_dropped"])
     keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
     low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
-    grid = Grid._of_stored({name: parts[name] for name in ("origin", "width")})
+    grid = Grid._restore({name: parts[name] for name in ("origin", "width")})
     demand(
         0 <= n_classes <= MOST_MATRIX_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be"
     )
@@ -53,7 +53,7 @@ def checked(parts: dict[str, np.ndarray]) -> Fields:
     demand(all(-far <= a and a + n - 1 <= far for a, n in zip(low, extent, strict=True)), "its low cannot be")
     demand(len(keys) == len(counts), "its keys and counts differ in number")
     half = bits_of(n_classes)
-    # Keys are ranks exactly where the ranges leave no other choice: merging decides by the ranges.
+    # Keys are ranks if and only if the ranges exceed 63 bits, because merging decides by the ranges.
     demand((table is None) == fits(extent, 2 * half), "its extent cannot be, with or without a table")
     if table is not None:
         _check_table(table, low, extent)
@@ -64,19 +64,19 @@ def checked(parts: dict[str, np.ndarray]) -> Fields:
     for tags in (keys >> half, keys):
         demand(not len(keys) or int((tags & ((1 << half) - 1)).max()) < n_classes, "its keys have other classes")
     demand(bool((counts > 0).all()), "its counts are not all above 0")
-    # In halves, so that sums cannot wrap.
+    # Summed in 32-bit halves, which cannot overflow.
     total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
     demand(total <= MOST_POINTS, "its counts add up to 2**61 or more")
     return Fields(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
 
 
 def _check_table(table: np.ndarray, low: tuple[int, ...], extent: tuple[int, ...]) -> None:
-    """Check that `table` has different rows, in order, inside the ranges."""
+    """Validate that the rows of `table` are distinct, sorted and inside the ranges."""
     demand(table.shape[1] == len(low), "its table has another number of axes")
     last = [a + n - 1 for a, n in zip(low, extent, strict=True)]
     inside = all(int(x.min()) >= a and int(x.max()) <= b for x, a, b in zip(table.T, low, last, strict=True) if len(x))
     demand(inside, "its table leaves its ranges")
     differs = table[1:] != table[:-1]
-    first = differs.argmax(axis=1)[:, None]  # the first axis on which a row differs from the one before
+    first = differs.argmax(axis=1)[:, None]  # the first axis on which a row differs from its predecessor
     above = np.take_along_axis(table[1:] > table[:-1], first, axis=1)
     demand(bool(above.all()), "its table is not in order")

@@ -1,4 +1,4 @@
-"""What a geometric confusion matrix is worth: how much of it was certain beforehand, and what permuted labels give."""
+"""Diagnostics of a geometric confusion matrix: guaranteed agreement, and the null of permuted labels."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ import numpy as np
 from cmfast._core import dispatch, failures, result_repr, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.geometry import _null
+from cmfast.geometry import _permutation_null
 from cmfast.geometry._cells import CellCounts
-from cmfast.geometry._weights import Weighting, outcomes
+from cmfast.geometry._weights import Weighting, merge_statuses
 from cmfast.kernels.status import Status
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
-FEW_ALONE = 0.05  # of the points
+FEW_SINGLETONS = 0.05  # share of points alone in their cell
 MOST_MISSING = 0.02
 DEVIATIONS = 3.0
 
@@ -23,28 +23,28 @@ DEVIATIONS = 3.0
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
 class GcmDiagnostics:
-    """How to read a geometric confusion matrix (GCM). Print it for a table.
+    """Diagnostics for reading a geometric confusion matrix (GCM). Print it for a table.
 
-    Everything below `weighting` is a number (a matrix) for one weighting, an array with a leading axis for a list.
+    Attributes after `weighting` are numbers or matrices for one weighting, with a leading axis for a list.
 
     Attributes
     ----------
     n_points, n_dropped : int
-        Points counted, and left out because a coordinate is not finite. None are counted where no weighting has an
-        answer.
+        Points counted, and points left out because a coordinate is not finite. No points are counted if no weighting
+        exists.
     n_cells, n_triples : int
         Occupied cells; distinct triples (cell, label, prediction).
     bins : tuple of int
-        Cells between the first and the last occupied one per axis.
+        Number of cells from the first to the last occupied one, per axis.
     key_bits : int
-        Bits of a cell with its label and prediction.
+        Bits of a key: cell, label and prediction.
     occupancy : (ndarray, ndarray) of int64
-        Sizes of cells that occur, and how many cells have each.
+        Cell sizes that occur, and the number of cells of each size.
     singleton_fraction : float
         Share of points that are alone in their cell.
     pure_fraction, unmixed_fraction : float
-        Share of points in cells of one label and one prediction; of one label or one prediction. In an unmixed cell the
-        GCM is the normalised confusion matrix, whatever the geometry is.
+        Share of points in cells of one label and one prediction; in cells of one label or one prediction. In an unmixed
+        cell the GCM equals the normalised confusion matrix by construction.
     largest_cell : int
         Points in the fullest cell.
     pair_work : int
@@ -54,26 +54,25 @@ class GcmDiagnostics:
     status : int8
         Code of :class:`cmfast.Status` of the weighting; LIMIT_ONLY: its weights are those of a limit.
     normalized : array of float64, shape (C, C)
-        ``weights * M``, the normalised confusion matrix that the GCM is to be compared with, and a lower bound of it.
+        ``weights * M``, the normalised confusion matrix to compare the GCM with; a lower bound of the GCM.
     upper : array of float64, shape (C, C)
         Upper bound: the smaller mass of the two histograms, reached when all points share one cell.
     overlap : float
-        Of `normalized` with the GCM.
+        Overlap of `normalized` with the GCM.
     guaranteed : float
-        ``sum(normalized) / sum(GCM)``, which `overlap` cannot be below.
+        ``sum(normalized) / sum(GCM)``, a lower bound of `overlap`.
     null_overlap, null_sd : float
-        Expected overlap when labels and predictions are permuted together over the points, simulated; its standard
+        Expected overlap if the pairs (label, prediction) are permuted over the points, by simulation; its standard
         deviation.
     position : float
-        Where the GCM stands between `upper` (0) and `normalized` (1).
+        Position of the GCM between `upper` (0) and `normalized` (1).
     pattern, pattern_null : float
         Overlap of the off-diagonal excess ``GCM - normalized`` with the off-diagonal of `normalized`, of the data and
-        expected under permutation. The one number that emptiness of the cells does not push; it means nothing where few
-        points are mixed.
+        expected under permutation. Sparse cells do not bias it, but it is meaningless if few points are in mixed cells.
     missing_mass : float
-        For ``"bi"`` with smoothing: share of the margins that lies on no point.
+        For ``"bi"`` with smoothing: share of the mass in cells of the matrix without points.
     weight_error : float
-        Bound of the relative error of the GCM by rounding the weights.
+        Bound of the relative error of the GCM due to rounding the weights.
     """
 
     n_points: int
@@ -123,15 +122,15 @@ class GcmDiagnostics:
         return parts | {name: result_repr.format_values(value, ".3f") for name, value in shown.items()}
 
     def explain(self) -> str:
-        """Say in a sentence what the agreement is worth: the last line of what is printed."""
-        found = reasons(self)
+        """Return the verdict, the last line of the printed table: whether the agreement is evidence of geometry."""
+        found = list_caveats(self)
         if found:
             return f"Verdict: this says little about geometry: {'; '.join(found)}."
         columns = (self.overlap, self.null_overlap, self.guaranteed)
         known = [row for row in zip(*map(np.atleast_1d, columns), strict=True) if np.isfinite(row).all()]
         if not known:
             none = not any(Status(int(code)).ok for code in np.atleast_1d(self.status))
-            return f"Verdict: there is nothing to judge{', as the weights have no answer' if none else ''}."
+            return f"Verdict: no overlap is defined{', as the weights do not exist' if none else ''}."
         overlap, permuted, guaranteed = min(known, key=lambda row: row[0] - row[1])
         return (
             f"Verdict: the overlap of {overlap:.2f} is above the {permuted:.2f} of permuted labels, and not all of it "
@@ -139,22 +138,22 @@ class GcmDiagnostics:
         )
 
 
-def warned(found: GcmDiagnostics) -> GcmDiagnostics:
-    """Return the diagnostics; warn once if the result says little."""
-    why = reasons(found)
+def warn_if_uninformative(found: GcmDiagnostics) -> GcmDiagnostics:
+    """Issue one DiagnosticWarning if there are caveats; return the diagnostics `found`."""
+    why = list_caveats(found)
     if why:
         failures.warn_diagnostic("; ".join(why))
     return found
 
 
-def overlaps(out: Any) -> list[float]:
-    """Return the overlap of the normalised with the geometric matrix, per weighting of the result of the kernel."""
+def compute_overlaps(out: Any) -> list[float]:
+    """Return the overlap of normalised and geometric matrix for each weighting, from the kernel's output `out`."""
     matrix, normalized = (adapter(x).to_host(x) for x in out[:2])
-    return [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
+    return [_compute_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
 
 
 class Shapes(NamedTuple):
-    """What diagnostics need of cells beside what is summed over them: on the host, as of cells alone."""
+    """Statistics of the cells that the diagnostics need besides the kernel's sums, on the host."""
 
     matrix: np.ndarray
     n_points: int
@@ -167,39 +166,42 @@ class Shapes(NamedTuple):
     totals: np.ndarray
 
 
-def shapes_of(cells: CellCounts) -> Shapes:
-    """Return the :class:`Shapes` of counts."""
+def compute_shapes(cells: CellCounts) -> Shapes:
+    """Return the :class:`Shapes` of cell counts: matrix, sizes of cells and totals."""
     found = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
     numbers = cells.n_points, cells.n_dropped, len(cells), cells.bins, cells.key_bits
     to_host = adapter(cells.counts).to_host
     return Shapes(to_host(cells.confusion_matrix()), *numbers, *map(to_host, found))
 
 
-def describe(
+def make_diagnostics(
     cells: Shapes, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
-    """Return the diagnostics of the result `out` of the kernel."""
-    codes = outcomes(weightings, out)
+    """Compute the diagnostics from the kernel's output `out`, simulating the null of permuted labels."""
+    codes = merge_statuses(weightings, out)
     matrix, normalized, upper, error = (adapter(x).to_host(x) for x in out[:4])
     sizes, number = cells.sizes, cells.number
     n_cells, pure, unmixed, pair_work = map(int, cells.totals)
     n_points = cells.n_points
     W = np.array([adapter(w.table).to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
     W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
-    null = _null.none_of(W)
+    null = _permutation_null.make_nan_null(W)
     if not np.isnan(W).all(axis=(1, 2)).all():
-        null = _null.simulate(cells.matrix, W, normalized, sizes, number, rng)
+        null = _permutation_null.simulate_null(cells.matrix, W, normalized, sizes, number, rng)
     excess = matrix - normalized
     values = {
-        "overlap": overlaps(out),
-        "guaranteed": [_ratio(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
+        "overlap": compute_overlaps(out),
+        "guaranteed": [_divide(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
         "null_overlap": null.overlap,
         "null_sd": np.where(np.isnan(null.overlap), np.nan, null.sd),
-        "position": [_ratio((u - g).sum(), (u - a).sum()) for u, g, a in zip(upper, matrix, normalized, strict=True)],
-        "pattern": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
-        "pattern_null": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)],
+        "position": [_divide((u - g).sum(), (u - a).sum()) for u, g, a in zip(upper, matrix, normalized, strict=True)],
+        "pattern": [_compute_overlap(*map(_clip_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
+        "pattern_null": [
+            _compute_overlap(*map(_clip_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)
+        ],
         "missing_mass": [
-            _missing(a, w.mass) if w.name == "bi" else 0.0 for w, a in zip(weightings, normalized, strict=True)
+            _compute_missing_share(a, w.mass) if w.name == "bi" else 0.0
+            for w, a in zip(weightings, normalized, strict=True)
         ],
         "weight_error": error,
     }
@@ -212,9 +214,9 @@ def describe(
         bins=cells.bins,
         key_bits=cells.key_bits,
         occupancy=(sizes, number),
-        singleton_fraction=_ratio(number[sizes == 1].sum(), n_points),
-        pure_fraction=_ratio(pure, n_points),
-        unmixed_fraction=_ratio(unmixed, n_points),
+        singleton_fraction=_divide(number[sizes == 1].sum(), n_points),
+        pure_fraction=_divide(pure, n_points),
+        unmixed_fraction=_divide(unmixed, n_points),
         largest_cell=int(sizes.max(initial=0)),
         pair_work=pair_work,
         weighting=tuple(w.name for w in weightings),
@@ -225,8 +227,8 @@ def describe(
     )
 
 
-def reasons(found: GcmDiagnostics) -> list[str]:
-    """Return in plain words why the agreement says little; nothing where there is none."""
+def list_caveats(found: GcmDiagnostics) -> list[str]:
+    """Return the reasons why the agreement says little about geometry; an empty list without any."""
     why: list[str] = []
     if not any(Status(int(code)).ok for code in np.atleast_1d(found.status)):
         return why
@@ -236,7 +238,8 @@ def reasons(found: GcmDiagnostics) -> list[str]:
     if guaranteed > MOST_GUARANTEED:
         why.append(
             f"{guaranteed:.0%} of the agreement is guaranteed, because most points lie in cells of one label or one "
-            f"prediction: the result is the normalised confusion matrix by construction ({_fuller_cells(found)})"
+            "prediction: the result is the normalised confusion matrix by construction "
+            f"({_suggest_fuller_cells(found)})"
         )
     above = arrays["overlap"] - arrays["null_overlap"]
     if (above <= DEVIATIONS * arrays["null_sd"]).any():
@@ -251,8 +254,8 @@ def reasons(found: GcmDiagnostics) -> list[str]:
     return why
 
 
-def _fuller_cells(found: GcmDiagnostics) -> str:
-    """Say how full the cells are, and what to change so that labels can meet in them."""
+def _suggest_fuller_cells(found: GcmDiagnostics) -> str:
+    """Return a text on how full the cells are, and how to change the grid so that labels share cells."""
     axes = len(found.bins)
     cells = "1 cell" if found.n_cells == 1 else f"{found.n_cells:,} cells"
     said = f"{found.n_points:,} points in {cells} on {axes} {'axis' if axes == 1 else 'axes'}"
@@ -260,27 +263,27 @@ def _fuller_cells(found: GcmDiagnostics) -> str:
     few = f", as {wording.option('n_components', 2)} or 3" if axes > 3 else f" by {wording.option('n_components')}"
     wider = f"wider cells, {wording.example('grid=cmfast.Grid.scott(points).scaled(2)')}"
     cure = f"fewer axes{few}, or {wider}" if axes > 1 else wider
-    if found.singleton_fraction < FEW_ALONE:
-        return f"{said}: the classes lie apart there; to have them meet anyway take {cure}"
+    if found.singleton_fraction < FEW_SINGLETONS:
+        return f"{said}: the classes are separated there; to make them overlap anyway take {cure}"
     return f"{said}; take {cure}"
 
 
-def _ratio(part: Any, whole: Any) -> float:
+def _divide(part: Any, whole: Any) -> float:
     return float(part) / float(whole) if whole else np.nan
 
 
-def _overlap(S: np.ndarray, T: np.ndarray) -> float:
-    """Return the overlap of two matrices, each divided by its total; NaN where one has none."""
+def _compute_overlap(S: np.ndarray, T: np.ndarray) -> float:
+    """Return the overlap sum(min(s, t)) of two matrices divided by their totals; NaN if a total is 0."""
     if not (S.sum() > 0 and T.sum() > 0):
         return np.nan
     return min(1.0, float(np.minimum(S / S.sum(), T / T.sum()).sum()))
 
 
-def _off_diagonal(S: np.ndarray) -> np.ndarray:
-    off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave less than nothing
+def _clip_off_diagonal(S: np.ndarray) -> np.ndarray:
+    off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave small negative values
     np.fill_diagonal(off, 0.0)
     return off
 
 
-def _missing(normalized: np.ndarray, mass: float) -> float:
-    return 1.0 - _ratio(normalized.sum(), mass) if normalized.any() else np.nan
+def _compute_missing_share(normalized: np.ndarray, mass: float) -> float:
+    return 1.0 - _divide(normalized.sum(), mass) if normalized.any() else np.nan

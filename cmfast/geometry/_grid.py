@@ -1,4 +1,4 @@
-"""Regular grids: an origin and a width per axis."""
+"""Grid: a regular lattice of cells, with an origin and a width per axis, and the rules that choose them."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -10,22 +10,22 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
-from cmfast.geometry import _chunked
+from cmfast.geometry import _dask_grid
 from cmfast.geometry._points import adopt_points
-from cmfast.geometry._rules import Columns, read_only
+from cmfast.geometry._width_rules import Columns, copy_read_only
 
 
 class Grid(State):
-    """A regular grid of cells: an infinite lattice without first or last bin.
+    """A regular grid of cells: an infinite lattice, without a first or last bin.
 
     A coordinate x has the index ``floor((x - origin) * (1 / width))`` in float64, so the left edge belongs to the cell.
 
     Parameters
     ----------
     origin : sequence of float, shape (m,)
-        A corner of the lattice. Finite.
+        A lattice point. Finite.
     width : sequence of float, shape (m,)
-        Edges of a cell. Finite and above 0, as are their reciprocals.
+        Side lengths of a cell. Finite and above 0, as are their reciprocals.
 
     Attributes
     ----------
@@ -41,7 +41,8 @@ class Grid(State):
 
     Notes
     -----
-    Two grids are equal if all bits of both arrays are. No rule gives a width below the least normal number, 2.2e-308.
+    Two grids are equal if all bits of both arrays are. Rules choose widths of at least the least normal number,
+    2.2e-308.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class Grid(State):
             wanted = "above 0, with a finite reciprocal"
             validate.refuse("width", wanted, arrays["width"].tolist())
         for name, array in arrays.items():
-            object.__setattr__(self, name, read_only(array))
+            object.__setattr__(self, name, copy_read_only(array))
 
     def __setattr__(self, name: str, value: object) -> None:
         validate.fail(f"{name} cannot be set; make another Grid", AttributeError)
@@ -91,11 +92,11 @@ class Grid(State):
     def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
         return Grid, (self.origin, self.width)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         return {"origin": self.origin, "width": self.width}
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         try:
             return cls(**parts)
         except ValueError as error:
@@ -124,7 +125,7 @@ class Grid(State):
         return result_repr.render_html("Grid", parts, self.explain())
 
     def explain(self) -> str:
-        """Say in words how the cells lie.
+        """Return a sentence on the number of axes, the widths and the cell volume.
 
         Examples
         --------
@@ -147,12 +148,12 @@ class Grid(State):
         return float(np.log(self.width).sum())
 
     def scaled(self, factor: float) -> Self:
-        """Return the grid with all widths times a factor and the same origin.
+        """Return the grid with all widths multiplied by a factor and the same origin.
 
         Parameters
         ----------
         factor : float
-            Above 0. A power of two gives nested grids, on which a geometric confusion matrix is monotone.
+            Above 0. A power of two gives nested grids, over which a geometric confusion matrix is monotone.
 
         Returns
         -------
@@ -161,7 +162,7 @@ class Grid(State):
         Raises
         ------
         TypeError, ValueError
-            `factor` is no finite number above 0, or a width leaves the range of float64.
+            `factor` is not a finite number above 0, or a width overflows or underflows float64.
 
         Examples
         --------
@@ -179,7 +180,7 @@ class Grid(State):
         return type(self)(self.origin, width)
 
     def shifted(self, fraction: float) -> Self:
-        """Return the grid whose origin is moved back by a fraction of a width on every axis.
+        """Return the grid with its origin shifted back by a fraction of a width on every axis.
 
         Parameters
         ----------
@@ -193,7 +194,7 @@ class Grid(State):
         Raises
         ------
         TypeError, ValueError
-            `fraction` is no finite number, or the origin leaves the range of float64.
+            `fraction` is not a finite number, or the origin overflows float64.
 
         Examples
         --------
@@ -213,7 +214,7 @@ class Grid(State):
     def scott(
         cls, X: Array, n: int | None = None, *, on_failure: OnFailure = "warn", num_threads: int | None = None
     ) -> Self:
-        """Scott's rule: widths ``3.5 sigma n**(-1 / (2 + m))``.
+        """Choose the grid by Scott's rule: widths ``3.5 sigma n**(-1 / (2 + m))``.
 
         Parameters
         ----------
@@ -222,7 +223,7 @@ class Grid(State):
         n : int, optional
             Sample size in the rule; default: the number of points. Give the size of a class for histograms of classes.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about rows that are not finite; they take part in nothing.
+            What to do about rows that are not finite; they are left out.
         num_threads : int, optional
             Most threads to use; default: what the process may use.
 
@@ -238,10 +239,10 @@ class Grid(State):
 
         Notes
         -----
-        sigma is the standard deviation with divisor N, of positions on a scale of 2**20 steps between the smallest and
-        the largest value, summed as integers; widths are rounded to 24 significant bits. So the same points give the
-        same bits in any order and for any number of threads: reproducible. Of a Dask array it is a
-        ``dask.delayed.Delayed`` of the grid, the same bits for any chunks, in two passes over the points.
+        sigma is the standard deviation with divisor N, computed from coordinates quantised to 2**20 steps between the
+        smallest and the largest value, summed as integers; widths are rounded to 24 significant bits. Reproducible: the
+        same points give the same bits in any order and for any number of threads. For a Dask array the result is a
+        ``dask.delayed.Delayed`` of the grid, with the same bits for any chunking, in two passes over the points.
 
         Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
 
@@ -258,7 +259,7 @@ class Grid(State):
         if n is not None:
             n = validate.count("n", n, least=1)
         if lazy.are_lazy(X):
-            lazily: Self = _chunked.grid(cls, "scott", X, n, on_failure=on_failure, num_threads=num_threads)
+            lazily: Self = _dask_grid.choose_grid(cls, "scott", X, n, on_failure=on_failure, num_threads=num_threads)
             return lazily
         columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.scott(n))
@@ -267,7 +268,7 @@ class Grid(State):
     def freedman_diaconis(
         cls, X: Array, n: int | None = None, *, on_failure: OnFailure = "warn", num_threads: int | None = None
     ) -> Self:
-        """Rule of Freedman and Diaconis: widths ``2 IQR n**(-1 / (2 + m))``.
+        """Choose the grid by the rule of Freedman and Diaconis: widths ``2 IQR n**(-1 / (2 + m))``.
 
         Parameters
         ----------
@@ -276,7 +277,7 @@ class Grid(State):
         n : int, optional
             Sample size in the rule; default: the number of points.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about rows that are not finite; they take part in nothing.
+            What to do about rows that are not finite; they are left out.
         num_threads : int, optional
             Most threads to use; default: what the process may use.
 
@@ -293,7 +294,7 @@ class Grid(State):
         Warns
         -----
         DiagnosticWarning
-            An axis whose values differ has interquartile range 0: Scott's rule is used for it.
+            A non-constant axis has interquartile range 0; Scott's rule is used for it.
 
         Notes
         -----
@@ -326,7 +327,7 @@ class Grid(State):
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Self:
-        """Cut the range of every axis into `bins` equal parts.
+        """Choose the grid that divides the range of every axis into `bins` equal parts.
 
         Parameters
         ----------
@@ -335,7 +336,7 @@ class Grid(State):
         bins : int or sequence of int, shape (m,)
             Parts per axis, at least 1.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about rows that are not finite; they take part in nothing.
+            What to do about rows that are not finite; they are left out.
         num_threads : int, optional
             Most threads to use; default: what the process may use.
 
@@ -353,8 +354,8 @@ class Grid(State):
         Notes
         -----
         Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
-        Reproducible: same points, same bits, in any order and for any number of threads. Of a Dask array it is a
-        ``dask.delayed.Delayed`` of the grid.
+        Reproducible: same points, same bits, in any order and for any number of threads. For a Dask array the result is
+        a ``dask.delayed.Delayed`` of the grid.
 
         Examples
         --------
@@ -363,7 +364,9 @@ class Grid(State):
         Grid(origin=[0.0], width=[1.5000000000000002])
         """
         if lazy.are_lazy(X):
-            lazily: Self = _chunked.grid(cls, "regular", X, bins, on_failure=on_failure, num_threads=num_threads)
+            lazily: Self = _dask_grid.choose_grid(
+                cls, "regular", X, bins, on_failure=on_failure, num_threads=num_threads
+            )
             return lazily
         columns = Columns(adopt_points(X), on_failure, num_threads)
         return cls(columns.low, columns.regular(bins))
@@ -377,7 +380,7 @@ class Grid(State):
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Self:
-        """Widths so wide that the cell of an average point holds `points_per_cell` points.
+        """Choose the grid by mean occupancy: the cell of an average point holds `points_per_cell` points.
 
         Parameters
         ----------
@@ -386,7 +389,7 @@ class Grid(State):
         points_per_cell : float
             Number of points in the cell of a point, itself included, averaged over the points. Above 1.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about rows that are not finite; they take part in nothing.
+            What to do about rows that are not finite; they are left out.
         num_threads : int, optional
             Most threads to use; default: what the process may use.
 
@@ -402,9 +405,9 @@ class Grid(State):
 
         Notes
         -----
-        The factor is found by bisection on every k-th row, about 100,000 of them. From N' of N points the mean is
-        estimated as ``1 + (N - 1) s / (N' (N' - 1))``, s the number of ordered pairs of them that share a cell. Where
-        that many points are never (or always) together, the widest (or narrowest) grid tried is returned.
+        The factor is found by bisection on every k-th row, about 100,000 rows. From N' of N points the mean is
+        estimated as ``1 + (N - 1) s / (N' (N' - 1))``, where s is the number of ordered pairs of points that share a
+        cell. If the target is never (or always) reached, the widest (or narrowest) grid tried is returned.
 
         Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
         Reproducible: same points in the same order, same bits, for any number of threads.
@@ -422,8 +425,8 @@ class Grid(State):
         return cls(columns.low, columns.occupancy(wanted))
 
 
-def as_grid(grid: Any, m: int) -> Grid:
-    """Check that `grid` is a Grid of m axes."""
+def validate_grid(grid: Any, m: int) -> Grid:
+    """Validate that `grid` is a Grid of m axes and return it."""
     if not isinstance(grid, Grid):
         validate.refuse("grid", "a cmfast.Grid", type(grid).__name__, TypeError)
     if grid.n_axes != m:

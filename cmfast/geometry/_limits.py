@@ -1,38 +1,38 @@
-"""How much cells can hold, and what is said of more."""
+"""Capacity limits of cell counts, and the errors for exceeding them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cmfast._core import validate
 
-BEYOND_KEYS = "do not fit into 63 bits"  # how `kernels.shared.geometry_keys.require` ends
-MOST_POINTS = 2**61 - 1  # weights as integers (kernels.shared.geometry_weights) need two bits above the counts
-MOST_MATRIX_CLASSES = 2**30 - 1  # the confusion matrix of more could not even be addressed
-MOST_GROUPS = 2**62  # more leave no room for the cells in keys of 63 bits
+BEYOND_KEYS = "do not fit into 63 bits"  # end of the error of `kernels.shared.geometry_keys.require`
+MOST_POINTS = 2**61 - 1  # integer weights (kernels.shared.geometry_weights) need two more bits than the counts
+MOST_MATRIX_CLASSES = 2**30 - 1  # a larger confusion matrix could not be addressed
+MOST_GROUPS = 2**62  # 63-bit keys need bits for the cells, too
 
 
 @contextmanager
-def overflow_of(asked: str) -> Iterator[None]:
-    """Say which arguments, `asked`, have more cells and classes than keys can tell apart."""
+def explain_overflow(asked: str) -> Iterator[None]:
+    """In this block, turn an overflow of 63-bit keys into an error that names the arguments `asked`."""
     try:
         yield
     except OverflowError as error:
-        given = str(error.__cause__)  # what the kernel said
+        given = str(error.__cause__)  # the kernel's own error
         if not given.endswith(BEYOND_KEYS):
             raise
         validate.fail(f"{asked} ask for more cells than can be told apart: {given}", OverflowError)
 
 
 def check_total(n_points: int, n_dropped: int) -> None:
-    """Refuse what would not stay exact: every sum of counts is at most the number of points."""
+    """Raise OverflowError for more than 2**61 - 1 points, beyond which sums of weights would not be exact."""
     for what, number in (("points", n_points), ("points left out", n_dropped)):
         if number > MOST_POINTS:
             validate.fail(f"{number} {what} are more than the 2**61 - 1 that CellCounts can hold", OverflowError)
 
 
 @contextmanager
-def room_for_matrix(n_classes: int) -> Iterator[None]:
-    """Say how large the confusion matrix would be where there is no memory for it."""
+def explain_matrix_memory(n_classes: int) -> Iterator[None]:
+    """In this block, turn a MemoryError into one that gives the size of the confusion matrix."""
     try:
         yield
     except MemoryError:

@@ -1,4 +1,4 @@
-"""Points as every function on them takes them: adopted and checked once, and passed on as a record."""
+"""Adopt points with labels, or with weights and groups: convert and validate them once."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from cmfast._core.annotations import Array
 
 
 class AdoptedPoints(NamedTuple):
-    """Points of one library, adopted: a real table of `n` rows and `m` columns, and labels of its rows or None."""
+    """Adopted points of one library: a real table of `n` rows and `m` columns, with labels of the rows or None."""
 
     X: Array
     n: int
@@ -19,21 +19,21 @@ class AdoptedPoints(NamedTuple):
     y_pred: Any = None
 
     def part(self, rows: slice) -> "AdoptedPoints":
-        """Return the points of some rows."""
+        """Return the points of a slice of rows."""
         X = self.X[rows, :]
         n = dispatch.shape_of(X)[0]
         return AdoptedPoints(X, n, self.m, self.y_true[rows], self.y_pred[rows])
 
 
 def adopt_points(X: Array) -> AdoptedPoints:
-    """Adopt points without labels; the result has no names of axes."""
+    """Adopt points without labels, dropping axis names."""
     X = dispatch.adopt_one("X", X)
     X = X if type(X) is np.ndarray else adapter(X).unwrap(X)
     return AdoptedPoints(X, *validate.points(X=X))
 
 
-def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
-    """Adopt points with integer labels and predictions; the result has no names of axes."""
+def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
+    """Adopt points with integer labels and predictions, dropping axis names."""
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = (x if type(x) is np.ndarray else adapter(x).unwrap(x) for x in arrays)
@@ -44,7 +44,7 @@ def adopt_labelled(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
 
 
 class WeightedPoints(NamedTuple):
-    """Points of one library, adopted: a real table of `n` rows and `m` columns, and weights and groups or None."""
+    """Adopted points of one library: a real table of `n` rows and `m` columns, with weights and groups or None."""
 
     X: Array
     n: int
@@ -53,8 +53,8 @@ class WeightedPoints(NamedTuple):
     groups: Any
 
 
-def adopt_weighted(X: Array, weights: Array | None, groups: Array | None) -> WeightedPoints:
-    """Adopt points with real weights and integer groups, if they have any."""
+def adopt_weighted_points(X: Array, weights: Array | None, groups: Array | None) -> WeightedPoints:
+    """Adopt points with optional real weights and integer groups."""
     X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
     n, m = validate.points(X=X)
     validate.real(weights=weights)

@@ -1,4 +1,4 @@
-"""Tables of weights by label and prediction, from their names or as they are given; checked before any point is."""
+"""Weight tables by label and prediction, computed from names or given, and validated before any point is read."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -10,57 +10,57 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import METHODS, Empty, Method, OnFailure, Smoothing
 from cmfast.kernels.status import Status
 from cmfast.normalizing import importance_weights
-from cmfast.normalizing._functions import bi_weights
-from cmfast.scaling._functions import EMPTY, checked_smoothing
+from cmfast.normalizing._normalize import compute_bi_weights
+from cmfast.scaling._ipf import EMPTY, validate_smoothing
 
 FAILED = "weightings not computed"
 USED = "a weight that is used is negative, not finite or too large"
 
 
 class Weighting(NamedTuple):
-    """A table of weights (C, C), what it is called, and what became of it."""
+    """A weight table (C, C) with its name, status and the reason for a failure."""
 
     name: str
     table: Any
     status: Status
     why: Callable[[], str]
-    """Says in words why there is none, or only that of a limit."""
+    """Return the reason why the weights do not exist, or exist only as a limit."""
     mass: float = 0.0
-    """Of the weights "bi": total of the matrix that they are of, with what smoothing puts where there are no points."""
+    """For "bi": total of the bi-normalised matrix, including the mass that smoothing puts on empty cells."""
 
 
 def is_list(weights: Any) -> bool:
-    """Whether several weightings are asked for: a list of names and tables, not the rows of one table."""
+    """Whether `weights` is a list of weightings (names or tables), and not one table given as rows."""
     if isinstance(weights, list | tuple):
-        return all(isinstance(w, str) or _ndim(w) == 2 for w in weights)
-    return not isinstance(weights, str) and _ndim(weights) == 3
+        return all(isinstance(w, str) or _count_axes(w) == 2 for w in weights)
+    return not isinstance(weights, str) and _count_axes(weights) == 3
 
 
-def _ndim(w: Any) -> int:
+def _count_axes(w: Any) -> int:
     return int(w.ndim) if hasattr(w, "ndim") else np.ndim(w)
 
 
-def options_of_bi(smoothing: Smoothing, empty: Empty) -> dict[str, Any]:
-    """Return the options that the weights "bi" have, checked."""
+def validate_bi_options(smoothing: Smoothing, empty: Empty) -> dict[str, Any]:
+    """Validate the options of the weights "bi" and return them as a dict."""
     validate.choice("empty", empty, EMPTY)
-    return {"smoothing": checked_smoothing(smoothing), "empty": empty}
+    return {"smoothing": validate_smoothing(smoothing), "empty": empty}
 
 
-def tables(M: Any, weights: Any, options: dict[str, Any]) -> list[Weighting]:
-    """Return the `weights` for the confusion matrix `M`, in its library; `options` are those of the weights "bi"."""
+def make_weightings(M: Any, weights: Any, options: dict[str, Any]) -> list[Weighting]:
+    """Return the weightings for the confusion matrix `M`, in its library; `options` are those of "bi"."""
     several = list(weights) if is_list(weights) else [weights]
     found = []
     for k, w in enumerate(several):
         if isinstance(w, str):
             validate.choice("weights", w, METHODS)
-            found.append(_named(M, cast(Method, w), options))
+            found.append(_compute_named_weights(M, cast(Method, w), options))
         else:
-            found.append(_given("weights" if len(several) == 1 else f"weights[{k}]", M, w))
+            found.append(_validate_table("weights" if len(several) == 1 else f"weights[{k}]", M, w))
     return found
 
 
-def _given(name: str, M: Any, w: Any) -> Weighting:
-    """Return a table of the caller's, in which a weight is bad only where there are points."""
+def _validate_table(name: str, M: Any, w: Any) -> Weighting:
+    """Return a given table as a weighting; a bad weight is INVALID only where `M` is nonzero."""
     n_classes = dispatch.shape_of(M)[0]
     M, table = dispatch.adopt(cells=M, weights=w)
     validate.real(weights=table)
@@ -72,22 +72,22 @@ def _given(name: str, M: Any, w: Any) -> Weighting:
 
 
 def _has_bad_weights(table: Any, M: Any) -> bool:
-    """Return whether a weight of a cell that holds samples is none; synchronises the device."""
+    """Whether a weight at a nonzero count is negative or not finite; synchronises the device."""
     return not bool((((table >= 0) & (table < float("inf"))) | (M == 0)).all())
 
 
-def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
-    """Return the weights of a normalisation, NaN throughout where they do not exist.
+def _compute_named_weights(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
+    """Return the weights of a normalisation; NaN throughout if they do not exist.
 
-    Factors that a solver stopped at are finite, but they are not the weights; their status says so.
+    Factors of a solver that did not converge are finite but are not the weights; the status tells.
     """
     if method != "bi":
         return Weighting(method, importance_weights(M, method), Status.CONVERGED, lambda: f"{method}: {USED}")
-    table, code, why = bi_weights(M, **options)
+    table, code, why = compute_bi_weights(M, **options)
     status = Status(int(code))
-    # After a number was added to every cell no class is empty, and none is dropped.
+    # Smoothing by a number makes every cell positive, so that no class is empty or dropped.
     dropped = options.get("empty") == "drop" and not isinstance(options.get("smoothing"), float)
-    if not adapter(M).any(M):  # nothing is weighed
+    if not adapter(M).any(M):  # no point is weighted
         status = Status.CONVERGED
     if not status.ok:
         table = adapter(table).evaluate(lambda table: table * float("nan"), table)
@@ -97,19 +97,19 @@ def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
     return Weighting(method, table, status, lambda: why(()) if status else f"{method}: {USED}", mass)
 
 
-def report(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, failed: str = FAILED) -> None:
-    """Do what `on_failure` asks about weightings; `codes` are their statuses, but for what was said already."""
+def report_weightings(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, failed: str = FAILED) -> None:
+    """Warn or raise, as `on_failure` says, about weightings that failed; `codes` are 0 for those already reported."""
     failures.report(
         codes, on_failure, failed=failed, describe=lambda index: found[index[0]].why(), limit_is_answer=True
     )
 
 
-def outcomes(found: list[Weighting], out: Any) -> np.ndarray:
-    """Return what became of weightings of which `out` is all that the kernel returns: it may find sums too large."""
-    codes = statuses(found)
+def merge_statuses(found: list[Weighting], out: Any) -> np.ndarray:
+    """Return the status of each weighting: its own, or the kernel's (the last of `out`) if its own is 0."""
+    codes = get_statuses(found)
     return np.where(codes == 0, adapter(out[-1]).to_host(out[-1]), codes).astype(np.int8)
 
 
-def statuses(found: list[Weighting]) -> np.ndarray:
-    """Return the statuses of weightings, as codes."""
+def get_statuses(found: list[Weighting]) -> np.ndarray:
+    """Return the status codes of weightings."""
     return np.array([w.status for w in found], np.int8)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, frames, validate
-from cmfast.confusion_counts import _codes
-from cmfast.confusion_counts._keys import KINDS
+from cmfast.confusion_counts import _label_codes
+from cmfast.confusion_counts._groups import KINDS
 from cmfast.margins._words import Words
 
 FLOATS = ("float", "double", "half")  # how types of columns that no margin names begin, which are no categories
@@ -156,7 +156,7 @@ def _is_floating(column: Any) -> bool:
 
 def _coded(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarray:
     """Return categories by their places in what is known of their column, which learns those that are new."""
-    found = _codes.coded(name, column, _codes.OWN_CODE_SPAN, KINDS, "categories").compact()
+    found = _label_codes.encode_column(name, column, _label_codes.OWN_CODE_SPAN, KINDS, "categories").compact()
     places = known.setdefault(name, {})
     table = np.array([places.setdefault(value, len(places)) for value in found.values], np.int64)
     codes: np.ndarray = table[np.asarray(found.codes)]

@@ -9,7 +9,7 @@ from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.p_values import benjamini_hochberg, holm
-from cmfast.confusion_counts._samples import warn_of_order
+from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair

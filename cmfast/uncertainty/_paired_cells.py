@@ -7,8 +7,8 @@ import numpy as np
 from cmfast._core import overflow_checks, validate
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.confusion_counts._axis import FOUND, Axis
-from cmfast.confusion_counts._keys import Keys
+from cmfast.confusion_counts._groups import Keys
+from cmfast.confusion_counts._label_axis import FOUND, Axis
 
 PARTS: Parts = {
     "classes": TEXT,
@@ -79,10 +79,10 @@ def sort_cells(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nda
 def recode_cells(held: PairedCells, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.ndarray]:
     """Return keys and counts of `held` in the numbering of larger sets of classes and units, unsorted."""
     C = len(axis.labels)
-    places = np.array(held.axis.places_in(axis), np.int64)
+    places = np.array(held.axis.find_positions_in(axis), np.int64)
     unit, *sides = held.decode()
     if held.units is not None and units is not None:
-        unit = np.array(held.units.places_in(units), np.int64)[unit]
+        unit = np.array(held.units.find_positions_in(units), np.int64)[unit]
     y, a, b = (places[side] for side in sides) if len(places) else sides
     return ((unit * C + y) * C + a) * C + b, held.counts
 
@@ -104,18 +104,18 @@ def merge_cells(one: PairedCells, other: PairedCells) -> PairedCells:
 
 def pack_parts(held: PairedCells) -> dict[str, Any]:
     """Return the parts of a saved state."""
-    parts: dict[str, Any] = {"classes": held.axis.to_facts(), "clustered": int(held.clustered)}
+    parts: dict[str, Any] = {"classes": held.axis.to_json_dict(), "clustered": int(held.clustered)}
     if held.units is not None:
-        parts |= {"columns": held.units.to_facts(), "units": held.units.rows}
+        parts |= {"columns": held.units.to_json_dict(), "units": held.units.rows}
     return parts | {"keys": held.keys, "counts": held.counts}
 
 
 def unpack_parts(parts: dict[str, Any]) -> PairedCells:
     """Rebuild the cells from the parts of a saved state; refuse inconsistent parts."""
-    axis, units = Axis.of_facts(parts["classes"]), None
+    axis, units = Axis.from_json_dict(parts["classes"]), None
     demand(("columns" in parts) == ("units" in parts), "its groups are not whole")
     if "units" in parts:
-        units = Keys.of_facts(parts["columns"], np.asarray(parts["units"]))
+        units = Keys.from_json_dict(parts["columns"], np.asarray(parts["units"]))
     clustered = int(parts["clustered"])
     demand(clustered in (0, 1) and not (clustered and units is None), "its clusters are not there")
     keys, counts = (np.asarray(parts[name]).astype(np.int64) for name in ("keys", "counts"))

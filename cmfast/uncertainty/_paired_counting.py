@@ -10,9 +10,9 @@ from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
-from cmfast.confusion_counts import _codes, _keys
-from cmfast.confusion_counts._axis import IDS, LABELS, Axis
-from cmfast.confusion_counts._samples import classes
+from cmfast.confusion_counts import _groups, _label_codes
+from cmfast.confusion_counts._count_samples import resolve_classes
+from cmfast.confusion_counts._label_axis import IDS, LABELS, Axis
 from cmfast.uncertainty._paired_cells import PairedCells, check_key_range, decode_keys, sort_cells
 
 CLUSTERS = "clusters"  # name of the column of clusters
@@ -22,9 +22,9 @@ MOST_DENSE_CELLS = 2**16  # most cells of a dense table, unless four per sample 
 class _PairedSamples(NamedTuple):
     """Label codes below `n`, one column per side, and the unit of every sample."""
 
-    columns: list[_codes.Codes]
+    columns: list[_label_codes.Codes]
     n: int
-    units: _keys.Keys | None
+    units: _groups.Keys | None
     unit: Array | None
     place: np.ndarray
     """Index in `units` of every unit number."""
@@ -37,8 +37,8 @@ def count_paired_cells(
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
     validate.refuse_tables(**given)
     dispatch.check_agreement(**given, groups=groups, clusters=clusters)
-    axis = classes(labels, n_classes)
-    columns = [_codes.of_labels(name, y, floats=True) for name, y in given.items()]
+    axis = resolve_classes(labels, n_classes)
+    columns = [_label_codes.encode_labels(name, y, floats=True) for name, y in given.items()]
     codes = dict(zip(given, (column.codes for column in columns), strict=True))
     dispatch.adopt(**codes)
     shape = validate.same_shape(**codes)
@@ -48,7 +48,7 @@ def count_paired_cells(
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
             _check_ids(name, column, len(axis.labels))
-    if max(len(column.values) for column in columns) > _codes.OWN_CODE_SPAN:
+    if max(len(column.values) for column in columns) > _label_codes.OWN_CODE_SPAN:
         columns = [column.compact() for column in columns]
     units, unit, order = _number_units(groups, clusters, columns[0].codes, shape)
     place = np.empty(len(order), np.int64)
@@ -60,7 +60,7 @@ def count_paired_cells(
     return _recode_by_labels(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
 
 
-def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
+def _check_ids(name: str, column: _label_codes.Codes, n: int) -> None:
     """Refuse labels that are not ids of `n` classes."""
     if column.declared is not None or not all(isinstance(value, int) for value in column.values):
         validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
@@ -74,7 +74,7 @@ def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
 
 def _number_units(
     groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]
-) -> tuple[_keys.Keys | None, Any, np.ndarray]:
+) -> tuple[_groups.Keys | None, Any, np.ndarray]:
     """Return the units, the unit number of every sample, and the order of these numbers."""
     if groups is None and clusters is None:
         return None, None, np.zeros(1, np.int64)
@@ -88,7 +88,7 @@ def _number_units(
             validate.refuse("groups", f"without a column {CLUSTERS!r} if clusters is given", "one")
         named[CLUSTERS] = clusters
     validate.refuse_tables(**named)
-    return _keys.of_columns(named, y, shape)
+    return _groups.number_groups(named, y, shape)
 
 
 def _count_code_cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +126,7 @@ def _recode_by_labels(
     if given.source in (IDS, LABELS):
         given.union(axis, "y_true, y_a and y_b", "labels")  # only to raise for unsuitable labels
         axis = given
-    places, C = axis.places, len(axis.labels)
+    places, C = axis.positions, len(axis.labels)
     sides = [
         np.array([places.get(label, -1) for label in column.values] or [-1], np.int64)[side]
         for column, side in zip(samples.columns, sides, strict=True)

@@ -240,12 +240,12 @@ class PairedCounts(State):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
-    def _stored(self) -> dict[str, Any]:
+    def _get_parts(self) -> dict[str, Any]:
         """Return the parts that a saved state holds."""
         return pack_parts(self._held)
 
     @classmethod
-    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+    def _restore(cls, parts: dict[str, Any]) -> Self:
         """Rebuild the counts from the parts of a saved state."""
         return cls(unpack_parts(parts), make_empty_cells().keys)
 

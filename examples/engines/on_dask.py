@@ -14,7 +14,7 @@ grid = cmfast.Grid.scott(points)
 
 lazy_points = da.from_array(points, chunks=(450, 3))  # or da.from_zarr, da.from_npy_stack, a DataFrame's .values
 lazy_y, lazy_p = (da.from_array(labels, chunks=450) for labels in (y, p))
-cells = cmfast.cell_counts(lazy_points, lazy_y, lazy_p, grid=grid, n_classes=10)  # nothing is counted yet
+cells = cmfast.cell_counts(lazy_points, lazy_y, lazy_p, grid=grid, n_classes=10)  # lazy: not counted yet
 gcm = dask.delayed(cmfast.gcm)(cells, ["row", "bi"])
 matrix = cmfast.confusion_matrix(lazy_y, lazy_p, n_classes=10)
 print(cells, matrix)

@@ -1,4 +1,4 @@
-"""Ray: every batch becomes one small state, as bytes in a column; whoever asks adds them up. Exact in any order."""
+"""Ray: every batch becomes one small state, as bytes in a column; the driver adds them up, exactly in any order."""
 
 import numpy as np
 import ray

@@ -97,7 +97,7 @@ class _LabelSamples:
     def count(self, shape: tuple[int, ...], given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
         """Return the tables of counts, and how many pairs lie outside, as an array of one number."""
         cells = math.prod(shape[1:])
-        out, outside = workspace.results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
+        out, outside = workspace.prepare_results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
         out[...] = 0
         outside[...] = 0
         if not self.rows * self.n:
@@ -157,7 +157,7 @@ def count_pairs(y_true: Any, y_pred: Any, n_classes: int, *, out: tuple[Any, ...
     samples = _LabelSamples(y_true, y_pred, None, None)
     shape, given = (samples.rows, 1, n_classes, n_classes), None
     if out is not None:
-        workspace.results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
+        workspace.prepare_results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
         given = (out[0].view(np.uint64).reshape(shape), out[1])
     table, outside = samples.count(shape, given)
     return table.reshape(*samples.batch, n_classes, n_classes), outside

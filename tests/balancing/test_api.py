@@ -176,7 +176,7 @@ def test_weights_that_the_sums_barely_fix_are_not_called_right():
     """Two colours, but for pixels of 1e-14 within each: the weights of one over the other are free but for these."""
     i, j = np.array([0, 1, 2, 0, 0, 1]), np.array([1, 2, 3, 3, 0, 1])
     a = np.array([1.0, 2.0, 3.0, 9.0, 1e-14, 3e-14])
-    with pytest.warns(cmfast.FailureWarning, match="that does not fix all weights"):
+    with pytest.warns(cmfast.FailureWarning, match="that does not determine all weights"):
         result = upper(i, j, a, 4)
     assert result.status == Status.UNDETERMINED
 
@@ -207,8 +207,8 @@ def test_reasons_have_names():
 @pytest.mark.parametrize(
     ("cells", "n", "said"),
     [
-        ([(0, 1, 1), (1, 2, 1)], 3, "bins 0, 2 must add up to 2 but have pixels only with bin 1, which add up to 1"),
-        ([(0, 1, 1), (0, 2, 1), (1, 2, 1), (0, 3, 1)], 4, "pixels of bins 0, 1, 2 would have to vanish; .* by ipf"),
+        ([(0, 1, 1), (1, 2, 1)], 3, "bins 0, 2 must sum to 2 but have pixels only with bin 1, which sum to 1"),
+        ([(0, 1, 1), (0, 2, 1), (1, 2, 1), (0, 3, 1)], 4, "pixels of bins 0, 1, 2 would have to be zero; .* by ipf"),
         ([(0, 1, 1), (0, 2, np.nan)], 3, r"NaN value at values\[1\]"),
         ([(0, 1, 1), (0, 5, 1)], 3, "pixel 1 is in column 5, of 3"),
         ([(0, 1, 1), (2, 0, 1)], 3, "pixel 1 is below the diagonal, in row 2, column 0"),
@@ -249,8 +249,11 @@ def test_what_is_not_converged_says_so():
         ({"min_nnz": 1.5}, "min_nnz must be"),
         ({"min_count": -1}, "min_count must be"),
         ({"mad_max": 0}, "mad_max must be"),
-        ({"symmetric": "lower"}, "symmetric must be False, of pixels on both sides of the diagonal, or 'upper', got"),
-        ({"symmetric": True}, "symmetric must be False, of pixels on both sides of the diagonal, or 'upper', got bool"),
+        ({"symmetric": "lower"}, "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got"),
+        (
+            {"symmetric": True},
+            "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got bool",
+        ),
     ],
 )
 def test_wrong_options_are_refused(wrong, said):

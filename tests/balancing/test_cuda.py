@@ -118,5 +118,5 @@ def test_chunks_are_added_up():
 
 def test_a_failure_is_told():
     pixels = (*(device.asarray(np.array(part)) for part in ([0, 0], [1, 2], [1.0, 1.0])), 3)
-    with pytest.warns(cmfast.FailureWarning, match="must add up to 2 but have pixels only with bin 0"):
+    with pytest.warns(cmfast.FailureWarning, match="must sum to 2 but have pixels only with bin 0"):
         cmfast.balance(pixels, symmetric="upper")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from cases.balancing import both_sides, contacts
-from commands import assert_refused, leftovers
+from commands import assert_exits_with_error, leftovers
 from processes import python
 
 import cmfast
@@ -100,7 +100,7 @@ def test_weights_go_into_the_same_file(files, capsys):
     assert set(about) >= {"scale", "var", "min_count", "cis_only"}
     assert (files / "map.cool").stat().st_mode & 0o777 == 0o640
     assert not leftovers()
-    assert_refused(run(capsys, "map.cool", "-o", "map.cool"), "has bins/weight already, give --force")
+    assert_exits_with_error(run(capsys, "map.cool", "-o", "map.cool"), "has bins/weight already, give --force")
     assert run(capsys, "map.cool", "-o", "map.cool", "--force")[0] == 0
     assert run(capsys, "map.cool", "-o", "map.cool", "--name", "other")[0] == 0
 
@@ -111,9 +111,11 @@ def test_a_group_of_a_file_and_another_file(files, capsys):
     assert (status, err) == (0, "")
     assert (files / "map.mcool").read_bytes() == before
     np.testing.assert_allclose(weights("out.mcool", "resolutions/1000")[0], ours().weights, rtol=1e-5)
-    assert_refused(run(capsys, "map.mcool"), "give one of them: map.mcool::resolutions/1000")
-    assert_refused(run(capsys, "map.mcool::resolutions/5"), "has no map in 'resolutions/5'")
-    assert_refused(run(capsys, "map.mcool::resolutions/1000", "-o", "out.mcool"), "exists already, give --force")
+    assert_exits_with_error(run(capsys, "map.mcool"), "give one of them: map.mcool::resolutions/1000")
+    assert_exits_with_error(run(capsys, "map.mcool::resolutions/5"), "has no map in 'resolutions/5'")
+    assert_exits_with_error(
+        run(capsys, "map.mcool::resolutions/1000", "-o", "out.mcool"), "exists already, give --force"
+    )
 
 
 def test_chromosomes_by_themselves(files, capsys):
@@ -162,7 +164,7 @@ def test_what_has_no_weights_is_said(files, capsys):
     status, out, err = run(capsys, "path.npz", *none, "-o", "w.csv")
     assert status == 1
     assert "INFEASIBLE, " in out
-    assert "bins 0, 2 must add up to 2" in err
+    assert "bins 0, 2 must sum to 2" in err
     assert err.rstrip().endswith("by --min-nnz")  # the command has no keep=
     assert not (files / "w.csv").exists()
     status, out, _ = run(capsys, "path.npz")
@@ -171,34 +173,34 @@ def test_what_has_no_weights_is_said(files, capsys):
 
 
 def test_wrong_use_and_files_that_are_none(files, capsys):
-    assert_refused(run(capsys, "map.cool", "-o", "w.npy"), "--output must end in .cool, .mcool, .csv")
-    assert_refused(run(capsys, "gone.cool"), "no such file")
-    assert_refused(run(capsys, "map.cool::a", "-o", "map.cool"), "has no map in 'a'")
-    assert_refused(run(capsys, "map.cool", "--resolution", "1000"), "--resolution is for hic")
+    assert_exits_with_error(run(capsys, "map.cool", "-o", "w.npy"), "--output must end in .cool, .mcool, .csv")
+    assert_exits_with_error(run(capsys, "gone.cool"), "no such file")
+    assert_exits_with_error(run(capsys, "map.cool::a", "-o", "map.cool"), "has no map in 'a'")
+    assert_exits_with_error(run(capsys, "map.cool", "--resolution", "1000"), "--resolution is for hic")
     (files / "text.cool").write_text("text")
-    assert_refused(run(capsys, "text.cool"), "not readable")
+    assert_exits_with_error(run(capsys, "text.cool"), "not readable")
     (files / "text.npz").write_text("text")
-    assert_refused(run(capsys, "text.npz"), "is no matrix of scipy.sparse.save_npz")
-    assert_refused(run(capsys, "text.npz::a"), "has no group 'a'")
-    assert_refused(run(capsys, "map.hic"), "no such file")
+    assert_exits_with_error(run(capsys, "text.npz"), "is no matrix of scipy.sparse.save_npz")
+    assert_exits_with_error(run(capsys, "text.npz::a"), "has no group 'a'")
+    assert_exits_with_error(run(capsys, "map.hic"), "no such file")
     (files / "map.txt2").write_text("")
-    assert_refused(run(capsys, "map.txt2"), "unknown kind of file '.txt2'")
+    assert_exits_with_error(run(capsys, "map.txt2"), "unknown kind of file '.txt2'")
     (files / "bad.csv").write_text("a,b,c\n1,2,3\n")
-    assert_refused(run(capsys, "bad.csv"), "needs columns bin1_id or bin1")
+    assert_exits_with_error(run(capsys, "bad.csv"), "needs columns bin1_id or bin1")
     (files / "bad.csv").write_text("i,j,count\n1,2,x\n")
-    assert_refused(run(capsys, "bad.csv"), "holds what is no number")
+    assert_exits_with_error(run(capsys, "bad.csv"), "holds what is no number")
     (files / "good.csv").write_text("i,j,count\n0,1,2\n")
-    assert_refused(run(capsys, "good.csv", "--cis-only"), "does not say where chromosomes begin")
-    assert_refused(run(capsys, "good.csv", "-o", "w.cool"), "needs a map in a cool or mcool file")
+    assert_exits_with_error(run(capsys, "good.csv", "--cis-only"), "does not say where chromosomes begin")
+    assert_exits_with_error(run(capsys, "good.csv", "-o", "w.cool"), "needs a map in a cool or mcool file")
     with h5py.File("square.cool", "w") as file:
         write_cool(file, "square")
-    assert_refused(run(capsys, "square.cool"), "holds a map that is not symmetric")
+    assert_exits_with_error(run(capsys, "square.cool"), "holds a map that is not symmetric")
 
 
 def test_hic_files_are_read(files, capsys):
     if find_spec("hictkpy") is None:  # which is not to be imported here: it warns whenever a process forks
         pytest.skip("hictkpy is not installed")
-    assert_refused(run(capsys, "map.hic", "--resolution", "1000"), "no such file")
+    assert_exits_with_error(run(capsys, "map.hic", "--resolution", "1000"), "no such file")
     said = python("-c", OF_HIC, cwd=files, CMFAST_QUIET="1")
     assert "give --resolution" in said
     np.testing.assert_allclose(pd.read_parquet(files / "w.parquet")["weight"], ours().weights, rtol=1e-12)

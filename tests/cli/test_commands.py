@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast._files import tables
@@ -142,7 +142,7 @@ def test_progress_without_tqdm(cmd, matrices, monkeypatch):
 def test_an_existing_file_stays(cmd, matrices):
     np.save("in.npy", matrices)
     Path("out.npy").write_text("precious")
-    assert_refused(cmd("normalize", "in.npy", "-o", "out.npy"), "out.npy: exists already, give --force")
+    assert_exits_with_error(cmd("normalize", "in.npy", "-o", "out.npy"), "out.npy: exists already, give --force")
     assert Path("out.npy").read_text() == "precious"
     assert cmd("normalize", "in.npy", "-o", "out.npy", "--force")[0] == 0
     assert np.load("out.npy").shape == matrices.shape
@@ -154,9 +154,11 @@ def test_input_is_never_the_output(cmd, matrices):
     os.link("in.npy", "hard.npy")
     before = Path("in.npy").read_bytes()
     for out in ("in.npy", "./in.npy", "link.npy", "hard.npy"):
-        assert_refused(cmd("normalize", "in.npy", "-o", out, "--force"), "is the input itself")
-    assert_refused(cmd("normalize", "in.npy", "-o", "o.npy", "--status", "in.npy", "--force"), "is the input itself")
-    assert_refused(cmd("normalize", "in.npy", "-o", "o.npy", "--status", "o.npy"), "the same file")
+        assert_exits_with_error(cmd("normalize", "in.npy", "-o", out, "--force"), "is the input itself")
+    assert_exits_with_error(
+        cmd("normalize", "in.npy", "-o", "o.npy", "--status", "in.npy", "--force"), "is the input itself"
+    )
+    assert_exits_with_error(cmd("normalize", "in.npy", "-o", "o.npy", "--status", "o.npy"), "the same file")
     assert Path("in.npy").read_bytes() == before
 
 
@@ -207,7 +209,7 @@ BAD_FILES = {
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_an_unreadable_file_is_one_line(cmd, name):
     write_bad_files()
-    assert_refused(cmd("normalize", name, "-o", "out.npy", "--quiet"), BAD_FILES[name])
+    assert_exits_with_error(cmd("normalize", name, "-o", "out.npy", "--quiet"), BAD_FILES[name])
     assert not Path("out.npy").exists()
 
 
@@ -251,7 +253,7 @@ def test_an_unreadable_file_is_one_line(cmd, name):
 )
 def test_wrong_usage_is_one_line(cmd, argv, text):
     write_bad_files()
-    assert_refused(cmd(*argv), text)
+    assert_exits_with_error(cmd(*argv), text)
 
 
 def test_help_and_version(cmd, capsys):
@@ -308,7 +310,7 @@ def test_a_full_disk_is_one_line(cmd, matrices, monkeypatch):
 
     np.save("in.npy", matrices)
     monkeypatch.setattr("cmfast.cli._writing.write_block", full)
-    assert_refused(cmd("normalize", "in.npy", "-o", "out.npy", "--quiet"), "no space left on device")
+    assert_exits_with_error(cmd("normalize", "in.npy", "-o", "out.npy", "--quiet"), "no space left on device")
     assert not Path("out.npy").exists()
 
 
@@ -398,18 +400,18 @@ def test_confusion_of_arrow(cmd):
         assert counted(strings) == (["cat", "dog", "owl"], STRING_MATRIX)
         numbers = cmd("confusion", name, "--true", "n_true", "--pred", "n_pred", "--json")
         assert counted(numbers) == (NUMBER_LABELS, NUMBER_MATRIX)
-        assert_refused(cmd("confusion", name, "--true", "holes", "--pred", "n_pred", "--quiet"), "missing")
-        assert_refused(cmd("confusion", name, "--true", "nothing", "--quiet"), "no column 'nothing'")
+        assert_exits_with_error(cmd("confusion", name, "--true", "holes", "--pred", "n_pred", "--quiet"), "missing")
+        assert_exits_with_error(cmd("confusion", name, "--true", "nothing", "--quiet"), "no column 'nothing'")
     Path("bad.parquet").write_bytes(b"PAR1 nonsense")
-    assert_refused(cmd("confusion", "bad.parquet", "--quiet"), "bad.parquet: ")
+    assert_exits_with_error(cmd("confusion", "bad.parquet", "--quiet"), "bad.parquet: ")
     Path("bad.arrow").write_bytes(b"nonsense")
-    assert_refused(cmd("confusion", "bad.arrow", "--quiet"), "bad.arrow: ")
+    assert_exits_with_error(cmd("confusion", "bad.arrow", "--quiet"), "bad.arrow: ")
 
 
 def test_without_pyarrow_the_extra_is_named(cmd, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     Path("t.parquet").write_bytes(b"PAR1")
-    assert_refused(cmd("confusion", "t.parquet"), 'pip install "cmfast[io]"')
+    assert_exits_with_error(cmd("confusion", "t.parquet"), 'pip install "cmfast[io]"')
 
 
 @pytest.mark.parametrize(
@@ -428,23 +430,25 @@ def test_without_pyarrow_the_extra_is_named(cmd, monkeypatch):
 )
 def test_a_bad_csv_is_one_line(cmd, text, message):
     Path("bad.csv").write_bytes(text)
-    assert_refused(cmd("confusion", "bad.csv", "--quiet"), message)
+    assert_exits_with_error(cmd("confusion", "bad.csv", "--quiet"), message)
 
 
 def test_a_csv_with_an_empty_group(cmd):
     Path("bad.csv").write_bytes(b"m,y_true,y_pred\nx,1,1\n,1,1\n")
-    assert_refused(cmd("confusion", "bad.csv", "--by", "m", "--quiet"), "line 3 has an empty label in column 'm'")
+    assert_exits_with_error(
+        cmd("confusion", "bad.csv", "--by", "m", "--quiet"), "line 3 has an empty label in column 'm'"
+    )
 
 
 def test_labels_that_are_none(cmd):
     np.save("half.npy", np.array([[0.0, 1.0], [1.5, 0.0], [0.0, 0.0]]))
-    assert_refused(cmd("confusion", "half.npy", "--quiet"), "row 1 holds 1.5")
+    assert_exits_with_error(cmd("confusion", "half.npy", "--quiet"), "row 1 holds 1.5")
     np.save("nan.npy", np.array([[0.0, np.nan]]))
-    assert_refused(cmd("confusion", "nan.npy", "--quiet"), "row 0 holds nan")
+    assert_exits_with_error(cmd("confusion", "nan.npy", "--quiet"), "row 0 holds nan")
     np.save("time.npy", np.zeros((3, 2), "M8[s]"))
-    assert_refused(cmd("confusion", "time.npy", "--quiet"), "labels must be integers or strings")
+    assert_exits_with_error(cmd("confusion", "time.npy", "--quiet"), "labels must be integers or strings")
     np.save("none.npy", np.zeros((0, 2), "i8"))
-    assert_refused(cmd("confusion", "none.npy", "--quiet"), "holds no samples")
+    assert_exits_with_error(cmd("confusion", "none.npy", "--quiet"), "holds no samples")
 
 
 def test_confusion_table_and_files(cmd):
@@ -552,8 +556,10 @@ def test_gcm_refuses_what_does_not_fit(cmd, rng):
     np.save("short.npy", np.zeros(5, int))
     np.save("half.npy", np.full(2000, 0.5))
     for name in ("short.npy", "half.npy"):
-        assert_refused(cmd("gcm", "X.npy", "--labels", "y.npy", "--pred", name), "geometric_confusion_matrix: ")
-    assert_refused(cmd("gcm", *FILES, "--grid", "hexagonal"), "hexagonal")
+        assert_exits_with_error(
+            cmd("gcm", "X.npy", "--labels", "y.npy", "--pred", name), "geometric_confusion_matrix: "
+        )
+    assert_exits_with_error(cmd("gcm", *FILES, "--grid", "hexagonal"), "hexagonal")
 
 
 # info
@@ -653,11 +659,13 @@ def test_gcm_refuses_tables_that_it_cannot_use(cmd, rng):
     }
     for name, table in tables.items():
         pyarrow.parquet.write_table(pa.table(table), f"{name}.parquet")
-        assert_refused(cmd("gcm", f"{name}.parquet", "--labels", "y", "--pred", "p", "--quiet"), said[name])
-    assert_refused(cmd("gcm", "bare.parquet", "--labels", "y", "--pred", "q"), "has no column 'q' (has: y, p)")
-    assert_refused(cmd("gcm", "none.parquet", "--labels", "y", "--pred", "p"), "none.parquet: no such file")
+        assert_exits_with_error(cmd("gcm", f"{name}.parquet", "--labels", "y", "--pred", "p", "--quiet"), said[name])
+    assert_exits_with_error(cmd("gcm", "bare.parquet", "--labels", "y", "--pred", "q"), "has no column 'q' (has: y, p)")
+    assert_exits_with_error(cmd("gcm", "none.parquet", "--labels", "y", "--pred", "p"), "none.parquet: no such file")
     Path("text.parquet").write_text("no table")
-    assert_refused(cmd("gcm", "text.parquet", "--labels", "y", "--pred", "p"), "text.parquet: not readable")
-    assert_refused(cmd("gcm", "none.zarr", "--labels", "y.npy", "--pred", "p.npy"), "none.zarr: is no zarr array")
-    assert_refused(cmd("gcm", *FILES, "--features", "x"), "--features belongs to a table")
-    assert_refused(cmd("gcm", *FILES, "--components", "0"), "--components")
+    assert_exits_with_error(cmd("gcm", "text.parquet", "--labels", "y", "--pred", "p"), "text.parquet: not readable")
+    assert_exits_with_error(
+        cmd("gcm", "none.zarr", "--labels", "y.npy", "--pred", "p.npy"), "none.zarr: is no zarr array"
+    )
+    assert_exits_with_error(cmd("gcm", *FILES, "--features", "x"), "--features belongs to a table")
+    assert_exits_with_error(cmd("gcm", *FILES, "--components", "0"), "--components")

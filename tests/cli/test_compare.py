@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 from cmfast import cli, uncertainty
 
@@ -68,7 +68,7 @@ def test_groups(run):
     status, out, _ = run("t.csv", *COLUMNS, "--by", "site", "--only", "recall", "--replicates", "100")
     assert "\nsite = 10\n" in out
     assert "recall eel" in out
-    assert "Undefined or one per class: only a is right in" in out
+    assert "Undefined or one per class: only a is correct in" in out
 
 
 def test_a_table_and_a_sentence(run):
@@ -81,7 +81,7 @@ def test_a_table_and_a_sentence(run):
     assert swapped.startswith("a has a higher accuracy than b (95 % between -0.")
     same = run("t.csv", "--true", "y", "--pred", "a", "--pred", "copy", "--level", "0.9")[1].splitlines()[5]
     said = "No difference in accuracy that could not be chance (90 % between +0.0000 and +0.0000, p 1): "
-    assert same == said + "only a is right in 0 samples, only copy in 0."
+    assert same == said + "only a is correct in 0 samples, only copy in 0."
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_a_table_and_a_sentence(run):
     ],
 )
 def test_what_is_refused(run, argv, text):
-    assert_refused(run("t.csv", *argv), text)
+    assert_exits_with_error(run("t.csv", *argv), text)
 
 
 def test_a_table_without_rows(run, tmp_path):
     FRAME[:0].to_csv(tmp_path / "e.csv", index=False)
-    assert_refused(run("e.csv", *COLUMNS), "holds no samples")
+    assert_exits_with_error(run("e.csv", *COLUMNS), "holds no samples")
 
 
 def test_every_metric_whose_interval_contradicts_the_test_is_marked(run):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases.margins import margins_of, table
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast import cli
@@ -153,9 +153,9 @@ def test_rows_that_contradict_each_other_are_missed_by_importance(files, capsys)
         (("table.npy", *MARGINS, "-o", "rows.npy"), "is the input itself"),
         (("table.csv", "--margin", "region-age.csv"), "--value names the column of the cells"),
         (("table.csv", "--margin", "region-age.csv", "--value", "no"), "no"),
-        (("table.csv", *["--margin", "age-sex.csv"] * 2, "--value", "cell"), "two files ask the same columns"),
+        (("table.csv", *["--margin", "age-sex.csv"] * 2, "--value", "cell"), "two files have the same columns"),
         (("table.csv", "--margin", "age-sex.csv", "--value", "cell", "--smoothing", "1"), "belongs to npy"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(options, said, files, capsys):
-    assert_refused(run(capsys, *options), said)
+    assert_exits_with_error(run(capsys, *options), said)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast import cli
@@ -75,8 +75,8 @@ def _labels(column):
     ],
 )
 def test_what_is_no_label_is_refused_by_its_line(run, truth, guess, words):
-    assert_refused(run(table(truth, guess)), words)
-    assert_refused(run(table(truth, guess), "metrics"), words)
+    assert_exits_with_error(run(table(truth, guess)), words)
+    assert_exits_with_error(run(table(truth, guess), "metrics"), words)
 
 
 def test_text_beside_numbers_that_are_written_alike_is_text(run):
@@ -91,7 +91,7 @@ def test_groups_of_numbers_are_numbers(run):
     assert [(one["group"], one["samples"]) for one in found] == [(1, 2), (2, 1), (10.5, 1)]
     found = json.loads(run(rows, "confusion", "--by", "flag", "--by", "site", "--json")[1])["groups"]
     assert [one["group"] for one in found] == [[False, "NA"], [False, "b"], [True, "NA"], [True, "b"]]
-    assert_refused(run("y_true,y_pred,g\n1,1,2\n2,2,nan\n", "confusion", "--by", "g"), "line 3 holds nan")
+    assert_exits_with_error(run("y_true,y_pred,g\n1,1,2\n2,2,nan\n", "confusion", "--by", "g"), "line 3 holds nan")
 
 
 @pytest.mark.parametrize("command", ["confusion", "metrics"])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 from pyarrow import feather, parquet
 
 import cmfast
@@ -137,7 +137,7 @@ def test_what_holds_no_matrices_is_refused(capsys, name, argv, said):
         parquet.write_table(pa.table(table), f"{key}.parquet")
     np.save("M.npy", COUNTS)
     status = cli.main(["normalize", name, *argv, "-o", "out.npy", "--quiet"])
-    assert_refused((status, *capsys.readouterr()), said)
+    assert_exits_with_error((status, *capsys.readouterr()), said)
     assert not Path("out.npy").exists()
 
 
@@ -173,4 +173,4 @@ def test_cells_are_no_labels(capsys):
         (["M.csv", "--cells", "c0", "c1"], "no square matrix"),
     ):
         status = cli.main(["metrics", *argv, "--quiet"])
-        assert_refused((status, *capsys.readouterr()), said)
+        assert_exits_with_error((status, *capsys.readouterr()), said)

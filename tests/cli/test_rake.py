@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast import cli
@@ -123,19 +123,21 @@ def test_what_cannot_be_is_said_by_the_names_of_categories(files, capsys):
 )
 def test_refuses_targets_that_say_nothing_of_the_records(targets, said, files, capsys):
     (files / "bad.csv").write_text(targets)
-    assert_refused(run(capsys, "survey.csv", "--targets", "bad.csv"), said)
+    assert_exits_with_error(run(capsys, "survey.csv", "--targets", "bad.csv"), said)
     if "height" not in targets:
-        assert_refused(run(capsys, "survey.parquet", "--targets", "bad.csv"), said)
+        assert_exits_with_error(run(capsys, "survey.parquet", "--targets", "bad.csv"), said)
 
 
 def test_refuses_wrong_use(files, capsys):
     one = ("survey.csv", "--targets", "targets.csv")
-    assert_refused(run(capsys, *one, "--bounds", "1", "2"), "--bounds does not belong to --method raking")
-    assert_refused(run(capsys, *one, "--method", "logit"), "--bounds is needed by --method logit")
-    assert_refused(run(capsys, *one, "--weights", "age"), "line 2 holds")
-    assert_refused(run(capsys, "survey.parquet", *one[1:], "--weights", "age"), "column 'age' must hold numbers")
-    assert_refused(run(capsys, *one, "-o", "weights.npy"), "--output must end in .csv, .parquet, .json")
-    assert_refused(run(capsys, "survey.npy", *one[1:]), "unknown kind of file '.npy'")
+    assert_exits_with_error(run(capsys, *one, "--bounds", "1", "2"), "--bounds does not belong to --method raking")
+    assert_exits_with_error(run(capsys, *one, "--method", "logit"), "--bounds is needed by --method logit")
+    assert_exits_with_error(run(capsys, *one, "--weights", "age"), "line 2 holds")
+    assert_exits_with_error(
+        run(capsys, "survey.parquet", *one[1:], "--weights", "age"), "column 'age' must hold numbers"
+    )
+    assert_exits_with_error(run(capsys, *one, "-o", "weights.npy"), "--output must end in .csv, .parquet, .json")
+    assert_exits_with_error(run(capsys, "survey.npy", *one[1:]), "unknown kind of file '.npy'")
 
 
 AREAS = pd.DataFrame({"area": ["a", "b", "c"], "scale": [1.0, 0.5, 2.0]})
@@ -290,8 +292,12 @@ def test_refuses_records_without_a_number(files, capsys):
     table.loc[7, "rooms"] = np.nan
     table.to_csv("hole.csv", index=False)
     table.to_parquet("hole.parquet")
-    assert_refused(run(capsys, "hole.csv", "--targets", "sums.csv"), "line 9 has an empty cell in column 'rooms'")
-    assert_refused(run(capsys, "hole.parquet", "--targets", "sums.csv"), "row 7 has no number in column 'rooms'")
+    assert_exits_with_error(
+        run(capsys, "hole.csv", "--targets", "sums.csv"), "line 9 has an empty cell in column 'rooms'"
+    )
+    assert_exits_with_error(
+        run(capsys, "hole.parquet", "--targets", "sums.csv"), "row 7 has no number in column 'rooms'"
+    )
 
 
 def test_totals_that_disagree_are_named_by_their_columns(files, capsys):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast import cli
@@ -77,4 +77,4 @@ def test_numbers_of_a_csv_are_integers(run, tmp_path):
     ],
 )
 def test_what_is_refused(run, argv, text):
-    assert_refused(run(*argv), text)
+    assert_exits_with_error(run(*argv), text)

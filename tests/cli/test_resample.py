@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 from cmfast import cli
 from cmfast.uncertainty import resample
@@ -111,5 +111,5 @@ def test_a_matrix_that_cannot_be_drawn_from_is_told_and_spoils_no_other(block_mb
 )
 def test_what_is_wrong_is_said_in_a_line(options, said, files, capsys):
     np.save("flat.npy", np.ones((2, 3)))
-    assert_refused(run(capsys, *options), said)
+    assert_exits_with_error(run(capsys, *options), said)
     assert not (files / "out.npy").exists()

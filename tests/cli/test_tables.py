@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 import cmfast
 from cmfast import cli, metrics
@@ -70,7 +70,7 @@ def test_labels_in_a_zarr_array(run):
     ],
 )
 def test_labels_that_do_not_go_together(run, command, arguments, text):
-    assert_refused(run(command, *arguments), text)
+    assert_exits_with_error(run(command, *arguments), text)
 
 
 def test_a_matrix_per_group(run):
@@ -151,8 +151,8 @@ def test_rows_of_numbers_per_class_and_what_is_undefined(run):
     pq = pytest.importorskip("pyarrow.parquet")
     assert run("metrics", *given, "-o", "few.parquet")[0] == 0
     assert json.loads(pq.read_schema("few.parquet").metadata[b"cmfast"])["undefined"] == "nan"
-    assert_refused(run("metrics", *given, "-o", "few.txt"), "--output must end in .csv, .parquet, .json")
-    assert_refused(run("metrics", *given, "-o", "few.json"), "exists already")
+    assert_exits_with_error(run("metrics", *given, "-o", "few.txt"), "--output must end in .csv, .parquet, .json")
+    assert_exits_with_error(run("metrics", *given, "-o", "few.json"), "exists already")
 
 
 @pytest.mark.parametrize("command", ["metrics", "confusion"])
@@ -166,7 +166,7 @@ def test_the_bar_has_the_name_of_the_command(run, capsys, monkeypatch, command):
 @pytest.mark.parametrize("command", ["metrics", "confusion"])
 def test_columns_are_never_guessed(run, command):
     Path("who.csv").write_text("model,site,fact,guess\na,n,0,1\n")
-    assert_refused(
+    assert_exits_with_error(
         run(command, "who.csv", "--header"), "has 4 columns; give --true and --pred (has: model, site, fact, guess)"
     )
     Path("two.csv").write_text("fact,guess\n0,1\n1,1\n")

@@ -7,12 +7,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from commands import assert_refused
+from commands import assert_exits_with_error
 
 from cmfast import cli
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast.cli import _labels, _main
-from cmfast.geometry._embedding import RULES
+from cmfast.geometry._prepare_points import RULES
 
 ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
 MATRIX = [[1, 1], [1, 1]]
@@ -74,9 +74,13 @@ def test_columns_are_never_guessed(run, suffix):
     name = f"t.{suffix}"
     write(name, ("when", "who", "what"), [(1, t, p) for t, p in zip(T, P, strict=True)])
     header = ("--header",) if suffix == "csv" else ()
-    assert_refused(run("confusion", name, *header), "has 3 columns; give --true and --pred (has: when, who, what)")
-    assert_refused(run("confusion", name, "--true", "who"), "has 3 columns; give --pred (has: when, who, what)")
-    assert_refused(run("metrics", name, "--by", "when", "--true", "when"), "cannot be --by and --true")
+    assert_exits_with_error(
+        run("confusion", name, *header), "has 3 columns; give --true and --pred (has: when, who, what)"
+    )
+    assert_exits_with_error(
+        run("confusion", name, "--true", "who"), "has 3 columns; give --pred (has: when, who, what)"
+    )
+    assert_exits_with_error(run("metrics", name, "--by", "when", "--true", "when"), "cannot be --by and --true")
     assert json.loads(run("confusion", name, "--true", "who", "--pred", "what", "--json")[1])["matrix"] == SKEWED
     # With the group taken away two are left.
     assert [g["samples"] for g in json.loads(run("metrics", name, "--by", "when", "--json")[1])["groups"]] == [4]
@@ -97,15 +101,17 @@ def test_columns_that_may_be_the_truth_are_listed(run, suffix):
     columns = "(has: id, label, truth, pred, site)"
     said = f"has 5 columns, of which label and truth may be the truth; give --true {columns}"
     for command in ("confusion", "metrics"):
-        assert_refused(run(command, name), said)
-        assert_refused(run(command, name, "--pred", "site"), said)
+        assert_exits_with_error(run(command, name), said)
+        assert_exits_with_error(run(command, name, "--pred", "site"), said)
         assert run(command, name, "--true", "label")[0] == 0
 
 
 def test_options_that_are_nearly_known(run):
     said = "unrecognized arguments: --truth a; did you mean '--true'? (see cmfast confusion --help)"
-    assert_refused(run("confusion", "t.csv", "--truth", "a"), said)
-    assert_refused(run("merge", "t.npz", "--xyzzy"), "unrecognized arguments: --xyzzy (see cmfast merge --help)")
+    assert_exits_with_error(run("confusion", "t.csv", "--truth", "a"), said)
+    assert_exits_with_error(
+        run("merge", "t.npz", "--xyzzy"), "unrecognized arguments: --xyzzy (see cmfast merge --help)"
+    )
 
 
 def test_a_matrix_is_not_taken_for_labels(run):
@@ -114,14 +120,14 @@ def test_a_matrix_is_not_taken_for_labels(run):
     np.savetxt("M.csv", M, "%d", delimiter=",")
     np.save("wide.npy", np.zeros((2, 50), int))
     for name in ("M.csv", "wide.npy"):
-        assert_refused(run("confusion", name), "columns; give --true and --pred")
-    assert_refused(run("confusion", "M.npy"), "is of shape (3, 3): a matrix")
-    assert_refused(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
+        assert_exits_with_error(run("confusion", name), "columns; give --true and --pred")
+    assert_exits_with_error(run("confusion", "M.npy"), "is of shape (3, 3): a matrix")
+    assert_exits_with_error(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
     assert json.loads(run("metrics", "M.npy", "--only", "accuracy", "--json")[1])["metrics"] == {"accuracy": 21 / 26}
     # Columns are only named of labels.
     assert json.loads(run("metrics", "M.npy", "--true", "0", "--pred", "2", "--json")[1])["labels"] == [0, 1, 2, 5, 9]
-    assert_refused(run("metrics", "M.npy", "--header"), "--header and --no-header belong to csv")
-    assert_refused(run("confusion", "wide.npy", "--no-header"), "--header and --no-header belong to csv")
+    assert_exits_with_error(run("metrics", "M.npy", "--header"), "--header and --no-header belong to csv")
+    assert_exits_with_error(run("confusion", "wide.npy", "--no-header"), "--header and --no-header belong to csv")
 
 
 def test_names_of_metrics(run):
@@ -131,11 +137,11 @@ def test_names_of_metrics(run):
         assert status == 0
         assert [line.split()[0] for line in out.splitlines()] == ["0/0:", "accuracy", "mcc"]
     for name in ("acuracy", "Accuracy"):
-        assert_refused(
+        assert_exits_with_error(
             run("metrics", "t.csv", "--only", name), f"there is no metric {name!r}; did you mean 'accuracy'?"
         )
-    assert_refused(run("metrics", "t.csv", "--only", "xyzzy"), "there is no metric 'xyzzy'")
-    assert_refused(run("metrics", "t.csv", "--only", ","), "give the names of metrics")
+    assert_exits_with_error(run("metrics", "t.csv", "--only", "xyzzy"), "there is no metric 'xyzzy'")
+    assert_exits_with_error(run("metrics", "t.csv", "--only", ","), "give the names of metrics")
 
 
 def test_options_of_any_size_and_number(run, rng):
@@ -146,8 +152,10 @@ def test_options_of_any_size_and_number(run, rng):
     )
     assert status == 0
     assert out.startswith("out.npy: 3 matrices 2 x 2, float64\n")
-    assert_refused(run("normalize", "M.npy", "-o", "o.npy", "--max-iter", "9" * 5000), "--max-iter: must be an integer")
-    assert_refused(run("normalize", "M.npy", "-o", "o.npy", "--force", "--status", "./o.npy"), "the same file")
+    assert_exits_with_error(
+        run("normalize", "M.npy", "-o", "o.npy", "--max-iter", "9" * 5000), "--max-iter: must be an integer"
+    )
+    assert_exits_with_error(run("normalize", "M.npy", "-o", "o.npy", "--force", "--status", "./o.npy"), "the same file")
 
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
@@ -165,7 +173,7 @@ def test_class_ids_that_are_none(run, monkeypatch):
     monkeypatch.setattr(_labels, "_memory", lambda: 1 << 20)
     np.save("X.npy", np.ones((3, 2)))
     np.save("y.npy", np.array([0, 1, 10**12]))
-    assert_refused(
+    assert_exits_with_error(
         run("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy"), "y.npy: holds 1,000,000,000,001 classes"
     )
 
@@ -211,7 +219,7 @@ def test_two_columns_of_text_are_taken(run, tmp_path, rows, labels, accuracy):
 )
 def test_two_columns_that_say_nothing_of_their_names_are_refused(run, tmp_path, rows):
     (tmp_path / "t.csv").write_text(rows)
-    assert_refused(run("metrics", "t.csv"), "cannot tell whether the first line")
+    assert_exits_with_error(run("metrics", "t.csv"), "cannot tell whether the first line")
 
 
 def test_without_a_command_it_says_what_there_is(capsys, monkeypatch):

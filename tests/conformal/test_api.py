@@ -14,7 +14,7 @@ from optional import torch
 
 import cmfast
 from cmfast import conformal
-from cmfast.kernels.shared.conformal import rank
+from cmfast.kernels.shared.conformal import quantile_rank
 
 WORKED = json.loads((Path(__file__).parents[1] / "data" / "conformal.json").read_text())
 TRAIN, TEST = np.array(WORKED["p_cal_64"]) / 64, np.array(WORKED["p_test_64"]) / 64
@@ -82,7 +82,7 @@ def test_ranks_are_exact_for_all_alphas_of_two_decimals():
         alpha = Fraction(hundredth, 100)
         for n in range(2001):
             k = math.ceil((n + 1) * (1 - alpha))
-            assert rank(n, *alpha.as_integer_ratio()) == k
+            assert quantile_rank(n, *alpha.as_integer_ratio()) == k
             if math.ceil((n + 1) * (1 - hundredth / 100)) != k:
                 off.add(hundredth)
     assert len(off) == 27, "as many alphas for which floating point is one rank off"
@@ -287,27 +287,30 @@ BAD_Y[9], BAD_U[4], BAD_GROUPS[6] = 6, 1.5, 2
     [
         (
             lambda: conformal.scores(np.log(P), Y),
-            r"-\d.* at P\[0, 0\] is no probability; of logits the softmax is meant",
+            r"-\d.* at P\[0, 0\] is not a probability; pass softmax probabilities, not logits",
         ),
         (lambda: conformal.scores(P[None] * [[[1, np.nan, 1, 1, 1, 1]]]), r"NaN value at P\[0, 0, 1\]"),
         (lambda: conformal.scores(np.ones((2, 3000))), r"probabilities of P\[0\] add up to more than fits"),
-        (lambda: conformal.scores(P, Y, u=BAD_U), r"1\.5 at u\[4\] is not from 0 to 1"),
+        (lambda: conformal.scores(P, Y, u=BAD_U), r"1\.5 at u\[4\] is not in \[0, 1\]"),
         (lambda: conformal.scores(P, Y, u=np.where(BAD_U > 1, np.nan, U)), r"NaN value at u\[4\]"),
-        (lambda: conformal.scores(P, BAD_Y), r"6 at y\[9\] is none of the 6 classes, 0 to 5"),
+        (lambda: conformal.scores(P, BAD_Y), r"6 at y\[9\] is not one of the 6 classes, 0 to 5"),
         (
             lambda: conformal.prediction_sets(P, [[0.9, 0.8]], groups=BAD_GROUPS),
-            r"2 at groups\[6\] is none of the 2 groups, 0 to 1",
+            r"2 at groups\[6\] is not one of the 2 groups, 0 to 1",
         ),
-        (lambda: conformal.threshold(U, 0.1, y=BAD_Y, n_classes=6), r"6 at y\[9\] is none of the 6 classes"),
-        (lambda: conformal.threshold([0.5], 0.1, y=[0], n_classes=0), r"0 at y\[0\] is none, as there are no classes"),
+        (lambda: conformal.threshold(U, 0.1, y=BAD_Y, n_classes=6), r"6 at y\[9\] is not one of the 6 classes"),
+        (
+            lambda: conformal.threshold([0.5], 0.1, y=[0], n_classes=0),
+            r"0 at y\[0\] is invalid, as there are no classes",
+        ),
         (
             lambda: conformal.threshold([0.5], 0.1, groups=[1], n_groups=2),
-            "no score is of group 0, so its threshold is infinity",
+            "group 0 has no scores, so its threshold is infinity",
         ),
-        (lambda: conformal.prediction_sets(P, [0.9]).coverage(BAD_Y), r"6 at y\[9\] is none of the 6 classes"),
+        (lambda: conformal.prediction_sets(P, [0.9]).coverage(BAD_Y), r"6 at y\[9\] is not one of the 6 classes"),
         (
             lambda: conformal.coverage_confusion(conformal.prediction_sets(P, [0.9]), BAD_Y),
-            r"6 at y\[9\] is none of the 6 classes",
+            r"6 at y\[9\] is not one of the 6 classes",
         ),
     ],
 )
@@ -382,7 +385,7 @@ def test_counts_of_two_rules_for_empty_sets_do_not_add(count):
 
 def test_clients_of_two_rules_for_empty_sets_are_not_ranked():
     counts = [conformal.ccm(conformal.prediction_sets(P, [0.5], u=U, empty=empty)) for empty in ("allow", "top1")]
-    with pytest.raises(ValueError, match="ccms must be of sets made by one rule for empty ones, got allow, top1"):
+    with pytest.raises(ValueError, match="ccms must be of sets with one rule for empty sets, got allow, top1"):
         conformal.rank_clients(counts, [(0, 1)], order="high")
 
 
@@ -520,8 +523,8 @@ def test_coverage_by_size_and_confusion_agree():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"u": U, "rng": 0}, "rng must be None where u is given"),
-        ({"u": U, "randomised": False}, "u must be None where nothing is randomised"),
+        ({"u": U, "rng": 0}, "rng must be None with u"),
+        ({"u": U, "randomised": False}, "u must be None without randomisation"),
         ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps"'),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
     ],
@@ -600,7 +603,7 @@ def test_thresholds_whose_shape_could_be_two_things():
         conformal.prediction_sets(P.reshape(2, 200, 6), [0.5], rng=0)
     with pytest.raises(ValueError, match=r"q must be of shape \(\.\.\., A, G\)"):
         conformal.prediction_sets(P, [0.5], rng=0, groups=Y)
-    with pytest.raises(ValueError, match="groups must be None where y is given"):
+    with pytest.raises(ValueError, match="groups must be None with y"):
         conformal.threshold(U, 0.1, y=Y, groups=Y)
 
 
@@ -609,5 +612,5 @@ def test_results_say_what_they_are():
     assert repr(sets) == "<PredictionSets: sets 2 x 400, classes 6, empty allow>"
     assert "of 6 classes on average" in sets.explain()
     assert conformal.ccm(sets).explain() == "classes by sets: 12 in some sets"
-    assert "of 800 sets hold the true class" in conformal.coverage_confusion(sets, Y).explain()
-    assert conformal.score_histogram(U, bins=8).explain() == "scores in 8 cells from 0 to 1, and beyond"
+    assert "of 800 sets contain the true class" in conformal.coverage_confusion(sets, Y).explain()
+    assert conformal.score_histogram(U, bins=8).explain() == "scores in 8 bins from 0 to 1, and beyond"

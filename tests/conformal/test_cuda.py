@@ -62,7 +62,7 @@ def test_nothing_waits_where_failures_are_ignored():
 def test_it_is_said_there_what_is_wrong_with_the_first_bad_value():
     P, y, u = RNG.dirichlet(np.ones(4), (2, 5)), np.zeros((2, 5), np.int64), np.full((2, 5), 0.5)
     y[1, 2], u[0, 4] = 4, 2.0
-    with pytest.warns(cmfast.FailureWarning, match=r": 2 INVALID; 2 at u\[0, 4\] is not from 0 to 1"):
+    with pytest.warns(cmfast.FailureWarning, match=r": 2 INVALID; 2 at u\[0, 4\] is not in \[0, 1\]"):
         conformal.scores(device.asarray(P), device.asarray(y), u=device.asarray(u))
-    with pytest.warns(cmfast.FailureWarning, match=r": 1 INVALID; 4 at y\[1, 2\] is none of the 4 classes, 0 to 3"):
+    with pytest.warns(cmfast.FailureWarning, match=r": 1 INVALID; 4 at y\[1, 2\] is not one of the 4 classes, 0 to 3"):
         conformal.scores(device.asarray(P), device.asarray(y))

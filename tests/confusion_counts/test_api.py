@@ -20,8 +20,8 @@ from processes import ROOT
 import cmfast
 from cmfast import ConfusionCounts, metrics
 from cmfast._core.adapters import _text_codes
-from cmfast.confusion_counts import _samples
-from cmfast.confusion_counts._axis import Axis
+from cmfast.confusion_counts import _count_samples
+from cmfast.confusion_counts._label_axis import Axis
 
 NAMES = ["mid", "low", "high", "none"]
 RNG = np.random.default_rng(0)
@@ -275,7 +275,7 @@ def test_updates_of_known_classes_are_not_looked_at_twice(monkeypatch):
         for options in ({}, {"n_classes": 5}):
             counts = cmfast.ConfusionCounts.from_labels(make(y), make(p), **options)
             with monkeypatch.context() as patch:
-                patch.setattr(_samples, "counted", None)
+                patch.setattr(_count_samples, "count_samples", None)
                 counts.update(make(y), make(p))
             assert counts.matrix.tolist() == (2 * cmfast.confusion_matrix(y, p)).tolist()
 
@@ -633,7 +633,7 @@ def test_states_of_numpy_in_checkpoints(given):
     assert again.matrix.dtype == counts.matrix.dtype
     for damage in ({"values": [[0.5]]}, {"shape": [3]}, {"dtype": "|O"}):
         name = "matrix" if counts.groups is None else "matrices"
-        with pytest.raises(ValueError, match=rf"state_dict is of no ConfusionCounts: its {name} "):
+        with pytest.raises(ValueError, match=rf"state_dict must be a state of ConfusionCounts: its {name} "):
             again.load_state_dict({**state, name: {**state[name], **damage}})
     assert again == counts
 

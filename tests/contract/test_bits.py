@@ -17,7 +17,7 @@ elsewhere = pytest.mark.skipif(KEPT["machine"] != HERE, reason=f"bits are those 
 
 
 def check_bits(op, target):
-    got, want = bits.of_op(op, target), KEPT[target][op]
+    got, want = bits.hash_op(op, target), KEPT[target][op]
     assert got == want, f"{op} on {target}: got the hash {got}, expected {want}"
 
 
@@ -35,7 +35,7 @@ def test_every_op_has_bits():
 
 
 def test_one_changed_bit_is_found(monkeypatch):
-    honest, before = cmfast.overlap, bits.of_op("overlap", "cpu")
-    assert bits.of_op("overlap", "cpu") == before
+    honest, before = cmfast.overlap, bits.hash_op("overlap", "cpu")
+    assert bits.hash_op("overlap", "cpu") == before
     monkeypatch.setattr(cmfast, "overlap", lambda *args, **options: np.nextafter(honest(*args, **options), 2))
-    assert bits.of_op("overlap", "cpu") != before
+    assert bits.hash_op("overlap", "cpu") != before

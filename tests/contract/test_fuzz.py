@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from callables import COUNTS, ENTRIES, GRID, GUESS, TRUTH, M, X, options, right
 from describe import shorten
-from fuzzing import LAYOUTS, Call, Given, calls, faults, given
+from fuzzing import LAYOUTS, Call, Given, arrange, calls, faults
 from hypothesis import HealthCheck, settings
 from optional import torch
 
@@ -100,7 +100,7 @@ def one_call(name, how="numpy", /, **changes):
     arrays = {}
     for k, array in ENTRIES[name].arrays.items():
         value = changes.pop(k, array)
-        arrays[k] = given(value, how) if isinstance(value, np.ndarray) else Given(value, None, "odd")
+        arrays[k] = arrange(value, how) if isinstance(value, np.ndarray) else Given(value, None, "odd")
     return Call(name, arrays, changes)
 
 
@@ -234,6 +234,6 @@ def test_a_planted_fault_is_found_by_searching(monkeypatch):
 @pytest.mark.parametrize("how", LAYOUTS)
 @pytest.mark.parametrize("array", [M, COUNTS, np.array(2.0), np.zeros((0, 2)), np.array(["a", "b"])], ids=str)
 def test_what_stands_for_an_array_has_its_values(array, how):
-    one = given(array, how)
+    one = arrange(array, how)
     if not one.how.startswith("torch"):
         np.testing.assert_array_equal(np.asarray(one.value), one.clean)

@@ -100,7 +100,7 @@ def test_of_a_topic_first():
 
 def test_a_name_that_there_is_not_is_refused():
     with pytest.raises(LookupError, match="there is no mutation nonsense; there are: balancing-"):
-        mutations.chosen(["nonsense"])
+        mutations.select_mutations(["nonsense"])
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ from callables import (
     RECORDS,
     arrays_of_a_namespace,
     call,
+    get_message_name,
     options,
     public,
-    said,
     tensors,
     ways,
     wrong,
@@ -81,8 +81,8 @@ def refused(name, argument, make=np.asarray, /, **changes):
     with pytest.raises(REFUSALS) as caught:
         call(ENTRIES[name], make, **changes)
     text = str(caught.value)
-    assert text.startswith(f"{said(name)}: "), text
-    assert argument in text.removeprefix(f"{said(name)}: "), text
+    assert text.startswith(f"{get_message_name(name)}: "), text
+    assert argument in text.removeprefix(f"{get_message_name(name)}: "), text
     return type(caught.value), text
 
 
@@ -106,7 +106,7 @@ def bad_in_numpy(array):
         "set": ({1}, TypeError, "must be an array, got set"),
         "objects": (np.array([[object()]]), TypeError, "must be"),
         "generator": ((x for x in array), TypeError, "must be"),
-        "ragged": ([[1, 2], [3]], TypeError, "must be an array of numbers, got a list that is none"),
+        "ragged": ([[1, 2], [3]], TypeError, "must be an array of numbers, got a list with rows of different lengths"),
         "lists-with-none": ([[1, None], [2, 3]], ValueError, "must be without missing values, got 1 missing"),
         "huge": ([2**70], TypeError, "must be"),
         "masked": (np.ma.masked_array(array, array > 2), TypeError, "is a masked array"),
@@ -136,7 +136,7 @@ def test_none_is_no_array(name, array):
     for make in (np.asarray, tensors):
         error, text = refused(name, array, make, **{array: None})
         assert error is TypeError
-        assert text == f"{said(name)}: {array} must be an array, got None"
+        assert text == f"{get_message_name(name)}: {array} must be an array, got None"
 
 
 @parametrize_folded(ARRAYS)
@@ -204,7 +204,7 @@ def test_what_torch_must_not_take(name, array):
 @parametrize_folded({name: arrays for name, arrays in ARRAYS.items() if len(arrays) > 1 and not ENTRIES[name].host})
 def test_two_libraries(name, array):
     _, text = refused(name, array, **{array: tensors(ENTRIES[name].arrays[array])})
-    assert text.startswith(f"{said(name)}: arrays must come from one library, got ")
+    assert text.startswith(f"{get_message_name(name)}: arrays must come from one library, got ")
     assert f"{array} from torch" in text
     assert "from numpy" in text
 
@@ -330,7 +330,7 @@ def test_every_type_of_number(name, make):
             try:
                 got = call(entry, make, **{array: make(x) for array, x in given.items()})
             except TypeError as error:
-                assert str(error).startswith(f"{said(name)}: ")  # noqa: PT017 (either is right)
+                assert str(error).startswith(f"{get_message_name(name)}: ")  # noqa: PT017 (either is right)
                 continue
             want = call(entry, **wide)
         for one, other in zip(parts(got), parts(want), strict=True):
@@ -420,7 +420,7 @@ def check_neighbours(name, array, make):
                 assert_same_bits(got[0], want[0])
                 assert_same_bits(got[2], want[2])
             assert [w.category for w in caught] in ([], [cmfast.FailureWarning])
-            assert all(str(w.message).startswith(f"{said(name)}: ") for w in caught)
+            assert all(str(w.message).startswith(f"{get_message_name(name)}: ") for w in caught)
             if not reports:
                 assert not caught
             elif caught and "LIMIT_ONLY" not in str(caught[0].message):  # a limit is an answer, if not the one wanted
@@ -452,7 +452,7 @@ def test_names_come_from_outside_only():
     assert caller.name() == ""  # called by no public function
     assert caller.prefix_name("text") == "text"
     assert caller._public_name("cmfast.kernels.cpu.scaling.launch", "ipf") is None
-    assert caller._public_name("cmfast.scaling._functions", "solve") is None
+    assert caller._public_name("cmfast.scaling._ipf", "solve") is None
     assert caller._public_name("cmfast.geometry._grid", "Grid.__init__") == "Grid"
     assert caller._public_name("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
     assert caller._public_name("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None
@@ -480,7 +480,7 @@ EMBEDDED = [cmfast.geometric_confusion_matrix, cmfast.width_curve]
 @pytest.mark.parametrize("function", EMBEDDED, ids=lambda f: f.__name__)
 def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatch):
     """The rules of grids, the counts of cells and the accumulator of many points speak for whoever was called."""
-    monkeypatch.setattr(cmfast.geometry._accumulator, "MOST_PART_POINTS", part)
+    monkeypatch.setattr(cmfast.geometry._cell_accumulator, "MOST_PART_POINTS", part)
     op = function.__name__
     with pytest.raises(ValueError, match=rf"^{op}: X must be points"):
         function(NOTHING, IDS, IDS)
@@ -514,7 +514,7 @@ HUGE = {
 def test_results_that_no_memory_holds(name):
     """They say which argument asks for them; where there is room a large number is as good as any."""
     ((option, value),) = HUGE[name].items()
-    with pytest.raises(MemoryError, match=rf"^{said(name)}: .*{option}={value}") as caught:
+    with pytest.raises(MemoryError, match=rf"^{get_message_name(name)}: .*{option}={value}") as caught:
         call(ENTRIES[name], **HUGE[name], **({"groups": None} if name == "confusion_matrix" else {}))
     assert re.search(r"bytes|[TPE]iB", str(caught.value))
 

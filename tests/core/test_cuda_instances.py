@@ -39,7 +39,7 @@ def check_instance(kernel, instance):
     assert (kernel, instance) in check(instances.call_for(kernel, instance)), "another instance was launched"
 
 
-@pytest.mark.parametrize("kernel", module.table(), ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", module.list_kernels(), ids=lambda kernel: kernel.name)
 def test_every_instance_is_launched_and_right(kernel):
     check_each((kernel.expression(one), partial(check_instance, kernel, one)) for one in kernel.instances)
 
@@ -48,23 +48,23 @@ def test_every_instance_is_launched_and_right(kernel):
 @pytest.mark.parametrize("name", instances.OF_A_SIZE)
 def test_matrices_of_every_size(name, C):
     for kind in ("float", "double", "i64"):
-        check(instances.of_a_size(name, C, kind))
+        check(instances.make_sized_call(name, C, kind))
 
 
 @pytest.mark.parametrize("C", [4, 9, 40, 200, 600])
 @pytest.mark.parametrize("what", ["labels", "weights", "groups", "margins"])
 def test_labels_of_every_number_of_classes(what, C):
-    check(instances.counted(C, what))
+    check(instances.make_sized_counting_call(C, what))
 
 
 @pytest.mark.parametrize("K", [*range(2, 34), 40, 65, 130, 1000])
 @pytest.mark.parametrize("op", ["ipf", "ras"])
 def test_scaling_of_every_size(op, K):
-    check(instances.scaled(op, K))
+    check(instances.make_sized_scaling_call(op, K))
 
 
 def test_an_instance_that_no_call_launches_is_seen():
-    kernel = next(kernel for kernel in module.table() if kernel.name == "cmfast_overlap_pairs")
+    kernel = next(kernel for kernel in module.list_kernels() if kernel.name == "cmfast_overlap_pairs")
     launched = check(instances.call_for(kernel, ("float", "8")))
     assert launched == {(kernel, ("float", "8"))}
     with pytest.raises(LookupError, match="no call that launches cmfast_novelty"):

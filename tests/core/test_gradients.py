@@ -263,7 +263,7 @@ def test_vmap_is_refused_in_words(op):
     inner = torch.func.grad(lambda M: FUNCTIONS[op](M).sum())
     with pytest.raises(TypeError, match=rf"^{op}: inside torch.vmap, .*; give cmfast the whole batch"):
         torch.func.vmap(inner)(tensor(2, 3, 3).detach())
-    with pytest.raises(TypeError, match=rf"^{op}: its way back is inside torch.vmap; torch.autograd.functional"):
+    with pytest.raises(TypeError, match=rf"^{op}: its backward pass is inside torch.vmap; torch.autograd.functional"):
         torch.func.jacrev(FUNCTIONS[op])(tensor(3, 3).detach())
     M = tensor(3, 3).detach()
     assert torch.isfinite(torch.autograd.functional.jacobian(FUNCTIONS[op], M)).all()

@@ -13,7 +13,7 @@ from numba.core.caching import NullCache
 from numba.core.registry import cpu_target
 from processes import ROOT, python
 
-from cmfast.kernels.cpu._core import jit, steps
+from cmfast.kernels.cpu._core import compiler_passes, jit
 
 pytestmark = pytest.mark.processes
 
@@ -86,7 +86,7 @@ def copy(tmp_path, monkeypatch):
     for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu, core):
         (folder / "__init__.py").touch()
     (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
-    for name in ("jit.py", "inner.py", "steps.py"):
+    for name in ("jit.py", "inner.py", "compiler_passes.py"):
         (core / name).write_text((ROOT / "kernels" / "cpu" / "_core" / name).read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))
@@ -178,7 +178,7 @@ def folder(tmp_path, monkeypatch):
     """Send the cache of functions that are decorated in the test to an empty folder, and return that."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     yield tmp_path
-    jit._prepared.cache_clear()
+    jit._prepare_folder.cache_clear()
 
 
 def fresh(*values):
@@ -232,7 +232,7 @@ def test_steps_that_find_nothing_are_left_out(folder):
         assert function(ONE) == ONE / 2
         [found] = function.overloads.values()
         counts.append(len(found.metadata["pipeline_times"]["nopython"]))
-    assert counts[0] - counts[1] == len(steps.NEEDLESS)
+    assert counts[0] - counts[1] == len(compiler_passes.NEEDLESS)
 
 
 def steep(values, least):
@@ -267,17 +267,17 @@ def test_steps_of_ours_leave_the_code_as_numba_has_it(folder):
     assert function(ONE) == ONE / 2
     [found] = function.overloads.values()
     ran = {name.partition("_")[2] for name in found.metadata["pipeline_times"]["nopython"]}
-    assert {step._name for step in steps.INSTEAD.values()} <= ran
-    assert not {step._name for step in steps.INSTEAD} & ran
+    assert {step._name for step in compiler_passes.INSTEAD.values()} <= ran
+    assert not {step._name for step in compiler_passes.INSTEAD} & ran
 
 
 def test_what_operators_are_known_to_give_is_what_numba_finds():
     context = cpu_target.typing_context
     context.refresh()
     asked = 0
-    for function, known in steps.KNOWN.items():
+    for function, known in compiler_passes.KNOWN.items():
         templates = context.resolve_value_type(function).templates
-        ours = [one for one in templates if steps.__name__ in {base.__module__ for base in one.__mro__}]
+        ours = [one for one in templates if compiler_passes.__name__ in {base.__module__ for base in one.__mro__}]
         others = types.Function([one for one in templates if one not in ours])
         assert len(ours) == 1
         for args, expected in known.items():
@@ -298,7 +298,7 @@ def test_older_sources_have_another_folder(folder, monkeypatch):
 
 
 def test_a_new_version_removes_folders_that_nothing_used_for_long_or_that_take_too_much(folder, monkeypatch):
-    monkeypatch.setattr(jit, "KEPT_BYTES", 6500)
+    monkeypatch.setattr(jit, "KEPT_CACHE_BYTES", 6500)
     others = [folder / "cmfast" / f"0.0.{k}-0" for k in range(12)]
     for age, other in enumerate(others):
         other.mkdir(parents=True)
@@ -306,14 +306,14 @@ def test_a_new_version_removes_folders_that_nothing_used_for_long_or_that_take_t
         os.utime(other, (time.time() - 3600 * age,) * 2)
     os.utime(others[2], (time.time() - 40 * 86_400,) * 2)
     assert fresh(ONE) == 0
-    kept = {path.name for path in (folder / "cmfast").iterdir()} - {jit.folder().name}
+    kept = {path.name for path in (folder / "cmfast").iterdir()} - {jit.find_cache_folder().name}
     assert kept == {others[k].name for k in (0, 1, 3, 4, 5, 6, 7)}
 
 
 def test_a_cleared_cache_is_filled_again(folder):
     assert fresh(ONE) == 0
     taken = sum(path.stat().st_size for path in folder.rglob("*.nb?"))
-    assert jit.cache_facts() == (jit.folder(), True, 1, taken)
+    assert jit.summarize_cache() == (jit.find_cache_folder(), True, 1, taken)
     assert jit.clear_cache() == taken
     assert not list(folder.rglob("*.nb?"))
     assert fresh(ONE) == 0
@@ -358,7 +358,7 @@ def test_no_flipped_bit_is_ever_run(folder, suffix):
 
 def test_who_watches_is_told_of_kernels_that_are_compiled():
     told = []
-    watch = jit._Watch(told.append, lambda: told.append("end"))
+    watch = jit._CompileListener(told.append, lambda: told.append("end"))
     ours, theirs = (Dispatched(name) for name in ("cmfast.kernels.cpu.counting", "somebody.else"))
     watch.on_start(ours)
     watch.on_start(ours)  # a function within
@@ -373,7 +373,7 @@ def test_who_watches_is_told_of_kernels_that_are_compiled():
 @pytest.mark.parametrize("enabled", [True, False])
 def test_nobody_looks_for_garbage_while_a_kernel_is_compiled(enabled):
     seen, before = [], gc.isenabled()
-    watch = jit._Watch(lambda _: seen.append(gc.isenabled()), lambda: seen.append(gc.isenabled()))
+    watch = jit._CompileListener(lambda _: seen.append(gc.isenabled()), lambda: seen.append(gc.isenabled()))
     try:
         (gc.enable if enabled else gc.disable)()
         for module in ("cmfast.kernels.cpu.counting", "somebody.else"):
@@ -386,7 +386,7 @@ def test_nobody_looks_for_garbage_while_a_kernel_is_compiled(enabled):
 
 
 def test_what_compiling_made_is_old_afterwards_but_what_somebody_froze_stays_so():
-    watch, was = jit._Watch(lambda _: None, lambda: None), gc.isenabled()
+    watch, was = jit._CompileListener(lambda _: None, lambda: None), gc.isenabled()
     try:
         gc.enable()
         watch.on_start(Dispatched("cmfast.kernels.cpu.counting"))
@@ -405,12 +405,12 @@ def test_what_compiling_made_is_old_afterwards_but_what_somebody_froze_stays_so(
 
 
 def test_garbage_of_compiling_is_looked_for_now_and_then():
-    watch, looked = jit._Watch(lambda _: None, lambda: None), []
+    watch, looked = jit._CompileListener(lambda _: None, lambda: None), []
     gc.callbacks.append(lambda phase, facts: looked.append(facts["generation"]) if phase == "start" else None)
     was = gc.isenabled()
     try:
         gc.enable()
-        for _ in range(jit.LOOK):
+        for _ in range(jit.KERNELS_PER_COLLECTION):
             watch.on_start(Dispatched("cmfast.kernels.cpu.counting"))
             watch.on_end(Dispatched("cmfast.kernels.cpu.counting"))
     finally:
@@ -432,10 +432,10 @@ def test_who_watches_is_told_whether_it_was_compiled_for_other_sizes(folder):
     for size in ((1, 1), (1, 1, 1), (1, 1)):
         function = jit.jit()(len_of)
         kinds = (typeof(size),)
-        told.append(jit._kernel(function, kinds))
+        told.append(jit._describe_compilation(function, kinds))
         function(size)
     assert told == ["len_of for a size", None, None]
-    assert jit._kernel(function, (typeof(1),)) == "len_of"
+    assert jit._describe_compilation(function, (typeof(1),)) == "len_of"
 
 
 def len_of(size):
@@ -446,12 +446,12 @@ def len_of(size):
 def test_a_numba_that_keeps_functions_in_another_way_is_named(folder, monkeypatch, capfd):
     of_inner(ONE)
     monkeypatch.setattr(jit.inner_functions, "rebuild", lambda context, payload: payload[99])
-    jit._say_that_nothing_is_found.cache_clear()
+    jit._warn_of_unknown_format.cache_clear()
     capfd.readouterr()
     of_inner(ONE)
     of_inner(ONE)
     assert capfd.readouterr().err.removeprefix("cmfast: ") == (
-        f"Numba {jit.numba.__version__} keeps functions in another way than those that cmfast knows: "
+        f"Numba {jit.numba.__version__} stores functions in a format that cmfast does not know: "
         "every process compiles them again\n"
     )
 
@@ -463,7 +463,7 @@ def _refused(*_):
 def test_what_can_only_be_read_is_read(folder, monkeypatch):
     assert fresh(ONE) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(jit, "_prepared", lambda path: False)
+        patch.setattr(jit, "_prepare_folder", lambda path: False)
         patch.setattr(jit._File, "_save_data", _refused)
         assert fresh(ONE, TWO) == 1
         assert fresh(ONE, TWO) == 1

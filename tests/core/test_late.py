@@ -75,11 +75,13 @@ def test_a_part_that_returns_something_else_than_it_says_is_never_called():
 COMPILED = """
 import cmfast
 from cmfast.kernels.cpu._core import jit
-begun, names = jit._Watch.on_start, set()
+begun, names = jit._CompileListener.on_start, set()
 PARTS = {
     "pair_lanes", "check_and_equilibrate", "equilibrate_lane", "compute_extreme_mean", "set_initial_factors", "classify"
 }
-jit._Watch.on_start = lambda self, event: (names.add(event.data["dispatcher"].py_func.__name__), begun(self, event))
+jit._CompileListener.on_start = lambda self, event: (
+    names.add(event.data["dispatcher"].py_func.__name__), begun(self, event)
+)
 jit.watch(lambda *_: None, lambda: None)
 for M in [[9, 1], [1, 9]], [[1, 9], [9, 1]], [[0, 9, 1], [9, 1, 1], [1, 1, 9]]:
     cmfast.bi_normalize(M)

@@ -357,7 +357,7 @@ print("end")
 def sixteen(monkeypatch):
     """Make this a machine of sixteen processors without any limit."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    monkeypatch.setattr(pool, "_quota", lambda: None)
+    monkeypatch.setattr(pool, "_cached_cpu_quota", lambda: None)
     for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -367,7 +367,7 @@ def test_cpu_count_is_the_affinity(sixteen):
 
 
 def test_cpu_count_keeps_the_quota(sixteen, monkeypatch):
-    monkeypatch.setattr(pool, "_quota", lambda: 3)
+    monkeypatch.setattr(pool, "_cached_cpu_quota", lambda: 3)
     assert pool.cpu_count() == 3
 
 
@@ -390,7 +390,7 @@ def groups(tmp_path):
             path = tmp_path / "mount" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return pool.quota(tmp_path / "cgroup", tmp_path / "mount")
+        return pool.read_cpu_quota(tmp_path / "cgroup", tmp_path / "mount")
 
     return write
 
@@ -428,4 +428,4 @@ def test_quota_path_of_the_host_seen_from_a_container(groups):
 
 
 def test_quota_no_control_groups(tmp_path):
-    assert pool.quota(tmp_path / "none", tmp_path) is None
+    assert pool.read_cpu_quota(tmp_path / "none", tmp_path) is None

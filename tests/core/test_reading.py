@@ -208,7 +208,7 @@ OF_NOTHING = {
     "sets": (lambda: NO_SETS, "no sets"),
     "ccm": (lambda: conformal.ccm(NO_SETS), "classes by sets: 3 without sets"),
     "coverage": (lambda: conformal.coverage_confusion(NO_SETS, NO_IDS), "no sets"),
-    "scores": (lambda: conformal.score_histogram(NONE), "scores in 4,096 cells"),
+    "scores": (lambda: conformal.score_histogram(NONE), "scores in 4,096 bins"),
 }  # fmt: skip
 
 

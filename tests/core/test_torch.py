@@ -154,7 +154,7 @@ def test_results_on_a_device_without_elements_and_of_other_memory(rehearsed):
     other = SimpleNamespace(
         data=SimpleNamespace(mem=None), __dlpack__=numbers.__dlpack__, __dlpack_device__=numbers.__dlpack_device__
     )
-    assert memory.to_tensor(other, torch.float64).data_ptr() == numbers.ctypes.data
+    assert memory.share_as_tensor(other, torch.float64).data_ptr() == numbers.ctypes.data
 
 
 def test_parts_of_results_on_a_device_keep_their_place(rehearsed):

@@ -9,7 +9,7 @@ import pytest
 from processes import ROOT, python
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, new_lines, splat, store, store_numbers
+from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, new_lines, splat, store, store_elements
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 
 pytestmark = pytest.mark.exhaustive  # these functions are inner ones of kernels that other tests look at
@@ -37,7 +37,7 @@ def _reduced(lines, limit):
 
 @jit()
 def _written(lines, numbers, k):
-    store_numbers(numbers, k, load(lines, 0))
+    store_elements(numbers, k, load(lines, 0))
 
 
 def _of(kernel, numbers):

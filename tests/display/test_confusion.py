@@ -276,7 +276,7 @@ def test_in_a_part_of_a_figure():
     [
         ({"vmin": 2, "vmax": 1}, "vmin must be below vmax, 1, got 2"),
         ({"log": True, "vmin": 0}, "vmin must be finite and above 0, got 0"),
-        ({"values_format": "x y"}, "values_format must be a format of numbers"),
+        ({"values_format": "x y"}, "values_format must be a number format"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(options, words):
@@ -329,7 +329,7 @@ def test_integers_are_written_as_integers():
     display = ConfusionDisplay.from_matrix(1000 * M)
     assert texts(display.plot(values_format="d"))[0] == ["420000", "15000", ""]
     assert texts(display.plot(values_format=","))[0] == ["420,000", "15,000", ""]
-    with pytest.raises(ValueError, match=r"a format of numbers, as '\.2f', got 'd'"):
+    with pytest.raises(ValueError, match=r"a number format such as '\.2f', got 'd'"):
         ConfusionDisplay.from_matrix(M, normalize="row").plot(values_format="d")
 
 

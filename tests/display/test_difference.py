@@ -79,7 +79,7 @@ def test_marks_are_mcnemars_per_cell_corrected_by_holm(rng):
     assert display.significant.any()
     assert not display.significant.all()
     display.plot()
-    assert display.ax_.get_xlabel() == "predicted\n*: more than chance"
+    assert display.ax_.get_xlabel() == "predicted\n*: significant"
     starred = display.significant & (display.difference != 0)
     np.testing.assert_array_equal(np.char.endswith(texts(display), "*"), starred)
     marked = display.plot(text="none")

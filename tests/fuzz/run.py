@@ -29,8 +29,14 @@ from fuzz.seeds import seeds
 from fuzz.targets import SECONDS, TARGETS, Fault, Target, faults
 
 CORPUS = Path(__file__).parent / "corpus"
-TRACED = ("/cmfast/_files/", "/cmfast/cli/_stored", "/_held.py", "/_paired_held.py", "/conformal/_counts.py")
-TRACED += ("/_of_stored", "/conformal/_histogram.py", "/geometry/_cells_file.py", "/confusion_counts/_axes.py")
+TRACED = (
+    "/cmfast/_files/",
+    "/cmfast/cli/_saved_counts",
+    "/confusion_counts/_state.py",
+    "/_paired_held.py",
+    "/conformal/_counts.py",
+)
+TRACED += ("/conformal/_histogram.py", "/geometry/_cells_file.py", "/confusion_counts/_label_axis.py")
 MEMORY = 512 << 20  # bytes that a reader may take for an input of at most 64 KiB
 KEPT = 40  # inputs of a target in the corpus, the smallest
 SMALL = 6000  # bytes of an input that the corpus keeps

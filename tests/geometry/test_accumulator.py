@@ -12,9 +12,9 @@ from optional import torch
 
 import cmfast
 from cmfast._files import scratch
-from cmfast.geometry import _accumulator, _cells
+from cmfast.geometry import _cell_accumulator, _cells
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.geometry import _keys_sorted
+from cmfast.kernels.cpu.geometry import _sample_sort
 
 MIB = 1 << 20
 
@@ -58,7 +58,7 @@ def test_parts_are_the_whole(seed):
 
 @pytest.mark.parametrize("order", ["as it comes", "growing"])
 def test_parts_on_disk_are_the_whole(order, tmp_path, monkeypatch):
-    monkeypatch.setattr(_accumulator, "MERGED_TRIPLES", 5_000)
+    monkeypatch.setattr(_cell_accumulator, "MERGED_TRIPLES", 5_000)
     X, y, p = points(200_000)
     if order == "growing":  # every part has a wider range than those before: keys change
         X = X[np.argsort(np.abs(X[:, 1]))]
@@ -159,9 +159,9 @@ TREES = {
 def test_one_hash_for_threads_chunks_and_trees(threads, monkeypatch):
     monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
     monkeypatch.setattr(pool, "PIECE_SECONDS", 1e-6)
-    monkeypatch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 100)
-    monkeypatch.setattr(_keys_sorted, "BUCKET", 100)
-    monkeypatch.setattr(_keys_sorted, "PARTITION_ROWS", 512)
+    monkeypatch.setattr(_sample_sort, "LEAST_PARTITIONED_POINTS", 100)
+    monkeypatch.setattr(_sample_sort, "BUCKET", 100)
+    monkeypatch.setattr(_sample_sort, "PARTITION_ROWS", 512)
     X, y, p = points(20_000, seed=3)
     grid = cmfast.Grid.scott(X, num_threads=threads)
     options = {"grid": grid, "n_classes": 4, "num_threads": threads}
@@ -272,11 +272,11 @@ class Failures:
 
 
 FAULTS = {
-    "merging": (_cells.CellCounts, "_plus", MemoryError()),
+    "merging": (_cells.CellCounts, "_add_counts", MemoryError()),
     "merging parts": (_cells.CellCounts, "merge", MemoryError()),
     "writing": (scratch.Scratch, "append", OSError(errno.ENOSPC, "No space left on device")),
     "mapping": (scratch.Scratch, "mapped", KeyboardInterrupt()),
-    "storing": (_accumulator, "_stored", OSError(errno.EIO, "Input/output error")),
+    "storing": (_cell_accumulator, "_spill", OSError(errno.EIO, "Input/output error")),
 }
 
 
@@ -314,7 +314,7 @@ def interrupted(call, at):
 
     Not before the last line, ``return self``: what is counted there is counted, and no interpreter stops between.
     """
-    files = {module.__file__ for module in (_accumulator, _cells, scratch)}
+    files = {module.__file__ for module in (_cell_accumulator, _cells, scratch)}
     seen = 0
 
     def trace(frame, event, _):
@@ -341,7 +341,7 @@ def interrupted(call, at):
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # opened, and closed by nobody's `with`
 def test_an_update_may_be_interrupted_anywhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(_accumulator, "MERGED_TRIPLES", 30_000)
+    monkeypatch.setattr(_cell_accumulator, "MERGED_TRIPLES", 30_000)
     case = Failures(tmp_path)
     held, at = case.stream._held, 0
     while interrupted(case.update, at := at + 1):

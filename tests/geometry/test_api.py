@@ -494,7 +494,8 @@ def test_says_what_to_change_where_cells_are_full_or_few():
     with pytest.warns(cmfast.DiagnosticWarning) as caught:
         cmfast.geometric_confusion_matrix(X, y, y, weights="row", grid=cmfast.Grid([0.0], [0.5]), n_components=None)
     text = str(caught[0].message)
-    assert "on 1 axis, 0% alone in theirs: the classes lie apart there; to have them meet anyway take wider" in text
+    alone = "on 1 axis, 0% alone in theirs: the classes are separated there; to make them overlap anyway take wider"
+    assert alone in text
     assert "occupied cells (take more axes by n_components=, or narrower cells by grid=)" in text
 
 
@@ -543,8 +544,8 @@ def test_points_that_are_too_many_for_memory_give_the_same(monkeypatch):
         return *parts(result.cells), result.matrix, result.diagnostics.null_overlap, result.cells.n_dropped
 
     want = everything()
-    monkeypatch.setattr("cmfast.geometry._accumulator.MOST_PART_POINTS", 700)
-    monkeypatch.setattr("cmfast.geometry._projection.MOST_PROJECTED", 10_000)
+    monkeypatch.setattr("cmfast.geometry._cell_accumulator.MOST_PART_POINTS", 700)
+    monkeypatch.setattr("cmfast.geometry._pca.MOST_PROJECTED", 10_000)
     for a, b in zip(everything(), want, strict=True):
         assert_same_bits(a, b)
     y[2_999] = -1
@@ -557,8 +558,8 @@ def test_tensors_that_are_too_many_for_memory_give_the_same(monkeypatch):
     X, y, p = points(3_000, 6, 4, 8)
     options = {"weights": "row", "n_components": 3}
     want = cmfast.geometric_confusion_matrix(X, y, p, **options)
-    monkeypatch.setattr("cmfast.geometry._accumulator.MOST_PART_POINTS", 700)
-    monkeypatch.setattr("cmfast.geometry._projection.MOST_PROJECTED", 10_000)
+    monkeypatch.setattr("cmfast.geometry._cell_accumulator.MOST_PART_POINTS", 700)
+    monkeypatch.setattr("cmfast.geometry._pca.MOST_PROJECTED", 10_000)
     got = cmfast.geometric_confusion_matrix(*map(torch.from_numpy, (X, y, p)), **options)
     for mine, yours in zip((got.matrix, *parts(got.cells)), (want.matrix, *parts(want.cells)), strict=True):
         assert isinstance(mine, torch.Tensor)
@@ -580,7 +581,7 @@ OPTIONS = {
 @pytest.mark.parametrize("part", [700, 1 << 25])
 @pytest.mark.parametrize("option", OPTIONS)
 def test_classes_are_checked_before_they_are_used(option, part, monkeypatch):
-    monkeypatch.setattr("cmfast.geometry._accumulator.MOST_PART_POINTS", part)
+    monkeypatch.setattr("cmfast.geometry._cell_accumulator.MOST_PART_POINTS", part)
     n_classes, error, text = OPTIONS[option]
     rng = np.random.default_rng(0)
     X, (y, p) = rng.normal(size=(3_000, 2)), rng.integers(0, 2, (2, 3_000))

@@ -80,11 +80,11 @@ def test_arrays_with_names():
 
 
 def test_sums_of_parts_are_those_of_the_whole():
-    from cmfast.geometry._exact_axes import products
-    from cmfast.geometry._rules import spread
+    from cmfast.geometry._exact_pca import sum_products
+    from cmfast.geometry._width_rules import measure_columns
 
-    found = spread(X, None)
-    parts = sum(products(part, found) for part in (X[:1], X[1:2500], X[2500:2500], X[2500:]))
-    whole = products(X, found)
+    found = measure_columns(X, None)
+    parts = sum(sum_products(part, found) for part in (X[:1], X[1:2500], X[2500:2500], X[2500:]))
+    whole = sum_products(X, found)
     wide = [words[0].astype(object) * 2**32 + words[1] for words in (parts, whole)]
     assert (wide[0] == wide[1]).all()

@@ -32,9 +32,9 @@ def tables(C, draw_seed):
 
 def kernel(cells, weights):
     """Return the matrix and its bounds, as the diagnostics have them."""
-    from cmfast.geometry._embedding import weighted
+    from cmfast.geometry._prepare_points import compute_gcm
 
-    (matrix, normalized, upper, *_), _ = weighted(cells, weights, {}, "raise", None)
+    (matrix, normalized, upper, *_), _ = compute_gcm(cells, weights, {}, "raise", None)
     return matrix, normalized, upper
 
 

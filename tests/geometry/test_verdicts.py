@@ -8,7 +8,7 @@ import pytest
 from optional import torch
 
 import cmfast
-from cmfast.geometry import _embedding, _null
+from cmfast.geometry import _permutation_null, _prepare_points
 
 GRID = cmfast.Grid([0.0], [1.0])
 MATRICES = {
@@ -91,7 +91,7 @@ def test_weights_are_looked_at_before_the_points(function, weights, monkeypatch)
     def project(*arguments, **options):
         pytest.fail("the points were looked at")
 
-    monkeypatch.setattr(_embedding, "project", project)
+    monkeypatch.setattr(_prepare_points, "project", project)
     with pytest.raises((cmfast.FailureError, TypeError, ValueError)):
         function(*points_of(MATRICES["none"]), weights=weights, on_failure="raise")
 
@@ -102,8 +102,8 @@ def test_weights_without_an_answer_cost_no_work(make, grid, monkeypatch):
     def work(*arguments, **options):
         pytest.fail("there was work")
 
-    monkeypatch.setattr(_embedding, "project", work)
-    monkeypatch.setattr(_null, "simulate", work)
+    monkeypatch.setattr(_prepare_points, "project", work)
+    monkeypatch.setattr(_permutation_null, "simulate_null", work)
     points = [make(x) for x in points_of(MATRICES["none"])]
     for weights in ("bi", ["bi", make(np.full((3, 3), -1.0))]):
         result, words = said(cmfast.geometric_confusion_matrix, *points, weights=weights, grid=grid)
@@ -111,7 +111,7 @@ def test_weights_without_an_answer_cost_no_work(make, grid, monkeypatch):
         assert type(result.matrix) is type(points[0])
         assert np.isnan(np.asarray(result.matrix)).all()
         assert result.cells.n_points == result.diagnostics.n_points == 0
-        assert "nothing to judge, as the weights have no answer" in result.explain()
+        assert "no overlap is defined, as the weights do not exist" in result.explain()
         curve, _ = said(cmfast.width_curve, *points, weights=weights, grid=grid, factors=[1, 2])
         assert np.isnan(curve.overlaps).all()
 

@@ -71,7 +71,7 @@ def _torch_transposed(a: np.ndarray) -> torch.Tensor:
     )
 
 
-def _on_cuda_host(seed: int, layout: str, make: Callable[[Any], Any]) -> Backend:
+def _make_cuda_host(seed: int, layout: str, make: Callable[[Any], Any]) -> Backend:
     """Return the CUDA kernels on the host, in the order of `seed`."""
     library, name = "cuda_host", f"cuda-host-{seed}-{layout}"
     return Backend(name, make, library=library, target="cuda", running=lambda: cuda_host.schedule(seed))
@@ -92,12 +92,12 @@ def _cuda_strided(a: np.ndarray) -> cuda_host.ndarray:
 _TYPES = {np.dtype(t) for t in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
 
 
-def _in_standard(a: np.ndarray) -> bool:
+def _is_standard_dtype(a: np.ndarray) -> bool:
     return a.dtype in _TYPES
 
 
 def _in_torch(a: np.ndarray) -> bool:
-    return _in_standard(a) or a.dtype == np.float16
+    return _is_standard_dtype(a) or a.dtype == np.float16
 
 
 def _survives_lists(a: np.ndarray) -> bool:
@@ -115,18 +115,18 @@ BACKENDS = [
     ),
     Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US", sees_values=False),
     Backend("lists", lambda a: a.tolist(), _survives_lists, sees_values=False),
-    Backend("array-api-strict", lambda a: array_api_strict.asarray(a.copy()), _in_standard, "array_api_strict"),
+    Backend("array-api-strict", lambda a: array_api_strict.asarray(a.copy()), _is_standard_dtype, "array_api_strict"),
     Backend("torch", _torch, _in_torch, "torch"),
     Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch", sees_values=False),
 ]
 CUDA_HOST = [
-    _on_cuda_host(0, "contiguous", cuda_host.asarray),
-    _on_cuda_host(1, "reversed", _cuda_reversed),
-    _on_cuda_host(2, "strided", _cuda_strided),
+    _make_cuda_host(0, "contiguous", cuda_host.asarray),
+    _make_cuda_host(1, "reversed", _cuda_reversed),
+    _make_cuda_host(2, "strided", _cuda_strided),
 ]
 
 
-def _on_gpu() -> list[Backend]:
+def _make_gpu_backends() -> list[Backend]:
     """Return the CUDA kernels on the GPU, if there is one."""
     if gpu.missing():
         return []
@@ -154,7 +154,7 @@ def _on_gpu() -> list[Backend]:
     return found
 
 
-GPU = _on_gpu()
+GPU = _make_gpu_backends()
 
 
 def arrays_of(case: Any) -> list[np.ndarray]:
@@ -170,7 +170,7 @@ def _items(value: Any) -> tuple[Any, ...]:
 def supports(backend: Backend, case: Any) -> bool:
     """Return whether `backend` can hold the arrays of `case`; one that it cannot hold differently stays as it is."""
     if backend.library != "numpy":
-        holds = _in_standard if backend.library == "array_api_strict" else _in_torch
+        holds = _is_standard_dtype if backend.library == "array_api_strict" else _in_torch
         return all(map(holds, arrays_of(case)))
     return any(backend.accepts(a) for a in arrays_of(case))
 

@@ -73,8 +73,8 @@ def _result(op: str, case: Any, backend: Any) -> tuple[Any, ...]:
         return parts(op, public(op)(*args, **options))
 
 
-def of_op(op: str, target: str) -> str:
-    """Return the hash of every result of `op`, case after case."""
+def hash_op(op: str, target: str) -> str:
+    """Return one hash of all results of `op`, in the order of its cases."""
     found = hashlib.sha256()
     for case, backend in _runnable(op, target):
         for part in _result(op, case, backend):
@@ -82,7 +82,7 @@ def of_op(op: str, target: str) -> str:
     return found.hexdigest()[:HASH_LETTERS]
 
 
-def of_cases(op: str, target: str) -> dict[str, tuple[str, str]]:
+def hash_cases(op: str, target: str) -> dict[str, tuple[str, str]]:
     """Return, by case of `op`, the hash of its inputs and that of its results, or the error that the call raised."""
     return {str(case): (_hash_inputs(case), _hash_result(op, case, backend)) for case, backend in _runnable(op, target)}
 
@@ -106,7 +106,7 @@ def _hash_result(op: str, case: Any, backend: Any) -> str:
             found = hashlib.sha256()
             _add(found, part)
             hashes.append(found.hexdigest()[:HASH_LETTERS])
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other tree must raise the same
+    except Exception as error:  # noqa: BLE001 - the other tree must raise the same
         return f"{type(error).__name__}: {error}"
     return JOIN.join(hashes)
 
@@ -266,12 +266,12 @@ def main() -> int:
             msg = f"cmfast is that of {cmfast.__file__}, not of {Path.cwd()}"
             raise RuntimeError(msg)
         chosen = [op for op in sorted(OPS) if args.ops is None or op in args.ops]
-        print(json.dumps({target: {op: of_cases(op, target) for op in chosen} for target in chosen_targets}))
+        print(json.dumps({target: {op: hash_cases(op, target) for op in chosen} for target in chosen_targets}))
         return 0
     if wanted:
         print("the file has all ops and targets: leave out --ops and --targets, or add --against or --print")
         return 2
-    hashes = {target: {op: of_op(op, target) for op in sorted(OPS)} for target in chosen_targets}
+    hashes = {target: {op: hash_op(op, target) for op in sorted(OPS)} for target in chosen_targets}
     FILE.write_text(json.dumps({"machine": machine(), **hashes}, indent=1) + "\n")
     return 0
 

@@ -19,7 +19,7 @@ KEYS = {"ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39, "Tab"
 
 
 def missing() -> str | None:
-    """Return why there is no browser; None where there is one, or has to be."""
+    """Return why no browser can be used; None if one is installed or required."""
     if CHROMIUM is None and not os.environ.get("CMFAST_REQUIRE_BROWSER"):
         return "no Chromium here (Debian: apt-get install chromium)"
     return None
@@ -137,7 +137,7 @@ class Tab:
         self.tell("Input.dispatchKeyEvent", type="keyUp", **known)
 
     def mouse(self, kind: str, x: float, y: float, button: str = "none") -> None:
-        """Press, move or release, at a place of what is seen."""
+        """Press, move or release the mouse at a position in the viewport."""
         self.tell("Input.dispatchMouseEvent", type=f"mouse{kind}", x=x, y=y, button=button, clickCount=1)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -157,7 +157,7 @@ class Tab:
         self.drag((x, y), (x, y))
 
     def problems(self) -> list[str]:
-        """Return what went wrong so far: exceptions, and whatever is on the console."""
+        """Return the exceptions and console messages so far."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(e["params"]) for e in self._own() if e["method"] in kinds]
 

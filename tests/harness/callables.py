@@ -57,8 +57,8 @@ NOT_HERE = set() if find_spec("xarray") else {"ConfusionCounts.to_xarray"}
 Make = Callable[[np.ndarray], Any]
 
 
-def is_called(thing: object) -> bool:
-    """Whether it is a function or a class, and not a type of names, which Python calls callable too."""
+def is_function_or_class(thing: object) -> bool:
+    """Return whether `thing` is a function or a class; a Literal type is callable, too."""
     return callable(thing) and get_origin(thing) is None
 
 
@@ -67,7 +67,9 @@ def public() -> Iterator[tuple[str, Any]]:
     for prefix, space in NAMESPACES.items():
         for name in space.__all__:
             thing = getattr(space, name)
-            if not is_called(thing) or (prefix == "display." and not thing.__module__.startswith("cmfast.display")):
+            if not is_function_or_class(thing) or (
+                prefix == "display." and not thing.__module__.startswith("cmfast.display")
+            ):
                 continue  # pictures of one topic are that topic's, and named after it
             if not inspect.isclass(thing):
                 yield prefix + name, thing
@@ -83,7 +85,7 @@ def public() -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Entry:
-    """How to call one function; everything here is right, so that whatever a test puts in its place is the fault."""
+    """How to call one function with valid arguments, so that one replaced argument is the fault."""
 
     of: Callable[[Make], Callable[..., Any]]
     """The function, or the method of an object whose arrays `make` makes."""
@@ -170,7 +172,7 @@ def wrong(entry: Entry, option: str) -> tuple[Any, ...]:
 
 
 def right(entry: Entry, option: str) -> tuple[Any, ...]:
-    """Return what is right for `option`, if not together with everything else. Small, so that answers are quick."""
+    """Return valid values of `option`, perhaps not with all other options. Small, so that calls are quick."""
     hint = entry.hints[option]
     if names := list_names(hint):
         return (*names, None) if option in entry.none else names
@@ -328,7 +330,7 @@ def _axes(make: Make) -> cmfast.Projection:
     return cmfast.pca(make(X), 1)
 
 
-def _counted(make: Make) -> cmfast.ConfusionCounts:
+def _count_labels(make: Make) -> cmfast.ConfusionCounts:
     return cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS))
 
 
@@ -368,7 +370,7 @@ def _all_compared(make: Make) -> cmfast.uncertainty.Comparisons:
         return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_replicates=20)
 
 
-STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
+STATES = {"CellCounts": _cells, "ConfusionCounts": _count_labels, "Grid": _grid, "Projection": _axes}
 STATES |= {"uncertainty.PairedCounts": _paired_in_clusters}
 STATES |= {"conformal.CcmCounts": _shared, "conformal.CoverageCounts": _covered}
 STATES |= {"conformal.ScoreHistogram": _score_histogram}
@@ -407,7 +409,7 @@ def _scored(function: Callable[..., Any]) -> Callable[[Make], Any]:
     return lambda make: function(make(ONES), make(TRUTH[:2]))
 
 
-def _of_nothing(make: Make) -> Callable[[int, int], None]:
+def _make_idle_callback(make: Make) -> Callable[[int, int], None]:
     return lambda done, total: None
 
 
@@ -500,10 +502,10 @@ GIVEN: dict[str, Any] = {
     "points_per_cell": 2.0, "r": 2.0, "result": Made(_embedded), "sets": Made(_some_sets), "weights": "row",
     "y_true": "label", "y_pred": "guess",
 }  # fmt: skip
-# And in place of a default: few draws, few metrics, one of several results.
+# Replaces defaults: few draws, few metrics, one of several results.
 QUICK = {"n_replicates": 20, "n_draws": 9, "size": 2, "names": ["accuracy", "f1"], "index": 1}
 
-# By option, what is right for it, if not together with everything else. Small, so that right answers are quick.
+# By option: valid values, perhaps not with all other options. Small, so that calls are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
     "A": (Made(lambda make: (*map(make, NEAR), 3)), Made(lambda make: (*map(make, NEAR), np.int8(3)))),
     "num_threads": (1, 2, np.int8(3), None, 2**70),
@@ -548,7 +550,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
         "per_class",
     ),
     "name": ("f1", "mcc", "gerrity", "tss"),
-    "progress": (None, False, Made(_of_nothing)),
+    "progress": (None, False, Made(_make_idle_callback)),
     "start": (None, Made(lambda make: (make(ONES), make(2 * ONES))), Made(lambda make: [make(ONES), make(0 * ONES)])),
     "factors": ([0.5, 1], (2,), np.array([1.0, 1e-300])),
     "grid": (GRID, "scott", "freedman_diaconis", cmfast.Grid([0.5], [1e-300]), cmfast.Grid([-1e300, 0], [0.5, 1e300])),
@@ -570,8 +572,8 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "sample_weight": ("weight", "site", None),
     "library": ("pandas", "polars", "pyarrow", None),
     "state_dict": (
-        Made(lambda make: _counted(make).state_dict()),
-        Made(lambda make: _counted(np.asarray).state_dict()),
+        Made(lambda make: _count_labels(make).state_dict()),
+        Made(lambda make: _count_labels(np.asarray).state_dict()),
     ),
     "a": (Made(_histogram),),
     "b": (Made(_histogram),),
@@ -630,7 +632,7 @@ PLOTTED = {"free": ("text", "log", "own_diagonal", "colorbar", "vmin", "vmax", "
 OF_SHARES: dict[str, Any] = {
     "wrong": {
         "lam": (*NO_NUMBER, -0.5, 0.5, None),  # of "aps"
-        "rng": (0, 1.5, "3"),  # beside u
+        "rng": (0, 1.5, "3"),  # ignored with u
     },
 }
 LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
@@ -639,10 +641,10 @@ OF_MARGINS: dict[str, Any] = {
     "importance": ("1", b"1", 1j, math.nan, True, 0, -1.0, [1.0, 0.0], [1.0] * 3, [[1.0, 1.0]], {}, (x for x in ())),
 }
 NO_SHAPE = (3, "ab", b"ab", [2], [2, 2, 2], [-1, 2], [0.5, 2], [1, 2], [2, 1], [3, 2], [True, 2], {})
-WITHOUT_TARGET: dict[str, Any] = {"wrong": {"target": (M, [[1]], "x", 0, False)}}  # beside what else says it
+WITHOUT_TARGET: dict[str, Any] = {"wrong": {"target": (M, [[1]], "x", 0, False)}}  # contradicts the other argument
 COUNTED_M: dict[str, Any] = {"arrays": {"M": COUNTS}, "wrong": {"n": integers(0)}}
 
-# Options that any value is right for, or that tests of their own look at.
+# Options that accept any value, or that have tests of their own.
 FREE = frozenset(
     ("ax", "clustered", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata")
 )
@@ -699,7 +701,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.stuart_maxwell": {"arrays": {"T": COUNTS}},
     "conformal.scores": OF_SHARES,
     "conformal.prediction_sets": OF_SHARES,
-    "conformal.threshold": {"arrays": {"groups": None}, "free": ("groups",)},  # which stand in the place of y
+    "conformal.threshold": {"arrays": {"groups": None}, "free": ("groups",)},  # an alternative to y
     "conformal.score_histogram": {"batch": ("s",), "wrong": {"bins": integers(1, most=2**28)}},
     "conformal.CcmDisplay.from_sets": {"wrong": {"index": integers(0, most=1)}},
     "conformal.CcmCounts.correlation": {"wrong": {"undefined": ("strict", "one", 0.25)}, "free": ("undefined",)},
@@ -847,8 +849,8 @@ def derive(name: str, function: Callable[..., Any]) -> Entry:
 ENTRIES = {name: derive(name, function) for name, function in public() if name not in RECORDS}
 
 
-def said(name: str) -> str:
-    """Return how messages call the callable `name`."""
+def get_message_name(name: str) -> str:
+    """Return the name of a callable in messages."""
     return ENTRIES[name].name or name
 
 

@@ -43,7 +43,7 @@ def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     return dispatch.call("cell_excess", *dispatch.adopt(keys=keys, counts=counts), share, W, C)
 
 
-def _merged(X: Any, y: Any, p: Any, *, cut: int, **options: Any) -> Any:
+def _count_and_merge(X: Any, y: Any, p: Any, *, cut: int, **options: Any) -> Any:
     X, y, p = dispatch.adopt(X=X, y=y, p=p)  # a part of an empty list has no columns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.FailureWarning)
@@ -287,7 +287,7 @@ ENTRIES: dict[str, Any] = {
     "decode_cells": _cells,
     "gcm": _gcm,
     "marginal_histogram": _marginal,
-    "merge_cells": _merged,
+    "merge_cells": _count_and_merge,
     "min_overlap": _overlap,
     "pair_counts": lambda *args, **options: _cells(*args, **options).confusion_matrix(),
     "project": lambda X, Y, **options: cmfast.pca(X, **options).transform(Y),
@@ -336,7 +336,7 @@ CALLS: dict[str, Any] = {
 
 
 def public(op: str) -> Any:
-    """Return the public function of `op`, or what stands for it."""
+    """Return the public function of `op`, or its replacement in tests."""
     return ENTRIES.get(op) or getattr(cmfast, op)
 
 
@@ -363,8 +363,8 @@ OURS = tuple(
 def counts(w: warnings.WarningMessage) -> bool:
     """Return whether a warning is a fault of ours.
 
-    On a GPU nobody chose which releases of other libraries are installed: what points into them says nothing about us,
-    and would fail every test at once. Elsewhere everything counts.
+    On a GPU nobody chose which releases of other libraries are installed: warnings that point into them are not ours,
+    and would fail all tests. Elsewhere every warning counts.
     """
     return not gpu.required() or w.filename.startswith(OURS)
 

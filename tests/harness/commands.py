@@ -8,8 +8,8 @@ def leftovers() -> list[str]:
     return [path.name for path in Path().iterdir() if path.name.endswith(".part")]
 
 
-def assert_refused(result: tuple[int, str, str], text: str) -> None:
-    """Assert exit status 2 and one line on stderr that says `text`, and that nothing is left behind."""
+def assert_exits_with_error(result: tuple[int, str, str], text: str) -> None:
+    """Assert exit status 2, one line on stderr that contains `text`, and no leftover files."""
     status, out, err = result
     assert status == 2
     assert not out

@@ -1,4 +1,4 @@
-"""What it means that an op is right on a case, in whichever way its arrays are held."""
+"""Conformance check: an op agrees with its oracle on a case, for every kind and layout of arrays."""
 
 import contextlib
 import copy
@@ -58,10 +58,10 @@ def check(op: str, case: Case, backend: Backend) -> None:
     options = {name: convert(backend, value) for name, value in case.options.items()}
     before = copy.deepcopy(args), copy.deepcopy(options)
     with backend.running():
-        result = _called(op, args, options, fails=case.fails, what=what)
+        result = _call_op(op, args, options, fails=case.fails, what=what)
         got = parts(op, result)
         if backend in GPU:  # the order of threads is theirs
-            again = parts(op, _called(op, args, options, fails=case.fails, what=what))
+            again = parts(op, _call_op(op, args, options, fails=case.fails, what=what))
             assert_same_bits(again, got, what=f"{what} again")
     want = expected(op, case)
     names = name_parts(result, got)
@@ -77,8 +77,8 @@ def check(op: str, case: Case, backend: Backend) -> None:
             fail(f"{what}: {place} was changed: got {describe_value(now)}, expected {describe_value(then)}")
 
 
-def _called(op: str, args: tuple[Any, ...], options: dict[str, Any], *, fails: bool, what: str) -> Any:
-    """Return the result; what is raised is said in the words of a failing test."""
+def _call_op(op: str, args: tuple[Any, ...], options: dict[str, Any], *, fails: bool, what: str) -> Any:
+    """Return the result; turn an exception into the message of a failing test."""
     try:
         return call_result(op, args, options, fails=fails, what=what)
     except AssertionError:

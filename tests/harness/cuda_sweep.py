@@ -80,7 +80,7 @@ def sweep_gpu(seconds: float) -> None:
     # In CuPy's pool an overrun of one array lands in the next, where no sanitizer sees it.
     cupy.cuda.set_allocator(None)
     begin, done = time.perf_counter(), Counter[str]()
-    every = {(kernel, instance) for kernel in module.table() for instance in kernel.instances}
+    every = {(kernel, instance) for kernel in module.list_kernels() for instance in kernel.instances}
     with warnings.catch_warnings(), launches() as launched:
         warnings.simplefilter("ignore")
         try:
@@ -96,8 +96,8 @@ def sweep_gpu(seconds: float) -> None:
 
 def steps_of_gpu(make: Any, launched: Any) -> Iterator[str]:
     """Make a call for every instance that is not yet among those `launched`, then others; yield after each."""
-    by_kernel = [[(kernel, instance) for instance in kernel.instances] for kernel in module.table()]
-    for kernel, instance in in_turns(by_kernel):
+    by_kernel = [[(kernel, instance) for instance in kernel.instances] for kernel in module.list_kernels()]
+    for kernel, instance in interleave(by_kernel):
         if (kernel, instance) not in launched:
             call = call_for(kernel, instance)
             call.function(*on_device(call.arrays, make))
@@ -105,12 +105,12 @@ def steps_of_gpu(make: Any, launched: Any) -> Iterator[str]:
     for part in BEYOND:
         yield from ("beyond" for _ in part(make))
     by_op = [list(group) for _, group in groupby(calls("gpu"), itemgetter(0))]
-    for op, case in in_turns(by_op):
+    for op, case in interleave(by_op):
         run(op, case, make)
         yield "case"
 
 
-def in_turns(groups: list[Any]) -> Iterator[Any]:
+def interleave(groups: list[Any]) -> Iterator[Any]:
     """Yield the first of every group, then the second, and so on."""
     absent = object()
     yield from (each for turn in zip_longest(*groups, fillvalue=absent) for each in turn if each is not absent)
@@ -185,7 +185,7 @@ def crews(make: Any) -> Iterator[Any]:
 
 
 def backs(make: Any) -> Iterator[Any]:
-    """Differentiate blocks, limits and targets of zero, by a thread, a warp, a block and a crew."""
+    """Differentiate blocks, limits and targets of zero, by a thread, a warp, a block and a thread-block group."""
     rng, gradient = np.random.default_rng(4), ENTRIES["scaling_gradient"]
     crew, few = mock.patch.object(team, "SHARED_MATRIX_CELLS", 1), cuda_host.MODE == "thread"
     for R, C in ((4, 4), (4, 3), (3, 4), (7, 7), (34, 33), (131, 129))[:: 2 if few else 1]:
@@ -224,8 +224,8 @@ def tables(make: Any) -> Iterator[Any]:
                     yield ENTRIES["ipf_nd"](*given, axes=axes, on_failure="ignore", max_iter=12 if few else None)
 
 
-def spread(make: Any) -> Iterator[Any]:
-    """Scale tables of widely spread cells to margins of all sizes, which are looked at again, by warps and blocks."""
+def scale_spread_tables(make: Any) -> Iterator[Any]:
+    """Scale tables of widely spread cells to margins of all sizes, by warps and blocks, and check the sums."""
     rng, few = np.random.default_rng(6), cuda_host.MODE == "thread"
     for R, C in ((2, 2), (3, 5), (4, 4), (40, 34), (70, 66))[: 3 if few else 5]:
         for width, lines in ((8.0, 5.0), (1.0, 9.0), (15.0, 9.0)):
@@ -255,16 +255,16 @@ def sums(make: Any) -> Iterator[Any]:
 
 def sorts(make: Any) -> Iterator[Any]:
     """Sort scores with what goes along, as where cuda-cccl is installed."""
-    yield from of_kernel(thresholds.KERNELS, "cmfast_threshold_matrices_scores", make)
+    yield from call_kernel_instances(thresholds.KERNELS, "cmfast_threshold_matrices_scores", make)
 
 
 def maps(make: Any) -> Iterator[Any]:
-    """Balance maps of all types of pixels of which triangles must tell what sums leave open."""
+    """Balance maps of all pixel types where triangles must bound the error."""
     if cuda_host.MODE != "thread":  # no two threads share anything there
-        yield from of_kernel(balancing.KERNELS, "cmfast_balance_triangles", make)
+        yield from call_kernel_instances(balancing.KERNELS, "cmfast_balance_triangles", make)
 
 
-def of_kernel(kernels: tuple[module.Kernel, ...], name: str, make: Any) -> Iterator[Any]:
+def call_kernel_instances(kernels: tuple[module.Kernel, ...], name: str, make: Any) -> Iterator[Any]:
     """Make the call for every instance of a kernel."""
     (kernel,) = (each for each in kernels if each.name == name)
     for call in (call_for(kernel, instance) for instance in kernel.instances):
@@ -272,7 +272,7 @@ def of_kernel(kernels: tuple[module.Kernel, ...], name: str, make: Any) -> Itera
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, backs, tables, spread, maps, sorts)
+BEYOND = (factors, zeros, sums, large, crews, backs, tables, scale_spread_tables, maps, sorts)
 
 
 def report() -> int:

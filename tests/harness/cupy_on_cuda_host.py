@@ -21,7 +21,7 @@ class Event:
         self.at = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Return at once: the host is done."""
+        """Return immediately: the host has finished."""
 
 
 class Stream:
@@ -32,7 +32,7 @@ class Stream:
 
     @classmethod
     def from_external(cls, stream: Any) -> "Stream":
-        """Return the only one there is."""
+        """Return the only stream."""
         assert stream.__cuda_stream__()[0] == 0
         return cls()
 
@@ -44,7 +44,7 @@ class Stream:
         """Do nothing."""
 
     def synchronize(self) -> None:
-        """Return at once."""
+        """Return immediately."""
 
     def launch_host_func(self, function: Callable[[Any], None], argument: Any) -> None:
         """Do nothing: a function that waits for the host would wait for itself."""
@@ -57,7 +57,7 @@ class Device(cuda_host.Device):
         super().__init__(number)
 
     def synchronize(self) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 @contextmanager

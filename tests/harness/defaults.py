@@ -1,6 +1,6 @@
 """The defaults of all public functions by option: ``python tests/harness/defaults.py`` writes them to a file.
 
-A default is a promise: whoever leaves an option out gets another result when it changes, and no test of values sees it.
+A default is a promise: changing it changes results of calls that leave the option out, and no test of values sees it.
 """
 
 import inspect

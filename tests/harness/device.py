@@ -1,7 +1,7 @@
 """Where tests of the CUDA kernels run them: on the host, or on the GPU of a run that requires one.
 
-What is asked for here both have. On the host there is more to see: in which order threads run, how often the host waits
-for the device, how many bytes come from there, a second device; on a GPU that is taken as it comes.
+Both offer these functions. The host shows more: in which order threads run, how often the host waits
+for the device, how many bytes are copied back, a second device; on a GPU these checks are skipped.
 """
 
 from collections.abc import Iterator

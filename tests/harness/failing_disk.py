@@ -26,7 +26,7 @@ FULL = "/dev/full"
 
 
 class Disk:
-    """Count operations below `root`, of which the `k`-th fails; if `lasting`, so do later ones that need space."""
+    """Count operations below `root` and let the `k`-th fail; if `lasting`, also later ones that need space."""
 
     def __init__(self, root: Path, k: int, *, lasting: bool) -> None:
         self._root, self._k, self._lasting = root.resolve(), k, lasting
@@ -58,12 +58,12 @@ class Disk:
 def full(*names: Any) -> OSError:
     """Return the error of a full disk, with the name of one file, or of two."""
     known: list[str | None] = [os.fsdecode(name) for name in names]
-    known[1:1] = [None] * (len(known) - 1)  # in place of the number of an error of Windows
+    known[1:1] = [None] * (len(known) - 1)  # replaces the error number of Windows
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *known)
 
 
 class _Raw(io.FileIO):
-    """A file open for writing, of which writes and truncations may fail."""
+    """A file open for writing, whose writes and truncations may fail."""
 
     disk: Disk
 
@@ -81,7 +81,7 @@ class _Raw(io.FileIO):
 
 
 def _opener(disk: Disk, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what stands for `open`."""
+    """Return a replacement of `open`."""
 
     def patched(
         file: Any,
@@ -112,7 +112,7 @@ def failing_at(root: Path, k: int, *, lasting: bool = False) -> Iterator[Disk]:
     """Let the `k`-th operation below `root` fail (from 1), once or for good; yield what was seen."""
     disk = Disk(root, k, lasting=lasting)
 
-    def named(kind: str, function: Callable[..., Any], n_names: int = 1) -> Callable[..., Any]:
+    def patch_named(kind: str, function: Callable[..., Any], n_names: int = 1) -> Callable[..., Any]:
         def patched(*args: Any, **options: Any) -> Any:
             disk.check(kind, args[n_names - 1], *args[:n_names])
             return function(*args, **options)
@@ -135,8 +135,8 @@ def failing_at(root: Path, k: int, *, lasting: bool = False) -> Iterator[Disk]:
 
     os_real = {name: getattr(os, name) for name in ("open", "fsync", "dup")}
     patches: dict[str, Any] = {"open": os_open, "fsync": os_fsync, "dup": os_dup}
-    patches |= {name: named(name, getattr(os, name), 2) for name in ("replace", "rename", "link")}
-    patches |= {name: named(name, getattr(os, name)) for name in ("mkdir", "chmod", "truncate")}
+    patches |= {name: patch_named(name, getattr(os, name), 2) for name in ("replace", "rename", "link")}
+    patches |= {name: patch_named(name, getattr(os, name)) for name in ("mkdir", "chmod", "truncate")}
     with ExitStack() as stack:
         opened = _opener(disk, open)
         for module in (io, builtins):
@@ -148,7 +148,7 @@ def failing_at(root: Path, k: int, *, lasting: bool = False) -> Iterator[Disk]:
 
 @contextmanager
 def files_up_to(n_bytes: int) -> Iterator[None]:
-    """Let the kernel refuse to write any file beyond so many bytes (EFBIG), whoever writes it."""
+    """Let the kernel refuse to write any file beyond `n_bytes` (EFBIG), in this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))

@@ -42,7 +42,7 @@ def reword(error: BaseException) -> None:
 
 
 def reword_group(group: BaseExceptionGroup) -> BaseExceptionGroup:
-    """Return `group`, of which Hypothesis makes one for several failures, with the first line of its first failure."""
+    """Put the first line of the first failure into an exception group (Hypothesis raises one for several failures)."""
     for error in group.exceptions:
         reword(error)
     first = group.exceptions[0]
@@ -51,7 +51,7 @@ def reword_group(group: BaseExceptionGroup) -> BaseExceptionGroup:
 
 
 def _describe_body(traces: list[TracebackType]) -> str:
-    """Return what stands in the ``with`` statement, of the innermost frame outside of pytest, that got no exception."""
+    """Return the body of the ``with`` statement, in the innermost frame outside pytest, that raised no exception."""
     outside = [trace for trace in traces if "_pytest" not in Path(trace.tb_frame.f_code.co_filename).parts]
     if not outside:
         return ""

@@ -13,7 +13,7 @@ SHOWN = 8  # names of failed cases
 
 
 def check_each(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
-    """Call every check; raise the first failure with the name of its case in front and those of the others behind.
+    """Call every check; raise the first failure with the name of its case, followed by those of the others.
 
     A skip within a check ends the whole test, so that none can hide among results.
     """
@@ -23,7 +23,7 @@ def check_each(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
         n += 1
         try:
             check()
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # whatever a case fails with
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # any failure of a case
             if isinstance(error, AssertionError):
                 reword(error)
             failed.append((name, error))

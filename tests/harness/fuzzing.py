@@ -1,4 +1,4 @@
-"""Calls of anything public with arguments that Hypothesis makes up, and what must be true of whatever comes of them.
+"""Calls of all public functions with arguments drawn by Hypothesis, and the properties that results must have.
 
 A call either is refused in words of ours that name the function and the argument, or gives the bits that the same call
 with clean contiguous copies of its arrays gives. It changes nothing that it was given and says nothing else.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from backends import BACKENDS
-from callables import ENTRIES, ONLY_BI, STATES, Entry, call, options, right, said, wrong
+from callables import ENTRIES, ONLY_BI, STATES, Entry, call, get_message_name, options, right, wrong
 from checks import host, library
 from hypothesis import strategies as st
 from optional import torch
@@ -125,7 +125,7 @@ def _strange(dtype: np.dtype[Any]) -> tuple[Any, ...]:
     return (False, True) if dtype.kind == "b" else ()
 
 
-def _of_type(array: Array, code: str) -> Array:
+def _cast(array: Array, code: str) -> Array:
     if code == "T":
         return array.astype(np.dtypes.StringDType())
     if code == "i4,f8":
@@ -162,8 +162,8 @@ OF_NUMPY = [name for name in LAYOUTS if not name.startswith(("torch", "array-api
 WITH_ITS_VALUES = [name for name in OF_NUMPY if name != "shared"]
 
 
-def given(array: Array, how: str) -> Given:
-    """Return `array` in the layout `how`, or, where it cannot be in it, as it is."""
+def arrange(array: Array, how: str) -> Given:
+    """Return `array` in the layout `how`, or unchanged if it cannot have that layout."""
     make, accepts = LAYOUTS[how]
     object_like = array.dtype.hasobject or array.dtype.kind == "T"
     if not accepts(array) or (object_like and how == "memory-map") or (how == "byteswapped" and object_like):
@@ -184,12 +184,12 @@ ODD: tuple[Any, ...] = (
     np.array([1, 2], "M8[s]"), torch.tensor(2), torch.ones(2, 2), torch.ones(2, requires_grad=True),
 )  # fmt: skip
 
-# Where a large number is right the answer would be, too, or the time.
+# Large valid values of these options make results or run times large.
 SMALL = {"origins", "max_iter", "levels", "n_replicates", "size", "k"}
 
 
 def _too_long(option: str, value: Any) -> bool:
-    """Whether `value` is right for `option`, but not to be waited for."""
+    """Return whether `value` is valid for `option`, but takes too long."""
     if option not in SMALL:
         return False
     try:
@@ -248,18 +248,18 @@ def _arrays(draw: Any, entry: Entry, arrays: dict[str, Array], *, faulty: bool) 
     code = draw(st.sampled_from(NUMBERS))
     if types == "text":
         code = draw(st.sampled_from(TEXTS))
-        new |= {k: _of_type(new[k], code) for k in ("y_true", "y_pred") if k in new}
+        new |= {k: _cast(new[k], code) for k in ("y_true", "y_pred") if k in new}
         types = "kept"
     for k in names:
         if types == "each":
             code = draw(st.sampled_from(NUMBERS))
         if types != "kept" and (types == "each" or not (new[k].dtype.kind in "iu" and code[0] == "f")):
-            new[k] = _of_type(new[k], code)
+            new[k] = _cast(new[k], code)
     if draw(st.integers(0, 2)) == 0:
         k = draw(st.sampled_from(names))
-        new[k] = draw(_with_values(new[k]))
+        new[k] = draw(_insert_strange_values(new[k]))
     layouts = {0: ("torch", "torch-transposed"), 1: ("array-api-strict",)}.get(draw(st.integers(0, 6)), tuple(OF_NUMPY))
-    made = {k: given(a, draw(st.sampled_from(layouts))) for k, a in new.items()}
+    made = {k: arrange(a, draw(st.sampled_from(layouts))) for k, a in new.items()}
     for k in entry.optional:
         if draw(st.booleans()):
             made[k] = Given(None, None, "left out")
@@ -270,7 +270,7 @@ def _arrays(draw: Any, entry: Entry, arrays: dict[str, Array], *, faulty: bool) 
 
 
 @st.composite
-def _with_values(draw: Any, array: Array) -> Array:
+def _insert_strange_values(draw: Any, array: Array) -> Array:
     some = _strange(array.dtype)
     if not some or not array.size:
         return array
@@ -288,7 +288,7 @@ def _wrong(draw: Any, array: Array) -> Given:
     what = draw(st.sampled_from(("type", "shape", "kind", "library")))
     how = draw(st.sampled_from(OF_NUMPY))
     if what == "type":
-        return given(_of_type(array, draw(st.sampled_from(TYPES))), how)
+        return arrange(_cast(array, draw(st.sampled_from(TYPES))), how)
     if what == "shape":
         change = draw(st.sampled_from(("drop", "add", "end", "longer", "none", "any")))
         if change == "drop" and array.size and array.ndim:
@@ -303,9 +303,9 @@ def _wrong(draw: Any, array: Array) -> Given:
             array = np.resize(array, ())
         elif change == "any":
             array = np.resize(array, draw(st.lists(st.sampled_from(LENGTHS), max_size=4)))
-        return given(np.asarray(array), how)
+        return arrange(np.asarray(array), how)
     if what == "library" and array.dtype.kind in "buif":
-        return given(array, draw(st.sampled_from(("torch", "array-api-strict"))))
+        return arrange(array, draw(st.sampled_from(("torch", "array-api-strict"))))
     return Given(draw(st.sampled_from(ODD)), None, "odd")
 
 
@@ -360,7 +360,7 @@ def run(what: Call, values: dict[str, Any], make: Callable[[Array], Any]) -> Out
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), little_memory():
             try:
                 out.result = call(entry, make, **values, **what.options)
-            except Exception as error:  # noqa: BLE001 - whatever it is, is looked at
+            except Exception as error:  # noqa: BLE001 - the caller checks every error
                 out.error = error
     out.printed = text.getvalue()
     if bound and isinstance(bound[-1], cmfast.CellAccumulator):
@@ -396,7 +396,7 @@ def leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def bits(leaf: Any) -> Any:
-    """Return what two equal results have in common, whatever library they are of."""
+    """Return a comparable form of a result that is independent of its library."""
     if (
         hasattr(leaf, "dtype")
         and library(leaf) in ("numpy", "torch", "array_api_strict")
@@ -430,7 +430,7 @@ def spoken(what: Call, error: Exception) -> list[str]:
             return []
         if not (kind is IndexError and what.name in OF_INDICES):
             return [f"raw {kind.__name__}: {text}"]
-    front = f"{said(what.name)}: "
+    front = f"{get_message_name(what.name)}: "
     found = []
     if not text.startswith(front):
         found.append(f"another name in front: {text}")
@@ -457,7 +457,7 @@ def faults(what: Call) -> list[str]:
     inside: list[Any] = []
 
     def make(array: Array) -> Any:
-        inside.append(given(array, what.inner).value)
+        inside.append(arrange(array, what.inner).value)
         return inside[-1]
 
     got = run(what, values, make)
@@ -472,7 +472,7 @@ def faults(what: Call) -> list[str]:
     for w in got.warned:
         if w.category in ours:
             text = str(w.message)
-            if not text.startswith(f"{said(what.name)}: ") or "\n" in text or RAW.search(text):
+            if not text.startswith(f"{get_message_name(what.name)}: ") or "\n" in text or RAW.search(text):
                 found.append(f"warned in other words: {text}")
     results = [_memory(a) for a in arrays_in(got.result)]
     inputs = [*values.values(), *(v for v in what.options.values() if not isinstance(v, cmfast.Grid)), inside]

@@ -1,6 +1,6 @@
 """What the programs of ``docs/gallery`` draw: ``python tests/harness/gallery.py`` keeps it in ``tests/data/pictures``.
 
-Texts are left out: their shapes change with every release of a font, and with them what is beside them.
+Texts are left out: their shapes change with every release of a font.
 """
 
 import runpy
@@ -37,8 +37,8 @@ def _pixels(figure: plt.Figure) -> np.ndarray:
     return np.asarray(figure.canvas.buffer_rgba())[..., :3].copy()  # type: ignore[attr-defined]
 
 
-def kept(name: str) -> np.ndarray:
-    """Return the pixels of a picture as it should be."""
+def load_expected(name: str) -> np.ndarray:
+    """Return the expected pixels of a picture."""
     return np.round(plt.imread(KEPT / f"{name}.png")[..., :3] * 255).astype(np.uint8)
 
 

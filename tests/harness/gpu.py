@@ -54,7 +54,7 @@ def facts() -> Iterator[str]:
     for name in NEEDED:
         try:
             module = import_module(name)
-        except Exception as error:  # whatever a library that does not fit here raises
+        except Exception as error:  # any error of an incompatible library
             msg = f"{name} cannot be imported: {type(error).__name__}: {error}"
             raise LookupError(msg) from error
         yield f"{name} {module.__version__}"

@@ -1,21 +1,20 @@
-"""A run on a GPU that is at hand for minutes: in steps, each with a limit, its results on disk before the next begins.
+"""Run checks on a GPU that is available for minutes: in steps with time limits, each saved before the next begins.
 
-``python tests/harness/gpu_run.py [step ...]``, which ``.ci/run gpu`` calls; without a step all of them in order. With
-``--resume`` those that have passed, as the results say, are left out; with ``--within SECONDS`` those whose limit is
-longer than what is left of that time: who has a machine for ten minutes gets what fits into these.
-Into the folder that ``CMFAST_GPU_RESULTS`` names (else ``benchmarks/results`` of this tree) go
+``.ci/run gpu`` calls ``python tests/harness/gpu_run.py [step ...]``; without arguments all steps run in order. With
+``--resume``, steps that have passed according to the results are skipped; with ``--within SECONDS``, steps whose limit
+exceeds the remaining time. The folder ``CMFAST_GPU_RESULTS`` (by default ``benchmarks/results`` of this tree) gets
 
 ``gpu-run.log``
-    what the steps print, each run behind the one before;
+    what the steps print, each run appended to the one before;
 ``gpu-run.json``
-    per step how it ended, how long it took and the end of what it printed, written anew after every step;
+    per step its outcome, its time and the end of its output, rewritten after every step;
 ``<device>.json``, ``<device>-smoke.json``
-    the figures, written anew after every job;
+    the figures, rewritten after every job;
 ``gpu-kernels.tar.gz``
-    what was compiled: ``CUPY_CACHE_DIR`` of another machine with such a GPU and the same CuPy.
+    the compiled kernels, for ``CUPY_CACHE_DIR`` of another machine with such a GPU and the same CuPy.
 
-These are few files: from a machine that is lent seldom more come back. Nothing but the standard library is imported, so
-that a step can say what is missing.
+These are few files, because more rarely come back from a lent machine. Only the standard library is imported, so that a
+step can report a missing library.
 """
 
 import argparse
@@ -41,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 MOST_WORKERS = 10
 GRACE = 5.0  # seconds of a limit that are left to a step to end by itself once it is told to
-LINES = 60  # of what a step printed, kept beside its status
+LINES = 60  # of a step's output, stored with its status
 # What other libraries warn of is printed and fails nothing: nobody chose their releases there.
 WARNINGS = "default\nerror:::(cmfast|tests|benchmarks|test_.*|backends|calls|cases|checks|conformance|oracle)([.]|$)"
 
@@ -172,7 +171,7 @@ class Output:
 
     def line(self, text: str, wanted: str | None = None) -> None:
         """Write one line."""
-        with contextlib.suppress(OSError):  # whoever listened is gone, as when a connection breaks
+        with contextlib.suppress(OSError):  # the reader is gone, as when a connection breaks
             print(text, end="", flush=True)
         self._log.write(text)
         self._log.flush()
@@ -205,7 +204,7 @@ def execute(step: Step, env: dict[str, str], output: Output) -> tuple[str, int |
         step.command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, encoding="utf-8", errors="replace", process_group=0,
     )  # fmt: skip
-    reader = Thread(target=_read, args=(process, step, output), daemon=True)
+    reader = Thread(target=_read_output, args=(process, step, output), daemon=True)
     reader.start()
     killed = True
     try:
@@ -232,7 +231,7 @@ def execute(step: Step, env: dict[str, str], output: Output) -> tuple[str, int |
     return "passed", 0
 
 
-def _read(process: "subprocess.Popen[str]", step: Step, output: Output) -> None:
+def _read_output(process: "subprocess.Popen[str]", step: Step, output: Output) -> None:
     with process.stdout or contextlib.nullcontext(()) as lines:
         for line in lines:
             output.line(line, step.prints)
@@ -254,8 +253,8 @@ class Records:
         with contextlib.suppress(OSError, ValueError, KeyError):
             self.steps = json.loads(file.read_text())["steps"]
 
-    def put(self, step: Step, status: str, **facts: Any) -> None:
-        """Write it, or nothing of it."""
+    def record(self, step: Step, status: str, **facts: Any) -> None:
+        """Write the record of a step atomically."""
         self.steps[step.name] = {"status": status, "limit": step.limit, "command": list(step.command), **facts}
         part = self._file.with_suffix(".part")
         part.write_text(json.dumps({"steps": self.steps}, indent=1) + "\n")
@@ -273,7 +272,7 @@ def reason(step: Step, env: dict[str, str], stopped: str, before: str, left: flo
     return f"its {step.limit:g} s do not fit into the {left:.0f} s that are left" if step.limit > left else ""
 
 
-def chosen(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
+def select_steps(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
     """Return the steps of these names, in the order of all; without a name every one."""
     names = set(names)
     unknown = names - {name for step in every for name in (step.name, step.group)}
@@ -289,7 +288,7 @@ def main(
 ) -> int:
     """Run steps; say at the end which passed, which did not, and which were not tried; 1 if any failed."""
     end = time.perf_counter() + within
-    todo = chosen(names, steps() if every is None else every)
+    todo = select_steps(names, steps() if every is None else every)
     folder, env = results(), environment()
     folder.mkdir(parents=True, exist_ok=True)
     records = Records(folder / "gpu-run.json")
@@ -310,14 +309,14 @@ def main(
             if why_not:
                 status = f"skipped: {why_not}"
             else:
-                records.put(step, "unfinished", started=started)
+                records.record(step, "unfinished", started=started)
                 status, facts["exit_status"] = execute(step, env, output)
                 if step.name == "compile":
                     keep(Path(env["CUPY_CACHE_DIR"]), folder / "gpu-kernels.tar.gz")
             facts |= {"started": started, "seconds": round(time.perf_counter() - begin, 2), "output": list(output.last)}
             output.line(f"=== {step.name}: {status} ({facts['seconds']:.0f} s)\n")
             if before != "passed":
-                records.put(step, status, **facts)
+                records.record(step, status, **facts)
             kind, _, why = status.partition(": ")
             ends["skipped" if kind == "cut" else kind].append(f"{step.name} ({why})" if why else step.name)
             if step.stops and kind == "failed":
@@ -329,8 +328,8 @@ def main(
     return int(bool(ends["failed"]))
 
 
-def asked(argv: Sequence[str]) -> int:
-    """Run what the command line asks for."""
+def run_command_line(argv: Sequence[str]) -> int:
+    """Run the steps that the command line requests."""
     parser = argparse.ArgumentParser(prog=".ci/run gpu")
     parser.add_argument("step", nargs="*", help="by name or group; without one, all of them")
     parser.add_argument("--resume", action="store_true", help="leave out what has passed, as the results say")
@@ -347,4 +346,4 @@ def _terminated(*_: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(asked(sys.argv[1:]))
+    sys.exit(run_command_line(sys.argv[1:]))

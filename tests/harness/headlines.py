@@ -74,7 +74,7 @@ def cases():
     return [(kind, C, n) for kind, C in product(KINDS, SIZES) for n in (SAMPLES[C], 8 * C)]
 
 
-def said(M):
+def describe_report(M):
     """Return what a report says of the confusions of a matrix of counts."""
     labels = [str(k) for k in range(len(M))]
     return _confusions.of_matrix(M, _facts.scaling(M, ASKED), labels, ASKED)
@@ -134,7 +134,7 @@ def simulate(kind, C, n, draws, seed=0):
     wrong = stands = 0
     for _ in range(draws):
         P = KINDS[kind](C, rng)
-        found = said(rng.multinomial(n, P.ravel()).reshape(C, C))
+        found = describe_report(rng.multinomial(n, P.ravel()).reshape(C, C))
         wrong += bool(mistakes(found, P))
         stands += bool(found["standing"]["n_pairs"] > 1 and found["standing"]["pairs"])
     return wrong, stands
@@ -146,7 +146,7 @@ def power(C, n, draws, seed=0):
     top = told = 0
     P = asymmetric(C, rng)
     for _ in range(draws):
-        pairs = said(rng.multinomial(n, P.ravel()).reshape(C, C))["standing"]["pairs"]
+        pairs = describe_report(rng.multinomial(n, P.ravel()).reshape(C, C))["standing"]["pairs"]
         right = len(pairs) == 1 and (pairs[0]["first"], pairs[0]["second"]) == ("0", "1")
         top += right
         told += right and pairs[0]["told"] and pairs[0]["forth"] > pairs[0]["back"]

@@ -13,14 +13,14 @@ SOURCES = ("cmfast", "kernels", "tests", "benchmarks", "docs", "examples", ".ci"
 
 
 def files(*endings: str) -> list[Path]:
-    """Return the files of the repository, from its root, whose names end so (or all); no link is followed."""
+    """Return the repository's files with one of these endings (or all), relative to its top; no link is followed."""
     found = [Path(name) for name in ROOT.iterdir() if name.is_file()]
     found += [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*")) if path.is_file()]
     return [path.relative_to(ROOT) for path in found if not endings or path.suffix in endings]
 
 
 def tree(path: Path) -> ast.Module:
-    """Return what Python makes of a file."""
+    """Return the syntax tree of a file."""
     return ast.parse((ROOT / path).read_text(encoding="utf-8"))
 
 

@@ -83,8 +83,8 @@ def _by_cells(width: str) -> int:
     return {"8": 4, "32": 9, "256": 40}[width]
 
 
-def _by_lines(width: str) -> int:
-    """Return the same where threads share a line."""
+def _choose_lines(width: str) -> int:
+    """Return the number of rows at which this many threads share a row."""
     return {"8": 9, "32": 40, "256": 200}[width]
 
 
@@ -115,7 +115,7 @@ def _compared_back(kind: str, width: str) -> Call:
 
 
 def _normalized_back(kind: str, width: str) -> Call:
-    M = _matrices(kind, _by_lines(width))
+    M = _matrices(kind, _choose_lines(width))
     G = _rng(kind, width).normal(size=M.shape).astype(M.dtype)
 
     def gradient(M: Any, G: Any) -> Any:
@@ -137,11 +137,13 @@ def _metrics_back(kind: str = "double") -> Call:
 
 
 def _normalized(kind: str, result: str, width: str) -> Call:
-    return Call(lambda M: cmfast.normalize(M, "row"), (_matrices(kind, _by_lines(width)),), _rtol("normalize", result))
+    return Call(
+        lambda M: cmfast.normalize(M, "row"), (_matrices(kind, _choose_lines(width)),), _rtol("normalize", result)
+    )
 
 
 def _weights_of_lines(kind: str, result: str, width: str) -> Call:
-    M = _matrices(kind, _by_lines(width))
+    M = _matrices(kind, _choose_lines(width))
     return Call(lambda M: cmfast.importance_weights(M, "row"), (M,), _rtol("normalize", result))
 
 
@@ -152,7 +154,7 @@ def _weights_of_factors(kind: str, width: str) -> Call:
 
 def _margins(kind: str, total: str, width: str) -> Call:
     del total
-    return Call(cmfast.metrics.margins, (_matrices(kind, _by_lines(width)),), _rtol("margins", "double"))
+    return Call(cmfast.metrics.margins, (_matrices(kind, _choose_lines(width)),), _rtol("margins", "double"))
 
 
 def _metrics(total: str, result: str) -> Call:
@@ -209,12 +211,12 @@ def _thresholds_by_bits(kind: str, key: str) -> Call:
     """Return the call with another sort than CuPy's in place, which may not be installed."""
     call = _thresholds(kind, key=key)
 
-    def by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any]:
+    def sort_by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any]:
         order = (keys >> np.uint64(begin) & np.uint64((1 << end - begin) - 1)).argsort()
         return keys[order], values[order]
 
     def run(scores: Any, y: Any) -> Any:
-        with mock.patch.multiple(sorting, is_there=lambda keys: True, by_bits=by_bits):
+        with mock.patch.multiple(sorting, is_there=lambda keys: True, by_bits=sort_by_bits):
             return call.function(scores, y)
 
     return Call(run, call.arrays)
@@ -224,11 +226,11 @@ def _thresholds_by_bits(kind: str, key: str) -> Call:
 
 
 def _classes(held: str) -> int:
-    """Return how many classes shared memory has room for, or has not."""
+    """Return a number of classes that fits into shared memory, or one that does not."""
     return 6 if held == "1" else 130
 
 
-def _counted(label: str, held: str = "bytes") -> Call:
+def _make_counting_call(label: str, held: str = "bytes") -> Call:
     C = {"bytes": 6, "1": 40, "0": 130}[held]
     return Call(lambda y, p: cmfast.confusion_matrix(y, p, n_classes=C), _labels(label, 9000, min(C, 128)))
 
@@ -265,14 +267,14 @@ def _ranked(kind: str) -> Call:
     return Call(lambda *points: _table(cmfast.cell_counts(*points, grid=grid)), ((X * 1e9).astype(X.dtype), y, p))
 
 
-def _merged() -> Call:
+def _make_merging_call() -> Call:
     grid = cmfast.Grid([0.0] * 3, [0.7] * 3)
 
-    def merged(X: Any, y: Any, p: Any) -> tuple[Any, ...]:
+    def count_halves(X: Any, y: Any, p: Any) -> tuple[Any, ...]:
         low, high = (cmfast.cell_counts(X[s], y[s], p[s], grid=grid, n_classes=6) for s in (slice(99), slice(99, None)))
         return _table(low + high)
 
-    return Call(merged, _points("double", "i64"))
+    return Call(count_halves, _points("double", "i64"))
 
 
 def _pairs_of_cells(held: str) -> Call:
@@ -320,21 +322,21 @@ def _columns(op: str) -> Callable[[str], Call]:
 # Scaling, zeros, draws.
 
 
-def _scaled(M: np.ndarray, **options: Any) -> Call:
+def _make_scaling_call(M: np.ndarray, **options: Any) -> Call:
     options = {"tol": 1e-13, "on_failure": "ignore", **options}
     # Passes are compared elsewhere: the last one may differ where a sum differs in its last bit.
     return Call(lambda M: tuple(cmfast.ipf(M, **options)._replace(n_iter=0, residual=0.0)), (M,), 1e-9)
 
 
 def _group(width: str = "7") -> Call:
-    return _scaled(_matrices("double", int(width)))
+    return _make_scaling_call(_matrices("double", int(width)))
 
 
 def _team(width: str, large: str, easy: str) -> Call:
     del easy  # comes first, and leaves what has a zero
     C = 20 if width == "32" else 70 if large == "true" else 40
     M = _matrices("double", C, 5) * (_rng(C).random((5, C, C)) < 0.8)
-    return _scaled(M + np.eye(C))
+    return _make_scaling_call(M + np.eye(C))
 
 
 def _scaled_back(width: str, large: str = "") -> Call:
@@ -389,7 +391,7 @@ def _patterns(kind: str, width: str) -> Call:
     return Call(call, (M.astype(TYPES[kind]),))
 
 
-def _drawn(scheme: str) -> Callable[..., Call]:
+def _make_resampling_call(scheme: str) -> Callable[..., Call]:
     def call(kind: str = "i64") -> Call:
         options = {"n_replicates": 70, "scheme": scheme, "rng": 1, "n": None if kind == "i64" else 500}
         return Call(lambda M: cmfast.uncertainty.resample(M, **options), (_matrices(kind, 6),))
@@ -436,7 +438,7 @@ def _cell_errors() -> Call:
         some = {"n": None, "bent": True}
         return (
             *dispatch.call("cell_errors", M, P, of="bi", rows=False, **some),
-            *dispatch.call("cell_errors", M, P, of="col", rows=True, **some),  # whatever it is normalised to
+            *dispatch.call("cell_errors", M, P, of="col", rows=True, **some),  # for every normalisation
             *dispatch.call("cell_errors", W, Q, of="bi", rows=True, n=900),
         )
 
@@ -502,7 +504,7 @@ def _paired_errors() -> Call:
 
 def _shares(kind: str, width: str = "32") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows of probabilities, a label and a draw for each."""
-    C, rng = _by_lines(width), _rng("shares", kind, width)
+    C, rng = _choose_lines(width), _rng("shares", kind, width)
     P = rng.dirichlet(np.full(C, 0.2), (2, N)).astype(TYPES[kind])
     return P, rng.integers(0, C, (2, N)), rng.random((2, N))
 
@@ -534,7 +536,7 @@ def _sets(kind: str = "double") -> Call:
     return Call(call, _predicted(kind)[:3])
 
 
-def _of_sets(read: Callable[[Any, Any], Any]) -> Callable[[], Call]:
+def _make_sets_call(read: Callable[[Any, Any], Any]) -> Callable[[], Call]:
     def call(P: Any, q: Any, u: Any, y: Any) -> Any:
         return read(cmfast.conformal.prediction_sets(P, q, u=u), y)
 
@@ -568,13 +570,13 @@ OF_A_SIZE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def of_a_size(name: str, C: int, kind: str) -> Call:
+def make_sized_call(name: str, C: int, kind: str) -> Call:
     """Return the call of one of `OF_A_SIZE` on three matrices of C classes."""
     return Call(OF_A_SIZE[name], (_matrices(kind, C, 3),), 2e-6 if kind == "float" else 1e-11)
 
 
-def counted(C: int, what: str) -> Call:
-    """Return the call that counts labels of C classes: as they are, with weights, by groups, or their margins."""
+def make_sized_counting_call(C: int, what: str) -> Call:
+    """Return the call that counts labels of C classes: unweighted, weighted, by groups, or only their margins."""
     y, p = _labels("i64", 9000, C)
     more: dict[str, np.ndarray] = {"weights": _rng("w", C).random(9000), "groups": y % 3}
 
@@ -587,13 +589,13 @@ def counted(C: int, what: str) -> Call:
     return Call(call, (y, p, *([more[what]] if what in more else [])), 1e-12)
 
 
-def scaled(op: str, K: int) -> Call:
-    """Return the call that scales three matrices of K lines: an easy one, one with zeros, one of cells far apart."""
+def make_sized_scaling_call(op: str, K: int) -> Call:
+    """Return the call that scales three matrices of K rows: an easy one, one with zeros, one with cells far apart."""
     easy, zeros, far = _matrices("double", K, 3)
     rng = _rng("scaled", K)
     zeros *= (rng.random((K, K)) < 0.7) | np.eye(K, dtype=bool)
     far *= np.exp(2.0 * rng.normal(size=(K, K)))
-    call = _scaled(np.stack([easy, zeros, far]))
+    call = _make_scaling_call(np.stack([easy, zeros, far]))
     if op == "ipf":
         return call
     return Call(lambda M: cmfast.ras(M, tol=1e-13)[1:3], call.arrays, call.rtol)
@@ -635,8 +637,8 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_threshold_matrices_gather": _thresholds,
     "cmfast_threshold_matrices_scores": _thresholds_by_bits,
     "cmfast_threshold_matrices_count": _thresholds,
-    "cmfast_confusion_matrix_count": _counted,
-    "cmfast_confusion_matrix_count_bytes": _counted,
+    "cmfast_confusion_matrix_count": _make_counting_call,
+    "cmfast_confusion_matrix_count_bytes": _make_counting_call,
     "cmfast_confusion_matrix_exponents": _weighed,
     "cmfast_confusion_matrix_add": _weighed,
     "cmfast_confusion_matrix_round": lambda: _weighed("int", "float"),
@@ -648,7 +650,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_cell_counts_runs": lambda key: _cells(key=key, n=9000),
     "cmfast_cell_counts_starts": lambda key: _cells(key=key, n=9000),
     "cmfast_decode_cells_rows": _cells,
-    "cmfast_merge_cells_numbers": _merged,
+    "cmfast_merge_cells_numbers": _make_merging_call,
     "cmfast_pair_counts_add": _pairs_of_cells,
     "cmfast_min_overlap_pairs": _overlap_of_histograms,
     "cmfast_gcm_overlaps": _overlaps,
@@ -673,23 +675,25 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_row_draws_rows": _row_draws,
     "cmfast_prediction_sets_words": _sets,
     "cmfast_prediction_sets_sizes": _sets,
-    "cmfast_set_coverage_count": _of_sets(lambda sets, y: tuple(sets.coverage_by_size(y))),
+    "cmfast_set_coverage_count": _make_sets_call(lambda sets, y: tuple(sets.coverage_by_size(y))),
     "cmfast_threshold_keys": _thresholds_of_groups,
     "cmfast_threshold_pick": _thresholds_of_groups,
     "cmfast_score_histogram_count": _cells_of_scores,
-    "cmfast_ccm_columns": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).G),
-    "cmfast_ccm_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).G),
-    "cmfast_coverage_confusion_count": _of_sets(lambda sets, y: cmfast.conformal.coverage_confusion(sets, y).V),
-    "cmfast_ccm_ratios_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).correlation(undefined="zero")),
+    "cmfast_ccm_columns": _make_sets_call(lambda sets, y: cmfast.conformal.ccm(sets).G),
+    "cmfast_ccm_pairs": _make_sets_call(lambda sets, y: cmfast.conformal.ccm(sets).G),
+    "cmfast_coverage_confusion_count": _make_sets_call(lambda sets, y: cmfast.conformal.coverage_confusion(sets, y).V),
+    "cmfast_ccm_ratios_pairs": _make_sets_call(
+        lambda sets, y: cmfast.conformal.ccm(sets).correlation(undefined="zero")
+    ),
     "cmfast_metric_draws_of_counts": _intervals("percentile"),
     "cmfast_metric_draws_of_shares": _intervals("posterior"),
     "cmfast_metric_intervals_whole": _intervals("bca"),
     "cmfast_metric_intervals_without": _intervals("bca"),
     "cmfast_metric_intervals_acceleration": _intervals("bca"),
     "cmfast_replicate_intervals_rows": _intervals("basic"),
-    "cmfast_resample_rows": _drawn("multinomial"),
-    "cmfast_resample_matrices": _drawn("multinomial"),
-    "cmfast_resample_totals": _drawn("multinomial"),
-    "cmfast_resample_cells": _drawn("multinomial"),
-    "cmfast_resample_rounded": _drawn("expected_rounded"),
+    "cmfast_resample_rows": _make_resampling_call("multinomial"),
+    "cmfast_resample_matrices": _make_resampling_call("multinomial"),
+    "cmfast_resample_totals": _make_resampling_call("multinomial"),
+    "cmfast_resample_cells": _make_resampling_call("multinomial"),
+    "cmfast_resample_rounded": _make_resampling_call("expected_rounded"),
 }

@@ -13,20 +13,20 @@ Stages = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake.
+    """One planted fault.
 
     Attributes
     ----------
     file : str
-        From the root of the tree.
+        Path relative to the top of the tree.
     old, new : str
-        What the file has, exactly once, and what stands there instead.
+        A line that occurs exactly once in the file, and its replacement.
     kind : str
-        What mistake it is, in a few words.
+        The kind of fault, in a few words.
     effect : str
-        A call that shows it, and what comes of it.
+        A call that shows it, and its result.
     topic : str
-        Folder of tests that are about it.
+        Folder of the tests of this topic.
     stages : tuple of tuples of str
         What pytest is given for ``--run targeted``, one run after the other until one fails.
     same_code : bool
@@ -240,7 +240,7 @@ MUTATIONS = (
     ),
     Mutation(
         "geometry-merge-drops",
-        f"{CPU}/geometry/_runs.py",
+        f"{CPU}/geometry/_run_length.py",
         "out[k], number[k] = a[i], m[i] + n[j]",
         "out[k], number[k] = a[i], m[i]",
         "merged state that drops counts",
@@ -250,7 +250,7 @@ MUTATIONS = (
     ),
     Mutation(
         "geometry-cut-in-a-cell",
-        f"{CPU}/geometry/_runs.py",
+        f"{CPU}/geometry/_run_length.py",
         'side="right"',
         'side="left"',
         "a cut in the wrong place",
@@ -261,7 +261,7 @@ MUTATIONS = (
     ),
     Mutation(
         "geometry-sticky-bit",
-        f"{CPU}/geometry/_sums.py",
+        f"{CPU}/geometry/_segmented_sums.py",
         "if (b & ((1 << (n - 1)) - 1)) | d | e:",
         "if (b & ((1 << (n - 1)) - 1)) | d:",
         "a rounding without all digits",
@@ -292,7 +292,7 @@ MUTATIONS = (
     ),
     Mutation(
         "uncertainty-half-seed",
-        f"{CPU}/uncertainty/_draws.py",
+        f"{CPU}/uncertainty/_random_numbers.py",
         "stream[5] = np.uint64(seed) >> HALF",
         "stream[5] = np.uint64(0)",
         "a seed ignored",
@@ -333,7 +333,7 @@ MUTATIONS = (
     ),
     Mutation(
         "conformal-penalty",
-        f"{CPU}/conformal/_one.py",
+        f"{CPU}/conformal/_single_row.py",
         "penalty * max(0, k + 1 - k_reg) > most",
         "penalty * max(0, k - k_reg) > most",
         "an edge off by one",
@@ -393,7 +393,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-groups-not-moved",
-        "cmfast/confusion_counts/_held.py",
+        "cmfast/confusion_counts/_state.py",
         "(held.keys is None or held.keys is out.keys)",
         "(held.keys is None or out.keys is not None)",
         "a lost group",
@@ -454,7 +454,7 @@ MUTATIONS = (
     ),
     Mutation(
         "layer-wrong-default",
-        "cmfast/geometry/_projection.py",
+        "cmfast/geometry/_pca.py",
         "X: Array, n_components: int = 10, *, precision",
         "X: Array, n_components: int = 9, *, precision",
         "a wrong default",

@@ -38,7 +38,7 @@ LIMIT = 3600.0  # seconds of one run of pytest: a mistake may make a loop endles
 FAILED, NONE_COLLECTED = (1, 2, 3, 4), 5  # exit statuses of pytest
 CHECKSUM_BYTES = 32  # in front of an index, see kernels/cpu/_core/jit.py
 MODULE = re.compile(r"-(cmfast\.kernels\.[\w.]+)-\d+\.py\d+")
-WHERE = "from cmfast.kernels.cpu._core import jit; print(jit.digest()); print(jit.folder())"
+WHERE = "from cmfast.kernels.cpu._core import jit; print(jit.digest()); print(jit.find_cache_folder())"
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join([*lines, "", f"{found} of {len(outcomes)} found, {sum(one.seconds for one in outcomes):.0f} s"])
 
 
-def chosen(names: list[str] | None) -> list[Mutation]:
+def select_mutations(names: list[str] | None) -> list[Mutation]:
     """Return the mistakes of these names, or all."""
     known = {one.name for one in MUTATIONS}
     for name in names or ():
@@ -311,7 +311,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, help="folder that is kept, with what was compiled; default: a new one")
     parser.add_argument("--json", type=Path, help="file for the outcomes")
     args = parser.parse_args(argv)
-    mutations = chosen(args.only)
+    mutations = select_mutations(args.only)
     work = args.work or Path(tempfile.mkdtemp(prefix="cmfast-mutations-"))
     work.mkdir(parents=True, exist_ok=True)
     outcomes: list[Outcome] = []

@@ -49,7 +49,7 @@ class Missing:
 
 
 def load(name: str) -> Any:
-    """Return the module `name`, or what stands for it where its library is not installed."""
+    """Return the module `name`, or a stand-in if its library is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

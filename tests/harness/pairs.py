@@ -9,7 +9,7 @@ def samples(T):
     return [np.repeat(axis.ravel(), T.ravel()) for axis in np.indices(T.shape)]
 
 
-def drawn(rng, n, C):
-    """Return a truth and two predictions, of which the first is right more often."""
+def draw_predictions(rng, n, C):
+    """Draw true labels and two predictions; the first is correct more often."""
     y = rng.integers(0, C, n)
     return (y, *(np.where(rng.random(n) < share, y, rng.integers(0, C, n)) for share in (0.8, 0.6)))

@@ -1,7 +1,7 @@
 """A pytest plugin for the suites of other libraries: what became of every test, and of calls that ours left to them.
 
 ``-p peer_plugin --peer sklearn`` (or ``torchmetrics``, or ``pot``) ``--outcomes FILE`` writes it down as JSON. With
-``--with-cmfast`` ours stand in place of theirs before a test module imports them. ``--only FILE`` has the names of the
+``--with-cmfast`` ours replace theirs before a test module imports them. ``--only FILE`` has the names of the
 tests to run, as JSON.
 """
 
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    """Give each test of torchmetrics the same random numbers with and without ours, whatever ran before it."""
+    """Seed each test of torchmetrics, so that it has the same random numbers with and without ours."""
     if item.config.option.peer == "torchmetrics":
         import torch
 
@@ -62,7 +62,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_runtest_logreport(report):
-    """Keep what became of each test: of its call, and of what stands around it where that is no pass."""
+    """Record the outcome of each test: of its call, and of a failed or skipped set-up or tear-down."""
     if report.when == "call" or report.outcome != "passed":
         OUTCOMES[report.nodeid] = report.outcome
     crash = getattr(report.longrepr, "reprcrash", None)
@@ -79,17 +79,17 @@ def pytest_sessionfinish(session):
 def remembered(function):
     """Return the function with its values kept by those of its arguments, not by addresses of tensors."""
 
-    def called(*args, **options):
+    def call_cached(*args, **options):
         key = hashlib.sha256(pickle.dumps([plain(function), plain(args), plain(options)])).digest()
         if key not in REFERENCES:
             REFERENCES[key] = pickle.dumps(function(*args, **options))
         return pickle.loads(REFERENCES[key])
 
-    return called
+    return call_cached
 
 
 def plain(x):
-    """Return what tells this argument from others."""
+    """Return a picklable form of an argument for a cache key."""
     if isinstance(x, partial):
         return plain(x.func), plain(x.args), plain(x.keywords)
     if isinstance(x, FunctionType):
@@ -110,15 +110,15 @@ def count_ops():
 
     call = dispatch.call
 
-    def counted(*args, **options):
+    def count_and_call(*args, **options):
         COUNTS["ops"] += 1
         return call(*args, **options)
 
-    dispatch.call = counted
+    dispatch.call = count_and_call
 
 
 def patch_sklearn():
-    """Put ours in place of scikit-learn's, and note what is left to those."""
+    """Replace scikit-learn's functions by ours, and count the calls that ours leave to theirs."""
     from cmfast.compat import sklearn as ours
     from cmfast.compat.sklearn import _originals
 
@@ -145,7 +145,7 @@ def noted(theirs, *args, **options):
 
 
 def patch_torchmetrics():
-    """Put ours in place of torchmetrics' classes."""
+    """Replace torchmetrics' classes by ours."""
     import torchmetrics.classification as theirs
 
     from cmfast.compat import torchmetrics as ours
@@ -160,7 +160,7 @@ def patch_torchmetrics():
 
 
 def patch_pot():
-    """Put ours in place of POT's Sinkhorn algorithm in logarithms, wherever it is called by that name."""
+    """Replace POT's log-domain Sinkhorn algorithm by ours wherever it is called by name."""
     import ot.bregman._sinkhorn as theirs
 
     count_ops()
@@ -194,14 +194,15 @@ def sinkhorn_log(
         warnings.warn("Sinkhorn did not converge.", stacklevel=2)
     plan = found.matrix if v.ndim == 1 else (found.matrix * cost).sum((-1, -2))
 
-    def given(part):
+    def convert_part(part):
         return part.to(M.dtype) if is_torch else nx.from_numpy(part, type_as=M)
 
     if not log:
-        return given(plan)
+        return convert_part(plan)
     factors = {"log_u": found.row_scale.T, "log_v": found.col_scale.T}
     factors |= {name[4:]: part.exp() if is_torch else np.exp(part) for name, part in factors.items()}
-    return given(plan), {**{name: given(part) for name, part in factors.items()}, "niter": 0, "err": [0.0]}
+    factors = {name: convert_part(part) for name, part in factors.items()}
+    return convert_part(plan), {**factors, "niter": 0, "err": [0.0]}
 
 
 PATCHES = {"sklearn": patch_sklearn, "torchmetrics": patch_torchmetrics, "pot": patch_pot}

@@ -41,7 +41,7 @@ SKLEARN = [f"sklearn/metrics/tests/test_{name}.py" for name in ("classification"
 def ran(folder, root, peer, files, *options):
     """Return what the plugin wrote down of one run of `files`, which lie in `root`, and what the run said.
 
-    Modules are found in `root` and in the ``src`` beside it first.
+    Modules are looked up in `root` and its sibling ``src`` first.
     """
     out = folder / "outcomes.json"
     out.unlink(missing_ok=True)
@@ -51,7 +51,7 @@ def ran(folder, root, peer, files, *options):
     command += [f"--config-file={folder}/pytest.ini", f"--rootdir={root}", *(f"{root}/{file}" for file in files)]
     paths = map(str, (HARNESS, HARNESS.parents[1], root, root.parent / "src"))
     environment = {**os.environ, "CMFAST_QUIET": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    environment.setdefault("OMP_NUM_THREADS", "1")  # tensors are small, and other checks run beside
+    environment.setdefault("OMP_NUM_THREADS", "1")  # tensors are small, and other checks run in parallel
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if not out.exists():
         sys.exit(done.stdout + done.stderr)
@@ -59,7 +59,7 @@ def ran(folder, root, peer, files, *options):
 
 
 def is_no_worse(peer, root, files, *options):
-    """Run the files with ours, and without what does not pass; say what became of them, and whether nothing is lost."""
+    """Run the files with ours, then the failures without; return whether no test passes only without."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         after, said = ran(folder, root, peer, files, "--with-cmfast", *options)
@@ -95,12 +95,12 @@ def is_no_worse(peer, root, files, *options):
 
 
 def say(*lines):
-    """Print at once."""
+    """Print and flush."""
     print(*lines, sep="\n", flush=True)
 
 
 def main():
-    """Run what was asked for."""
+    """Run the requested suites."""
     import sklearn
 
     if len(sys.argv) > 1 and (Path(sys.argv[1]) / "ot" / "bregman").is_dir():

@@ -42,12 +42,12 @@ class Page(HTMLParser):
             self.text.append(data)
 
 
-def stored(page):
+def read_page_data(page):
     """Return what the script of a page reads."""
     return json.loads(Page(page.html).scripts["data"])
 
 
-def unpacked(part, C):
+def unpack_counts(part, C):
     """Return the counts of a model as the script finds them."""
     kind = {"u1": "u1", "u2": "<u2", "u4": "<u4", "f4": "<f4"}[part["kind"]]
     return np.frombuffer(zlib.decompress(b64decode(part["cells"])), kind).reshape(C, C)

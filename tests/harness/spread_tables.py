@@ -46,7 +46,7 @@ def whole(rng, M, most=15):
 
 
 def cells(rng, n, R, C, decades):
-    """Return cells of which every one is equally likely in each of the decades from 10**-decades to 10**decades."""
+    """Return cells drawn log-uniformly from 10**-decades to 10**decades."""
     return 10.0 ** rng.uniform(-decades, decades, (n, R, C))
 
 

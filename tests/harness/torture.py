@@ -1,9 +1,8 @@
-"""Families of hard matrices, and what an independent look at the results of scaling says of them.
+"""Families of hard matrices, and an independent check of the results of scaling.
 
-``python tests/harness/torture.py 1000000 100000`` writes the tables of ``docs/scaling_proof.md``; nothing here asks
-cmfast whether it is right: zero patterns are classified with SciPy's matchings, every row and column is added up again
-in extended precision, and tables of widely spread cells and margins are compared with exact arithmetic, cell by cell
-(``spread_tables.py``)
+``python tests/harness/torture.py 1000000 100000`` writes the tables of ``docs/scaling_proof.md``. The checks do not use
+cmfast: zero patterns are classified with SciPy's matchings, every row and column is summed again in extended precision,
+and tables of widely spread cells and margins are compared with exact arithmetic, cell by cell (``spread_tables.py``).
 """
 
 import itertools
@@ -172,7 +171,7 @@ def run(total, seed=0, say=lambda text: None):
     return rows
 
 
-def run_spread(total, seed=0, say=lambda text: None):
+def run_spread_tables(total, seed=0, say=lambda text: None):
     """Scale about `total` spread tables; return rows of (family, number, statuses, worst line and cell, wrong ones)."""
     import cmfast
 
@@ -247,13 +246,13 @@ def paths_section(paths):
     return f"""
 ## The same tables by other paths
 
-`solver="newton"`, matrices of scipy.sparse, and logarithms (`logits=True`) are held to the same: of the tables here, of
-all families together, none that are CONVERGED may have a wrong line or a wrong cell. Plain sweeps, `solver="sinkhorn"`,
-promise lines alone: where cells are tiny they end with every sum right to `tol` and cells that are far from it. Sparse
-tables that are in doubt are scaled as dense ones, each connected component of at most 16,384 cells, zeros included, by
-itself; in larger ones cells are bounded by what sums miss, or estimated where that says nothing.
+`solver="newton"`, matrices of scipy.sparse and logarithms (`logits=True`) are tested in the same way: over all families
+here, no CONVERGED table may have a wrong row, column or cell. Plain sweeps, `solver="sinkhorn"`, guarantee only sums:
+with tiny cells they end with every sum within `tol` and inaccurate cells. Sparse tables whose accuracy is uncertain are
+scaled as dense ones, separately for each connected component of at most 16,384 cells, zeros included; in larger
+components the error of the cells is bounded by the residuals of the sums, or estimated if that bound is too large.
 
-| path | tables | statuses | worst line | worst cell | wrong lines | wrong cells |
+| path | tables | statuses | worst row or column | worst cell | wrong rows or columns | wrong cells |
 |---|---|---|---|---|---|---|
 {chr(10).join(map(spread_line, paths))}
 """
@@ -265,12 +264,12 @@ def large_section(large):
     return f"""
 ## Large tables
 
-Tables of {sizes}, whose scaling is planted: cells are small
-integers times powers of two, over up to 14 decades, such that float64 holds all sums, and rows and columns are divided
-by powers of two. Cells of any size, blocks and chains that are weakly coupled, and one strong cell in each line. The
-CUDA kernels are held to the same, on a GPU and compiled for the host (`tests/scaling/test_verdicts.py`).
+Tables of {sizes}, with planted scalings: cells are small
+integers times powers of two, over up to 14 decades, so that all sums are exact in float64, and rows and columns are
+divided by powers of two. Families: cells of any size, weakly coupled blocks and chains, and one dominant cell in each
+row. The CUDA kernels pass the same tests, compiled for the host (`tests/scaling/test_verdicts.py`).
 
-| path | tables | statuses | worst line | worst cell | wrong lines | wrong cells |
+| path | tables | statuses | worst row or column | worst cell | wrong rows or columns | wrong cells |
 |---|---|---|---|---|---|---|
 {chr(10).join(map(spread_line, large))}
 """
@@ -289,19 +288,19 @@ a part of it (`tests/scaling/test_torture.py`). Sizes
 positive matrix that did not converge, and every CONVERGED one of which a row or column, added up again in extended
 precision, misses its own target by more than the tolerance: {wrong} of {total:,}.
 
-| family | matrices | statuses | worst line | most passes | wrong |
+| family | matrices | statuses | worst row or column | most passes | wrong |
 |---|---|---|---|---|---|
 {chr(10).join(map(line, rows))}
 
 ## Tables of widely spread cells and margins
 
-Compared with exact arithmetic ({spread_tables.DIGITS} digits and more) of the very targets that were given. Of
-{tables:,} tables, {lines} that are CONVERGED have a row or column off by more than `tol` of its target, and {cells}
-a cell off by more than {spread_tables.MOST_ERROR:g} of itself. UNDETERMINED, which {undetermined:,} are, says that
-rounding the targets alone may move a cell by that much. Where lines are scaled at random, their targets are the margins
-of the scaled table, rounded; free margins have nothing to do with the cells.
+Compared with exact arithmetic ({spread_tables.DIGITS} digits or more) for the given targets. Of
+{tables:,} tables, {lines} CONVERGED ones have a row or column that differs by more than `tol` from its target, and
+{cells} a cell with a relative error above {spread_tables.MOST_ERROR:g}. {undetermined:,} are UNDETERMINED:
+rounding the targets alone may change a cell by that much. In families with rows and columns scaled at random, the
+targets are the rounded margins of the scaled table; free margins are independent of the cells.
 
-| family | tables | statuses | worst line | worst cell | wrong lines | wrong cells |
+| family | tables | statuses | worst row or column | worst cell | wrong rows or columns | wrong cells |
 |---|---|---|---|---|---|---|
 {chr(10).join(map(spread_line, spread))}
 {paths_section(paths)}{large_section(large)}"""
@@ -312,7 +311,7 @@ if __name__ == "__main__":
         page(
             sys.argv[1:],
             run(int(sys.argv[1]), say=print),
-            run_spread(int(sys.argv[2]), say=print),
+            run_spread_tables(int(sys.argv[2]), say=print),
             run_paths(int(sys.argv[2]) // 20, say=print),
             run_large(max(1, int(sys.argv[2]) // 10_000), say=print),
         )

@@ -27,9 +27,9 @@ def jobs() -> list[tuple[tuple[str, ...], str]]:
 
 
 def compile_part(worker: int, n_workers: int, run: str, *, cuda: bool) -> None:
-    """Compile whatever no other worker of this run has begun with; wait for the others.
+    """Compile the kernels that no other worker of this run has started, and wait for the others.
 
-    Tests judge the results later. One who did not wait would compile what another one is about to have compiled.
+    Tests check the results later. A worker that did not wait would compile the same kernels again.
     """
     folder = meeting_place(run)
     folder.mkdir(exist_ok=True)

@@ -17,11 +17,17 @@ from optional import torch
 import cmfast
 from cmfast import metrics
 from cmfast.kernels.cpu.metrics._formulas import PAST_BYTES
+from cmfast.kernels.shared.metrics import AGAIN, Value
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
 FINLEY, EDGES = PUBLISHED["paper004"]["finley_1884"], PUBLISHED["edge_3class"]
 COUNTS = cmfast.ConfusionCounts.from_labels([0, 1], [0, 0])
+
+
+def test_reductions_that_are_no_sums_are_those_of_recalls():
+    """The kernels reduce recalls for these codes, whatever value a row of the table names."""
+    assert {metric.value for metric in metrics.METRICS if metric.over in AGAIN} == {Value.RECALL}
 
 
 def assert_close(got, want):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from report_pages import Page, stored, unpacked
+from report_pages import Page, read_page_data, unpack_counts
 
 import cmfast
 from cmfast import metrics, uncertainty
@@ -113,11 +113,11 @@ def test_the_page_shows_the_classes_that_are_confused_most(monkeypatch, models):
     found = cmfast.report(names[y], guesses if models == 2 else guesses["a"])
     M = cmfast.confusion_matrix(y, guess, n_classes=100)
     wrong = M.sum(0) + M.sum(1) - 2 * np.diagonal(M)
-    facts = stored(found)
+    facts = read_page_data(found)
     own = [names.tolist().index(label) for label in facts["labels"]]
     assert len(own) == 20
     assert wrong[own].min() >= np.delete(wrong, own).max()
-    np.testing.assert_array_equal(unpacked(facts["models"][0], 20), M[np.ix_(own, own)])
+    np.testing.assert_array_equal(unpack_counts(facts["models"][0], 20), M[np.ix_(own, own)])
     assert facts["models"][0]["sums"] == [M.sum(1)[own].tolist(), M.sum(0)[own].tolist()]
     text = "".join(Page(found.html).text)
     assert "Of the 100 classes it has the 20 of which most samples are confused" in text

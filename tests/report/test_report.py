@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from optional import polars as pl
-from report_pages import Page, stored, unpacked
+from report_pages import Page, read_page_data, unpack_counts
 
 import cmfast
 from cmfast import metrics, uncertainty
@@ -36,16 +36,16 @@ def both():
 
 
 def test_the_script_finds_the_counts_and_the_scaling(both):
-    facts = stored(both)
+    facts = read_page_data(both)
     assert facts["labels"] == NAMES.tolist()
     assert [one["name"] for one in facts["models"]] == ["a", "b"]
     for one, guess in zip(facts["models"], (A, B), strict=True):
-        M = unpacked(one, 4)
+        M = unpack_counts(one, 4)
         np.testing.assert_array_equal(M, cmfast.confusion_matrix(Y, guess, n_classes=4))
         scaled = np.array(one["rows"])[:, None] * (M + one["smoothing"]) * one["cols"]
         np.testing.assert_allclose(scaled, cmfast.bi_normalize(M), rtol=1e-4)
     assert sorted(facts["clustered"]) == [0, 1, 2, 3]
-    assert unpacked(facts["geometric"], 4).sum() == pytest.approx(4, rel=1e-5)
+    assert unpack_counts(facts["geometric"], 4).sum() == pytest.approx(4, rel=1e-5)
 
 
 def test_the_numbers_are_those_of_the_functions(both):
@@ -103,7 +103,7 @@ def test_labels_are_only_ever_text():
     page = Page(found.html)
     assert [facts.get("id") for tag, facts in page.tags if tag == "script"] == ["data", None]
     assert not {"i", "g", "m"} & {tag for tag, _ in page.tags}
-    assert stored(found)["labels"][0] == sorted(EVIL)[0].strip().replace("\n", " ")
+    assert read_page_data(found)["labels"][0] == sorted(EVIL)[0].strip().replace("\n", " ")
     assert "<!--" not in found.html
     assert "two lines" in page.text
     assert "<h1>" in page.text
@@ -117,8 +117,8 @@ def test_labels_are_only_ever_text():
 @pytest.mark.parametrize("make", [list, pd.Series, pl.Series, lambda y: pd.Categorical(y, NAMES[::-1], ordered=True)])
 def test_columns_of_any_library(make):
     found = cmfast.report(make(NAMES[Y].tolist()), make(NAMES[A].tolist()), n_replicates=20)
-    M = unpacked(stored(found)["models"][0], 4)
-    order = [NAMES.tolist().index(name) for name in stored(found)["labels"]]
+    M = unpack_counts(read_page_data(found)["models"][0], 4)
+    order = [NAMES.tolist().index(name) for name in read_page_data(found)["labels"]]
     np.testing.assert_array_equal(M, cmfast.confusion_matrix(Y, A, n_classes=4)[np.ix_(order, order)])
 
 
@@ -145,9 +145,9 @@ def test_of_many_sizes_of_sets_quartiles_are_shown():
 
 
 def test_nothing_is_below_zero_and_written_as_zero():
-    assert values.number(-1e-9) == "0.000"
-    assert values.number(-1e-9, "+z.2f") == "+0.00"
-    assert values.number(float("nan")) == values.NOTHING
+    assert values.format_number(-1e-9) == "0.000"
+    assert values.format_number(-1e-9, "+z.2f") == "+0.00"
+    assert values.format_number(float("nan")) == values.MISSING
 
 
 def test_one_class_and_nothing_confused():
@@ -163,7 +163,7 @@ def test_a_thousand_classes_are_small():
     found = cmfast.report(y, guess)
     assert len(found.html.encode()) < 1_000_000
     np.testing.assert_array_equal(
-        unpacked(stored(found)["models"][0], C), cmfast.confusion_matrix(y, guess, n_classes=C)
+        unpack_counts(read_page_data(found)["models"][0], C), cmfast.confusion_matrix(y, guess, n_classes=C)
     )
 
 
@@ -187,10 +187,10 @@ def test_warnings_are_said_where_they_belong():
     logits = np.log(np.eye(4)[A] + 0.1)
     found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_replicates=200)
     sections = dict(re.findall(r"<section><h2>(.*?)</h2>(.*?)</section>", found.html, re.DOTALL))
-    assert "no probability" in sections["Prediction sets"]
+    assert "not a probability" in sections["Prediction sets"]
     assert "cover the true value less often" in sections["Groups"]
     assert len(found.to_dict()["notes"]) == 3
-    assert not any("less often" in text or "no probability" in text
+    assert not any("less often" in text or "not a probability" in text
                    for name, text in sections.items() if name not in ("Prediction sets", "Groups"))  # fmt: skip
 
 

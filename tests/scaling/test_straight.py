@@ -78,7 +78,7 @@ def _branches(t):
 def test_straight_line_code_refuses_to_branch_on_numbers():
     trace = unroll.Trace({})
     with pytest.raises(TypeError, match="cannot branch"):
-        unroll.traced(_branches, trace)(Lines(trace))
+        unroll.trace_source(_branches, trace)(Lines(trace))
 
 
 class Lines:

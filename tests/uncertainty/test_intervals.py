@@ -69,7 +69,7 @@ def test_acceleration_is_that_of_leaving_out_samples(name):
     from cmfast.metrics import _plan
 
     plan = _plan.make_plan((name,), 3, "present", 1, argument="M").plan
-    found = intervals._accelerations(SURFACE[np.newaxis].astype(float), 0, 1, False, plan, None)
+    found = intervals._compute_accelerations(SURFACE[np.newaxis].astype(float), 0, 1, False, plan, None)
     np.testing.assert_allclose(found[0], [ACCELERATIONS[name]], rtol=1e-10)
 
 

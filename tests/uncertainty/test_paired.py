@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from optional import torch
 from oracle import _paired as oracle
-from pairs import drawn, samples
+from pairs import draw_predictions, samples
 from scipy import stats
 
 import cmfast
@@ -26,7 +26,7 @@ def dense(T):
 
 @pytest.mark.parametrize(("n", "C"), [(0, 0), (1, 1), (300, 2), (500, 7), (400, 60), (3000, 300)])
 def test_counts_are_those_of_the_full_table(rng, n, C):
-    y, a, b = drawn(rng, n, max(C, 1))
+    y, a, b = draw_predictions(rng, n, max(C, 1))
     T = uncertainty.paired_counts(y, a, b, n_classes=C)
     if C <= 60:
         assert dense(T).tolist() == oracle.table(y, a, b, C)
@@ -55,7 +55,7 @@ def test_the_published_table():
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("clusters", [False, True])
 def test_parts_add_up_exactly(rng, groups, clusters):
-    y, a, b = (np.array(["cat", "dog", "bird", "eel"])[x] for x in drawn(rng, 400, 4))
+    y, a, b = (np.array(["cat", "dog", "bird", "eel"])[x] for x in draw_predictions(rng, 400, 4))
     options = {"groups": rng.choice(["x", "y", "z"], 400)} if groups else {}
     options |= {"clusters": rng.integers(0, 30, 400)} if clusters else {}
     whole = uncertainty.paired_counts(y, a, b, **options)
@@ -72,7 +72,7 @@ def test_parts_add_up_exactly(rng, groups, clusters):
 
 
 def test_groups_and_clusters(rng):
-    y, a, b = drawn(rng, 500, 3)
+    y, a, b = draw_predictions(rng, 500, 3)
     site, patient = rng.choice(["s", "r"], 500), rng.integers(0, 20, 500)
     T = uncertainty.paired_counts(y, a, b, groups={"site": site, "code": y}, clusters=patient)
     assert T.group_names == ("site", "code")
@@ -100,7 +100,7 @@ def test_labels_that_are_given():
 
 @pytest.mark.parametrize("offset", [0, -7, 10**6, 10**15])
 def test_labels_of_any_library_and_type(rng, offset):
-    some = [x + offset for x in drawn(rng, 200, 3)]
+    some = [x + offset for x in draw_predictions(rng, 200, 3)]
     want = uncertainty.paired_counts(*some)
     assert want.labels == tuple(range(offset, offset + 3))
     torches = uncertainty.paired_counts(*map(torch.from_numpy, some))
@@ -113,7 +113,7 @@ def test_labels_of_any_library_and_type(rng, offset):
 
 
 def test_flips(rng):
-    y, a, b = drawn(rng, 1000, 4)
+    y, a, b = draw_predictions(rng, 1000, 4)
     T, full = uncertainty.paired_counts(y, a, b, groups=y % 2), np.array(oracle.table(y, a, b, 4))
     changed = {(i, j, k): int(full[i, j, k]) for i, j, k in np.argwhere(full) if j != k}
     wanted = sorted(changed.items(), key=lambda cell: (-cell[1], cell[0]))
@@ -202,7 +202,7 @@ def test_two_that_never_differ():
 def test_same_as_statsmodels(rng):
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     for C in (2, 4):
-        y, a, b = drawn(rng, 400, C)
+        y, a, b = draw_predictions(rng, 400, C)
         T = uncertainty.paired_counts(y, a, b)
         right = cmfast.confusion_matrix(a != y, b != y)
         for kind, options in (("exact", {"exact": True}), ("corrected", {"exact": False, "correction": True})):
@@ -219,7 +219,7 @@ def test_same_as_statsmodels(rng):
 
 def test_same_as_mlxtend(rng):
     evaluate = pytest.importorskip("mlxtend.evaluate")
-    y, a, b = drawn(rng, 300, 3)
+    y, a, b = draw_predictions(rng, 300, 3)
     T, table = uncertainty.paired_counts(y, a, b), evaluate.mcnemar_table(y, a, b)
     for kind, options in (("exact", {"exact": True}), ("corrected", {"corrected": True})):
         chi2, p = evaluate.mcnemar(table, **options)

@@ -4,7 +4,7 @@ import device
 import numpy as np
 import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
-from pairs import drawn
+from pairs import draw_predictions
 
 from cmfast import uncertainty
 from cmfast.kernels.cuda.uncertainty import intervals
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.cuda_host, *device.marks]
 @pytest.mark.filterwarnings("ignore:.*too few samples or clusters:cmfast.DiagnosticWarning")  # of classes
 @pytest.mark.parametrize("options", [{}, {"clusters": np.arange(200) // 5}, {"groups": np.arange(200) % 3}])
 def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
-    labels = drawn(rng, 200, 4)
+    labels = draw_predictions(rng, 200, 4)
     here = uncertainty.paired_counts(*labels, **options)
     there = uncertainty.paired_counts(*map(device.asarray, labels), **options)
     assert there == here
@@ -32,7 +32,7 @@ def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
 
 
 def test_schedules_change_no_bit(rng):
-    T = uncertainty.paired_counts(*map(device.asarray, drawn(rng, 100, 3)))
+    T = uncertainty.paired_counts(*map(device.asarray, draw_predictions(rng, 100, 3)))
     want = uncertainty.compare(T, "mcc", n_replicates=60)
     with device.schedule(1):
         assert uncertainty.compare(T, "mcc", n_replicates=60) == want

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from oracle import _permutation as oracle
-from pairs import drawn, samples
+from pairs import draw_predictions, samples
 from scipy import stats
 
 import cmfast
@@ -78,7 +78,7 @@ def test_five_to_none_is_no_difference_at_five_percent():
 
 @pytest.mark.parametrize("method", ["bca", "percentile", "basic", "normal", "delta"])
 def test_every_method_has_the_same_p(method):
-    y, a, b = drawn(np.random.default_rng(3), 300, 4)
+    y, a, b = draw_predictions(np.random.default_rng(3), 300, 4)
     T = uncertainty.paired_counts(y, a, b, clusters=np.arange(300) // 3)
     options = {"n_replicates": 400, "rng": 5}
     names = ["f1_macro", "f1"]
@@ -110,7 +110,7 @@ def test_draws_tend_to_the_enumeration(monkeypatch):
 
 @FEW
 def test_enumerating_in_parts_changes_nothing(monkeypatch):
-    y, a, b = drawn(np.random.default_rng(2), 40, 2)
+    y, a, b = draw_predictions(np.random.default_rng(2), 40, 2)
     T = uncertainty.paired_counts(y, a, b, groups=np.arange(40) % 2)
     names = ["mcc", "precision"]
     whole = uncertainty.compare(T, names, method="delta", n_replicates=20)
@@ -121,7 +121,7 @@ def test_enumerating_in_parts_changes_nothing(monkeypatch):
 
 def test_groups_names_threads_and_order_of_samples_change_no_bit():
     rng = np.random.default_rng(4)
-    y, a, b = drawn(rng, 600, 5)
+    y, a, b = draw_predictions(rng, 600, 5)
     group, cluster = np.arange(600) % 3, rng.integers(0, 90, 600)
     for clusters in (None, cluster):
         T = uncertainty.paired_counts(y, a, b, groups=group, clusters=clusters)
@@ -144,7 +144,7 @@ def test_groups_names_threads_and_order_of_samples_change_no_bit():
 
 
 def test_copies_of_samples_in_clusters_say_no_more():
-    y, a, b = drawn(np.random.default_rng(9), 120, 3)
+    y, a, b = draw_predictions(np.random.default_rng(9), 120, 3)
     T = uncertainty.paired_counts(y, a, b)
     copies = uncertainty.paired_counts(*(np.repeat(x, 4) for x in (y, a, b)), clusters=np.repeat(np.arange(120), 4))
     options = {"n_replicates": 500, "method": "delta"}

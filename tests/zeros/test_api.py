@@ -212,7 +212,9 @@ def test_in_words():
     with pytest.raises(IndexError):
         found.explain(6)
     for wrong in ((), (1, 2), slice(2)):
-        with pytest.raises(TypeError, match=r"Support.explain: index must be one place in a batch of shape \(6,\)"):
+        with pytest.raises(
+            TypeError, match=r"Support.explain: index must be the index of one element of a batch of shape \(6,\)"
+        ):
             found.explain(wrong)
 
 

@@ -1,10 +1,10 @@
-"""What an array library supplies to take part, and what it gets by default: read this page to add one.
+"""Base class of array-library adapters: the methods that a library must supply, and defaults for the rest.
 
-A library whose arrays are in the memory of the host supplies :meth:`Adapter.adopt`, :meth:`Adapter.to_host` and
-:meth:`Adapter.from_host`, in a module of this folder that ends with ``ADAPTER = ItsAdapter()``. One entry of `ADAPTERS`
-finds it by the name of the library, and one line in `tests/harness/backends.py` runs every op on it. A library with
-arrays on devices overrides the methods that need the device. Outside this folder adopted arrays are passed on and
-indexed; any expression of them is a function that is given to :meth:`Adapter.evaluate`.
+A library with arrays in host memory supplies :meth:`Adapter.adopt`, :meth:`Adapter.to_host` and
+:meth:`Adapter.from_host`, in a module of this folder that ends with ``ADAPTER = ItsAdapter()``. An entry of `ADAPTERS`
+registers it under the library's name; a line in `tests/harness/backends.py` runs every op on it. A library with device
+arrays overrides the methods that touch the device. Code outside this folder passes adopted arrays on and indexes them;
+it computes any other expression of them through :meth:`Adapter.evaluate`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,70 +16,70 @@ import numpy as np
 from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import load
 
-# Root module of an array's class -> module here, imported when the first such array comes.
+# Root module of an array's class -> module here, imported for the first such array.
 ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch", "xarray": "_xarray", "dask": "_dask"}
-KNOWN: dict[type, "Adapter"] = {}  # by class, once an array of it has come
+KNOWN: dict[type, "Adapter"] = {}  # cache: array class -> adapter
 
 
 class Adapter:
-    """How arrays of one library are taken, where ops run on them, and how results become such arrays."""
+    """Adapter of one array library: adopts its arrays, runs ops on them and returns results as such arrays."""
 
-    takes_columns = False  # whether it also takes lists, text, and the columns and tables of other libraries
-    has_devices = False  # whether arrays of the library may be on several, and those of one call have to be on one
-    names_axes = False  # whether they are arrays with named axes, of which :meth:`unwrap` gives what is inside
+    takes_columns = False  # whether it also accepts lists, text, and the columns and tables of other libraries
+    has_devices = False  # whether arrays may be on several devices; those of one call must share one
+    names_axes = False  # whether arrays have named axes and wrap another array, which :meth:`unwrap` returns
 
-    # What every library supplies.
+    # Every library must supply these.
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return the argument `name` as an array for all other methods, without a copy where that is possible.
+        """Return the argument `name` as an array that all other methods accept, without a copy if possible.
 
-        Raise TypeError, with the cure, for anything else, and for what would have to be moved to the host. If `op`
-        propagates gradients, the array may require them.
+        Raises TypeError, with advice, for anything else, and if a copy to the host would be needed. If `op` propagates
+        gradients, the array may require them.
         """
         raise NotImplementedError
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Return an ndarray with the values of `x`: its memory where that is on the host, else a copy."""
+        """Return the values of `x` as an ndarray: a view of its memory on the host, else a copy."""
         raise NotImplementedError
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return an array of the memory of `x`, to which nothing else refers, on the device of `like`."""
+        """Return an array of this library on the device of `like` that takes over the memory of `x`."""
         raise NotImplementedError
 
-    # What follows from these on the host.
+    # Defaults for arrays in host memory, by the three methods above.
 
     def dtype(self, x: Any) -> np.dtype[Any]:
-        """Return the dtype that NumPy has for `x`."""
+        """Return the NumPy dtype of `x`."""
         dtype: np.dtype[Any] = x.dtype
         return dtype
 
     def device(self, x: Any) -> str:
-        """Return where `x` lives: "cpu", "cuda:0", ..."""
+        """Return the device of `x`: "cpu", "cuda:0", ..."""
         del x
         return "cpu"
 
     def is_on_host(self, x: Any) -> bool:
-        """Return whether `x` lies in the memory of the host."""
+        """Return whether `x` is in host memory."""
         del x
         return True
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run `op` where its arrays live; those that are None stay None."""
+        """Run `op` on the device of its arrays; an array may be None."""
         like = next(x for x in arrays if x is not None)
         hosts = (None if x is None else read_only(self.to_host(x)) for x in arrays)
         return self._returned(get_kernel(op, "cpu")(*hosts, **options), like)
 
     def _returned(self, out: Any, like: Any) -> Any:
-        """Return what was computed on the host, as arrays of this library."""
+        """Convert host results of an op into arrays of this library."""
         parts = list(out) if isinstance(out, tuple) else [out]
         for k, x in enumerate(parts):
             if isinstance(x, np.ndarray | np.generic):
-                host = np.asarray(x)  # which may be memory of an argument if it is read-only
+                host = np.asarray(x)  # a read-only result may share the memory of an argument
                 parts[k] = self.from_host(host if host.flags.writeable else host.copy(), like)
         return tuple(parts) if isinstance(out, tuple) else parts[0]
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
-        """Return what `function` makes of arrays that have the methods of NumPy's: an array, or several in a tuple."""
+        """Apply `function` to arrays with NumPy's methods; return the array or tuple of arrays that it returns."""
         like = arrays[0]
         return self._returned(function(*(None if x is None else read_only(self.to_host(x)) for x in arrays)), like)
 
@@ -87,74 +87,74 @@ class Adapter:
         """Raise ValueError where names of rows, dimensions or coordinates contradict the match by position."""
 
     def send(self, x: Any, like: Any) -> Any:
-        """Return a copy of an array or scalar of NumPy on the device of `like`; an array of this library as it is."""
+        """Copy a NumPy array or scalar to the device of `like`; return an array of this library unchanged."""
         return self.from_host(np.array(x), like) if isinstance(x, np.ndarray | np.generic) else x
 
     def flatten(self, x: Any, n_batch: int) -> Any:
-        """Return `x` with all axes after the first `n_batch` as one."""
+        """Flatten all axes of `x` after the first `n_batch` into one."""
         return self.reshape(x, (*x.shape[:n_batch], prod(x.shape[n_batch:])))
 
     def reshape(self, x: Any, shape: tuple[int, ...]) -> Any:
-        """Return `x` with its entries in another shape."""
+        """Return `x` in another shape."""
         return x.reshape(shape)
 
     def entry(self, x: Any, index: Any) -> np.ndarray:
-        """Return on the host what `x` has at `index`, which may be short of axes."""
+        """Return ``x[index]`` as a host array; `index` may be shorter than the number of axes."""
         return self.to_host(self.evaluate(lambda x: x[index], x))
 
     def extent(self, x: Any) -> tuple[int, int]:
-        """Return the least and the largest of the integers in `x`, which has some; synchronises the device."""
+        """Return the minimum and maximum of a nonempty integer array; synchronises the device."""
         ends: tuple[int, int] = self.evaluate(lambda x: (int(x.min()), int(x.max())), x)
         return ends
 
     def any(self, x: Any) -> bool:
-        """Return whether any entry of `x` is not zero; synchronises the device."""
+        """Return whether any element of `x` is nonzero; synchronises the device."""
         return bool(self.evaluate(lambda x: x.any(), x))
 
     def cast(self, x: Any, dtype: type) -> Any:
-        """Return `x` as an array of a type of NumPy; `x` itself if it is one."""
+        """Convert `x` to a NumPy dtype; return `x` itself if it has that dtype."""
         return self.evaluate(lambda x: x.astype(dtype, copy=False), x)
 
     def unique(self, x: Any) -> tuple[np.ndarray, Any]:
-        """Return the sorted values of `x` on the host, and which of them each entry is; synchronises the device."""
+        """Return the sorted unique values of `x` on the host, and each element's position among them; synchronises."""
         values, codes = np.unique(self.to_host(x), return_inverse=True)
         return values, self.from_host(codes, x)
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
-        """Return zeros of `shape`, int64 or float64, with the entries `source` of `x` at `target`; a list per axis."""
+        """Copy ``x[np.ix_(*source)]`` into zeros of `shape` (int64 or float64) at ``np.ix_(*target)``."""
         host = self.to_host(x)
         out = np.zeros(shape, np.float64 if host.dtype.kind == "f" else np.int64)
         out[np.ix_(*target)] = host[np.ix_(*source)]
         return self.from_host(out, x)
 
-    # What libraries override that name axes.
+    # Libraries with named axes override these.
 
     def unwrap(self, x: Any) -> Any:
-        """Return the array inside of one with named axes; others as they are."""
+        """Return the array inside an array with named axes; any other array unchanged."""
         return x
 
     def rewrap(self, data: Any, x: Any) -> Any:
-        """Return an array with the named axes of `x`, inside of which an array like `data` was."""
+        """Wrap `data` in the named axes of `x`."""
         del x
         return data
 
     def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
-        """Return the result `out` with the axes that its letters in `signature` have in `arrays`."""
+        """Name the axes of the result `out` after the letters of `signature`, as named in `arrays`."""
         del signature, arrays
         return out
 
     def name_classes(self, matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, groups: Any) -> Any:
-        """Return matrices that were counted of `labels` with named axes, and names of classes and groups along them.
+        """Name the axes of matrices counted from `labels` with named axes, with classes and groups as coordinates.
 
-        The last `axes` axes of the labels, or all, are samples. `groups` is None without groups, and True where they
-        are numbers.
+        The last `axes` axes of the labels (all if None) are samples. `groups` is None without groups, True for numbered
+        groups.
         """
         del labels, axes, classes, groups
         return matrix
 
 
 def adapter(x: Any) -> Adapter:
-    """Return the adapter of the library of `x`: one walk of the MRO per class, then a dict hit."""
+    """Return the adapter of the library of `x`, cached by class."""
     cls = type(x)
     found = KNOWN.get(cls)
     if found is None:
@@ -169,7 +169,7 @@ def adapter(x: Any) -> Adapter:
 
 
 def read_only(x: np.ndarray) -> np.ndarray:
-    """Return a view that nobody can write to."""
+    """Return a read-only view of `x`."""
     view: np.ndarray = x.view()
     view.setflags(write=False)
     return view

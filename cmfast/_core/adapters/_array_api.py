@@ -1,4 +1,4 @@
-"""Arrays of any library with a namespace of the array API standard, in the memory of the host, shared by DLPack."""
+"""Adapter of libraries with an array API namespace, for host arrays shared by DLPack."""
 
 from functools import cache
 from types import ModuleType
@@ -10,20 +10,20 @@ from cmfast._core import caller
 from cmfast._core.adapters import Adapter
 from cmfast._core.adapters._numpy import refuse_unsafe
 
-WIDE = ("int64", "float64")  # counts and sums, which no narrower type holds
+WIDE = ("int64", "float64")  # types of results: counts and sums need them
 
 
 class Namespace(Adapter):
-    """How arrays of one namespace are taken: as NumPy's of the same memory, and results as such arrays again."""
+    """Adapter of the arrays of one namespace: shares their memory with NumPy, and results with the namespace."""
 
     has_devices = True
 
     def __init__(self, namespace: ModuleType) -> None:
         self._namespace = namespace
-        self._wide: list[Any] = []  # devices known to hold the types in WIDE
+        self._wide: list[Any] = []  # devices known to support the types in WIDE
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return `x`; refuse what has no values in the memory of the host, or a device that cannot hold results."""
+        """Return `x`; raise TypeError if DLPack cannot share its memory, or its device lacks int64 or float64."""
         del op
         refuse_unsafe(name, x)
         try:
@@ -38,8 +38,8 @@ class Namespace(Adapter):
         return x
 
     def _check_types(self, name: str, device: Any) -> None:
-        """Refuse a device that does not hold the types of results."""
-        info = getattr(self._namespace, "__array_namespace_info__", None)  # of the standard since 2023.12
+        """Raise TypeError if a device lacks int64 or float64."""
+        info = getattr(self._namespace, "__array_namespace_info__", None)  # in the standard since 2023.12
         known = WIDE if info is None else info().dtypes(device=device)
         missing = " and ".join(dtype for dtype in WIDE if dtype not in known)
         if missing:
@@ -53,7 +53,7 @@ class Namespace(Adapter):
         return np.from_dlpack(x)
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        # Older versions of DLPack have no read-only arrays, and some libraries take no strides.
+        # Older DLPack versions have no read-only arrays, and some libraries accept no strides.
         x = x if x.flags.writeable and x.flags.c_contiguous else x.copy()
         out = self._namespace.from_dlpack(x)
         if self.dtype(out) != x.dtype:
@@ -71,4 +71,4 @@ class Namespace(Adapter):
         return self._namespace.reshape(x, shape)
 
 
-adapter_of = cache(Namespace)  # one for each namespace, whose arrays may be of several classes
+adapter_of = cache(Namespace)  # one adapter per namespace, which may have several array classes

@@ -1,20 +1,20 @@
-"""What the rows and the columns of a matrix are called, where its library says so: a confusion matrix has one order."""
+"""Check that rows and columns of a labelled confusion matrix list the same classes in the same order."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from cmfast._core import caller
 
-MATRICES = frozenset({"M", "S", "T"})  # arguments that are matrices of a truth and a prediction
-TABLES = frozenset({"ipf", "ras", "support"})  # whose rows may be something else than their columns
-TOTALS = "All"  # what pandas.crosstab calls them
-MOST_SHOWN_LABELS = 4  # labels in a message
+MATRICES = frozenset({"M", "S", "T"})  # arguments that are confusion matrices
+TABLES = frozenset({"ipf", "ras", "support"})  # functions of contingency tables, with different rows and columns
+TOTALS = "All"  # the name that pandas.crosstab gives to totals
+MOST_SHOWN_LABELS = 4  # labels shown in a message
 
 
 def check_class_order(name: str, rows: Sequence[Any], columns: Sequence[Any]) -> None:
-    """Raise ValueError where a square matrix has the same classes in two orders, other ones too, or totals.
+    """Raise ValueError if the rows and columns of a square matrix overlap but differ in order or set, or end in totals.
 
-    Names that have nothing in common, as "true a" and "predicted a", say nothing.
+    Names without any in common, such as "true a" and "predicted a", are accepted.
     """
     if name not in MATRICES or len(rows) != len(columns):
         return

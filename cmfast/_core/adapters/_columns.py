@@ -1,4 +1,4 @@
-"""Columns of pandas, polars and Arrow: their own dictionaries, and the values that they know to be missing."""
+"""Read columns of pandas, polars and Arrow: dictionary codes, categories and missing values."""
 
 import sys
 from typing import Any, NamedTuple
@@ -6,24 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core.adapters import _class_order, _text_codes
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
 
 def column_hint(x: Any) -> str | None:
-    """Return how a column is taken from the table `x` in the words of its library; None for what is no table."""
+    """Return an example of how the library of table `x` selects a column; None if `x` is not a table."""
     base = _table_class(x)
     if base is None:
         return None
-    if base.__name__ == "LazyFrame":  # to look at the names of its columns may compute it
+    if base.__name__ == "LazyFrame":  # reading its column names may compute it
         return ".collect()['name']"
     names = list(x.column_names if base.__module__.startswith("pyarrow") else x.columns)
     return f"[{names[0] if names else 'name'!r}]"
 
 
 def library_name(x: Any) -> str | None:
-    """Return whose table `x` is; None for what is no table, or one that is not computed yet."""
+    """Return the library of the table `x`; None if `x` is not a table or is lazy."""
     base = _table_class(x)
     return None if base is None or base.__name__ == "LazyFrame" else base.__module__.partition(".")[0]
 
@@ -34,13 +34,12 @@ def _table_class(x: Any) -> type | None:
 
 
 def dictionary_codes(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
-    """Return distinct values and which of them each entry is, where the library of the column `x` knows them.
+    """Return the distinct values and the code of each entry, if the library of column `x` has them; else None.
 
-    None for anything else that ``numpy.asarray`` takes. A missing value is refused, but in a column of floats, of which
-    NumPy makes NaN: a bad value, which kernels report.
+    A missing value raises ValueError, except in float columns: NumPy turns it into NaN, which kernels report.
     """
     for library, column in (("pandas", _pandas_codes), ("polars", _polars_codes), ("pyarrow", _arrow_codes)):
-        module = loaded(library)  # where it is not, nothing can be of it
+        module = find_loaded_module(library)  # a library that is not imported cannot own the column
         if module is not None:
             found: tuple[Any, np.ndarray] | None = column(name, module, x)
             if found is not None:
@@ -49,7 +48,7 @@ def dictionary_codes(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
 
 
 class Categories(NamedTuple):
-    """A column that says which values it may have, in an order, and which of them each entry is."""
+    """A categorical column: its values in order, the code of each entry, and whether the order is meaningful."""
 
     values: list[Any]
     codes: np.ndarray
@@ -57,8 +56,8 @@ class Categories(NamedTuple):
 
 
 def categories(name: str, x: Any) -> Categories | None:
-    """Return the categories of the column `x` as its library keeps them; None for what declares none."""
-    pd, pl, pa = map(loaded, ("pandas", "polars", "pyarrow"))
+    """Return the categories of column `x` as its library keeps them; None if it declares none."""
+    pd, pl, pa = map(find_loaded_module, ("pandas", "polars", "pyarrow"))
     dtype: Any = getattr(x, "dtype", None)
     if pd is not None and isinstance(dtype, pd.CategoricalDtype) and not isinstance(x, pd.MultiIndex):
         values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
@@ -76,12 +75,15 @@ def categories(name: str, x: Any) -> Categories | None:
 
 
 def frame_to_array(name: str, x: Any) -> Any:
-    """Return a table of pandas with columns of several types of numbers as one array; anything else as it is.
+    """Convert a pandas table with numeric columns of several types to one array; return anything else unchanged.
 
-    NumPy would get Python objects from nullable columns, and from bools beside numbers. Gaps are NaN, as in any table.
-    A confusion matrix whose rows and columns are not the same classes is refused.
+    NumPy would make Python objects of nullable columns and of mixed bools and numbers. Missing values become NaN.
+
+    Raises
+    ------
+    ValueError for a confusion matrix whose rows and columns are not the same classes.
     """
-    pd = loaded("pandas")
+    pd = find_loaded_module("pandas")
     if pd is None or not isinstance(x, pd.DataFrame):
         return x
     _class_order.check_class_order(name, x.index, x.columns)
@@ -109,14 +111,14 @@ def _pandas_codes(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
 
 
 def _object_categories(values: Any) -> tuple[Any, np.ndarray] | None:
-    """Return the texts of a categorical of Python objects; one of another type that never occurs does no harm."""
+    """Return texts and codes of a categorical of Python objects, ignoring unused categories; None if not text."""
     texts = list(values.categories)
     if texts and set(map(type, texts)) in ({str}, {bytes}):
         return texts, values.codes
     used = np.flatnonzero(np.bincount(values.codes, minlength=len(values.categories)))
     texts = list(values.categories[used])
     if not texts or len(set(map(type, texts))) > 1 or not isinstance(texts[0], str | bytes):
-        return None  # they are looked at one by one, and what is no text is refused with its place
+        return None  # the elements are checked one by one, and the first non-text is reported with its index
     places = np.empty(len(values.categories), np.int64)
     places[used] = np.arange(len(used))
     return texts, places[values.codes]
@@ -134,9 +136,9 @@ def _polars_codes(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if x.dtype == pl.Enum:
         return _texts(x.dtype.categories.to_list()), x.to_physical().to_numpy()
     distinct = x.unique(maintain_order=True)
-    if x.dtype == pl.Categorical:  # its own codes, in a table that may have gaps
+    if x.dtype == pl.Categorical:  # physical codes, which may have gaps
         known, texts = distinct.to_physical().to_numpy(), distinct.cast(pl.String).to_list()
-        if len(known) and known.max() < len(known):  # without gaps: the codes are places already
+        if len(known) and known.max() < len(known):  # no gaps: the codes are positions already
             return [texts[k] for k in np.argsort(known).tolist()], x.to_physical().to_numpy()
         places = np.zeros(int(known.max(initial=0)) + 1, np.int64)
         places[known] = np.arange(len(known))
@@ -151,7 +153,7 @@ def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
         return None
     if pa.types.is_dictionary(x.type):
         parts = x.chunks if isinstance(x, pa.ChunkedArray) else [x]
-        if any(part.dictionary.null_count for part in parts):  # an index that is there may point at what is missing
+        if any(part.dictionary.null_count for part in parts):  # a valid index may point to a missing dictionary value
             x = x.cast(x.type.value_type)
     if not pa.types.is_floating(x.type) and x.null_count:
         _refuse_missing(name, x.is_null().to_numpy(zero_copy_only=False), "null")

@@ -1,4 +1,4 @@
-"""CuPy arrays, on their device and the caller's current stream. Kernels: ``cuda``."""
+"""Adapter of CuPy arrays, on their device and the caller's current stream; runs ``cuda`` kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from cmfast.kernels.cuda._core import module
 
 
 class CuPy(Adapter):
-    """How CuPy's arrays are taken; expressions of them are calculated on the current device alone."""
+    """Adapter of CuPy arrays; expressions are evaluated on the device of their first array."""
 
     has_devices = True
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return `x`; nothing is moved between host and device."""
+        """Return `x` unchanged; never copies between host and device."""
         del op
         if not isinstance(x, module.library(x).ndarray):
             msg = f"{name} must be a dense array, got {type(x).__module__}.{type(x).__qualname__}"
@@ -35,12 +35,12 @@ class CuPy(Adapter):
         return f"cuda:{x.device.id}"
 
     def is_on_host(self, x: Any) -> bool:
-        """Return False: to look at values is to copy them."""
+        """Return False: reading values requires a copy."""
         del x
         return False
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run the ``cuda`` kernel; 0-d results stay arrays: a number would have to wait for the device."""
+        """Run the ``cuda`` kernel; 0-d results stay arrays, because a scalar would have to wait for the device."""
         first = next(array for array in arrays if array is not None)
         with first.device:
             return get_kernel(op, "cuda")(*arrays, **options)

@@ -1,4 +1,4 @@
-"""Dask arrays: a task per block, which calls the function that was called with them. Kernels: those of the blocks."""
+"""Adapter of Dask arrays: one task per block, each calling the public function; kernels are those of the blocks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,26 +21,26 @@ from cmfast._core.lazy import are_lazy
 from cmfast._core.source_digest import require_same_version, version_and_digest
 from cmfast.kernels.shared import halves
 
-MERGED_STATES = 8  # states that are merged at a time
+MERGED_STATES = 8  # states merged per task: the fan-in of reduction trees
 
 
 class Dask(Adapter):
-    """How functions without blocks refuse Dask's arrays, and what is calculated of lazy results."""
+    """Adapter that refuses Dask arrays in functions without block support and evaluates expressions of lazy results."""
 
     def adopt(self, name: str, x: Any, op: str | None) -> NoReturn:
-        """Refuse what a function without blocks was given."""
+        """Raise TypeError: the function does not accept Dask arrays."""
         del op
         column = "give a column as .to_dask_array(lengths=True), or " if hasattr(x, "to_dask_array") else ""
         msg = f"{name} is a lazy {type(x).__module__}.{type(x).__qualname__}, which this does not take; {column}"
         raise TypeError(msg + "call .compute() first")
 
     def to_host(self, x: Any) -> NoReturn:
-        """Refuse to compute what was not asked for."""
+        """Raise TypeError: values are computed only on request."""
         msg = f"a lazy {type(x).__module__}.{type(x).__qualname__} has no values yet; call dask.compute first"
         raise TypeError(caller.prefix_name(msg))
 
     def device(self, x: Any) -> str:
-        """Return the name of no device: blocks live where they are computed."""
+        """Return "dask": blocks get a device when they are computed."""
         del x
         return "dask"
 
@@ -53,7 +53,7 @@ ADAPTER = Dask()
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The task of one block: call a function with its arrays, and say in messages which block it was."""
+    """Task of one block: calls a function with the block's arrays and names the block in its messages."""
 
     function: Callable[..., Any]
     name: str
@@ -67,15 +67,17 @@ class Block:
     made_by: str = field(default_factory=version_and_digest)
 
     def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
-        """Return all that the function returns; behind the blocks are the values that had to be computed first."""
+        """Return a one-element list of the function's result; `blocks` are the arrays, then the `known` values."""
         n = len(self.arrays)
         given = dict(zip(self.arrays, map(_unpack_block, blocks[:n]), strict=True))
         given |= zip(self.known, blocks[n:], strict=True)
         if self.numbers is not None:
-            given[self.numbers] = self._numbers(place)
+            given[self.numbers] = self._element_indices(place)
         with caller.set_task(self.name, self._where(place), is_part=self.is_part):
             require_same_version(self.made_by)
-            return [call(self.function, self.positional, self.values | given)]  # no array, of which Dask would ask more
+            return [
+                call(self.function, self.positional, self.values | given)
+            ]  # a list, because Dask would inspect an array
 
     def _where(self, place: tuple[int, ...]) -> str:
         if not place:
@@ -84,47 +86,47 @@ class Block:
         from_ = "" if any(map(isnan, first)) else f", which begins at index {tuple(map(int, first))}"
         return f", in chunk {tuple(map(int, place))}{from_}"
 
-    def _numbers(self, place: tuple[int, ...]) -> np.ndarray:
-        """Return the places that the elements of a block have in the whole batch."""
+    def _element_indices(self, place: tuple[int, ...]) -> np.ndarray:
+        """Return the flat indices, in the whole batch, of the elements of the block at `place`."""
         whole = np.zeros((1,) * len(place), np.int64)
         for axis, (sizes, k) in enumerate(zip(self.sizes, place, strict=True)):
-            first, behind = int(sum(sizes[:k])), len(place) - 1 - axis
-            own = np.arange(first, first + int(sizes[k])).reshape(-1, *(1,) * behind)
+            first, n_after = int(sum(sizes[:k])), len(place) - 1 - axis
+            own = np.arange(first, first + int(sizes[k])).reshape(-1, *(1,) * n_after)
             whole = whole + own * int(prod(map(sum, self.sizes[axis + 1 :])))
         return whole
 
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """The task of a worker beside blocks: call a function of this module, if the worker has the same cmfast."""
+    """Task outside block loops: calls a function of this module on a worker that has the same cmfast."""
 
     function: Callable[..., Any]
     made_by: str = field(default_factory=version_and_digest)
 
     @property
-    def __name__(self) -> str:  # by which Dask calls its keys
+    def __name__(self) -> str:  # Dask names its keys after this
         return self.function.__name__
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Return what the function returns."""
+        """Check the version of cmfast and return the function's result."""
         require_same_version(self.made_by)
         return self.function(*args, **options)
 
 
 def call(function: Callable[..., Any], positional: tuple[str, ...], values: dict[str, Any]) -> Any:
-    """Call `function` with values by the names of its parameters, some of which have to be given by position."""
+    """Call `function` with `values` by parameter name; those in `positional` are passed by position."""
     return function(*(values[name] for name in positional), **{k: x for k, x in values.items() if k not in positional})
 
 
 def _unpack_block(block: Any) -> Any:
-    """Return the one array in the lists that Dask makes of axes that a result does not have."""
+    """Return the array inside the nested one-element lists that Dask builds for contracted axes."""
     while isinstance(block, list):
         (block,) = block
     return block
 
 
 class BlockCalls(NamedTuple):
-    """A call for every block of a loop over leading axes: what a call gives, by block, and like what that is."""
+    """Calls of a function for every block of a loop over leading axes: name, lazy results, loop axes, sample result."""
 
     name: str
     every: Any
@@ -143,11 +145,13 @@ def make_block_tasks(
     numbers: str | None = None,
     is_part: bool = False,
 ) -> BlockCalls:
-    """Return a task for every block of the arrays that `cores` names, with the number of axes behind those of the loop.
+    """Make a task for every block of the arrays in `cores`, which gives the number of core axes after the loop axes.
 
-    What it will give, and which shapes and types that has, the call with arrays that `like` makes tells, which also
-    checks the arguments; for values of which nothing is `known` yet but one of their kind, with that. `numbers` names
-    an option that gets the places of the elements of a block in the whole loop.
+    A call on arrays made by `like` validates the arguments and gives the shapes and types of results; a value that is
+    not
+    computed yet is replaced there by the example next to it in `known`. `numbers` names an option that receives the
+    flat
+    indices of the block's elements in the whole loop.
     """
     name = caller.name()
     arrays = _select_lazy(values, cores)
@@ -190,7 +194,7 @@ def _takes_threads(function: Callable[..., Any]) -> bool:
 
 
 def _select_lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
-    """Return the arrays by name; refuse other libraries, Dask arrays in place of options, and what workers cannot."""
+    """Return the arrays by name; raise for arrays of other libraries, lazy options, Generators and progress bars."""
     arrays = {name: x for name, x in values.items() if name in cores and x is not None}
     if not all(map(are_lazy, arrays.values())):
         what = ", ".join(f"{name} from {dispatch.library_name(x)}" for name, x in arrays.items())
@@ -215,7 +219,7 @@ def _call_on_empty(
     arrays: dict[str, Any],
     like: dict[str, Any],
 ) -> Any:
-    """Return what `function` returns of nothing; what it refuses has the shape that was given."""
+    """Return the result of `function` on empty arrays; error messages show the shapes of the real arrays."""
     try:
         return call(function, positional, values | like)
     except (TypeError, ValueError) as error:
@@ -228,7 +232,7 @@ def _call_on_empty(
 
 
 def _check_chunks(name: str, x: Any, n_core: int) -> None:
-    """Check that what belongs together is in one chunk."""
+    """Validate that the core axes of a Dask array are in one chunk."""
     if any(len(sizes) > 1 for sizes in x.chunks[x.ndim - n_core :]):
         last = ", ".join(f"{k}: -1" for k in range(-n_core, 0))
         axes = "axis" if n_core == 1 else f"{n_core} axes"
@@ -239,7 +243,7 @@ def _check_chunks(name: str, x: Any, n_core: int) -> None:
 def map_batches(
     function: Callable[..., Any], bound: BoundArguments, cores: dict[str, Any], numbers: str | None = None
 ) -> Any:
-    """Return what `function` of a batch returns, with a Dask array in the place of each of its arrays."""
+    """Map `function` over the blocks of a batch; return its result with a Dask array for each array."""
     with caller.set_task(caller.name() or caller.public_name(function)):
         positional, values = _split_arguments(bound)
         known = {key: len(core if isinstance(core, str) else core(values)) for key, core in cores.items()}
@@ -253,7 +257,7 @@ def map_blocks(
     known: dict[str, Any],
     **values: Any,
 ) -> Any:
-    """Return, as Dask arrays, what `function` returns of blocks; it gets results of Dask arrays in `known` whole."""
+    """Map `function` over blocks; results of Dask arrays in `known` are computed first and passed as a whole."""
     later = {}
     for name, one in known.items():
         like = replace_arrays(one, (np.zeros_like(x._meta, shape=x.shape) for x in iterate_arrays(one)))
@@ -263,7 +267,7 @@ def map_blocks(
 
 
 def delayed_to_arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
-    """Return what a Delayed has, host arrays of these shapes and types, as Dask arrays of the library of `like`."""
+    """Return the arrays of a Delayed tuple as Dask arrays of these shapes and types, in the library of `like`."""
     take = delayed(WorkerTask(_send_result), pure=True)
     made = []
     for k, (shape, dtype) in enumerate(kinds):
@@ -273,17 +277,18 @@ def delayed_to_arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], 
 
 
 def _send_result(found: Any, k: int, like: Any) -> Any:
+    """Return element `k` of a result, moved to the library and device of `like`."""
     return adapter(like).send(found[k], like)
 
 
 def _split_results(found: BlockCalls) -> Any:
-    """Return what tasks give with a Dask array in the place of each array."""
+    """Return the results of block tasks with one Dask array in place of each array."""
     lazy = (_result_array(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(iterate_arrays(found.sample)))
     return replace_arrays(found.sample, lazy)
 
 
 def _split_arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the names of what has to be given by position, and the values of all that was given, by name."""
+    """Return the names of positional-only arguments, and all given values by name."""
     parameters = bound.signature.parameters
     values: dict[str, Any] = {}
     for name, value in bound.arguments.items():
@@ -293,18 +298,18 @@ def _split_arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, 
 
 
 def _make_empty_batch(x: Any, n_core: int) -> Any:
-    """Return an array in the library of the blocks of `x`, with a batch of none; if it is no batch, as large as it."""
+    """Return an array like the blocks of `x` with an empty batch axis; of the full shape if `x` has no batch axes."""
     if x.ndim < n_core:
         return np.broadcast_to(np.zeros((), x.dtype), x.shape)
     return np.zeros_like(x._meta, shape=(0, *x.shape[x.ndim - n_core :]))
 
 
 def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
-    """Return the Dask array of result number `k` of all blocks, like `leaf` and of shape `core` behind the batch.
+    """Return result number `k` of all blocks as a Dask array of dtype `leaf`, with core shape `core` after the batch.
 
-    The last `n_samples` axes of the loop are used up, and have size 1 in it.
+    The last `n_samples` axes of the loop are reduced by each task and get size 1.
     """
-    # Axes that no array of the call has.
+    # Axis numbers below 0 are not used by any array of the call.
     fresh = {-1 - axis: n for axis, n in enumerate(core)}
     meta = np.empty_like(leaf, shape=(0,) * (len(found.loop) + len(core)))
     used = found.loop[len(found.loop) - n_samples :]
@@ -316,7 +321,7 @@ def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n
 
 
 def _take_result(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
-    """Return array number `k` of what one task gave, with an axis for each that was used up."""
+    """Return array number `k` of a task's result, with a size-1 axis for each reduced axis."""
     x = list(iterate_arrays(found[0]))[k]
     if not n_samples:
         return x
@@ -331,11 +336,13 @@ def sum_blocks(
     cores: dict[str, int] | None = None,
     **values: Any,
 ) -> Any:
-    """Return what `function` counts of samples, which are along the last axes of the arrays: added up over all chunks.
+    """Sum the integer results of `function` over all chunks; samples are the last axes of the arrays.
 
-    `cores` says how many axes every array has behind these, by default none. Whatever the function returns has to be
-    integers, so the order does not matter; of statuses (int8) the largest is taken. Sums that int64 does not hold raise
-    OverflowError when they are computed.
+    `cores` gives the number of core axes after the sample axes, by default 0. Results must be integers, so that the
+    order
+    of addition does not matter; of int8 statuses the maximum is taken. Computing raises OverflowError where a sum
+    overflows
+    int64.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _select_lazy(arrays, cores).items()}
@@ -354,7 +361,7 @@ def sum_blocks(
 
 
 def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
-    """Check that all arrays have as many samples, as far as that is known; others would be repeated."""
+    """Validate that all arrays have the same sample sizes, as far as known; broadcasting would repeat samples."""
     first = next(iter(sizes.values()))
     for name, size in sizes.items():
         if len(size) != len(first) or any(n != m for n, m in zip(size, first, strict=True) if not isnan(n + m)):
@@ -363,7 +370,7 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
 
 
 def _sum_integers(x: Any, axis: Any, keepdims: bool) -> Any:
-    """Return the sums of integers along axes; raise OverflowError where int64 does not hold one."""
+    """Sum integers along axes; raise OverflowError where int64 overflows."""
     if x.size and not halves.fits(int(x.min()), int(x.max()), x.size):
         low, high = (half.sum(axis=axis, keepdims=True) for half in halves.split_halves(x))
         if not bool(halves.join_halves(low, high)[1].all()):
@@ -372,12 +379,12 @@ def _sum_integers(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _take_largest(x: Any, axis: Any, keepdims: bool) -> Any:
-    """Return the largest along axes that hold something, of a batch that may hold nothing."""
+    """Take the maximum along axes; zero-size arrays give zero-size results."""
     return x.max(axis=axis, keepdims=keepdims) if x.size else x.sum(axis=axis, keepdims=keepdims, dtype=x.dtype)
 
 
 def _make_no_samples(x: Any, n_core: int) -> Any:
-    """Return an array in the library of the blocks of `x` with as many axes, and nothing in those of the loop."""
+    """Return an array like the blocks of `x` with as many axes, all loop axes of size 0."""
     n_loop = max(x.ndim - n_core, 0)
     return np.zeros_like(x._meta, shape=((0,) * n_loop + x.shape[n_loop:]))
 
@@ -391,9 +398,9 @@ def merge_parts(
     known: dict[str, tuple[Any, Any]] | None = None,
     **values: Any,
 ) -> Any:
-    """Return, as a Delayed, what `merge` makes of what `function` returns of all parts of the points.
+    """Merge the results of `function` on all parts of the points by `merge`, in a tree; return a Delayed.
 
-    `known` has values that are Delayed, each with one of its kind that the arguments can be checked with.
+    `known` maps names to Delayed values, each with an example of its type for validating the arguments.
     """
     parts = _delay_parts(function, arrays, cores, values, known or {})
     once = delayed(WorkerTask(_merge_lists), pure=True)
@@ -410,9 +417,9 @@ def merge_shards(
     known: dict[str, tuple[Any, Any]] | None = None,
     **values: Any,
 ) -> list[Any]:
-    """Return `n` Delayed: `function` returns a list of `n` of each part of the points, and each number is merged.
+    """Merge the k-th results of `function` on all parts, for k < n; return `n` Delayed.
 
-    All else is as for :func:`merge_parts`.
+    `function` returns a list of `n` results per part of the points. All else as for :func:`merge_parts`.
     """
     parts = _delay_parts(function, arrays, cores, values, known or {})
     take = delayed(WorkerTask(_take_shard), pure=True)
@@ -420,11 +427,12 @@ def merge_shards(
 
 
 def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
+    """Merge a list of Delayed by a reduction tree of fan-in MERGED_STATES; return a Delayed."""
     return _reduce_tree(lambda some: call_delayed(merge, some), parts)
 
 
 def _reduce_tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """Apply `once` to groups of MERGED_STATES parts until one part is left."""
     while len(parts) > 1:
         several = (parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES))
         parts = [once(some) if len(some) > 1 else some[0] for some in several]
@@ -438,45 +446,49 @@ def _delay_parts(
     values: dict[str, Any],
     known: dict[str, tuple[Any, Any]],
 ) -> list[Any]:
-    """Return a Delayed for each part of the points, of a list of what `function` returns."""
+    """Return a Delayed per part of the points, of a one-element list of the result of `function`."""
     _check_samples({name: x.shape[:1] for name, x in _select_lazy(arrays, cores).items()})
     found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, known=known, is_part=True)
     return list(found.every.to_delayed().ravel())
 
 
 def _merge_lists(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
+    """Merge one-element lists into one."""
     return [merge([part for (part,) in parts])]
 
 
 def _unwrap_single(found: list[Any]) -> Any:
+    """Return the element of a one-element list."""
     return found[0]
 
 
 def _take_shard(found: list[list[Any]], k: int) -> Any:
+    """Return element `k` of the only result of a part."""
     return found[0][k]
 
 
 def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
+    """Return a Delayed of a call with arguments of which some are Delayed, keyed by the public function's name."""
     name = caller.name() or caller.public_name(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
-    return delayed(WorkerTask(_call_named), pure=True)(function, name, list(args), options, dask_key_name=key)
+    return delayed(WorkerTask(_run_named_task), pure=True)(function, name, list(args), options, dask_key_name=key)
 
 
-def _call_named(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:
+def _run_named_task(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:
+    """Call `function` under the public function's name, for messages."""
     with caller.set_task(name):
         return function(*args, **options)
 
 
 def recompute_after(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
-    """Return the Dask arrays as others, which are computed once more when `after` is known: none is held until then."""
+    """Return Dask arrays that are computed again after `after`, so that no chunk stays in memory until then."""
     given = [x for x in arrays.values() if x is not None]
     found = iter(bind(given, after, seed=tokenize(after)))
     return {name: None if x is None else next(found) for name, x in arrays.items()}
 
 
 def iterate_arrays(found: Any) -> Iterator[Any]:
-    """Yield the arrays of a result, in the order in which :func:`replace_arrays` takes them."""
+    """Yield the arrays of a nested result, in the order that :func:`replace_arrays` uses."""
     if hasattr(found, "shape"):
         yield found
     elif isinstance(found, dict | tuple | list):
@@ -485,7 +497,7 @@ def iterate_arrays(found: Any) -> Iterator[Any]:
 
 
 def replace_arrays(found: Any, arrays: Iterator[Any]) -> Any:
-    """Return a result with others in the place of its arrays."""
+    """Rebuild a nested result with its arrays replaced by those of an iterator."""
     if hasattr(found, "shape"):
         return next(arrays)
     if isinstance(found, dict):

@@ -1,4 +1,4 @@
-"""Sums over the processes of ``torch.distributed``, of tensors and of NumPy's arrays."""
+"""Sum tensors and NumPy arrays over the processes of ``torch.distributed``."""
 
 import sys
 from typing import Any
@@ -10,9 +10,9 @@ from cmfast.kernels.shared import halves
 
 
 def gather_objects(value: Any, group: Any) -> list[Any] | None:
-    """Return what every process gave, in the order of their ranks; None where there is only this one.
+    """Return the objects of all processes in rank order; None if there is only this process.
 
-    Raises RuntimeError, in all processes, where one of them has another version of cmfast.
+    Raises RuntimeError in all processes if one has another version of cmfast.
     """
     if "torch" not in sys.modules:
         return None
@@ -30,7 +30,7 @@ def gather_objects(value: Any, group: Any) -> list[Any] | None:
 
 
 def describe_location(array: Any) -> str | None:
-    """Return the library and the kind of device of an array, in words that all processes share; None of None."""
+    """Return library and device kind of an array as a string that all processes share; None for None."""
     if array is None or isinstance(array, np.ndarray):
         return None if array is None else "numpy"
     if not hasattr(array, "device") or not hasattr(array, "is_cuda"):
@@ -39,15 +39,15 @@ def describe_location(array: Any) -> str | None:
 
 
 def sum_over_processes(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group: Any, most: int) -> Any:
-    """Return the sum of the arrays of all processes; None counts as zeros of `shape` at `place`.
+    """Return the sum of the arrays of all processes; None counts as zeros of `shape` on `place`.
 
-    Integers add up to `most` at most; raises OverflowError, in all processes, where int64 does not hold a sum.
+    `most` bounds the sums of integers. Raises OverflowError in all processes if a sum overflows int64.
     """
     import torch  # noqa: TID251
     import torch.distributed as dist  # noqa: TID251
 
     dtype = torch.float64 if floats else torch.int64
-    if array is None:  # the current device of this process, as for all that torch.distributed does
+    if array is None:  # on the current device of this process, as torch.distributed expects
         total = torch.zeros(shape, dtype=dtype, device=place.removeprefix("torch ") if place != "numpy" else "cpu")
     else:
         total = torch.as_tensor(array).to(dtype, copy=True)

@@ -1,4 +1,4 @@
-"""NumPy arrays and whatever ``numpy.asarray`` takes: lists, pandas, Arrow, memory maps. Kernels: ``cpu``."""
+"""Adapter of NumPy arrays and of lists, pandas, Arrow and memory maps (``numpy.asarray``); runs ``cpu`` kernels."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -6,39 +6,39 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
+import numpy.ma  # imported here, because NumPy's lazy import could run while another thread forks
 
 from cmfast._core.adapters import Adapter, _columns, _text_codes, read_only
 from cmfast._core.kernel_lookup import get_kernel
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 _HOST = 1  # kDLCPU
-_BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a whole
+_BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy reads as one buffer
 
 
 class NumPy(Adapter):
-    """How NumPy's arrays are taken, and lists, columns and buffers, of which it makes arrays."""
+    """Adapter of NumPy arrays, and of lists, columns and buffers, which become NumPy arrays."""
 
     takes_columns = True
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
+        """Return `x` as an ndarray in native byte order: a read-only view, or a converted copy.
 
-        Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
-        kernel a second time for writable ones. Text comes back as :class:`Coded`.
+        Read-only, because memory maps, Arrow and pandas return read-only arrays anyway, and Numba would compile every
+        kernel again for writable ones. Text becomes :class:`Coded`.
         """
         if isinstance(x, _text_codes.Coded):
             return x
         if type(x) is list or type(x) is tuple:
-            x = _to_array(name, x)
+            x = _convert_to_array(name, x)
         elif type(x) is not np.ndarray:
             refuse_unsafe(name, x)
             known = _columns.dictionary_codes(name, x)
             if known is not None:
                 distinct, codes = known
                 values = self.adopt(name, distinct, op)
-                return values.taken(codes) if isinstance(values, _text_codes.Coded) else read_only(values[codes])
-            x = _to_array(name, _columns.frame_to_array(name, x))
+                return values.take(codes) if isinstance(values, _text_codes.Coded) else read_only(values[codes])
+            x = _convert_to_array(name, _columns.frame_to_array(name, x))
         kind = x.dtype.kind
         if kind == "O":
             found = _text_codes.encode_objects(name, x)
@@ -53,10 +53,10 @@ class NumPy(Adapter):
         return read_only(x)
 
     def check_agreement(self, arrays: dict[str, Any]) -> None:
-        """Raise ValueError where two Series of pandas have the same index in another order: they go by position."""
+        """Raise ValueError if two pandas Series have one index in different orders, as arrays match by position."""
         if all(type(x) is np.ndarray for x in arrays.values()):
             return
-        pd = loaded("pandas")
+        pd = find_loaded_module("pandas")
         if pd is None:
             return
         named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
@@ -72,7 +72,7 @@ class NumPy(Adapter):
                 raise ValueError(msg)
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
+        """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's do."""
         out = get_kernel(op, "cpu")(*arrays, **options)
         if not isinstance(out, tuple):
             return out[()] if type(out) is np.ndarray and not out.ndim else out
@@ -82,7 +82,7 @@ class NumPy(Adapter):
         return function(*arrays)
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Return `x` itself; a scalar as an array."""
+        """Return `x` itself; a scalar as a 0-d array."""
         return np.asarray(x)
 
     def from_host(self, x: np.ndarray, like: Any) -> np.ndarray:
@@ -91,13 +91,13 @@ class NumPy(Adapter):
         return x
 
     def send(self, x: Any, like: Any) -> Any:
-        """Return `x` itself: there is one host."""
+        """Return `x` itself: there is only one host."""
         del like
         return x
 
 
-def _to_array(name: str, x: Any) -> np.ndarray:
-    """Return what NumPy makes of `x`, but for what it would round, or widen to the longest text."""
+def _convert_to_array(name: str, x: Any) -> np.ndarray:
+    """Convert `x` by numpy.asarray, except where that would round integers or pad text."""
     kinds: set[type] = set()
     depth = 0
     if isinstance(x, Sequence) and not isinstance(x, _BUFFERS):
@@ -108,20 +108,20 @@ def _to_array(name: str, x: Any) -> np.ndarray:
     as_objects = _text_codes.is_text(kinds) or _text_codes.is_missing(kinds)
     try:
         out = np.array(x, object) if as_objects else np.asarray(x)
-        if out.dtype.kind in "US" and not hasattr(x, "dtype"):  # rows of text beside others
+        if out.dtype.kind in "US" and not hasattr(x, "dtype"):  # rows of text next to other rows
             out = np.array(x, object)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that need gradients
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that require gradients
         if "inhomogeneous" in str(error):
             _text_codes.refuse_ragged(name, x)
-        msg = f"{name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
+        msg = f"{name} must be an array of numbers, got a {type(x).__name__} that cannot be converted: {error}"
         raise TypeError(msg) from error
     if as_objects and out.ndim <= depth:
         _text_codes.refuse_ragged(name, x)
-    return _text_codes.to_uint64(name, x) if out.dtype.kind in "Of" and _text_codes.are_integers(kinds) else out
+    return _text_codes.convert_to_uint64(name, x) if out.dtype.kind in "Of" and _text_codes.are_integers(kinds) else out
 
 
 def refuse_unsafe(name: str, x: Any) -> None:
-    """Refuse what NumPy would take, but not as it is meant: masks, lazy values, sparse and device memory."""
+    """Raise TypeError for arrays that numpy.asarray would misread: masked, lazy, sparse or in device memory."""
     what = f"{type(x).__module__}.{type(x).__qualname__}"
     if isinstance(x, np.ma.MaskedArray):
         msg = f"{name} is a masked array, whose mask would be lost; fill or drop the masked values first"
@@ -151,7 +151,7 @@ def _is_on_device(x: Any) -> bool:
     device = getattr(x, "__dlpack_device__", None)
     try:
         return device is not None and int(device()[0]) != _HOST
-    except (TypeError, ValueError, BufferError):  # Arrow, of types that DLPack does not have: they are on the host
+    except (TypeError, ValueError, BufferError):  # Arrow types unknown to DLPack, which are on the host
         return False
 
 

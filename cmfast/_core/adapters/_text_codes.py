@@ -1,4 +1,4 @@
-"""Labels that are text: one integer per label beside the distinct texts, however long the longest of them is."""
+"""Text labels as integer codes plus the distinct texts, which takes 8 bytes per label however long the texts are."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,27 +8,26 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-_BLOCK = 1 << 20  # bytes of the array that become Python objects at a time
-_MOST_AXES = 64  # NumPy's; a list that contains itself has no end
+_BLOCK = 1 << 20  # bytes of the array converted to Python objects at a time
+_MOST_AXES = 64  # NumPy's limit; also stops at a list that contains itself
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Coded:
-    """An array of text as positions in its distinct texts, or a column of integers that comes as such positions.
+    """An array of text as codes (positions in its distinct texts), or an integer column stored as such codes.
 
-    NumPy's arrays of text give every label the width of the longest; this takes eight bytes per label, and each text
-    once.
+    NumPy's text arrays give every label the width of the longest one; codes take eight bytes per label.
 
     Attributes
     ----------
     codes : array of int, shape (...)
-        Which of `names` each label is.
+        Position of each label in `names`.
     names : list of str, of bytes, of bool or of int
-        Distinct; not all need occur.
+        Distinct values; not all need to occur.
     dtype : dtype
-        What NumPy would have for it, for messages.
+        The dtype that NumPy would use, for messages.
     ordered : bool
-        Whether `names` are in an order that means something.
+        Whether the order of `names` is meaningful.
     """
 
     codes: np.ndarray
@@ -38,7 +37,7 @@ class Coded:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is text, and no integers."""
+        """Whether the array holds text and not integers."""
         return self.dtype.kind in "US"
 
     @property
@@ -46,21 +45,21 @@ class Coded:
         """The shape of the array."""
         return self.codes.shape
 
-    def taken(self, codes: np.ndarray) -> "Coded":
-        """Return this array at the positions `codes`, which are those of its texts where none of them stands twice."""
+    def take(self, codes: np.ndarray) -> "Coded":
+        """Return this array indexed by `codes`, reusing `codes` as they are if no text occurs twice."""
         if len(self.names) < len(self.codes):
             return Coded(self.codes[codes], self.names, self.dtype)
         return Coded(codes, [self.names[k] for k in self.codes.tolist()], self.dtype)
 
 
 def encode_categories(values: list[Any], codes: np.ndarray, *, ordered: bool) -> Coded | None:
-    """Return a column of categories that are texts of one type, or integers; None for one of anything else."""
+    """Return a categorical column of texts or integers as :class:`Coded`; None for values of other or mixed types."""
     names = [value.item() if isinstance(value, np.generic) else value for value in values]
     kinds = set(map(type, names))
     if len(kinds) != 1 or not kinds <= {str, bytes, bool, int}:
         return None
     dtype = _dtype(names) if kinds <= {str, bytes} else np.array(names).dtype
-    if dtype.kind not in "USbiu":  # integers that no type holds together
+    if dtype.kind not in "USbiu":  # integers that no dtype holds together
         return None
     known = {name: k for k, name in enumerate(dict.fromkeys(names))}
     if len(known) < len(names):
@@ -69,7 +68,7 @@ def encode_categories(values: list[Any], codes: np.ndarray, *, ordered: bool) ->
 
 
 class _Positions(dict[Any, int]):
-    """Value -> position, in the order in which values come first."""
+    """Dict from value to position, in order of first occurrence."""
 
     def __missing__(self, value: Any) -> int:
         self[value] = position = len(self)
@@ -77,11 +76,11 @@ class _Positions(dict[Any, int]):
 
 
 def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
-    """Return an array of texts, of whatever kind; `plain` makes an exact ``str`` or ``bytes`` of a subclass."""
+    """Encode a text array of any dtype; `plain` converts subclass instances to exact ``str`` or ``bytes``."""
     positions = _Positions()
     codes = np.empty(x.size, np.int64)
     step = max(1, _BLOCK // max(1, x.itemsize))
-    flat = x.reshape(-1) if x.dtype.kind == "T" else x.flat  # which would copy fixed widths that lie apart
+    flat = x.reshape(-1) if x.dtype.kind == "T" else x.flat  # reshape would copy strided arrays of fixed-width text
     for start in range(0, x.size, step):
         block = flat[start : start + step].tolist()
         values = block if plain is None else map(plain, block)
@@ -93,26 +92,26 @@ def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
 def _dtype(names: Iterable[Any]) -> np.dtype[Any]:
     longest, letter = 0, "U"
     for name in names:
-        if isinstance(name, str | bytes):  # what else StringDType(na_object=...) has is refused by the caller
+        if isinstance(name, str | bytes):  # the caller refuses the na_object of a StringDType
             longest, letter = max(longest, len(name)), "U" if isinstance(name, str) else "S"
     return np.dtype(f"{letter}{min(longest, 2**20)}")
 
 
 def match_labels(labels: Sequence[Any], *arrays: Coded) -> list[np.ndarray]:
-    """Return arrays as positions in `labels`, -1 for what is not among them."""
+    """Convert arrays to positions in `labels`, -1 for texts not among them."""
     index = {name: k for k, name in enumerate(labels)}
     return [np.array([index.get(name, -1) for name in y.names], np.int64)[y.codes] for y in arrays]
 
 
 def list_occurring(y: Coded) -> set[Any]:
-    """Return the texts that occur."""
+    """Return the set of texts that occur."""
     occurs = np.zeros(len(y.names), np.bool_)
     occurs[y.codes] = True
     return {y.names[k] for k in np.flatnonzero(occurs)}
 
 
 def leaf_types(x: Sequence[Any]) -> tuple[set[type], int]:
-    """Return the types of what nested lists hold, and how deep it lies."""
+    """Return the types of the elements of nested lists, and their depth."""
     depth = 0
     while True:
         kinds = set(map(type, _flatten_levels(x, depth)))
@@ -128,24 +127,24 @@ def _flatten_levels(x: Iterable[Any], depth: int) -> Iterable[Any]:
 
 
 def is_text(kinds: set[type]) -> bool:
-    """Whether these are types of text, or cannot be told from text by NumPy, which would make text of them."""
+    """Whether any of these types is text (str or bytes), so that NumPy would convert the rest to text."""
     return any(issubclass(kind, str | bytes) for kind in kinds)
 
 
 def is_missing(kinds: set[type]) -> bool:
-    """Whether values of these types stand for missing ones."""
+    """Whether any of these types marks missing values: NoneType, NAType, NaTType."""
     return any(kind is type(None) or kind.__name__ in {"NAType", "NaTType"} for kind in kinds)
 
 
 def are_integers(kinds: set[type]) -> bool:
-    """Whether these are types of integers."""
+    """Whether all of these types are integers or bools."""
     return bool(kinds) and all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds)
 
 
 def encode_objects(name: str, x: np.ndarray) -> Coded | np.ndarray:
-    """Return an array of Python objects, which must be texts of one type, or integers; refuse what they are instead.
+    """Encode an array of Python objects, all texts of one type or all integers; raise for anything else.
 
-    Without any it is text: a column of labels of which none is left.
+    An empty array counts as text: a column of labels after every row was filtered out.
     """
     kinds = set(map(type, x.flat))
     if are_integers(kinds):
@@ -165,17 +164,17 @@ def encode_objects(name: str, x: np.ndarray) -> Coded | np.ndarray:
 
 
 def _convert_integers(name: str, x: np.ndarray, kinds: set[type]) -> np.ndarray:
-    """Return integers that are Python objects, as those of a column that held something else, exactly."""
+    """Convert an array of Python ints to bool, int64 or uint64, exactly."""
     if all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return x.astype(np.bool_)
     try:
         return x.astype(np.int64)
     except OverflowError:
-        return to_uint64(name, x)
+        return convert_to_uint64(name, x)
 
 
 def _suggest_attribute(name: str, kinds: set[type]) -> str:
-    """Say what of one object that holds a matrix is an array, or how dates are text."""
+    """Return advice for objects that hold a matrix (use ``.matrix``), or for dates; "" for others."""
     if all(issubclass(kind, date) for kind in kinds):
         return f"; give dates as text: list(map(str, {name}))"
     if len(kinds) > 1 or not all(hasattr(kind, "matrix") for kind in kinds):
@@ -204,33 +203,33 @@ def _refuse_mixed(name: str, x: np.ndarray) -> NoReturn:
 
 
 def refuse_missing(name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
-    """Refuse an array because values are missing."""
+    """Raise ValueError because `number` values are missing, the first at `index`."""
     msg = f"{name} must be without missing values, got {describe_missing(number, index, value)}"
     raise ValueError(msg)
 
 
 def describe_missing(number: int, index: Iterable[Any], value: object) -> str:
-    """Return how many values are missing and where the first is, for messages."""
+    """Return how many values are missing and the index of the first, for messages."""
     return f"{number} missing (first: {value} at {format_index(index)})"
 
 
 def format_index(index: Iterable[Any]) -> str:
-    """Return an index as text."""
+    """Format an index as text."""
     found = tuple(int(k) for k in index)
     return str(found[0]) if len(found) == 1 else str(found)
 
 
 def refuse_ragged(name: str, x: Any) -> NoReturn:
-    """Refuse lists whose rows differ in length; of results of several arrays say which is the first."""
+    """Raise TypeError for lists of unequal length, or for a named tuple of several arrays."""
     if hasattr(x, "_fields"):
         msg = f"{name} must be an array, got a {type(x).__name__} of several: give one of them, as its .{x._fields[0]}"
         raise TypeError(msg)
-    msg = f"{name} must be an array of numbers, got a {type(x).__name__} that is none: rows of different lengths"
+    msg = f"{name} must be an array of numbers, got a {type(x).__name__} with rows of different lengths"
     raise TypeError(msg)
 
 
-def to_uint64(name: str, x: Any) -> np.ndarray:
-    """Return integers of Python, of which int64 does not hold all, as uint64."""
+def convert_to_uint64(name: str, x: Any) -> np.ndarray:
+    """Convert Python ints that exceed int64 to uint64; raise TypeError if uint64 cannot hold them."""
     values = [int(value) for value in np.array(x, object).flat]
     low, high = min(values), max(values)
     if low < 0 or high >= 2**64:

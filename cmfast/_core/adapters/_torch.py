@@ -1,4 +1,4 @@
-"""Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
+"""Adapter of torch tensors, without copies: ``cpu`` kernels on NumPy views, or ``cuda`` kernels through CuPy."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from cmfast._core.adapters import Adapter, _torch_gradients
 from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import load
 
-_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch keeps, but hardly calculates with
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch stores these dtypes but supports few operations on them
 _skipped_packages: set[str] = set()
 
 _DTYPES = {
@@ -31,7 +31,7 @@ _DTYPES = {
     torch.float16: np.dtype(np.float16),
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
-    torch.complex64: np.dtype(np.complex64),  # for the words in which it is refused
+    torch.complex64: np.dtype(np.complex64),  # only for the message that refuses it
     torch.complex128: np.dtype(np.complex128),
 }
 
@@ -39,14 +39,14 @@ _TYPES = {numbers: tensors for tensors, numbers in _DTYPES.items()}
 
 
 class Torch(Adapter):
-    """How tensors are taken, on the CPU and on CUDA, with their gradients where an op propagates them."""
+    """Adapter of tensors on the CPU and on CUDA, with gradients where an op propagates them."""
 
     has_devices = True
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently.
+        """Return `x`; raise TypeError if it has no NumPy counterpart, or would lose gradients silently.
 
-        With `op`, what that op propagates gradients of is taken.
+        With `op`, `x` may require the gradients that the op propagates.
         """
         if not isinstance(x, torch.Tensor):
             msg = f"{name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
@@ -77,12 +77,12 @@ class Torch(Adapter):
         return x
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Return an ndarray of the memory of `x`, on CUDA a copy; synchronises the device there."""
-        host: np.ndarray = x.detach().cpu().resolve_neg().numpy()  # negated views are flags on another's memory
+        """Return an ndarray that shares the memory of `x`; on CUDA a copy, which synchronises the device."""
+        host: np.ndarray = x.detach().cpu().resolve_neg().numpy()  # resolve_neg: a negated view is only a flag
         return host
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return a tensor of the memory of `x`, on the device of `like`: torch knows no read-only tensors."""
+        """Return a tensor that shares the memory of `x`, on the device of `like`; torch has no read-only tensors."""
         view = x.view()
         view.flags.writeable = True
         return torch.from_numpy(view).to(like.device)
@@ -97,7 +97,7 @@ class Torch(Adapter):
         return x.device.type == "cpu"  # type: ignore[no-any-return]
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
+        """Run the op, outside torch.compile where that is in use: a graph break, without tracing into cmfast."""
         run: Any = self._run
         if _torch_gradients.needs_gradient(arrays, options):
             run = partial(_torch_gradients.call_with_gradient, run)
@@ -107,7 +107,7 @@ class Torch(Adapter):
         return run(op, arrays, options)
 
     def _run(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run the op on the memory of the tensors, without gradients."""
+        """Run the op on the memory of the tensors, without recording gradients."""
         first = next(array for array in arrays if array is not None)
         if first.device.type == "cuda":
             return _call_cuda(op, first.device, arrays, options)
@@ -117,7 +117,7 @@ class Torch(Adapter):
         return function(*arrays)
 
     def extent(self, x: Any) -> tuple[int, int]:
-        values = self.to_host(x) if x.dtype in _UNSIGNED else x  # of which torch does not know the least
+        values = self.to_host(x) if x.dtype in _UNSIGNED else x  # torch has no min() for these dtypes
         return int(values.min()), int(values.max())
 
     def cast(self, x: Any, dtype: type) -> Any:
@@ -136,7 +136,7 @@ class Torch(Adapter):
 
 
 def _skip_in_torch_compile() -> None:
-    """Have torch.compile leave the functions of cmfast as they are: it would take NumPy's arrays for tensors."""
+    """Tell torch.compile to skip cmfast, because it would trace NumPy arrays as tensors."""
     from torch._dynamo import trace_rules  # noqa: TID251
 
     for package in ("cmfast", "cmfast.kernels"):
@@ -145,18 +145,18 @@ def _skip_in_torch_compile() -> None:
 
 
 class _CurrentStream:
-    """The stream that torch works on, in the protocol by which CuPy takes it; torch's own has it since 2.9 only."""
+    """Torch's current stream in the protocol that CuPy accepts; torch's own class has it only since 2.9."""
 
     def __init__(self, device: Any) -> None:
         self._stream = torch.cuda.current_stream(device)
 
     def __cuda_stream__(self) -> tuple[int, int]:  # the protocol's name
-        """Return the version of the protocol, and the address."""
+        """Return the protocol version and the stream's address."""
         return 0, self._stream.cuda_stream
 
 
 def _call_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Share the tensors with CuPy, run the op on torch's own stream, so in its order, share the results back."""
+    """Run the op on CuPy views of the tensors, on torch's current stream, and return the results as tensors."""
     get_kernel(op, "cuda")
     try:
         import cupy  # noqa: TID251
@@ -173,12 +173,12 @@ def _call_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str,
         shared = tuple(None if array is None else cupy.from_dlpack(array) for array in bare)
         out = cuda.call(op, shared, options)
         items = out if isinstance(out, tuple) else (out,)
-        parts = [memory.to_tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in items]
+        parts = [memory.share_as_tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in items]
     return tuple(parts) if isinstance(out, tuple) else parts[0]
 
 
 def _index_mesh(places: list[Any], device: Any) -> tuple[Any, ...]:
-    """Return an index of every combination of places, one list per axis."""
+    """Return an index of every combination of positions, given one list per axis (as np.ix_)."""
     flat = (torch.as_tensor(place, dtype=torch.int64, device=device) for place in places)
     mesh: tuple[Any, ...] = torch.meshgrid(*flat, indexing="ij")
     return mesh

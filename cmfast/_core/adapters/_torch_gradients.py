@@ -1,7 +1,7 @@
-"""Gradients of tensors: one function of autograd for every op that the table says has one.
+"""Gradients of tensors: an autograd function for every op whose table entry names a gradient op.
 
-Nothing is recorded where no tensor requires a gradient. What is kept for the way back are inputs and results, which the
-caller has anyway; the way back is an op itself, and has no gradient of its own.
+Autograd records a call only if a tensor requires a gradient. The saved tensors are inputs and results, which the caller
+keeps anyway. The backward pass is itself an op and has no gradient of its own.
 """
 
 import math
@@ -19,7 +19,7 @@ Run = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def explain_refusal(x: Any, op: str | None) -> str | None:
-    """Return why the gradient that `x` requires is not propagated by `op`, or by what is no op; None where it is."""
+    """Return why `op` (None: not an op) does not propagate the gradient that `x` requires; None if it does."""
     gradient = None if op is None else OPS[op].gradient
     if gradient is None:
         return "requires gradients, which cmfast does not propagate"
@@ -29,7 +29,7 @@ def explain_refusal(x: Any, op: str | None) -> str | None:
 
 
 def needs_gradient(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether what is computed of the arrays is to be recorded; refuse what has no gradient."""
+    """Whether autograd must record this call; raise TypeError for options without a gradient."""
     if not (torch.is_grad_enabled() and any(array is not None and array.requires_grad for array in arrays)):
         return False
     if options.get("smoothing") == "pseudo-bayes":
@@ -43,7 +43,7 @@ def needs_gradient(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
 
 
 def _needs_cpu(plan: Any) -> bool:
-    """Whether a step is a weighted tau that was normalised, or has a factor."""
+    """Whether a step of the plan has no CUDA gradient: a normalised tau, or a weighted tau with v other than 1."""
     return any(
         kind == Step.REDUCE and (code == Over.TAU_NORMALIZED or (code == Over.TAU_WEIGHTED and parameter != 1.0))
         for (kind, code), (_, parameter) in zip(plan.steps[:, :2].tolist(), plan.params.tolist(), strict=True)
@@ -51,14 +51,14 @@ def _needs_cpu(plan: Any) -> bool:
 
 
 def call_with_gradient(run: Run, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Run the op so that gradients find their way back."""
+    """Run the op and record it for the backward pass."""
     function: Any = _OpWithGradient
     out = function.apply(run, op, options, *arrays)
     return out[0] if len(out) == 1 else out
 
 
-class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked at
-    """An op, and its way back."""
+class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped for mypy
+    """Autograd function of an op: forward and backward pass."""
 
     @staticmethod
     def forward(run: Run, op: str, options: dict[str, Any], *arrays: Any) -> Any:
@@ -68,7 +68,7 @@ class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch i
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep what the way back needs."""
+        """Save tensors for the backward pass."""
         run, op, options, *arrays = inputs
         kept = SAVED_RESULTS.get(op, ())
         ctx.call = _Call(run, op, options, len(arrays))
@@ -80,9 +80,9 @@ class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch i
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Return the gradients in the arrays of the op."""
+        """Return the gradients with respect to the arrays of the op."""
         known: _Call = ctx.call
-        saved = ctx.saved_tensors  # once: a checkpoint computes them again when they are asked for
+        saved = ctx.saved_tensors  # read once: activation checkpointing recomputes them on every access
         arrays, kept = saved[: known.arrays], saved[known.arrays :]
         needed = ctx.needs_input_grad[3:]
         places = [k for k, need in enumerate(needed) if need]
@@ -96,18 +96,18 @@ class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch i
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *given: Any) -> Any:
-        """Refuse: under a transform within, the adapter does not see that it is one of many."""
+        """Raise TypeError: inside a functorch transform the adapter cannot see that the matrix is one of a batch."""
         del info, in_dims
         msg = f"{given[1]}: inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
         raise TypeError(msg)
 
 
 class _Backward(torch.autograd.Function):  # type: ignore[misc]
-    """The way back, which has none, and says so to whoever asks for it."""
+    """Backward pass as an autograd function of its own, which raises if it is differentiated again."""
 
     @staticmethod
     def forward(known: "_Call", places: tuple[int, ...], *tensors: Any) -> Any:
-        """Return the gradients in the arrays at these places."""
+        """Return the gradients with respect to the arrays at these positions."""
         n = len(tensors) - known.arrays - len(SAVED_RESULTS.get(known.op, ()))
         grads, arrays, kept = tensors[:n], tensors[n : n + known.arrays], tensors[n + known.arrays :]
         needed = [k in places for k in range(known.arrays)]
@@ -116,32 +116,32 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep the name of the op."""
+        """Save the name of the op."""
         del output
         ctx.op = inputs[0].op
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Refuse."""
+        """Raise NotImplementedError: there are no second derivatives."""
         del grads
         msg = f"{ctx.op}: cmfast has gradients, but no gradients of gradients"
         raise NotImplementedError(msg)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *given: Any) -> Any:
-        """Refuse, as the way forth does."""
+        """Raise TypeError, as the forward pass does."""
         del info, in_dims
-        msg = f"{given[0].op}: its way back is inside torch.vmap; torch.autograd.functional.jacobian does without"
+        msg = f"{given[0].op}: its backward pass is inside torch.vmap; torch.autograd.functional.jacobian does without"
         raise TypeError(msg)
 
 
 def _match_array(grad: Any, array: Any) -> Any:
-    """Return a gradient in the shape and the type of its array, which may have been shared by a batch."""
+    """Sum a gradient over broadcast axes to the shape of its array and cast it to its dtype; zeros for None."""
     return torch.zeros_like(array) if grad is None else grad.sum_to_size(array.shape).to(array.dtype)
 
 
 class _Call(NamedTuple):
-    """What was called."""
+    """Arguments of the recorded op call."""
 
     run: Run
     op: str
@@ -149,40 +149,44 @@ class _Call(NamedTuple):
     arrays: int
 
     def gradient(self, *arrays: Any, **options: Any) -> Any:
-        """Run the op that the table names, on as many threads as the op itself."""
+        """Run the gradient op of the table, on as many threads as the op itself."""
         op: Any = OPS[self.op].gradient
         return self.run(op, arrays, {**options, "num_threads": self.options.get("num_threads")})
 
-    def of_scaling(self, *arrays: Any, targets: bool) -> Any:
-        """Run that of scaling, as near to it as the result is."""
+    def scaling_gradient(self, *arrays: Any, targets: bool) -> Any:
+        """Run the gradient op of scaling, to the same tolerance as the forward scaling."""
         return self.gradient(*arrays, targets=targets, tol=self.options.get("tol", 0.0))
 
 
 def _ipf_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradients of ``ipf`` with respect to matrix and targets."""
     matrix, *factors, status, smoothing = kept
     targets = bool(needed[1] or needed[2])
     given = (arrays[0], *grads[:3], *factors, matrix, status, smoothing)
-    found = known.of_scaling(*given, targets=targets)
+    found = known.scaling_gradient(*given, targets=targets)
     return (*(found if targets else (*found, None, None)), None, None)
 
 
 def _ras_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradients of ``ras`` with respect to matrix and targets; zero if no factors were computed or used."""
     *factors, status, smoothing = kept
     targets = bool(needed[1] or needed[2])
     given = (arrays[0], None, *grads[:2], *factors, None, status, smoothing)
-    idle = status == int(Status.LIMIT_ONLY)  # no factors: nothing may have been made of them
+    idle = status == int(Status.LIMIT_ONLY)  # no factors exist; the loss may not have used them
     for grad in grads[:2]:
         if grad is not None:
             idle = idle & (grad == 0.0).all(-1)
     found = [part.masked_fill(idle.reshape(idle.shape + (1,) * (part.ndim - idle.ndim)), 0.0)
-             for part in known.of_scaling(*given, targets=targets)]  # fmt: skip
+             for part in known.scaling_gradient(*given, targets=targets)]  # fmt: skip
     return (*(found if targets else (*found, None, None)), None, None)
 
 
 def _logits_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradients by those in the cells of the scaled matrix, whose own factors are ones.
+    """Return the gradients of ``ipf_of_logits``, through the cells of the scaled matrix with unit factors.
 
-    A line with a target of zero has no cells there: its own are taken, near one.
+    A row or column with target 0 has no cells there: its cells are recomputed with a finite factor, so that the largest
+    is
+    near one.
     """
     matrix, row, col, status = kept
     targets = bool(needed[1] or needed[2])
@@ -195,27 +199,30 @@ def _logits_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: A
         cells = torch.where(there, (L + row[..., :, None] + col[..., None, :]).exp(), matrix.double())
     factors = (~no_row).double(), (~no_col).double()
     nothing = torch.zeros_like(status, dtype=torch.float64)
-    found = known.of_scaling(cells, *grads[:3], *factors, matrix, status, nothing, targets=targets)
+    found = known.scaling_gradient(cells, *grads[:3], *factors, matrix, status, nothing, targets=targets)
     return (found[0] * cells, *(found[1:] if targets else (None, None)))
 
 
 def _comparison_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradients of a comparison of two matrices (overlap, L1 distance, KL divergence)."""
     del kept, needed
     return known.gradient(*arrays, grads[0], of=known.op)
 
 
 def _normalize_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradient of ``normalize`` with respect to the matrix."""
     del kept, needed
     return (known.gradient(arrays[0], grads[0], method=known.options["method"]),)
 
 
 def _weights_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradients of ``importance_weights`` with respect to the matrix, or to the factors for "bi"."""
     del kept, needed
     method, (M, row, col, _), G = known.options["method"], arrays, grads[0]
     if method != "bi":
         return known.gradient(M, G, method=method, of_weights=True), None, None, None
     G = G.double()
-    there = G != 0.0  # elsewhere nothing was made of the weights, which may be NaN
+    there = G != 0.0  # where G is 0 the loss does not depend on the weights, which may be NaN
     zero = G.new_zeros(())
     of_row = torch.where(there, G * col[..., None, :], zero).sum(-1)
     of_col = torch.where(there, G * row[..., :, None], zero).sum(-2)
@@ -223,6 +230,7 @@ def _weights_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: 
 
 
 def _metrics_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradient of ``metrics_of_matrices`` with respect to the matrices."""
     del kept, needed
     (M,), plan = arrays, known.options["plan"]
     batch, C = M.shape[:-2], M.shape[-1]
@@ -232,7 +240,7 @@ def _metrics_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: 
 
 
 def _stack_gradients(grads: Any, shape: Any, axis: int, like: Any) -> Any:
-    """Return gradients side by side in one tensor of float64, zeros where there are none."""
+    """Stack gradients into one float64 tensor along `axis`, zeros for missing ones."""
     zeros = torch.zeros(shape, dtype=torch.float64, device=like.device)
     if not grads:
         return zeros.unsqueeze(axis).narrow(axis, 0, 0)
@@ -250,9 +258,13 @@ BACKWARDS: dict[str, Callable[..., Any]] = {
     "importance_weights": _weights_backward,
     "metrics_of_matrices": _metrics_backward,
 }
-SAVED_RESULTS = {"ipf": (0, 1, 2, 5, 6), "ras": (0, 1, 4, 5), "ipf_of_logits": (0, 1, 2, 5)}  # results by their places
+SAVED_RESULTS = {
+    "ipf": (0, 1, 2, 5, 6),
+    "ras": (0, 1, 4, 5),
+    "ipf_of_logits": (0, 1, 2, 5),
+}  # op -> positions of the results to save
 DIFFERENTIABLE = {
     "ipf": 3,
     "ras": 2,
     "ipf_of_logits": 3,
-}  # the first results of those that have others, which are not integers
+}  # op -> number of leading differentiable results, if other float results follow

@@ -1,7 +1,7 @@
-"""CuPy arrays in memory of torch's allocator, so that results are tensors like any other.
+"""Let CuPy allocate from torch's memory pool, so that its results are ordinary tensors.
 
-What torch did not allocate it does not know: ``tensor.record_stream`` ignores it, its statistics leave it out, and
-each of two libraries keeps memory that the other may want.
+For memory that torch did not allocate, ``tensor.record_stream`` has no effect and torch's statistics are incomplete,
+and two memory pools would each hold memory that the other may need.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import torch  # noqa: TID251
 
 
 def make_allocator(device: torch.device) -> Callable[[int], Any]:
-    """Return what CuPy is to ask for memory: each piece is a tensor of bytes on `device`, for the current stream."""
+    """Return an allocator for CuPy: each block is a torch tensor of bytes on `device`, for the current stream."""
     import cupy  # noqa: TID251
 
     def allocate(size: int) -> Any:
@@ -21,8 +21,8 @@ def make_allocator(device: torch.device) -> Callable[[int], Any]:
     return allocate
 
 
-def to_tensor(x: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Return an array of CuPy as a tensor of the same memory: torch's own where that is where it came from."""
+def share_as_tensor(x: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Return a CuPy array as a tensor of the same memory; via torch's own storage if torch allocated it."""
     owner = getattr(x.data.mem, "_owner", None)
     if not isinstance(owner, torch.Tensor):
         shared: torch.Tensor = torch.from_dlpack(x)

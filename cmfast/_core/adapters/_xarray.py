@@ -1,6 +1,6 @@
-"""Arrays of xarray: what is in them is computed wherever it lives, and results keep the dimensions and coordinates.
+"""Adapter of xarray arrays: computes on the wrapped arrays and gives results their dimensions and coordinates.
 
-Arrays of one call are matched by position. So those whose names or coordinates say something else are refused.
+Arrays of one call match by position; arrays whose dimension names or coordinates contradict that are refused.
 """
 
 import re
@@ -16,10 +16,10 @@ from cmfast._core.adapters import Adapter, _class_order, adapter
 from cmfast.kernels.ops import OPS
 
 CORE = re.compile(r"\(([^)]*)\)")
-# Axes that no array of the call has.
+# Names of result axes that no argument has, by their letters.
 NEW = {"C": ("true", "predicted"), "G": ("group",), "n": ("sample",), "2": ("is_true", "is_predicted")}
 NEW |= {"K": ("true_group", "predicted_group")}
-# Words in the names of dimensions that say what is along them.
+# Words in dimension names that mark the axis of truths or of predictions.
 TRUE = frozenset({"true", "truth", "actual", "gt", "ground", "reference", "observed", "row", "rows"})
 PREDICTED = frozenset({"predicted", "pred", "preds", "prediction", "predictions", "guess", "hat", "col", "cols"})
 PREDICTED |= {"column", "columns"}
@@ -27,16 +27,16 @@ BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics
 
 
 class XArray(Adapter):
-    """How arrays with named axes are taken, and results named."""
+    """Adapter of arrays with named axes, which gives results named axes."""
 
     has_devices = True
     names_axes = True
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return a DataArray of what its adapter makes of what is in it, or of an array beside others that are some.
+        """Return a DataArray of the adopted inner array; wrap an array of another library.
 
-        Text has no place in one, and comes back as its adapter has it. Rows that are named as predictions are refused,
-        and gradients, which named axes do not propagate.
+        Text cannot be wrapped and is returned as its own adapter returns it. Raises for rows named as predictions, and
+        for gradients, which named axes do not propagate.
         """
         del op
         if not isinstance(x, xr.DataArray):
@@ -57,7 +57,7 @@ class XArray(Adapter):
         return x.copy(data=found) if hasattr(found, "ndim") else found
 
     def check_agreement(self, arrays: dict[str, Any]) -> None:
-        """Raise ValueError where two arrays have the same dimensions in two orders, or other coordinates along one."""
+        """Raise ValueError if two arrays have common dimensions in different orders, or different coordinates."""
         named = [(name, x) for name, x in arrays.items() if isinstance(x, xr.DataArray)]
         for (first, x), (second, y) in combinations(named, 2):
             shared = [dim for dim in x.dims if dim in y.dims]
@@ -77,7 +77,7 @@ class XArray(Adapter):
                     raise ValueError(msg)
 
     def flatten(self, x: Any, n_batch: int) -> Any:
-        """Return `x` with all axes after the first `n_batch` as one, of samples."""
+        """Flatten all axes of `x` after the first `n_batch` into one named "sample"."""
         dims = x.dims[:n_batch]
         name = "sample"
         while name in dims:
@@ -90,7 +90,7 @@ class XArray(Adapter):
         arrays = [y for y in labels if isinstance(y, xr.DataArray)]
         cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
         core = ("C", "C") if groups is None else ("G", "C", "C")
-        found = _Dimensions(cores, tuple(arrays)).given(matrix, core)
+        found = _Dimensions(cores, tuple(arrays)).add_dimensions(matrix, core)
         names = dict(zip(found.dims[-2:], (classes, classes), strict=True))
         if groups is not None and groups is not True:
             names[found.dims[-3]] = groups
@@ -112,26 +112,26 @@ class XArray(Adapter):
         return _inner(x).dtype(self.unwrap(x))
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run the op on what is in the arrays, and give results the dimensions that its signature says are theirs."""
+        """Run the op on the wrapped arrays and give results the dimensions of its signature."""
         if OPS[op].topic not in BATCHES:
             return dispatch.call(op, *map(self.unwrap, arrays), **options)
         ins, outs = _signature(OPS[op].signature)
         known = _Dimensions(ins, arrays)
         out = dispatch.call(op, *map(self.unwrap, arrays), **options)
         if not isinstance(out, tuple):
-            return known.given(out, outs[0])
+            return known.add_dimensions(out, outs[0])
         cores = [None] * len(out) if outs == [None] else [*outs, *[()] * len(out)]
-        return tuple(known.given(one, core) for one, core in zip(out, cores, strict=False))
+        return tuple(known.add_dimensions(one, core) for one, core in zip(out, cores, strict=False))
 
     def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
         ins, outs = _signature(signature)
-        return _Dimensions(ins, arrays).given(out, outs[0])
+        return _Dimensions(ins, arrays).add_dimensions(out, outs[0])
 
     def to_host(self, x: Any) -> np.ndarray:
         return _inner(x).to_host(self.unwrap(x))
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return `x` itself: its axes have no names."""
+        """Return `x` itself, without axis names."""
         del like
         return x
 
@@ -140,12 +140,12 @@ class XArray(Adapter):
 
 
 def _inner(x: Any) -> Adapter:
-    """Return the adapter of what is in `x`."""
+    """Return the adapter of the array wrapped in `x`."""
     return adapter(x.data if isinstance(x, xr.DataArray) else x)
 
 
 def _check_rows(name: str, dims: Sequence[Any]) -> None:
-    """Raise ValueError where names of dimensions say that rows are not the truth, or columns not the prediction."""
+    """Raise ValueError if dimension names show that rows are not truths or columns not predictions."""
     roles: list[str | None] = [None, None, *map(_role, dims)]
     rest, rows, columns = roles[:-2], roles[-2], roles[-1]
     if name in _class_order.MATRICES:
@@ -161,13 +161,13 @@ def _check_rows(name: str, dims: Sequence[Any]) -> None:
 
 
 def _role(dim: Any) -> str | None:
-    """Return what the name of a dimension says is along it: "true", "predicted", or None."""
+    """Return the role that a dimension name tells: "true", "predicted" or None."""
     words = set(re.findall("[a-z]+", str(dim).lower()))
     return "predicted" if words & PREDICTED else "true" if words & TRUE else None
 
 
 def _signature(signature: str) -> tuple[list[Any], list[Any]]:
-    """Return the core axes of what is taken and given; None for what the signature does not say."""
+    """Return the core axes of inputs and outputs of a signature; ``[None]`` for outputs it does not state."""
     given, gives = signature.split("->")
     return _cores(given), _cores(gives) or [None]
 
@@ -177,7 +177,7 @@ def _cores(side: str) -> list[Any]:
 
 
 class _Dimensions:
-    """The dimensions of the arrays of a call: of the batch, and of the core axes by their letters."""
+    """Dimensions of the arrays of a call: those of the batch, and core axes by letter."""
 
     def __init__(self, ins: list[Any], arrays: tuple[Any, ...]) -> None:
         self.batch: tuple[Any, ...] = ()
@@ -198,11 +198,11 @@ class _Dimensions:
             for name, coordinate in x.coords.items():
                 self.coords.setdefault(name, coordinate)
 
-    def given(self, x: Any, core: tuple[str, ...] | None) -> Any:
-        """Return an array of the results with its dimensions, and the coordinates along them."""
-        if not hasattr(x, "shape"):  # None, or not of the batch
+    def add_dimensions(self, x: Any, core: tuple[str, ...] | None) -> Any:
+        """Wrap a result in its dimensions and their coordinates."""
+        if not hasattr(x, "shape"):  # None, or a scalar
             return x
-        if core is None:  # per matrix or per class
+        if core is None:  # one value per matrix, or one per class
             core = ("C",) if len(x.shape) > len(self.batch) else ()
         if len(x.shape) != len(self.batch) + len(core):
             return xr.DataArray(x)
@@ -218,7 +218,7 @@ class _Dimensions:
 
 
 def _is_bare(x: Any) -> bool:
-    """Whether nobody has named the dimensions of `x`."""
+    """Whether all dimensions of `x` are unnamed (dim_0, dim_1, ...)."""
     return all(map(_is_unnamed, x.dims))
 
 

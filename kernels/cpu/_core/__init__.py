@@ -1,1 +1,1 @@
-"""Compiler, thread pool, vectors, batches and blocks: what the kernels of every topic are made with."""
+"""Compiler, thread pool, SIMD vectors, batch layout and row blocks: what the kernels of every topic are built with."""

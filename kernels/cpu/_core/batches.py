@@ -1,4 +1,4 @@
-"""How a batch of any shape and memory layout becomes the flat C-contiguous arrays that kernels loop over."""
+"""Flatten batches of any shape and memory layout to the C-contiguous arrays that kernels loop over."""
 
 import math
 
@@ -18,7 +18,7 @@ def result_dtype(*arrays: np.ndarray) -> type[np.floating]:
 
 
 def flat_batch(x: np.ndarray, core: int) -> np.ndarray:
-    """Return `x` as a C-contiguous array with one batch axis and its last `core` axes, read-only as it came."""
+    """Return `x` C-contiguous and read-only, its leading axes flattened to one, its last `core` axes kept."""
     cut = x.ndim - core
     flat = np.ascontiguousarray(x).reshape(math.prod(x.shape[:cut]), *x.shape[cut:])
     flat.setflags(write=False)  # one type per kernel, also after a copy
@@ -26,5 +26,5 @@ def flat_batch(x: np.ndarray, core: int) -> np.ndarray:
 
 
 def broadcast_batches(core: int, *arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray], list[int]]:
-    """Return the common batch shape, the flat arrays, and the step of each along the batch (0 where it is shared)."""
+    """Return the common batch shape, the flattened arrays, and each one's batch stride in items (0 if shared)."""
     return batches.flatten_all(arrays, core, np, flat_batch)

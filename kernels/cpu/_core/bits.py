@@ -1,4 +1,4 @@
-"""Bits of words by one instruction, and products modulo 2^64, which are no overflow where nothing is compiled."""
+"""Population count and wrapping multiply-add of int64 as single instructions; the Python fallbacks do not overflow."""
 
 import numpy as np
 from numba.core import types  # noqa: TID251
@@ -7,14 +7,14 @@ from numba.extending import lower_builtin  # noqa: TID251
 
 
 def popcount(word):
-    """Return how many bits of an int64 are set."""
+    """Return the number of set bits of an int64 (population count)."""
     return (int(word) & (2**64 - 1)).bit_count()
 
 
 def add_product(total, a, b):
     """Return ``total + a * b`` of int64, modulo 2^64."""
-    found = (int(total) + int(a) * int(b)) & (2**64 - 1)
-    return np.int64(found - (2**64 if found >> 63 else 0))
+    wrapped = (int(total) + int(a) * int(b)) & (2**64 - 1)
+    return np.int64(wrapped - (2**64 if wrapped >> 63 else 0))
 
 
 @infer_global(add_product)

@@ -1,8 +1,8 @@
-"""Functions that only kernels call: they are optimised and become machine code within these, and only there.
+"""Compile functions that only kernels call to LLVM bitcode, which is optimised once, inside the kernel that links it.
 
-Numba does both for each function by itself, and again for every function around it: thirty functions, four deep, took
-nearly twice as long to compile. How to leave that out is not public. Tried with Numba 0.61 to 0.68; where another one
-has no such step that ours could replace, the first call says so.
+Numba would optimise each function by itself and again in every caller: thirty functions, four levels deep, took nearly
+twice as long to compile. No public option skips that. Tried with Numba 0.61 to 0.68; with a version whose compiler has
+no pass that can be replaced, the first call raises.
 """
 
 from typing import Any
@@ -15,11 +15,11 @@ from numba.core.codegen import JITCodeLibrary  # noqa: TID251
 from numba.core.compiler import CompileResult  # noqa: TID251
 from numba.core.compiler_machinery import register_pass  # noqa: TID251
 
-from cmfast.kernels.cpu._core import steps
+from cmfast.kernels.cpu._core import compiler_passes
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba is untyped
-    """The code of one function, as it was written: it waits to be linked into a kernel."""
+    """Code library of one function that keeps unoptimised bitcode, to be linked into a kernel."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -29,16 +29,18 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba is untyped
         self._finalized = True
 
     def serialize_using_object_code(self) -> Any:
-        """Return what a cache keeps: there is no object code."""
+        """Return bitcode for the cache: the library has no object code."""
         return self.serialize_using_bitcode()
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(passes.NativeLowering):  # type: ignore[misc]  # Numba is untyped
+    """Numba pass that lowers a function to bitcode and registers it for the kernels that call it."""
+
     _name = "inner_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        """Write the code, and let kernels know where to find it."""
+        """Lower the function to LLVM IR and register its library with the target, so that kernels can link it."""
         state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
@@ -53,31 +55,33 @@ class _Lowering(passes.NativeLowering):  # type: ignore[misc]  # Numba is untype
 
 
 def _entry(fndesc: Any, env: Any, library: _Library) -> Any:
-    """Return the name by which Numba knows the function; nobody can call it."""
+    """Return the placeholder function object by which Numba identifies the function; calling it is not supported."""
     return _dynfunc.make_function(fndesc.lookup_module(), fndesc.qualname, fndesc.qualname, 0, env, (library,))
 
 
-class InnerCompiler(steps.Compiler):
-    """The compiler of kernels, up to the code that they link."""
+class InnerCompiler(compiler_passes.Compiler):
+    """Compiler pipeline of functions that only kernels call: as for kernels, but it stops at bitcode."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return the steps of kernels, with one of them ours."""
-        [found] = super().define_pipelines()
-        if [step for step, _ in found.passes].count(passes.NativeLowering) != 1:
-            msg = f"Numba {numba.__version__} lowers functions in another way than those that cmfast knows"
+        """Return the kernel pipeline with the lowering pass replaced by `_Lowering`; raise if it cannot be."""
+        [pipeline] = super().define_pipelines()
+        if [step for step, _ in pipeline.passes].count(passes.NativeLowering) != 1:
+            msg = f"Numba {numba.__version__} has another lowering pass than the versions that cmfast supports"
             raise RuntimeError(msg)
-        found.passes = [(_Lowering if step is passes.NativeLowering else step, text) for step, text in found.passes]
-        found.finalize()
-        return [found]
+        pipeline.passes = [
+            (_Lowering if step is passes.NativeLowering else step, text) for step, text in pipeline.passes
+        ]
+        pipeline.finalize()
+        return [pipeline]
 
 
 def rebuild(target_context: Any, payload: tuple[Any, ...]) -> CompileResult:
-    """Return a function as it was when a cache wrote it."""
+    """Rebuild Numba's compile result of a function from what the cache stored, without compiling."""
     (name, _, code), fndesc, env, signature, objectmode, lifted, annotation, reload_init, _ = payload
     library = _Library(target_context.codegen(), name)
     library._final_module = binding.parse_bitcode(code)
     library._finalize_final_module()
-    found = dict.fromkeys(CompileResult._fields) | {
+    fields = dict.fromkeys(CompileResult._fields) | {
         "typing_context": target_context.typing_context,
         "target_context": target_context,
         "entry_point": _entry(fndesc, env, library),
@@ -91,4 +95,4 @@ def rebuild(target_context: Any, payload: tuple[Any, ...]) -> CompileResult:
         "reload_init": reload_init,
         "referenced_envs": [],
     }
-    return CompileResult(**found)
+    return CompileResult(**fields)

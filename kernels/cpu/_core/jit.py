@@ -1,17 +1,16 @@
-"""The only place that calls Numba: compiled code is kept on disk, without the traps of Numba's cache.
+"""Compile kernels with Numba and cache the machine code on disk, without the traps of Numba's own cache.
 
-1. It stands beside the sources where that can be written, so it survives their uninstallation, as a folder that is in
-   the way of the next one. Here it is kept in the user's cache folder, or in NUMBA_CACHE_DIR where that is set.
-2. Its key covers the file of the cached function alone. After an edit of a function that it calls in another file, or
-   of a constant that it froze, the old machine code would be used again; and the switches of Numba that change machine
-   code are not in it either. Here each version, digest of all kernels, Numba and its switches has its own folder.
-3. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process;
-   and what somebody else has kept, as the builder of an image, can be read where it cannot be written.
-4. An index is written before the data it points to, so two processes that start together can be handed what belongs to
-   another signature; an unreadable file or a full disk raises, and one flipped bit in machine code is a crash. Here
-   files begin with a checksum, and whatever is not exactly what was asked for is compiled again.
-5. It learns how to compile before it looks for what is there, twice as long as all the rest of a first call; here only
-   where something has to be compiled.
+1. Numba caches next to the sources if it can, and leaves a folder there when they are uninstalled. Here the cache is
+   the user's cache folder, or NUMBA_CACHE_DIR.
+2. Its key is the file of the cached function: an edited callee in another file, a changed constant or a compiler switch
+   would reuse old machine code. Here each version, digest of all kernels, Numba and its switches has its own folder.
+3. With no writable folder its decorator raises at import. Here kernels are then compiled once per process, and a cache
+   that another user wrote, as the builder of an image, can still be read.
+4. It writes an index before the data, so two processes that start together can load each other's signatures; a damaged
+   file or a full disk raises, and one flipped bit of machine code crashes. Here files begin with a checksum, and a
+   mismatch means compiling again.
+5. It sets up the compiler before it looks for cached code, which takes twice the rest of a first call. Here only if
+   something has to be compiled.
 """
 
 import contextlib
@@ -36,20 +35,21 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.runtime import rtsys  # noqa: TID251
 
 from cmfast._version import __version__
+from cmfast.kernels.cpu._core import compiler_passes
 from cmfast.kernels.cpu._core import inner as inner_functions
-from cmfast.kernels.cpu._core import steps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Switches of Numba that change machine code without being in its key.
+# Numba switches that change machine code without being part of its cache key.
 SWITCHES = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
-KEPT_BYTES = 2**28  # of other versions: environments that take turns should not compile anew each time
-LOOK = 32  # kernels that are compiled until somebody looks for garbage
-KEPT_SECONDS = 30 * 86_400.0  # unless nothing used them for so long
+KEPT_CACHE_BYTES = 2**28  # kept for other versions, so that environments used in turn do not recompile each time
+KERNELS_PER_COLLECTION = 32  # compiled kernels between two garbage collections
+KEPT_CACHE_SECONDS = 30 * 86_400.0  # since their last use, after which other versions are removed
 
 
-def _python_files(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+def _python_files(package: Traversable) -> Iterator[tuple[str, Traversable]]:
+    """Yield relative path and file of all Python sources below a package folder, sorted."""
+    for entry in sorted(package.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from ((f"{entry.name}/{name}", file) for name, file in _python_files(entry))
         elif entry.name.endswith(".py"):
@@ -58,7 +58,7 @@ def _python_files(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
 
 @cache
 def digest() -> str:
-    """Return a digest of the sources of all kernels, of both targets and of what they share."""
+    """Return a hash of the sources of all kernels, of both targets and of what they share."""
     found = hashlib.sha256()
     for name, file in _python_files(files("cmfast.kernels")):
         content = file.read_bytes()
@@ -67,8 +67,8 @@ def digest() -> str:
     return found.hexdigest()
 
 
-def root() -> Path:
-    """Return the folder with the folders of all versions; it need not exist."""
+def find_cache_root() -> Path:
+    """Return the cache folder that holds one folder for each version; it need not exist."""
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR) / "cmfast"
     import platformdirs
@@ -76,15 +76,17 @@ def root() -> Path:
     return platformdirs.user_cache_path("cmfast", appauthor=False) / "kernels"
 
 
-def folder() -> Path:
-    """Return the folder of this version, these sources and Numba with its switches as they are; it need not exist."""
+def find_cache_folder() -> Path:
+    """Return the cache folder of this version, these sources and this Numba with its switches; it need not exist."""
     compiler = [numba.__version__, *(getattr(config, name, None) for name in SWITCHES)]
-    return root() / f"{__version__}-{digest()[:24]}-{hashlib.sha256(repr(compiler).encode()).hexdigest()[:8]}"
+    return (
+        find_cache_root() / f"{__version__}-{digest()[:24]}-{hashlib.sha256(repr(compiler).encode()).hexdigest()[:8]}"
+    )
 
 
 @cache
-def _prepared(path: Path) -> bool:
-    """Make the folder, once a process, and remove old ones of other versions; return whether it can be written."""
+def _prepare_folder(path: Path) -> bool:
+    """Create the cache folder and remove old ones, once per process; return whether it is writable."""
     try:
         fresh = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
@@ -98,21 +100,22 @@ def _prepared(path: Path) -> bool:
 
 
 def _remove_old(path: Path) -> None:
+    """Delete cache folders of other versions beyond 256 MB in total or unused for 30 days."""
     with contextlib.suppress(OSError):  # another process may be removing the same
         found = [(other.stat().st_mtime, other) for other in path.parent.iterdir() if other != path and other.is_dir()]
         found.sort(reverse=True)
         kept = 0
         for used, other in found:
             kept += sum(size for _, size in _files(other))
-            if kept > KEPT_BYTES or used < time.time() - KEPT_SECONDS:
+            if kept > KEPT_CACHE_BYTES or used < time.time() - KEPT_CACHE_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
 
 
 class _Locator:
-    """Where Numba keeps what was compiled of one function, in the terms that it asks for."""
+    """Tell Numba's cache the folder, the source stamp and the file name for one function."""
 
     def __init__(self, function: Callable[..., Any], file: str, path: Path) -> None:
-        self._py_file = file  # by this name Numba's warnings ask for it
+        self._py_file = file  # the attribute that Numba's warnings read
         self._path = path
         self._line = function.__code__.co_firstlineno
         # Files of the kernels have the same names wherever they are installed; others, in tests, only on this machine.
@@ -121,14 +124,14 @@ class _Locator:
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> "_Locator | None":
-        path = folder()
-        return cls(function, file, path) if _prepared(path) or path.is_dir() else None
+        path = find_cache_folder()
+        return cls(function, file, path) if _prepare_folder(path) or path.is_dir() else None
 
     def get_cache_path(self) -> str:
         return str(self._path)
 
     def ensure_cache_path(self) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)  # somebody may have cleared it since
+        self._path.mkdir(parents=True, exist_ok=True)  # another process may have cleared it since
 
     def get_source_stamp(self) -> str:
         return digest()
@@ -138,42 +141,43 @@ class _Locator:
 
 
 class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
-    """How what was compiled is written, in the folder that is ours."""
+    """Serialise compile results of kernels into our cache folder."""
 
     _locator_classes = (_Locator,)
 
     def reduce(self, data: Any) -> Any:
-        """Leave out environments without constants: nothing is read from them, and their modules would be imported.
+        """Return the serialised compile result, without type annotations and without constant-free environments.
 
-        And the types in words, which nobody asks for.
+        Loading an empty environment would import its module for nothing.
         """
         *head, environments = super().reduce(data._replace(type_annotation=""))
         return (*head, tuple(one for one in environments if one.consts))
 
 
 @cache
-def _say_that_nothing_is_found() -> None:
-    text = "Numba %s keeps functions in another way than those that cmfast knows: every process compiles them again"
+def _warn_of_unknown_format() -> None:
+    """Warn, once per process, that this Numba's cache format is unknown, so that every process recompiles."""
+    text = "Numba %s stores functions in a format that cmfast does not know: every process compiles them again"
     logging.getLogger("cmfast").warning(text, numba.__version__)
 
 
 class _InnerResult(_Result):
-    """How a function that only kernels call is written."""
+    """Serialise compile results of functions that only kernels call, as bitcode."""
 
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         try:
             return inner_functions.rebuild(target_context, payload)
         except Exception:
-            _say_that_nothing_is_found()  # what its checksum let through is what was written
+            _warn_of_unknown_format()  # the checksum matched, so the file holds what was written
             raise
 
 
 class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
-    """An index and data files, each with a checksum in front; what does not match it is not there."""
+    """Numba's cache index and data files, each preceded by a checksum; a mismatch counts as a missing file."""
 
     def _load_index(self) -> dict[Any, str]:
         try:
-            version, stamp, names = pickle.loads(_checked(Path(self._index_path)))
+            version, stamp, names = pickle.loads(_read_verified(Path(self._index_path)))
         except FileNotFoundError:
             return {}
         return names if (version, stamp) == (self._version, self._source_stamp) else {}
@@ -182,7 +186,7 @@ class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
         self._save(self._index_path, (self._version, self._source_stamp, overloads))
 
     def _load_data(self, name: str) -> Any:
-        return pickle.loads(_checked(Path(self._data_path(name))))
+        return pickle.loads(_read_verified(Path(self._data_path(name))))
 
     def _save_data(self, name: str, data: Any) -> None:
         self._save(self._data_path(name), data)
@@ -194,8 +198,8 @@ class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
             file.write(payload)
 
 
-def _checked(path: Path) -> bytes:
-    """Return what follows the checksum in a file; raise ValueError where it is not what was written."""
+def _read_verified(path: Path) -> bytes:
+    """Return the content of a cache file after its checksum; raise ValueError if they do not match."""
     content = path.read_bytes()
     checksum, payload = content[:32], content[32:]
     if hashlib.sha256(payload).digest() != checksum:
@@ -205,7 +209,7 @@ def _checked(path: Path) -> bytes:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
-    """Numba's cache of one function, which can miss but neither lie nor raise."""
+    """Numba's function cache that on any error misses, instead of raising or returning wrong code."""
 
     _impl_class = _Result
 
@@ -215,23 +219,27 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            rtsys.initialize(target_context)  # the symbols of allocation; all others are known from the start
+            rtsys.initialize(target_context)  # registers the allocation symbols; all others are known from the start
             with self._guard_against_spurious_io_errors():
-                found = self._load_overload(sig, target_context)  # refreshing the context, as Numba does, takes .4 s
+                overload = self._load_overload(
+                    sig, target_context
+                )  # without Numba's context refresh, which takes 0.4 s
         except Exception:  # noqa: BLE001  # a damaged file, or one that Numba cannot rebuild
             with contextlib.suppress(OSError):
-                self.flush()  # or the next one would meet it too
+                self.flush()  # else the next process meets it too
             return None
-        return found if found is not None and tuple(found.signature.args) == tuple(sig) else None
+        return overload if overload is not None and tuple(overload.signature.args) == tuple(sig) else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
-        except Exception:  # noqa: BLE001  # a full disk costs the next process its time, this one nothing
+        except Exception:  # noqa: BLE001  # with a full disk only the next process loses time
             self.disable()
 
 
 class _InnerCache(_Cache):
+    """Function cache of functions that only kernels call."""
+
     _impl_class = _InnerResult
 
 
@@ -243,7 +251,7 @@ def jit(
     borrows: bool = False,
     late: bool = False,
 ) -> Callable[[F], F]:
-    """Compile a kernel on first use, without the GIL.
+    """Return a decorator that compiles a kernel on first use, without the GIL, and caches it on disk.
 
     Parameters
     ----------
@@ -252,31 +260,31 @@ def jit(
         and ``ninf`` would delete the checks for NaN and infinity, so they are refused. A function with flags that other
         kernels call must be `inner`.
     inline : bool
-        Inline this function into the kernels that call it: Numba does, or, if it is `inner`, LLVM, which compiles
-        sooner. One that is handed a tile many times needs it: each call would copy all its fields.
+        Inline this function into the kernels that call it: by Numba or, if it is `inner`, by LLVM, which compiles
+        faster. A function that takes a tile and is called often needs it: each call would copy all fields.
     inner : bool
-        Only kernels call this function, never Python: it is compiled within these alone, and needs no wrapper that
-        unpacks Python objects, which for a tuple of thirty arrays takes longer to compile than the function itself.
+        Only kernels call this function, never Python: it is compiled inside them and has no wrapper that unpacks Python
+        objects, which for a tuple of thirty arrays takes longer to compile than the function itself.
     borrows : bool
-        A function that makes no array, and none of whose callees does: it counts no references to those that it is
-        handed. To count is to lock, twice for each array of each call, which for a call per row of a batch was half of
-        the time; and that code is compiled, for a tuple of twenty arrays two thirds of all there is.
+        Neither this function nor its callees allocate arrays, so reference counting is left out. Each count is an
+        atomic operation, two per array and call, which took half of the time of a call per row of a batch; its code was
+        two thirds of what is compiled for a tuple of twenty arrays.
     late : bool
-        Only kernels call this function, by its address: see :mod:`cmfast.kernels.cpu._core.late`. It needs no wrapper.
+        Kernels call this function through a pointer (:mod:`cmfast.kernels.cpu._core.late`); it needs no wrapper.
     """
     if not fastmath <= {"reassoc", "nsz", "contract", "arcp"}:
         msg = f"fastmath: {sorted(fastmath)} has flags that break NaN"
         raise ValueError(msg)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
-    options["no_cfunc_wrapper"] = True  # nobody calls a kernel from C
-    options["pipeline_class"] = steps.Compiler
+    options["no_cfunc_wrapper"] = True  # kernels are never called from C
+    options["pipeline_class"] = compiler_passes.Compiler
     if inner:
         options |= {"no_cpython_wrapper": True, "pipeline_class": inner_functions.InnerCompiler}
         if fastmath:
-            # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
-            # each that calls it: which copy is run differs between the process that compiles and those that load.
+            # A reassociated sum depends on how it was compiled, and a separate function is compiled again in each
+            # caller: which copy runs would differ between the process that compiles and those that load the cache.
             options["forceinline"] = True
-    options["_nrt"] = not borrows  # said for all, because what is not said is taken over from the first caller
+    options["_nrt"] = not borrows  # set for all, because an unset option is inherited from the first caller
     if late:
         options["no_cpython_wrapper"] = True
     if inline and inner:
@@ -286,7 +294,7 @@ def jit(
 
     def decorate(function: F) -> F:
         jitted: Any = numba.njit(**options)(function)
-        if jitted is not function:  # it is with NUMBA_DISABLE_JIT
+        if jitted is not function:  # equal with NUMBA_DISABLE_JIT
             try:
                 # What njit(cache=True) does, with its own class; a test watches it.
                 jitted._cache = (_InnerCache if inner else _Cache)(function)
@@ -298,59 +306,62 @@ def jit(
     return decorate
 
 
-class CacheFacts(NamedTuple):
-    """Where compiled kernels are kept, and how much of them there is."""
+class CacheSummary(NamedTuple):
+    """Location, writability and size of the cache of compiled kernels."""
 
     folder: Path
     writable: bool
     n_functions: int
-    """Compiled of this version."""
+    """Cached functions of this version."""
     n_bytes: int
-    """Of all versions together."""
+    """Size of the cache, all versions together."""
 
 
-def cache_facts() -> CacheFacts:
-    """Return where compiled kernels are kept, of this version and of others."""
-    path = folder()
-    writable = _prepared(path)
+def summarize_cache() -> CacheSummary:
+    """Return location, writability and size of the cache of compiled kernels."""
+    path = find_cache_folder()
+    writable = _prepare_folder(path)
     n_functions = sum(1 for _ in path.glob("*.nbc"))
-    return CacheFacts(path, writable, n_functions, sum(size for _, size in _kept()))
+    return CacheSummary(path, writable, n_functions, sum(size for _, size in _list_cached_files()))
 
 
-def _kernel(dispatcher: Any, args: Any) -> str | None:
-    """Return what is compiled; None where it is straight-line code that there is for other sizes."""
+def _describe_compilation(dispatcher: Any, args: Any) -> str | None:
+    """Return the name to announce for a compilation; None for unrolled code if another size of it is cached."""
     name: str = dispatcher.py_func.__name__
-    if not _is_straight(args):
+    if not _is_unrolled(args):
         return name
-    kept: Any = ()
+    cached: Any = ()
     with contextlib.suppress(Exception):  # a damaged index, or none at all
-        kept = [signature for signature, *_ in dispatcher._cache._cache_file._load_index()]
-    return None if any(map(_is_straight, kept)) else f"{name} for a size"
+        cached = [signature for signature, *_ in dispatcher._cache._cache_file._load_index()]
+    return None if any(map(_is_unrolled, cached)) else f"{name} for a size"
 
 
-def _is_straight(args: Any) -> bool:
-    """Whether a kernel is compiled for a size, which the number of equal numbers in a tuple says."""
+def _is_unrolled(args: Any) -> bool:
+    """Return whether a kernel is unrolled for a size, which is encoded as the length of a uniform tuple."""
     return any(isinstance(kind, types.containers.UniTuple) for kind in args)
 
 
-class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
-    """What Numba tells when it compiles, under its lock: of kernels that were called, not of those within them."""
+class _CompileListener(event.Listener):  # type: ignore[misc]  # Numba is untyped
+    """Listener of Numba's compile events: reports outermost compilations of cmfast, and pauses garbage collection."""
 
     def __init__(self, begin: Callable[[str | None], object], end: Callable[[], object]) -> None:
         self._begin, self._end, self._depth = begin, end, 0
         self._collects, self._uncollected = False, 0
 
     def on_start(self, event: Any) -> None:
-        """Count functions within functions; a ninth of the time would go into looking for garbage in what is kept."""
+        """Report the start of an outermost compilation, and pause garbage collection meanwhile.
+
+        Collections would take a ninth of the compile time, scanning objects that stay alive.
+        """
         self._depth += 1
         dispatcher = event.data["dispatcher"]
         if self._depth == 1 and dispatcher.py_func.__module__.startswith("cmfast."):
             self._collects = gc.isenabled()
             gc.disable()
-            self._begin(_kernel(dispatcher, event.data["args"]))
+            self._begin(_describe_compilation(dispatcher, event.data["args"]))
 
     def on_end(self, event: Any) -> None:
-        """Count functions within functions."""
+        """Report the end of an outermost compilation, and resume garbage collection."""
         self._depth -= 1
         if self._depth == 0 and event.data["dispatcher"].py_func.__module__.startswith("cmfast."):
             if self._collects:
@@ -359,12 +370,12 @@ class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
             self._end()
 
     def _age(self) -> None:
-        """Put all that was made among what is old, or the first look for garbage would go through it; rarely look.
+        """Move all objects to the oldest generation, or collect every 32nd time, so that the next collection is short.
 
-        What somebody froze stays so.
+        Objects that the program froze stay frozen.
         """
         self._uncollected += 1
-        if self._uncollected % LOOK == 0:
+        if self._uncollected % KERNELS_PER_COLLECTION == 0:
             gc.collect()
         elif not gc.get_freeze_count():
             gc.freeze()
@@ -372,33 +383,36 @@ class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
 
 
 def watch(begin: Callable[[str | None], object], end: Callable[[], object]) -> None:
-    """Call `begin` before a kernel is compiled, in the thread that needs it, and `end` afterwards.
+    """Call `begin` before each outermost compilation of a kernel, in the compiling thread, and `end` afterwards.
 
-    `begin` gets its name, or None where it is for one more size.
+    `begin` gets the kernel's name, or None if it is unrolled for one more size.
     """
-    event.register("numba:compile", _Watch(begin, end))
+    event.register("numba:compile", _CompileListener(begin, end))
 
 
 def clear_cache() -> int:
-    """Remove what was compiled, of this version and of others; return the bytes that are free now."""
-    before = sum(size for _, size in _kept())
+    """Delete all cached machine code, of every version; return the number of bytes freed."""
+    before = sum(size for _, size in _list_cached_files())
     for path in _folders():
         shutil.rmtree(path, ignore_errors=True)
-    return before - sum(size for _, size in _kept())
+    return before - sum(size for _, size in _list_cached_files())
 
 
 def _folders() -> list[Path]:
+    """Return the cache folders of all versions."""
     try:
-        return [path for path in root().iterdir() if path.is_dir()]
+        return [path for path in find_cache_root().iterdir() if path.is_dir()]
     except OSError:
         return []
 
 
-def _kept() -> Iterator[tuple[Path, int]]:
-    return (found for folder in _folders() for found in _files(folder))
+def _list_cached_files() -> Iterator[tuple[Path, int]]:
+    """Yield path and size of every cached file, of all versions."""
+    return (entry for path in _folders() for entry in _files(path))
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, int]]:
-    for path in folder.iterdir():
+def _files(path: Path) -> Iterator[tuple[Path, int]]:
+    """Yield path and size of the files of a folder, skipping those that vanish meanwhile."""
+    for file in path.iterdir():
         with contextlib.suppress(OSError):  # another process may replace it just now
-            yield path, path.stat().st_size
+            yield file, file.stat().st_size

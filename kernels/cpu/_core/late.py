@@ -1,8 +1,8 @@
-"""Parts of kernels that few inputs need: they are compiled when the first does, and called by their address.
+"""Lazily compiled kernel parts, called through function pointers once an input needs them.
 
-Within a kernel they would be compiled with it, for seconds that nearly nobody has any use for. As kernels of their own,
-called from Python in turns, they would cost every tile a way through Python. So a kernel that finds an address missing
-returns the number of the part, has it compiled (:meth:`Parts.compile`), and is called again where it stopped.
+Inside the kernel they would cost every process seconds of compilation that few inputs need; as separate kernels called
+from Python they would cost every tile a return to Python. So a kernel that finds a null pointer returns the number of
+the part, its caller compiles it (:meth:`LateParts.compile`), and the kernel is called again where it stopped.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from cmfast.kernels.cpu._core.jit import F, jit
 
 
 class LateParts:
-    """The parts of the kernels of a topic, numbered from 1 on."""
+    """Table of lazily compiled parts of a topic's kernels, numbered from 1, with their function pointers."""
 
     addresses: np.ndarray[Any, np.dtype[np.int64]]
-    """Where each begins in memory, 0 where it is not compiled; kernels are handed it."""
+    """Function pointer of each part, 0 until it is compiled; kernels take this array as an argument."""
 
     def __init__(self, count: int) -> None:
         self.addresses = np.zeros(count + 1, np.int64)
@@ -29,10 +29,10 @@ class LateParts:
         self._returns: dict[int, types.Type] = {}
 
     def part(self, number: int, takes: Callable[[], tuple[Any, ...]], returns: Any) -> Callable[[F], Any]:
-        """Make a function such a part: within kernels it is called with the addresses in front of its arguments.
+        """Return a decorator that makes a function part `number`; kernels call it with `addresses` as first argument.
 
-        `takes` gives values of the types of its arguments, and `returns` is one of what it returns: what has been
-        compiled cannot ask any more what it was compiled with. It must not be called where its address is 0.
+        `takes` returns example arguments and `returns` is an example result: they fix the signature, which a kernel
+        from the cache cannot infer again. Calling a part whose address is 0 is undefined.
         """
 
         def decorate(function: F) -> Any:
@@ -51,15 +51,15 @@ class LateParts:
                     return signature(result, args[0], *kinds) if len(args) == len(kinds) + 1 else None
 
             @lower_builtin(call, types.Array, types.misc.VarArg(types.Any))  # type: ignore[untyped-decorator]
-            def _by_address(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            def _call_through_pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 table = context.make_array(sig.args[0])(context, builder, args[0])
                 address = builder.load(cgutils.gep(builder, table.data, number))
                 convention, kinds = context.call_conv, sig.args[1:]
-                there = builder.inttoptr(address, convention.get_function_type(result, kinds).as_pointer())
-                status, found = convention.call_function(builder, there, result, kinds, args[1:])
+                pointer = builder.inttoptr(address, convention.get_function_type(result, kinds).as_pointer())
+                status, value = convention.call_function(builder, pointer, result, kinds, args[1:])
                 with cgutils.if_unlikely(builder, status.is_error):
                     convention.return_status_propagate(builder, status)
-                return found
+                return value
 
             infer_global(call, types.Function(_Call))
             return call
@@ -67,15 +67,15 @@ class LateParts:
         return decorate
 
     def compile(self, number: int) -> None:
-        """Compile a part, or find it in the cache, so that kernels can call it from here on."""
+        """Compile a part, or load it from the cache, and store its function pointer in `addresses`."""
         compiled, takes = self._parts[number]
         if not hasattr(compiled, "overloads"):  # with NUMBA_DISABLE_JIT
             self.addresses[number] = 1
             return
         kinds = tuple(numba.typeof(value) for value in takes())
         compiled.compile(kinds)
-        found = compiled.overloads[kinds]
-        if found.signature.return_type != self._returns[number]:
-            msg = f"{found.fndesc.qualname} returns {found.signature.return_type}, not {self._returns[number]}"
+        overload = compiled.overloads[kinds]
+        if overload.signature.return_type != self._returns[number]:
+            msg = f"{overload.fndesc.qualname} returns {overload.signature.return_type}, not {self._returns[number]}"
             raise AssertionError(msg)
-        self.addresses[number] = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        self.addresses[number] = overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name)

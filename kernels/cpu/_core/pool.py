@@ -1,4 +1,4 @@
-"""One thread pool for nogil range kernels, alive after fork().
+"""Thread pool that runs range kernels without the GIL and survives fork().
 
 Not Numba's ``parallel=True``: its default layer on Linux kills forked children, another aborts when two Python threads
 call it, and all of them ignore control-group quotas.
@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-INLINE_SECONDS = 3e-4  # estimated work below which the hand-over (30 to 100 us) is not worth it
-PIECE_SECONDS = 5e-5  # no piece is worth less
-MOMENT_SECONDS = 0.05  # of a kernel, about, until it is asked again whether to go on
+INLINE_SECONDS = 3e-4  # estimated work below which starting threads (30 to 100 us) does not pay
+PIECE_SECONDS = 5e-5  # least estimated work of a piece
+MOMENT_SECONDS = 0.05  # of kernel time, about, between two checks for interruption
 MAX_PIECES = 64
 MAX_THREADS = 256
 
@@ -30,16 +30,16 @@ Bounds = Sequence[tuple[int, int]]
 
 
 class _Run:
-    """One call from outside, shared by the threads that work on it."""
+    """State of one outermost call, shared by the threads that work on it."""
 
     given_up = False
 
     def __init__(self) -> None:
-        self.thread = threading.get_ident()  # from which the call came
+        self.thread = threading.get_ident()  # the caller's thread
 
 
 class _GivenUp(BaseException):
-    """What ends a piece of a call that another thread has given up."""
+    """Raised in a piece of a call that another thread has given up; never leaves the pool."""
 
 
 _pool: ThreadPoolExecutor | None = None
@@ -47,18 +47,19 @@ _lock = threading.RLock()  # re-entrant: a signal handler may run kernels too
 _inside = threading.local()
 
 
-def _after_fork() -> None:
-    # The child has no worker threads, and maybe a lock that nobody will release.
+def _reset_after_fork() -> None:
+    """Reset the pool, its lock and the thread-local state in a forked child."""
+    # The child has no worker threads, and perhaps a lock that is held for ever.
     global _pool, _lock, _inside
     _pool, _lock, _inside = None, threading.RLock(), threading.local()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def quota(process: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the whole CPUs that the control groups of this process grant (version 2 or 1); None without a limit."""
+def read_cpu_quota(process: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return the CPUs granted by the control groups (v1 or v2) of this process, rounded down; None without a limit."""
     try:
         groups = [line.split(":", 2) for line in process.read_text().splitlines()]
     except OSError:
@@ -69,14 +70,17 @@ def quota(process: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs
             continue
         root = mount / "cpu" if controllers else mount
         parts = Path(path).parts[1:]
-        for depth in range(len(parts) + 1):  # a group has no more than those above it; a container sees itself as root
-            limit = _limit(root.joinpath(*parts[:depth]))
+        for depth in range(
+            len(parts) + 1
+        ):  # a parent's limit binds its children; a container sees its own group as the root
+            limit = _read_group_quota(root.joinpath(*parts[:depth]))
             if limit is not None:
                 limits.append(max(1, limit))
     return min(limits, default=None)
 
 
-def _limit(group: Path) -> int | None:
+def _read_group_quota(group: Path) -> int | None:
+    """Return the CPU quota in a control group's folder, in whole CPUs; None without one."""
     for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
             time, period = " ".join((group / name).read_text() for name in files).split()
@@ -87,13 +91,13 @@ def _limit(group: Path) -> int | None:
     return None
 
 
-_quota = cache(quota)
+_cached_cpu_quota = cache(read_cpu_quota)
 
 
 def cpu_count() -> int:
-    """Return the CPUs this process may use: affinity, control-group quota, CMFAST_NUM_THREADS, OMP_NUM_THREADS."""
+    """Return the CPUs this process may use: least of affinity, quota, CMFAST_NUM_THREADS, OMP_NUM_THREADS."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    n = min(n, _quota() or n)
+    n = min(n, _cached_cpu_quota() or n)
     for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
         value = os.environ.get(name, "").partition(",")[0].strip()  # OpenMP takes a list, one entry per level
         if value.isdecimal() and int(value) > 0:
@@ -102,7 +106,7 @@ def cpu_count() -> int:
 
 
 def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> list[tuple[int, int]]:
-    """Cut ``[0, n)`` into ranges that depend on `n`, `seconds` and `tile` alone.
+    """Cut ``[0, n)`` into ranges whose bounds depend on `n`, `seconds` and `tile` alone.
 
     `seconds` is the estimated time of all of it on one thread (a formula of the shapes, never a measurement).
     Bounds are multiples of `tile`.
@@ -116,18 +120,18 @@ def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> 
 
 
 def checkpoint() -> None:
-    """Let a piece end here if its call was interrupted or has failed elsewhere.
+    """Raise `_GivenUp` if the call that this piece belongs to was interrupted or failed in another thread.
 
-    A signal is handled by the main thread, and only between two steps of Python: whatever takes long comes back for it
-    every few tens of milliseconds, and then asks here on behalf of the other threads.
+    Python handles signals in the main thread between two bytecodes, so long kernels return every few tens of
+    milliseconds and then call this.
     """
     run = getattr(_inside, "run", None)
     if run is not None and run.given_up:
         raise _GivenUp
 
 
-def caller() -> FrameType | None:
-    """Return the innermost frame of the thread from which the call came that this thread works on."""
+def find_calling_frame() -> FrameType | None:
+    """Return the current frame of the thread that made the call which this thread works on."""
     run = getattr(_inside, "run", None)
     return sys._getframe(1) if run is None else sys._current_frames().get(run.thread)
 
@@ -142,13 +146,12 @@ def run_pieces(
 ) -> None:
     """Call ``work(index, start, stop)`` once for every range of `bounds`, in any order, on several threads.
 
-    The caller works too. An exception in a piece is raised here, after the other threads have ended, which they do at
-    their next :func:`checkpoint`. A call from inside a piece runs inline, so nesting can neither deadlock nor
-    oversubscribe. `progress` is called from this thread only, at most about ten times a second, with the part of the
-    range that is done.
+    The calling thread works too. An exception in a piece is raised here after the other threads have stopped at their
+    next :func:`checkpoint`. A call from inside a piece runs inline, so nesting can neither deadlock nor oversubscribe.
+    `progress` is called from this thread only, at most about ten times a second, with the finished and total length.
     """
     if len(bounds) == 1 and progress is None:
-        work(0, *bounds[0])  # the short way: a single matrix costs microseconds
+        work(0, *bounds[0])  # fast path: a single matrix takes microseconds
         return
     total = bounds[-1][1] if bounds else 0
     outer = getattr(_inside, "run", None)
@@ -182,53 +185,57 @@ def run_pieces(
                 run.given_up = True
             raise
         finally:
-            todo.clear()  # empty already, unless a piece raised: then nobody starts another one
+            todo.clear()  # empty already, unless a piece raised: then no other piece is started
             _inside.run = outer
 
     if threads == 1:
         drain(progress)
     else:
-        _share(drain, threads, progress, run)
+        _run_in_threads(drain, threads, progress, run)
     if progress is not None:
         progress(total, total)
 
 
-def _share(drain: Callable[[Progress | None], None], threads: int, progress: Progress | None, run: _Run) -> None:
+def _run_in_threads(
+    drain: Callable[[Progress | None], None], threads: int, progress: Progress | None, run: _Run
+) -> None:
+    """Run `drain` in `threads` threads including this one, wait for all of them, and raise the first exception."""
     others: list[Future[None]] = []
     try:
-        _start(drain, threads - 1, others)
+        _submit_workers(drain, threads - 1, others)
         drain(progress)
     except BaseException:
         run.given_up = True
         raise
     finally:
-        _wait(others, run)
+        _wait_for_workers(others, run)
     for future in others:
         if not future.cancelled():
             future.result()
 
 
-def _start(drain: Callable[[Progress | None], None], number: int, others: list[Future[None]]) -> None:
+def _submit_workers(drain: Callable[[Progress | None], None], number: int, others: list[Future[None]]) -> None:
+    """Submit `drain` to the pool `number` times, appending the futures to `others`."""
     global _pool  # noqa: PLW0603
     with _lock:
-        if _pool is None:  # workers are started one by one, as they are asked for
+        if _pool is None:  # starts worker threads one by one, on demand
             _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="cmfast")
         try:
             for _ in range(number):
                 others.append(_pool.submit(drain, None))  # noqa: PERF401  # those before an exception are waited for
         except RuntimeError as error:
             if "shutdown" not in str(error):
-                raise  # else in an atexit function nothing new is started any more: the caller does it all
+                raise  # else at interpreter exit no thread can be started: the caller does all the work
 
 
-def _wait(others: list[Future[None]], run: _Run) -> None:
-    """Wait for the threads that have begun: nobody writes to the outputs after the call has returned or raised."""
+def _wait_for_workers(others: list[Future[None]], run: _Run) -> None:
+    """Wait for the threads that have begun, so that none writes to the outputs after the call has ended."""
     late = [future for future in others if not future.cancel()]
     interrupt = None
     while late:
         try:
-            late = list(wait(late, timeout=1.0).not_done)  # where a wait cannot be interrupted, its end can
-        except BaseException as error:  # noqa: BLE001  # raised when they have ended
+            late = list(wait(late, timeout=1.0).not_done)  # an uninterruptible wait ends every second
+        except BaseException as error:  # noqa: BLE001  # raised after they have ended
             run.given_up = True
             interrupt = error
     if interrupt is not None:
@@ -245,15 +252,16 @@ def run(
     num_threads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Call ``kernel(*args, start, stop)`` over ``[0, n)``; see :func:`pieces` and :func:`run_pieces`.
+    """Call ``kernel(*args, start, stop)`` over pieces of ``[0, n)`` in several threads.
 
-    What the kernel does to an element must not depend on the range: that of a long piece is cut further.
+    See :func:`pieces` and :func:`run_pieces`. What the kernel does to an element must not depend on the range, because
+    a long piece is cut further so that the call can be interrupted.
     """
     if seconds < INLINE_SECONDS and progress is None:
-        kernel(*args, 0, n)  # the short way: a single matrix costs microseconds
+        kernel(*args, 0, n)  # fast path: a single matrix takes microseconds
         return
 
-    # Of the shapes alone, as the pieces are; a kernel may take ten times as long as was estimated.
+    # Depends on the shapes alone, as the pieces do; a kernel may take ten times its estimate.
     step = tile * max(1, int(n * MOMENT_SECONDS / (tile * seconds))) if seconds > 0.0 else max(n, 1)
 
     def work(_: int, start: int, stop: int) -> None:

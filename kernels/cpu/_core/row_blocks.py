@@ -1,15 +1,15 @@
-"""Points as blocks of rows that kernels take, whatever their type and memory layout; never a second copy of them."""
+"""Iterate over the rows of a point array in C-contiguous float blocks that kernels accept, without copying it whole."""
 
 import numpy as np
 
-BLOCK_ROWS = 1 << 14  # 1.3 MB of ten float64 axes: in the second-level cache when it is read again
+BLOCK_ROWS = 1 << 14  # 1.3 MB at ten float64 axes: still in the level-2 cache when it is read again
 
 
-def contiguous(X, start, stop):
-    """Yield ``(first, block)``: rows of `X`, C-contiguous, float32 or float64, read-only.
+def iterate_blocks(X, start, stop):
+    """Yield ``(first, block)`` over rows `start` to `stop` of `X`: C-contiguous, float32 or float64, read-only.
 
-    Where `X` is that already it is one view; else every type is converted in small blocks to float64, which is exact
-    for float16 and for integers up to 2**53.
+    If `X` has that layout and type, yield one view. Else convert blocks of BLOCK_ROWS rows to float64, which is exact
+    for float16 and for integers up to 2**53 (float32 stays float32).
     """
     if X.dtype in (np.float32, np.float64) and X.flags.c_contiguous:
         yield start, X[start:stop]
@@ -17,5 +17,5 @@ def contiguous(X, start, stop):
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     for first in range(start, stop, BLOCK_ROWS):
         block = np.ascontiguousarray(X[first : min(first + BLOCK_ROWS, stop)], dtype)
-        block.flags.writeable = False  # one type per kernel, also after a copy
+        block.flags.writeable = False  # a copy gets the Numba type of a view, so that kernels are compiled once
         yield first, block

@@ -1,11 +1,9 @@
-"""Loops written out: a kernel's own source as straight-line code, for sizes that are known when it is compiled.
+"""Unroll a kernel for a fixed size by tracing its Python source into straight-line LLVM IR.
 
-The source is run once with values that note what is done to them. What a loop would keep in memory is held in
-registers then, as far as these go, and nothing is loaded twice. Every operation is the same as in the loops, on the
-same operands, so the results are the same bit by bit; only the order of independent ones differs.
-
-Traced functions may load, store and calculate with the functions of ``vector``, and call other such functions. They may
-branch on sizes, not on what a vector holds.
+The source runs once on symbolic values that record each operation. Lines of a tile then live in registers as far as
+these go, and no line is loaded twice. Operations and operands are those of the loops, so results are equal bit by bit;
+only the order of independent operations differs. Traced functions may load, store and calculate with the functions of
+``vector`` and call each other; they may branch on sizes, not on values.
 """
 
 import operator
@@ -25,7 +23,7 @@ _DOUBLES, _TRUTHS = (ir.VectorType(kind, vector.WIDTH) for kind in (ir.DoubleTyp
 
 
 class _Value:
-    """What an operation gives, on eight numbers or on eight truth values."""
+    """A traced vector of eight float64 or eight booleans: an operation and its operands."""
 
     def __init__(self, trace: "Trace", operation: Any, operands: tuple[Any, ...], number: float | None = None) -> None:
         self.trace, self.operation, self.operands, self.number = trace, operation, operands, number
@@ -87,7 +85,7 @@ class _Value:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        msg = "straight-line code cannot branch on what a vector holds"
+        msg = "unrolled code cannot branch on the values of a vector"
         raise TypeError(msg)
 
 
@@ -95,56 +93,66 @@ _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
 
 
 class Trace:
-    """The operations of a source in their order, and what each line of its tile holds after them."""
+    """Record of the operations of a traced kernel, in order, and of the current value of each tile line."""
 
     def __init__(self, known: dict[int, float]) -> None:
         self.held = {k: self.number(x) for k, x in known.items()}
         self.order: list[_Value] = []
 
     def number(self, x: float) -> _Value:
+        """Return a constant vector."""
         return _Value(self, "number", (), float(x))
 
     def truth(self, x: bool) -> _Value:
+        """Return a constant mask."""
         return _Value(self, "truth", (), float(x))
 
     def argument(self) -> _Value:
+        """Return a value for an argument of the kernel."""
         return _Value(self, "argument", ())
 
     def load(self, k: int) -> _Value:
+        """Return the current value of line `k`, recording a load at its first use."""
         if k not in self.held:
             self.held[k] = self._note("load", k)
         return self.held[k]
 
     def store(self, k: int, value: Any) -> None:
+        """Set the current value of line `k` and record the store."""
         value = value if isinstance(value, _Value) else self.number(value)
         self.held[k] = value
         self._note("store", k, value)
 
     def load_block(self, k: int, a: _Value, rows: _Value, column: int) -> None:
+        """Record a load of eight transposed rows of `a` into eight lines."""
         block = self._note("read", a, rows, column)
         for w in range(vector.WIDTH):
             self.store(k + w, self._note("line", block, w))
 
     def store_block(self, k: int, a: _Value, row: _Value, column: int) -> None:
+        """Record a transposed store of eight lines to rows of `a`."""
         self._note("write", a, row, column, *(self.load(k + w) for w in range(vector.WIDTH)))
 
     def load_narrow(self, k: int, a: _Value, rows: _Value, n: int) -> None:
+        """Record a load of `n` columns, fewer than eight, of eight rows of `a`."""
         block = self._note("read narrow", a, rows, n)
         for j in range(n):
             self.store(k + j, self._note("line", block, j))
 
     def store_narrow(self, k: int, a: _Value, row: _Value, n: int) -> None:
+        """Record a transposed store of `n` lines, fewer than eight, to rows of `a`."""
         self._note("write narrow", a, row, n, *(self.load(k + j) for j in range(n)))
 
     def _note(self, operation: Any, *operands: Any) -> _Value:
+        """Append an operation to the trace and return its value."""
         self.order.append(_Value(self, operation, operands))
         return self.order[-1]
 
     def apply(self, operation: Any, *operands: Any) -> _Value:
-        """Note an operation, unless what is known decides it.
+        """Record an operation, or return a constant or an operand if constant folding decides it.
 
-        So x times 0 is 0 and x + 0 is x here, which differs for NaN, infinity and -0: what a tile keeps of a lane that
-        is solved is none of these, nor is its sign of a zero ever seen.
+        Folding makes x * 0 = 0 and x + 0 = x, which is wrong for NaN, infinity and -0. It is safe here because no lane
+        that is still being solved holds NaN or infinity, and no later code reads the sign of a zero.
         """
         values = [a if isinstance(a, _Value) else self.number(a) for a in operands]
         numbers = [a.number for a in values]
@@ -182,21 +190,21 @@ class Trace:
         return self._note(operation, *values)
 
 
-def _decided(mask: _Value) -> bool:
-    """Return what the numbers that are known decide."""
+def _decide_constant(mask: _Value) -> bool:
+    """Return the truth of a constant mask; raise TypeError for one that is not constant."""
     return bool(mask) if mask.number is None else mask.number != 0.0
 
 
-def traced(function: Any, trace: Trace) -> Callable[..., Any]:
-    """Return the source of a kernel as a function of traced values; so are the kernels that it calls."""
+def trace_source(function: Any, trace: Trace) -> Callable[..., Any]:
+    """Return a kernel's source as a function of traced values, with the kernels that it calls likewise."""
     instead: dict[Any, Any] = {each: partial(trace.apply, each) for each in vector.emitters}
-    instead |= {each: getattr(Trace, each.__name__) for each in _OF_LINES}
-    instead |= {vector.splat: trace.number, vector.some: _decided}
-    return _with_names(function, instead)
+    instead |= {each: getattr(Trace, each.__name__) for each in _LINE_OPERATIONS}
+    instead |= {vector.splat: trace.number, vector.some: _decide_constant}
+    return _replace_globals(function, instead)
 
 
-# What has a method of a trace by its name.
-_OF_LINES = (
+# Functions of ``vector`` that `Trace` has a method for, by the same name.
+_LINE_OPERATIONS = (
     vector.load,
     vector.store,
     vector.load_block,
@@ -206,7 +214,8 @@ _OF_LINES = (
 )
 
 
-def _with_names(function: Any, instead: dict[Any, Any]) -> Callable[..., Any]:
+def _replace_globals(function: Any, instead: dict[Any, Any]) -> Callable[..., Any]:
+    """Return a copy of a function whose globals are replaced by `instead`, recursively through kernels."""
     source = getattr(function, "py_func", function)
     names = dict(source.__globals__)
     for name in source.__code__.co_names:
@@ -216,12 +225,12 @@ def _with_names(function: Any, instead: dict[Any, Any]) -> Callable[..., Any]:
         if used in instead:
             names[name] = instead[used]
         elif hasattr(used, "py_func"):
-            names[name] = _with_names(used, instead)
+            names[name] = _replace_globals(used, instead)
     return FunctionType(source.__code__, names, source.__name__, source.__defaults__)
 
 
-def _needed(order: list[_Value], kept: set[int]) -> list[_Value]:
-    """Return what is written, the last store to each line that is kept, and what these need, in the order given."""
+def _remove_dead_code(order: list[_Value], kept: set[int]) -> list[_Value]:
+    """Return the live operations in order: writes, the last store to each kept line, and all they depend on."""
     stores = {value.operands[0]: value for value in order if value.operation == "store"}
     needed = {value for k, value in stores.items() if k in kept}
     needed |= {value for value in order if str(value.operation).startswith("write")}
@@ -231,14 +240,15 @@ def _needed(order: list[_Value], kept: set[int]) -> list[_Value]:
     return [value for value in order if value in needed]
 
 
-class _Code:
-    """Emits operations: the lines of a tile at `data`, and the values and types of further arguments."""
+class _Emitter:
+    """Emitter of LLVM IR for traced operations on a tile at `data` and on further arguments."""
 
     def __init__(self, context: Any, builder: Any, data: Any, arguments: dict[_Value, tuple[Any, Any]]) -> None:
         self.context, self.builder, self.data, self.arguments = context, builder, data, arguments
         self.done: dict[_Value, Any] = {}
 
     def emit(self, value: _Value) -> None:
+        """Emit the IR of one operation."""
         operation, operands = value.operation, value.operands
         if operation == "load":
             self.done[value] = self.builder.load(self._line(operands[0]), align=vector.ELEMENT_ALIGNMENT)
@@ -246,7 +256,9 @@ class _Code:
             self.builder.store(self._ready(operands[1]), self._line(operands[0]), align=vector.ELEMENT_ALIGNMENT)
         elif operation == "read":
             (kind, a), (_, rows) = (self.arguments[operand] for operand in operands[:2])
-            self.done[value] = vector.read_block(self.context, self.builder, kind, a, rows, _place(operands[2]))
+            self.done[value] = vector.read_block(
+                self.context, self.builder, kind, a, rows, _int64_constant(operands[2])
+            )
         elif operation == "read narrow":
             (kind, a), (_, rows) = (self.arguments[operand] for operand in operands[:2])
             self.done[value] = vector.read_narrow(self.context, self.builder, kind, a, rows, operands[2])
@@ -259,15 +271,17 @@ class _Code:
         elif operation == "write":
             (kind, a), (_, row) = (self.arguments[operand] for operand in operands[:2])
             lines = [self._ready(line) for line in operands[3:]]
-            vector.write_block(self.context, self.builder, kind, a, row, _place(operands[2]), lines)
+            vector.write_block(self.context, self.builder, kind, a, row, _int64_constant(operands[2]), lines)
         else:
             self.done[value] = vector.emitters[operation](self.builder, *map(self._ready, operands))
 
     def _line(self, k: int) -> Any:
-        start = self.builder.gep(self.data, [_place(k * vector.WIDTH)])
+        """Return a pointer to line `k` of the tile."""
+        start = self.builder.gep(self.data, [_int64_constant(k * vector.WIDTH)])
         return self.builder.bitcast(start, _DOUBLES.as_pointer())
 
     def _ready(self, value: _Value) -> Any:
+        """Return the IR value of an operand, a constant or an emitted operation."""
         if value.operation == "number":
             return ir.Constant(_DOUBLES, [value.number] * vector.WIDTH)
         if value.operation == "truth":
@@ -275,27 +289,28 @@ class _Code:
         return self.done[value]
 
 
-def _place(k: int) -> Any:
+def _int64_constant(k: int) -> Any:
+    """Return an IR constant of int64."""
     return ir.Constant(ir.IntType(64), k)
 
 
-class Known(NamedTuple):
-    """What is known of the lines of a tile when its size is."""
+class TileLayout(NamedTuple):
+    """Layout of a tile of known size: which lines the source sees, and which are constant."""
 
     tile: Callable[[Any], Any]
-    """Gives the tile that a source sees, from what stands for its lines."""
+    """Return the tile that the source sees, given a trace for its lines."""
     known: dict[int, float]
-    """Lines that hold the same number in every lane."""
+    """Values of lines that are the same in every lane, by line."""
 
 
-def unrolled(
-    layout: Callable[[int], Known], keep: Callable[[Any], Iterator[int]], source: Any = None
+def unroll(
+    layout: Callable[[int], TileLayout], keep: Callable[[Any], Iterator[int]], source: Any = None
 ) -> Callable[[Any], Any]:
-    """Make of a kernel ``kernel(t)`` a function of a tile and a size: its loops for None, else straight-line code.
+    """Return a decorator that adds to ``kernel(t)`` a size argument: None runs its loops, a tuple unrolled code.
 
-    A size is a tuple: how many numbers are in it says what Numba knows when it compiles. `keep` gives the lines of the
-    tile that anything after this function reads; what else it writes stays in registers. `source` is what is traced
-    where the order that suits loops does not suit registers; it does the same to every number.
+    The length of the size tuple is the size, which Numba thus knows when it compiles. `keep` yields the lines of the
+    tile that later code reads; other lines stay in registers. `source`, if given, is traced instead of the kernel: the
+    same operations in an order that suits registers.
     """
 
     def decorate(kernel: Any) -> Any:
@@ -312,15 +327,15 @@ def unrolled(
                 return signature(types.none, *args)
 
         @lower_builtin(function, types.containers.BaseTuple, types.none, types.misc.VarArg(types.Any))
-        def _in_loops(context, builder, sig, args):
+        def _emit_loops(context, builder, sig, args):
             (t, _, *kinds), (tile, _, *values) = sig.args, args
-            there = signature(types.none, t, *kinds)
-            call = context.get_function(loops, there)
+            callee = signature(types.none, t, *kinds)
+            call = context.get_function(loops, callee)
             context.add_linking_libs(call.libs)
             return call(builder, (tile, *values))
 
         @lower_builtin(function, types.containers.BaseTuple, types.containers.BaseTuple, types.misc.VarArg(types.Any))
-        def _straight(context, builder, sig, args):
+        def _emit_unrolled(context, builder, sig, args):
             (t, size, *kinds), (tile, _, *values) = sig.args, args
             lines = t.fields.index("S")
             data = context.make_array(t[lines])(context, builder, builder.extract_value(tile, lines)).data
@@ -328,9 +343,9 @@ def unrolled(
             trace = Trace(what.known)
             places = what.tile(trace)
             rest = [trace.argument() for _ in kinds]
-            emitted = _Code(context, builder, data, dict(zip(rest, zip(kinds, values, strict=True), strict=True)))
-            traced(source or kernel, trace)(places, *rest)
-            for value in _needed(trace.order, set(keep(places))):
+            emitted = _Emitter(context, builder, data, dict(zip(rest, zip(kinds, values, strict=True), strict=True)))
+            trace_source(source or kernel, trace)(places, *rest)
+            for value in _remove_dead_code(trace.order, set(keep(places))):
                 emitted.emit(value)
             return context.get_dummy_value()
 

@@ -1,10 +1,8 @@
-"""Eight float64 numbers side by side, held in vector registers: the arithmetic of the kernels that work on lanes.
+"""SIMD vectors of eight float64 in registers: the arithmetic of kernels in which each lane is one matrix.
 
-Kernels written on arrays with a loop over lanes load and store every intermediate sum, and leave the compiler to prove
-that the arrays do not overlap. On these values they read like the formulas, and a sum stays in a register.
-
-Where a machine has shorter registers, the compiler uses two or four of them. Without compilation (NUMBA_DISABLE_JIT)
-a vector is a NumPy array of eight numbers and the functions below are what Python runs.
+Kernels that loop over lanes of arrays load and store every intermediate, and the compiler must prove that arrays do not
+overlap; with these values formulas stay readable and sums stay in registers. Machines with shorter registers use two
+or four per vector. With NUMBA_DISABLE_JIT a vector is a NumPy array of eight and the functions below run as Python.
 """
 
 import operator
@@ -19,21 +17,21 @@ from numba.extending import lower_builtin, models, register_model  # noqa: TID25
 from cmfast.kernels.cpu._core.jit import jit
 
 WIDTH = 8
-ELEMENT_ALIGNMENT = 8  # of an element: arrays promise no more
+ELEMENT_ALIGNMENT = 8  # bytes; arrays guarantee only the alignment of an element
 
 
 def load(lines, k):
-    """Return line `k` of a C-contiguous array of lines of eight numbers."""
+    """Load line `k` of a C-contiguous (n, 8) float64 array as a vector."""
     return lines[k].copy()
 
 
 def store(lines, k, value):
-    """Write a vector to line `k`."""
+    """Write a vector to line `k` of a C-contiguous (n, 8) float64 array."""
     lines[k] = value
 
 
 def load_block(lines, k, a, rows, column):
-    """Fill eight lines from line `k` on with ``a[rows, column : column + 8]``, transposed; `rows` is eight places.
+    """Write ``a[rows, column : column + 8]`` transposed to lines `k` to `k` + 7; `rows` is a tuple of eight indices.
 
     The array may hold int64, int32, float64 or float32.
     """
@@ -42,102 +40,106 @@ def load_block(lines, k, a, rows, column):
 
 
 def store_block(lines, k, a, row, column):
-    """Write eight lines from line `k` on to ``a[row : row + 8, column : column + 8]``, transposed."""
+    """Write lines `k` to `k` + 7 transposed to ``a[row : row + 8, column : column + 8]``."""
     a[row : row + WIDTH, column : column + WIDTH] = lines[k : k + WIDTH].T
 
 
 def load_row(a, row, column):
-    """Return ``a[row, column : column + 8]`` as float64."""
+    """Load ``a[row, column : column + 8]`` as a float64 vector."""
     return a[row, column : column + WIDTH].astype(np.float64)
 
 
 def store_row(a, row, column, value):
-    """Write a vector to ``a[row, column : column + 8]``, in the type of the array."""
+    """Write a vector to ``a[row, column : column + 8]``, converted to the type of the array."""
     a[row, column : column + WIDTH] = value
 
 
-def load_numbers(numbers, k):
-    """Return ``numbers[k : k + 8]`` of a C-contiguous array of float32 or float64, as float64."""
+def load_elements(numbers, k):
+    """Load ``numbers[k : k + 8]`` of a C-contiguous float32 or float64 array as a float64 vector."""
     return numbers[k : k + WIDTH].astype(np.float64)
 
 
-def store_numbers(numbers, k, value):
-    """Write a vector to ``numbers[k : k + 8]`` of a C-contiguous array of float64, int64 or int8, without fractions."""
+def store_elements(numbers, k, value):
+    """Write a vector to ``numbers[k : k + 8]`` of a float64, int64 or int8 array, truncating to integers."""
     numbers[k : k + WIDTH] = value
 
 
-def fetch(a, row, column):
-    """Ask for the cache line of ``a[row, column]``, which may lie outside: nothing is read, nothing waits."""
+def prefetch(a, row, column):
+    """Prefetch the cache line of ``a[row, column]``, which may be out of bounds; a hint without other effect."""
 
 
 def splat(x):
-    """Return a vector of eight times the number."""
+    """Return a vector with `x` in all eight lanes (broadcast)."""
     return np.full(WIDTH, float(x))
 
 
 def pack(a, b, c, d, e, f, g, h):
-    """Return the vector of eight numbers."""
+    """Return the vector of eight scalars."""
     return np.array([a, b, c, d, e, f, g, h], np.float64)
 
 
 def where(mask, yes, no):
-    """Return `yes` in the lanes of the mask and `no` in the others; both are computed."""
+    """Return `yes` in the lanes where the mask is set and `no` in the others (select); both are evaluated."""
     return np.where(mask, yes, no)
 
 
 def fma(a, b, c):
-    """Return a * b + c, rounded once where the machine can."""
+    """Return a * b + c, fused (rounded once) if the machine can."""
     return a * b + c
 
 
 def sqrt(a):
-    """Return the square roots."""
+    """Return the square root of each lane."""
     return np.sqrt(a)
 
 
 def absolute(a):
-    """Return the absolute values."""
+    """Return the absolute value of each lane."""
     return np.abs(a)
 
 
 def floor(a):
-    """Return the largest integers that are not larger."""
+    """Return the floor of each lane."""
     return np.floor(a)
 
 
 def total(a):
-    """Return the sum of the lanes, by halves."""
+    """Return the sum of the eight lanes, by pairwise halving."""
     a = a[:4] + a[4:]
     return (a[0] + a[2]) + (a[1] + a[3])
 
 
 def largest(a):
-    """Return the largest of the lanes."""
+    """Return the maximum of the eight lanes."""
     return max(a)
 
 
 def some(mask):
-    """Whether any lane of the mask is set."""
+    """Return whether any lane of the mask is set."""
     return bool(np.any(mask))
 
 
 def bits(mask):
-    """Return the lanes of the mask as the bits of a number, the first as the lowest."""
+    """Return the mask as an integer bit mask, lane 0 lowest."""
     return np.int64(np.packbits(mask, bitorder="little")[0])
 
 
 class _Vector(types.Type):
+    """Numba type of a vector of eight float64."""
+
     def __init__(self):
         super().__init__(name="float64x8")
 
 
 class _Mask(types.Type):
+    """Numba type of a mask of eight booleans."""
+
     def __init__(self):
         super().__init__(name="boolx8")
 
 
 vector, mask = _Vector(), _Mask()
-emitters: dict[Any, Any] = {}  # of each function of vectors: what emits its code, given a builder and the values
+emitters: dict[Any, Any] = {}  # of each vector function: the function that emits its IR, given a builder and values
 _PLACES = types.containers.UniTuple(types.intp, WIDTH)
 _VECTOR, _MASK = ir.VectorType(ir.DoubleType(), WIDTH), ir.VectorType(ir.IntType(1), WIDTH)
 
@@ -154,32 +156,33 @@ class _MaskModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, _MASK)
 
 
-def _typed(function, *cases):
-    """Tell the type inference the signatures of a function.
+def _register_types(function, *cases):
+    """Register the signatures of a function with Numba's type inference.
 
-    By its target it is asked before all that Numba knows of an operator, which would take twenty times as long.
+    With a target it is tried before Numba's own overloads of an operator, which would take twenty times as long.
     """
-    facts = {"cases": list(cases), "metadata": {"target": "cpu"}}
-    infer_global(function)(type(f"_{function.__name__}", (ConcreteTemplate,), facts))
+    attributes = {"cases": list(cases), "metadata": {"target": "cpu"}}
+    infer_global(function)(type(f"_{function.__name__}", (ConcreteTemplate,), attributes))
 
 
-def _lowered(function, case, emit):
-    """Give the code of a function for one signature: ``emit(builder, *values)``."""
+def _register_emitter(function, case, emit):
+    """Register the code emitter ``emit(builder, *values)`` of a function for one signature."""
 
     @lower_builtin(function, *case.args)
     def code(context, builder, sig, args):
-        values = [_spread(builder, a) if t is types.float64 else a for a, t in zip(args, sig.args, strict=True)]
+        values = [_emit_broadcast(builder, a) if t is types.float64 else a for a, t in zip(args, sig.args, strict=True)]
         return emit(builder, *values)
 
 
-def _spread(builder, number):
+def _emit_broadcast(builder, number):
+    """Emit a vector with one scalar in all lanes."""
     first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
     return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
 
 def _define(function, result, arguments, emit):
-    """Type and lower a function of vectors, any of which may be given as a plain number."""
+    """Register types and code of a vector function; all but one of several vector arguments may be scalars."""
     emitters[function] = emit
     cases = [signature(result, *arguments)]
     numbers = [k for k, a in enumerate(arguments) if a is vector]
@@ -187,12 +190,14 @@ def _define(function, result, arguments, emit):
         for chosen in range(1, 2 ** len(numbers) - 1):
             plain = {k for bit, k in enumerate(numbers) if chosen >> bit & 1}
             cases.append(signature(result, *(types.float64 if k in plain else a for k, a in enumerate(arguments))))
-    _typed(function, *cases)
+    _register_types(function, *cases)
     for case in cases:
-        _lowered(function, case, emit)
+        _register_emitter(function, case, emit)
 
 
-def _intrinsic(name):
+def _emit_intrinsic(name):
+    """Return an emitter that calls the LLVM intrinsic `name` for eight float64."""
+
     def emit(builder, *values):
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
@@ -222,20 +227,20 @@ _define(operator.or_, mask, (mask, mask), lambda b, x, y: b.or_(x, y))
 _define(operator.invert, mask, (mask,), lambda b, x: b.not_(x))
 _define(operator.neg, vector, (vector,), lambda b, x: b.fneg(x))
 _define(where, vector, (mask, vector, vector), lambda b, m, x, y: b.select(m, x, y))
-_define(fma, vector, (vector, vector, vector), _intrinsic("fmuladd"))
-_define(sqrt, vector, (vector,), _intrinsic("sqrt"))
-_define(absolute, vector, (vector,), _intrinsic("fabs"))
-_define(floor, vector, (vector,), _intrinsic("floor"))
+_define(fma, vector, (vector, vector, vector), _emit_intrinsic("fmuladd"))
+_define(sqrt, vector, (vector,), _emit_intrinsic("sqrt"))
+_define(absolute, vector, (vector,), _emit_intrinsic("fabs"))
+_define(floor, vector, (vector,), _emit_intrinsic("floor"))
 _define(some, types.boolean, (mask,), lambda b, m: b.icmp_unsigned("!=", b.bitcast(m, ir.IntType(8)), ir.IntType(8)(0)))
 _define(bits, types.int64, (mask,), lambda b, m: b.zext(b.bitcast(m, ir.IntType(8)), ir.IntType(64)))
 _NUMBERS = signature(vector, *[types.float64] * WIDTH)
-_typed(splat, signature(vector, types.float64))
-_typed(pack, _NUMBERS)
+_register_types(splat, signature(vector, types.float64))
+_register_types(pack, _NUMBERS)
 
 
 @lower_builtin(splat, types.float64)
 def _splat(context, builder, sig, args):
-    return _spread(builder, args[0])
+    return _emit_broadcast(builder, args[0])
 
 
 @lower_builtin(pack, *_NUMBERS.args)
@@ -247,9 +252,9 @@ def _pack(context, builder, sig, args):
 
 
 def _halves(builder, value, width):
-    """Return the lower and the upper half of a vector of `width` numbers."""
+    """Yield the lower and the upper half of a vector of `width` lanes."""
     for first in (0, width // 2):
-        picks = _picks(range(first, first + width // 2))
+        picks = _shuffle_mask(range(first, first + width // 2))
         yield builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), picks)
 
 
@@ -273,7 +278,7 @@ _define(largest, types.float64, (vector,), _largest)
 
 @jit()
 def new_lines(n):
-    """Return `n` empty lines, none of which lies across two cache lines."""
+    """Return an uninitialised (n, 8) float64 array whose rows are aligned to cache lines."""
     numbers = np.empty((n + 1) * WIDTH)
     skip = -(numbers.ctypes.data // numbers.itemsize) % WIDTH
     return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
@@ -291,18 +296,22 @@ _KINDS_OF = {types.float64: ir.DoubleType(), types.int64: ir.IntType(64), types.
 
 
 def _is_table(a, *dtypes):
+    """Return whether a Numba type is a C-contiguous matrix of one of the dtypes."""
     return isinstance(a, types.Array) and a.dtype in dtypes and a.ndim == 2 and a.layout == "C"
 
 
 def _is_lines(a):
+    """Return whether a Numba type is a C-contiguous float64 matrix."""
     return _is_table(a, types.float64)
 
 
 def _is_list(a, *dtypes):
+    """Return whether a Numba type is a C-contiguous one-dimensional array of one of the dtypes."""
     return isinstance(a, types.Array) and a.dtype in dtypes and a.ndim == 1 and a.layout == "C"
 
 
 def _is_numbers(a):
+    """Return whether a Numba type is a C-contiguous one-dimensional float array."""
     return _is_list(a, types.float32, types.float64)
 
 
@@ -322,7 +331,7 @@ class _Store(AbstractTemplate):
         return None
 
 
-@infer_global(load_numbers)
+@infer_global(load_elements)
 class _LoadNumbers(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 2 and not kws and _is_numbers(args[0]) and isinstance(args[1], types.Integer):
@@ -330,7 +339,7 @@ class _LoadNumbers(AbstractTemplate):
         return None
 
 
-@infer_global(store_numbers)
+@infer_global(store_elements)
 class _StoreNumbers(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 3 and not kws and _is_list(args[0], *_KINDS_OF) and args[0].mutable:
@@ -362,7 +371,7 @@ class _StoreRow(AbstractTemplate):
         return None
 
 
-@infer_global(fetch)
+@infer_global(prefetch)
 class _Fetch(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 3 and not kws and _is_table(args[0], *_NUMBERS_OF):
@@ -378,32 +387,33 @@ class _StoreBlock(AbstractTemplate):
         return None
 
 
-def _field(context, builder, kind, value, name):
-    """Return a field of an array; Numba's own way takes a copy of all of them, which is long to compile."""
+def _extract_field(context, builder, kind, value, name):
+    """Extract a field of an array structure; Numba's own way copies all fields, which is slow to compile."""
     return builder.extract_value(value, context.data_model_manager[kind].get_field_position(name))
 
 
-def _address(context, builder, kind, value, k):
-    data = _field(context, builder, kind, value, "data")
+def _line_pointer(context, builder, kind, value, k):
+    """Emit a pointer to line `k` of an (n, 8) array."""
+    data = _extract_field(context, builder, kind, value, "data")
     start = builder.gep(data, [builder.mul(k, ir.Constant(k.type, WIDTH))])
     return builder.bitcast(start, _VECTOR.as_pointer())
 
 
 @lower_builtin(load, types.Array, types.intp)
 def _load(context, builder, sig, args):
-    return builder.load(_address(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
+    return builder.load(_line_pointer(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
 
 
 @lower_builtin(store, types.Array, types.intp, vector)
 def _store(context, builder, sig, args):
-    builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
+    builder.store(args[2], _line_pointer(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
     return context.get_dummy_value()
 
 
-@lower_builtin(load_numbers, types.Array, types.intp)
+@lower_builtin(load_elements, types.Array, types.intp)
 def _load_numbers(context, builder, sig, args):
     kind = sig.args[0]
-    data = _field(context, builder, kind, args[0], "data")
+    data = _extract_field(context, builder, kind, args[0], "data")
     narrow = kind.dtype == types.float32
     numbers = ir.VectorType(ir.FloatType(), WIDTH) if narrow else _VECTOR
     place = builder.bitcast(builder.gep(data, [args[1]]), numbers.as_pointer())
@@ -411,23 +421,24 @@ def _load_numbers(context, builder, sig, args):
     return builder.fpext(value, _VECTOR) if narrow else value
 
 
-@lower_builtin(store_numbers, types.Array, types.intp, vector)
+@lower_builtin(store_elements, types.Array, types.intp, vector)
 def _store_numbers(context, builder, sig, args):
     (kind, *_), (numbers, k, value) = sig.args, args
     converted = ir.VectorType(_KINDS_OF[kind.dtype], WIDTH)
     if isinstance(kind.dtype, types.Integer):
         value = builder.fptosi(value, converted)
-    place = builder.gep(_field(context, builder, kind, numbers, "data"), [k])
+    place = builder.gep(_extract_field(context, builder, kind, numbers, "data"), [k])
     builder.store(value, builder.bitcast(place, converted.as_pointer()), align=kind.dtype.bitwidth // 8)
     return context.get_dummy_value()
 
 
-def _picks(places):
+def _shuffle_mask(places):
+    """Return a shuffle mask as IR constant."""
     return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), [ir.IntType(32)(k) for k in places])
 
 
-def _transposed(builder, rows):
-    """Transpose eight vectors in three rounds; each exchanges blocks of half the size between pairs of rows."""
+def _emit_transpose(builder, rows):
+    """Emit an 8 x 8 transpose: three rounds of shuffles that exchange blocks of half the size between pairs of rows."""
     for half in (4, 2, 1):
         low = [k + WIDTH - half if k & half else k for k in range(WIDTH)]
         high = [k + half for k in low]
@@ -436,21 +447,22 @@ def _transposed(builder, rows):
             if not k & half:
                 pair = rows[k], rows[k + half]
                 for place, chosen in ((k, low), (k + half, high)):
-                    new[place] = builder.shuffle_vector(*pair, _picks(chosen))
+                    new[place] = builder.shuffle_vector(*pair, _shuffle_mask(chosen))
         rows = new
     return rows
 
 
-def _cell(context, builder, kind, value, row, column):
-    cols = builder.extract_value(_field(context, builder, kind, value, "shape"), 1)
-    data = _field(context, builder, kind, value, "data")
+def _row_pointer(context, builder, kind, value, row, column):
+    """Emit a pointer to eight elements of ``a[row, column]``."""
+    cols = builder.extract_value(_extract_field(context, builder, kind, value, "shape"), 1)
+    data = _extract_field(context, builder, kind, value, "data")
     start = builder.gep(data, [builder.add(builder.mul(row, cols), column)])
     return builder.bitcast(start, ir.VectorType(_NUMBERS_OF[kind.dtype], WIDTH).as_pointer())
 
 
-def _cells(context, builder, kind, value, row, column):
-    """Load eight numbers of a row, as float64."""
-    place = _cell(context, builder, kind, value, row, column)
+def _emit_row_load(context, builder, kind, value, row, column):
+    """Emit a load of eight elements of a row, converted to float64."""
+    place = _row_pointer(context, builder, kind, value, row, column)
     cells = builder.load(place, align=kind.dtype.bitwidth // 8)
     if isinstance(kind.dtype, types.Integer):
         return builder.sitofp(cells, _VECTOR)
@@ -459,15 +471,15 @@ def _cells(context, builder, kind, value, row, column):
 
 @lower_builtin(load_row, types.Array, types.intp, types.intp)
 def _load_row(context, builder, sig, args):
-    return _cells(context, builder, sig.args[0], *args)
+    return _emit_row_load(context, builder, sig.args[0], *args)
 
 
-@lower_builtin(fetch, types.Array, types.intp, types.intp)
+@lower_builtin(prefetch, types.Array, types.intp, types.intp)
 def _fetch(context, builder, sig, args):
     byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
     function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-    place = builder.bitcast(_cell(context, builder, sig.args[0], *args), byte)
+    place = builder.bitcast(_row_pointer(context, builder, sig.args[0], *args), byte)
     builder.call(function, [place, word(0), word(3), word(1)])  # to read; into every level; data
     return context.get_dummy_value()
 
@@ -477,27 +489,28 @@ def _store_row(context, builder, sig, args):
     kind, value = sig.args[0], args[3]
     if kind.dtype == types.float32:
         value = builder.fptrunc(value, ir.VectorType(ir.FloatType(), WIDTH))
-    builder.store(value, _cell(context, builder, kind, *args[:3]), align=kind.dtype.bitwidth // 8)
+    builder.store(value, _row_pointer(context, builder, kind, *args[:3]), align=kind.dtype.bitwidth // 8)
     return context.get_dummy_value()
 
 
 def read_block(context, builder, kind, a, rows, column):
-    """Return the eight lines that ``load_block`` fills."""
-    return _transposed(
-        builder, [_cells(context, builder, kind, a, row, column) for row in cgutils.unpack_tuple(builder, rows, WIDTH)]
+    """Emit the loads and the transpose of ``load_block``; return the eight lines."""
+    return _emit_transpose(
+        builder,
+        [_emit_row_load(context, builder, kind, a, row, column) for row in cgutils.unpack_tuple(builder, rows, WIDTH)],
     )
 
 
 def write_block(context, builder, kind, a, row, column, lines):
-    """Write eight lines as ``store_block`` does."""
-    for w, cells in enumerate(_transposed(builder, lines)):
+    """Emit the transpose and the stores of ``store_block``."""
+    for w, cells in enumerate(_emit_transpose(builder, lines)):
         there = builder.add(row, ir.Constant(row.type, w))
-        builder.store(cells, _cell(context, builder, kind, a, there, column), align=ELEMENT_ALIGNMENT)
+        builder.store(cells, _row_pointer(context, builder, kind, a, there, column), align=ELEMENT_ALIGNMENT)
 
 
 @jit(inner=True, inline=True)
 def load_narrow(lines, k, a, rows, n):
-    """Fill `n` lines, fewer than eight, with ``a[rows, :n]``, transposed; `a` holds float64."""
+    """Write ``a[rows, :n]``, n < 8, of a float64 array transposed to lines `k` to `k` + n - 1."""
     for j in range(n):
         for w in range(WIDTH):
             lines[k + j, w] = a[rows[w], j]
@@ -505,42 +518,43 @@ def load_narrow(lines, k, a, rows, n):
 
 @jit(inner=True, inline=True)
 def store_narrow(lines, k, a, row, n):
-    """Write `n` lines, fewer than eight, to ``a[row : row + 8, :n]``, transposed."""
+    """Write lines `k` to `k` + n - 1, n < 8, transposed to ``a[row : row + 8, :n]``."""
     for j in range(n):
         for w in range(WIDTH):
             a[row + w, j] = lines[k + j, w]
 
 
 def read_narrow(context, builder, kind, a, rows, n):
-    """Return the lines that ``load_narrow`` fills."""
-    cells, picks = ir.VectorType(ir.DoubleType(), n), _picks([min(k, n - 1) for k in range(WIDTH)])
+    """Emit the loads and the transpose of ``load_narrow``; return the `n` lines."""
+    cells, picks = ir.VectorType(ir.DoubleType(), n), _shuffle_mask([min(k, n - 1) for k in range(WIDTH)])
     found = []
     for row in cgutils.unpack_tuple(builder, rows, WIDTH):
-        place = builder.bitcast(_number_at(context, builder, kind, a, row, 0), cells.as_pointer())
+        place = builder.bitcast(_element_pointer(context, builder, kind, a, row, 0), cells.as_pointer())
         found.append(
             builder.shuffle_vector(
                 builder.load(place, align=ELEMENT_ALIGNMENT), ir.Constant(cells, ir.Undefined), picks
             )
         )
-    return _transposed(builder, found)[:n]
+    return _emit_transpose(builder, found)[:n]
 
 
 def write_narrow(context, builder, kind, a, row, lines):
-    """Write fewer than eight lines as ``store_narrow`` does: the rows follow one another, as many vectors as lines."""
+    """Emit the stores of ``store_narrow`` for `a` of `n` columns: its eight rows are `n` consecutive vectors."""
     n = len(lines)
     for k in range(n):
         value = lines[0]
-        places = [divmod(k * WIDTH + e, n) for e in range(WIDTH)]  # the lane and the line of each number
+        places = [divmod(k * WIDTH + e, n) for e in range(WIDTH)]  # lane and line of each element
         kept = [lane for lane, _ in places]
         for j in range(1, n):
             picks = [WIDTH + lane if line == j else kept[e] for e, (lane, line) in enumerate(places)]
-            value = builder.shuffle_vector(value, lines[j], _picks(picks))
+            value = builder.shuffle_vector(value, lines[j], _shuffle_mask(picks))
             kept = list(range(WIDTH))
-        start = _number_at(context, builder, kind, a, row, k * WIDTH)
+        start = _element_pointer(context, builder, kind, a, row, k * WIDTH)
         builder.store(value, builder.bitcast(start, _VECTOR.as_pointer()), align=ELEMENT_ALIGNMENT)
 
 
-def _number_at(context, builder, kind, value, row, column):
+def _element_pointer(context, builder, kind, value, row, column):
+    """Emit a pointer to ``a[row, column]`` for a column known at compile time."""
     array = context.make_array(kind)(context, builder, value)
     cols = builder.extract_value(array.shape, 1)
     return builder.gep(array.data, [builder.add(builder.mul(row, cols), ir.Constant(row.type, column))])
@@ -550,7 +564,7 @@ def _number_at(context, builder, kind, value, row, column):
 def _load_block(context, builder, sig, args):
     lines, k, a, rows, column = args
     for w, line in enumerate(read_block(context, builder, sig.args[2], a, rows, column)):
-        place = _address(context, builder, sig.args[0], lines, builder.add(k, ir.Constant(k.type, w)))
+        place = _line_pointer(context, builder, sig.args[0], lines, builder.add(k, ir.Constant(k.type, w)))
         builder.store(line, place, align=ELEMENT_ALIGNMENT)
     return context.get_dummy_value()
 
@@ -560,7 +574,8 @@ def _store_block(context, builder, sig, args):
     lines, k, a, row, column = args
     places = [builder.add(k, ir.Constant(k.type, w)) for w in range(WIDTH)]
     values = [
-        builder.load(_address(context, builder, sig.args[0], lines, place), align=ELEMENT_ALIGNMENT) for place in places
+        builder.load(_line_pointer(context, builder, sig.args[0], lines, place), align=ELEMENT_ALIGNMENT)
+        for place in places
     ]
     write_block(context, builder, sig.args[2], a, row, column, values)
     return context.get_dummy_value()

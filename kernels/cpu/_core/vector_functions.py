@@ -1,7 +1,7 @@
-"""Logarithm and exponential of eight numbers at a time: the same bits in every lane, whatever stands beside it.
+"""Vectorised logarithm and exponential of eight float64 values, with the same bits in every lane and on every machine.
 
-A library's ``log`` takes one number a call, and which library answers differs between machines. These are series after
-the number is brought near one, in the operations of ``vector``; both are within one unit in the last place or so.
+A library ``log`` takes one value per call and its last bits depend on the library. These reduce the argument to near
+one and evaluate a polynomial with the operations of ``vector``; both are within about one unit in the last place.
 """
 
 import numpy as np
@@ -10,13 +10,16 @@ from llvmlite import ir
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, _define, floor, fma, splat, vector, where
 
-# The words of a float64: a sign, eleven bits of exponent + 1023, 52 bits of the fraction.
+# The fields of a float64: a sign, eleven bits of exponent + 1023, 52 bits of fraction.
 _FRACTION_BITS, _EXPONENT_MASK, _FRACTION_MASK = 52, 0x7FF, (1 << 52) - 1
 _ONE_BITS = 1023 << 52
-# The last bits of this number, in [2**52, 2**53), are the integer that was added to it: no conversion is needed.
+# Adding an integer to 2**52 leaves it in the low bits of the sum, so that no conversion instruction is needed.
 _INTEGER, _INTEGER_BITS = 2.0**52, (1023 + 52) << 52
 
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: k * it is exact
+_LN2_HIGH, _LN2_LOW = (
+    6.93147180369123816490e-01,
+    1.90821492927058770002e-10,
+)  # the first has 32 bits, so k * _LN2_HIGH is exact
 _PER_LN2 = 1.44269504088896338700
 # Of (log(1 + f) - log(1 - f)) / f - 2 and of r (e^r + 1) / (e^r - 1) - 2 in squares, least in the worst case: the
 # series of FreeBSD's msun (Sun Microsystems, 1993; may be used, copied and changed freely).
@@ -37,51 +40,53 @@ _EXP = (
     4.13813679705723846039e-08,
 )
 _LARGEST, _SMALLEST = 709.79, -745.2  # beyond, exp is infinite or 0
-LEAST_NORMAL, UPWARD, UPWARD_BITS = 2.0**-1022, 2.0**54, 54.0  # how numbers below the first become normal
+LEAST_NORMAL, UPWARD, UPWARD_BITS = 2.0**-1022, 2.0**54, 54.0  # subnormal values are scaled by UPWARD first
 LN2 = 0.6931471805599453
 
 
 def exponent(x):
-    """Return the floor of log2 of normal positive numbers; of others, what their bits say."""
+    """Return floor(log2(x)) of normal positive values; for others, the number in their exponent bits."""
     bits = x.view(np.int64) >> _FRACTION_BITS & _EXPONENT_MASK
     return (bits | _INTEGER_BITS).view(np.float64) - (_INTEGER + 1023.0)
 
 
 def mantissa(x):
-    """Return ``x / 2**exponent(x)`` of normal positive numbers, in [1, 2); of others, what their bits say."""
+    """Return ``x / 2**exponent(x)``, in [1, 2), of normal positive values; for others, their fraction bits."""
     return (x.view(np.int64) & _FRACTION_MASK | _ONE_BITS).view(np.float64)
 
 
 def power_of_two(k):
-    """Return 2**k for integers from -1022 to 1023; for other numbers, anything."""
+    """Return 2**k for integers k from -1022 to 1023; undefined for other values."""
     return ((np.asarray(k) + (_INTEGER + 1023.0)).view(np.int64) << _FRACTION_BITS).view(np.float64)
 
 
 _WORDS = ir.VectorType(ir.IntType(64), WIDTH)
 
 
-def _word(value):
+def _int64_constant(value):
+    """Return an IR constant of eight equal int64."""
     return ir.Constant(_WORDS, [value] * WIDTH)
 
 
-def _number(value):
+def _float64_constant(value):
+    """Return an IR constant of eight equal float64."""
     return ir.Constant(ir.VectorType(ir.DoubleType(), WIDTH), [value] * WIDTH)
 
 
 def _exponent(builder, x):
-    bits = builder.lshr(builder.bitcast(x, _WORDS), _word(_FRACTION_BITS))
-    bits = builder.or_(builder.and_(bits, _word(_EXPONENT_MASK)), _word(_INTEGER_BITS))
-    return builder.fsub(builder.bitcast(bits, x.type), _number(_INTEGER + 1023.0))
+    bits = builder.lshr(builder.bitcast(x, _WORDS), _int64_constant(_FRACTION_BITS))
+    bits = builder.or_(builder.and_(bits, _int64_constant(_EXPONENT_MASK)), _int64_constant(_INTEGER_BITS))
+    return builder.fsub(builder.bitcast(bits, x.type), _float64_constant(_INTEGER + 1023.0))
 
 
 def _mantissa(builder, x):
-    bits = builder.and_(builder.bitcast(x, _WORDS), _word(_FRACTION_MASK))
-    return builder.bitcast(builder.or_(bits, _word(_ONE_BITS)), x.type)
+    bits = builder.and_(builder.bitcast(x, _WORDS), _int64_constant(_FRACTION_MASK))
+    return builder.bitcast(builder.or_(bits, _int64_constant(_ONE_BITS)), x.type)
 
 
 def _power_of_two(builder, k):
-    bits = builder.bitcast(builder.fadd(k, _number(_INTEGER + 1023.0)), _WORDS)
-    return builder.bitcast(builder.shl(bits, _word(_FRACTION_BITS)), k.type)
+    bits = builder.bitcast(builder.fadd(k, _float64_constant(_INTEGER + 1023.0)), _WORDS)
+    return builder.bitcast(builder.shl(bits, _int64_constant(_FRACTION_BITS)), k.type)
 
 
 _define(exponent, vector, (vector,), _exponent)
@@ -91,7 +96,7 @@ _define(power_of_two, vector, (vector,), _power_of_two)
 
 @jit(inner=True)
 def log(x):
-    """Return the natural logarithms: of 1 exactly 0, of 0 -inf, of inf inf, NaN of NaN and of negative numbers."""
+    """Return the natural logarithm of each lane: log(0) = -inf, NaN for negative values."""
     small = x < LEAST_NORMAL
     y = where(small, x * UPWARD, x)
     k, m = exponent(y), mantissa(y)
@@ -106,13 +111,13 @@ def log(x):
     even = w * fma(w, fma(w, _LOG[5], _LOG[3]), _LOG[1])
     half = 0.5 * f * f
     out = k * _LN2_HIGH - ((half - (s * (half + (odd + even)) + k * _LN2_LOW)) - f)
-    out = where((x > 0.0) & (x < np.inf), out, x)  # of inf inf, of NaN NaN
+    out = where((x > 0.0) & (x < np.inf), out, x)  # inf and NaN stay
     return where(x > 0.0, out, where(x == 0.0, -np.inf, splat(np.nan)))
 
 
 @jit(inner=True)
 def exp(x):
-    """Return e to the powers: of 0 exactly 1, of -inf 0, of inf inf, of NaN NaN."""
+    """Return e**x of each lane: 0 for -inf, inf above 709.79."""
     y = where(x < _LARGEST, x, _LARGEST)
     y = where(y > _SMALLEST, y, _SMALLEST)
     k = floor(fma(y, _PER_LN2, 0.5))
@@ -121,14 +126,14 @@ def exp(x):
     z = r * r
     c = r - z * fma(z, fma(z, fma(z, fma(z, _EXP[4], _EXP[3]), _EXP[2]), _EXP[1]), _EXP[0])
     near = 1.0 - ((low - (r * c) / (2.0 - c)) - high)
-    half = floor(k * 0.5)  # in two factors, as 2**k may be out of range where the result is not
+    half = floor(k * 0.5)  # two factors, because 2**k may overflow where the result does not
     out = near * power_of_two(half) * power_of_two(k - half)
     return where(x > _LARGEST, np.inf, where(x >= _SMALLEST, out, where(x < _SMALLEST, 0.0, x)))
 
 
 @jit(inner=True, inline=True, borrows=True)
 def offset_lanes(first, last, step):
-    """Return the offsets of eight matrices of a batch, one a lane, from `first` on; `last` fills the lanes after it."""
+    """Return ``step`` times the indices of eight matrices from `first` on, clamped to `last`."""
     return (
         first * step,
         min(first + 1, last) * step,

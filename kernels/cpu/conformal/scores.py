@@ -1,4 +1,4 @@
-"""How unusual a label is for a row of probabilities: of one label by one pass, of all by their ranking."""
+"""Conformal (nonconformity) scores of labels: of one label in one pass, of all labels by ranking them."""
 
 import math
 from typing import Any
@@ -8,113 +8,122 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
-from cmfast.kernels.cpu.conformal import _label, _order, _tile
-from cmfast.kernels.cpu.conformal._rows import adopt_rows, place, places
-from cmfast.kernels.cpu.conformal._units import UNLIMITED_UNITS, before, draw, is_row, is_share, score, share, units
-from cmfast.kernels.shared.conformal import ScoreRule, draw_keys, score_rule
+from cmfast.kernels.cpu.conformal import _few_classes, _label_rank, _ranking
+from cmfast.kernels.cpu.conformal._fixed_point import (
+    UNLIMITED_UNITS,
+    clamp_share,
+    hash_row,
+    is_row,
+    is_share,
+    score_label,
+    sum_before_label,
+    to_units,
+)
+from cmfast.kernels.cpu.conformal._strided_rows import adopt_rows, locate_eight_rows, locate_row
+from cmfast.kernels.shared.conformal import ScoreRule, make_draw_keys, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_ADDED_LABEL = 1e-9  # of a row of which one is asked for
+SECONDS_PER_ADDED_LABEL = 1e-9  # one label requested
 SECONDS_PER_RANK = 1e-8
 
 
 @jit()
-def _of_labels(rows, out, out_status, start, stop):
-    """Score a label of every row without regard to others."""
+def _score_lac(rows, out, out_status, start, stop):
+    """Write the LAC score, one minus probability, of one label per row."""
     P, labels, draws, _, n, step = rows
     for r in range(start, stop):
-        at = place(r, n, step)
+        at = locate_row(r, n, step)
         row, label, part = P[at], labels[at], draws[at] if len(draws) else 1.0
         good = is_row(row) and 0 <= label < P.shape[1] and is_share(part)
         out_status[r] = OK if good else INVALID
         out[r] = np.nan
         if good:
-            out[r] = 1.0 - share(row[label])
+            out[r] = 1.0 - clamp_share(row[label])
 
 
 @jit()
-def _of_many_labels(rows, rule, out, out_status, start, stop):
-    """Score one label of every row of many classes by what is ranked before it."""
+def _score_label_many_classes(rows, rule, out, out_status, start, stop):
+    """Write the cumulative score of one label per row of many classes, from the mass ranked before it."""
     P, labels, draws, _, n, step = rows
     rule = ScoreRule(*rule)
     for r in range(start, stop):
-        at = place(r, n, step)
+        at = locate_row(r, n, step)
         row, label, part = P[at], labels[at], draws[at] if len(draws) else 1.0
         good, whole, ahead = 0 <= label < P.shape[1] and is_share(part), -1, 0
         if good:
-            whole, ahead = _label.before(P, at, label)
+            whole, ahead = _label_rank.sum_before_label(P, at, label)
         if good and whole < 0:
             good = is_row(row)
-            whole, ahead = before(row, label)
+            whole, ahead = sum_before_label(row, label)
         out_status[r] = OK if good else INVALID
-        out[r] = score(whole, ahead, row[label], part, rule.penalty, rule.k_reg) if good else np.nan
+        out[r] = score_label(whole, ahead, row[label], part, rule.penalty, rule.k_reg) if good else np.nan
 
 
 @jit()
-def _of_few_labels(rows, rule, out, out_status, start, stop):
-    """Score one label of every row of few classes, eight rows side by side."""
+def _score_label_few_classes(rows, rule, out, out_status, start, stop):
+    """Write the cumulative score of one label per row of few classes, eight rows in SIMD lanes."""
     P, y, draws, _, n, step = rows
     rule = ScoreRule(*rule)
     C = P.shape[1]
-    tile, labels, own = _tile.new_tile(C), new_lines(1), new_lines(1)
+    tile, labels, own = _few_classes.new_tile(C), new_lines(1), new_lines(1)
     at, flags = tile.rows, tile.flags
     for first in range(start, stop, WIDTH):
         count = min(WIDTH, stop - first)
-        places(first, count, n, step, at)
-        _tile.gather(P, draws, at, tile.shares, tile.draws)
-        is_much = _tile.check(tile.shares, tile.draws, flags)
+        locate_eight_rows(first, count, n, step, at)
+        _few_classes.gather_rows(P, draws, at, tile.shares, tile.draws)
+        is_much = _few_classes.validate_rows(tile.shares, tile.draws, flags)
         for w in range(WIDTH):
             label = y[at[w]]
             if not 0 <= label < C:
                 label, flags[0, w] = 0, 1.0
             labels[0, w], own[0, w] = label, tile.shares[label, w]
-        _tile.score_one(tile, labels, own, rule)
+        _few_classes.score_given_labels(tile, labels, own, rule)
         for w in range(count):
             r, good = first + w, flags[0, w] == 0.0
             out_status[r] = OK if good else INVALID
             out[r] = tile.scores[0, w] if good else np.nan
-            if good and is_much:  # sums that float64 may not hold
-                whole, ahead = before(P[at[w]], y[at[w]])
-                out[r] = score(whole, ahead, P[at[w], y[at[w]]], tile.draws[0, w], rule.penalty, rule.k_reg)
+            if good and is_much:  # sums may not be exact in float64
+                whole, ahead = sum_before_label(P[at[w]], y[at[w]])
+                out[r] = score_label(whole, ahead, P[at[w], y[at[w]]], tile.draws[0, w], rule.penalty, rule.k_reg)
 
 
 @jit()
-def _of_all(rows, rule, out, out_status, start, stop):
-    """Score all labels of every row in the order of their probabilities."""
+def _score_all_labels(rows, rule, out, out_status, start, stop):
+    """Write the scores of all labels of every row, by sorting them by probability."""
     P, _, draws, _, n, step = rows
     lac, penalty, k_reg = rule
     C = P.shape[1]
-    ranking = _order.new_ranking(C)
+    ranking = _ranking.new_ranking(C)
     for r in range(start, stop):
-        at = place(r, n, step)
+        at = locate_row(r, n, step)
         row, part = P[at], draws[at] if len(draws) else 1.0
         good = is_row(row) and is_share(part)
         out_status[r] = OK if good else INVALID
         if not good or lac:
             for j in range(C):
-                out[r, j] = 1.0 - share(row[j]) if good else np.nan
+                out[r, j] = 1.0 - clamp_share(row[j]) if good else np.nan
             continue
         whole = 0
-        for bucket in range(_order.arrange(row, UNLIMITED_UNITS, penalty, k_reg, ranking)):
-            _order.sort(ranking, bucket)
+        for bucket in range(_ranking.bucket_labels(row, UNLIMITED_UNITS, penalty, k_reg, ranking)):
+            _ranking.sort_bucket(ranking, bucket)
         for k in range(C):
             label = ranking.order[k]
-            out[r, label] = score(whole, k, ranking.row[label], part, penalty, k_reg)
-            whole += units(ranking.row[label])
+            out[r, label] = score_label(whole, k, ranking.row[label], part, penalty, k_reg)
+            whole += to_units(ranking.row[label])
 
 
 @jit()
-def _of_few(rows, rule, out, out_status, start, stop):
-    """Score all labels of every row of few classes, eight rows side by side."""
+def _score_all_few_classes(rows, rule, out, out_status, start, stop):
+    """Write the scores of all labels of rows of few classes, eight rows in SIMD lanes."""
     P, _, draws, _, n, step = rows
     rule = ScoreRule(*rule)
     C = P.shape[1]
-    tile = _tile.new_tile(C)
+    tile = _few_classes.new_tile(C)
     flags, found = tile.flags, tile.scores
     for first in range(start, stop, WIDTH):
         count = min(WIDTH, stop - first)
-        places(first, count, n, step, tile.rows)
-        _tile.fill(P, draws, rule, tile)
+        locate_eight_rows(first, count, n, step, tile.rows)
+        _few_classes.score_tile(P, draws, rule, tile)
         for w in range(count):
             good = flags[0, w] == 0.0
             out_status[first + w] = OK if good else INVALID
@@ -123,35 +132,36 @@ def _of_few(rows, rule, out, out_status, start, stop):
 
 
 @jit()
-def _draws(P, n, step, keys, out, start, stop):
+def _hash_rows(P, n, step, keys, out, start, stop):
+    """Write the random draw of every row, a hash of it and the keys."""
     for r in range(start, stop):
-        out[r] = draw(P[place(r, n, step)], keys)
+        out[r] = hash_row(P[locate_row(r, n, step)], keys)
 
 
 def row_draws(P, *, seed, num_threads=None):
-    """Return the number of every row, from 0 to 1, that it and the seed make: nothing else."""
+    """Return a uniform draw in [0, 1) for every row, a hash of its probabilities and the seed."""
     (flat, *_, per, step), shape = adopt_rows(P), P.shape[:-1]
     n, C = math.prod(shape), P.shape[-1]
     out = np.empty(n)
-    args = (flat, per, step, draw_keys(seed, C), out)
-    pool.run(_draws, args, n, seconds=n * C * SECONDS_PER_ADDED_LABEL, num_threads=num_threads)
+    args = (flat, per, step, make_draw_keys(seed, C), out)
+    pool.run(_hash_rows, args, n, seconds=n * C * SECONDS_PER_ADDED_LABEL, num_threads=num_threads)
     return out.reshape(shape)
 
 
 def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
-    """Return the scores of the labels `y`, or of all without them, and the status of every row."""
-    rows, rule, shape = adopt_rows(P, labels=y, draws=u), score_rule(method, lam, k_reg), P.shape[:-1]
+    """Return the scores of the labels `y`, or of all labels if `y` is None, and the status of every row."""
+    rows, rule, shape = adopt_rows(P, labels=y, draws=u), make_score_rule(method, lam, k_reg), P.shape[:-1]
     n, C = math.prod(shape), P.shape[-1]
-    status, few = np.empty(n, np.int8), 0 < C <= _tile.MOST_TILE_CLASSES and not rule.lac
+    status, few = np.empty(n, np.int8), 0 < C <= _few_classes.MOST_TILE_CLASSES and not rule.lac
     out = np.empty(n if y is not None else (n, C))
     kernel: Any
     args: tuple[Any, ...] = (rows, tuple(rule))
     if y is not None and rule.lac:
-        kernel, args = _of_labels, args[:1]
+        kernel, args = _score_lac, args[:1]
     elif y is not None:
-        kernel = _of_few_labels if few else _of_many_labels
+        kernel = _score_label_few_classes if few else _score_label_many_classes
     else:
-        kernel = _of_few if few else _of_all
+        kernel = _score_all_few_classes if few else _score_all_labels
     seconds = n * C * (SECONDS_PER_RANK if y is None else SECONDS_PER_ADDED_LABEL)
     results, tile = (out, status), WIDTH if few else 1
     pool.run(kernel, (*args, *results), n, seconds=seconds, tile=tile, num_threads=num_threads)

@@ -1,4 +1,4 @@
-"""Which labels a row may have: those whose score no threshold excludes, as bits; and whether the true one is there."""
+"""Prediction sets as bitsets: the labels whose score does not exceed the threshold; and their coverage."""
 
 import math
 
@@ -8,30 +8,30 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store, where
-from cmfast.kernels.cpu.conformal import _bits, _one, _order, _tile
-from cmfast.kernels.cpu.conformal._many import sets_of_many
-from cmfast.kernels.cpu.conformal._one import SetResults, fill_sets
-from cmfast.kernels.cpu.conformal._rows import ProbabilityRows, adopt_rows, places
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, ScoreRule, score_rule
+from cmfast.kernels.cpu.conformal import _bitsets, _few_classes, _ranking, _single_row
+from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
+from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
+from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, adopt_rows, locate_eight_rows
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, ScoreRule, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
-SECONDS_PER_COMPARISON = 1e-9  # of labels, where there are few
+SECONDS_PER_COMPARISON = 1e-9  # of two labels, with few classes
 SECONDS_PER_SET = 2e-8
 
 
 @jit()
-def _sets(rows, q, rule, top1, out, start, stop):
-    """Fill the sets of rows one after the other; `q` has the shape (batch, alpha, group, 1 or label)."""
+def _fill_sets_general(rows, q, rule, top1, out, start, stop):
+    """Fill the sets of rows one by one; `q` is (batch, alpha, group, 1 or label)."""
     rows, rule, out = ProbabilityRows(*rows), ScoreRule(*rule), SetResults(*out)
-    ranking = _order.new_ranking(rows.P.shape[1])
+    ranking = _ranking.new_ranking(rows.P.shape[1])
     for r in range(start, stop):
         fill_sets(rows, r, q, rule, top1, ranking, out)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _load_limits(rows, q, a, tile, first, count, out):
-    """Write the thresholds of `count` rows from row `first` on side by side, and flag those whose group is none."""
+def _load_thresholds(rows, q, a, tile, first, count, out):
+    """Write the thresholds `a` of `count` rows from row `first` on to lanes; flag rows with an invalid group."""
     by_label = q.shape[3] > 1
     for w in range(count):
         g = rows.groups[tile.rows[w]] if len(rows.groups) else 0
@@ -43,8 +43,8 @@ def _load_limits(rows, q, a, tile, first, count, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _inside(found, limits, words, sizes):
-    """Add up the bits of the labels that are in, and how many these are, eight rows at a time."""
+def _compare_scores(found, limits, words, sizes):
+    """Write the bitset and the number of the labels within the thresholds, for eight rows."""
     zero, one = splat(0.0), splat(1.0)
     word, size, bit = zero, zero, one
     for j in range(len(found)):
@@ -57,36 +57,36 @@ def _inside(found, limits, words, sizes):
 
 
 @jit()
-def _sets_of_few(rows, q, rule, top1, out, start, stop):
-    """Fill the sets of rows of few classes, which fit into a word, from the scores of all labels."""
+def _fill_sets_few_classes(rows, q, rule, top1, out, start, stop):
+    """Fill the sets of rows of few classes, one word each, from the scores of all labels."""
     rows, rule = ProbabilityRows(*rows), ScoreRule(*rule)
     P, _, draws, groups, n, step = rows
     out_words, out_sizes, out_status = out
     C, A, every = P.shape[1], q.shape[1], (1 << P.shape[1]) - 1
-    tile = _tile.new_tile(C)
+    tile = _few_classes.new_tile(C)
     at, flags, found = tile.rows, tile.flags, tile.scores
     words, sizes, limits = new_lines(1), new_lines(1), new_lines(A * C)
-    known = -1  # element of the batch whose thresholds stand in `limits`, if they serve all eight rows
+    known = -1  # batch element whose thresholds are in `limits`, if they hold for all eight rows
     for first in range(start, stop, WIDTH):
         count = min(WIDTH, stop - first)
-        places(first, count, n, step, at)
-        _tile.fill(P, draws, rule, tile)
+        locate_eight_rows(first, count, n, step, at)
+        _few_classes.score_tile(P, draws, rule, tile)
         b = first // n
         alike = len(groups) == 0 and count == WIDTH and (first + count - 1) // n == b
         if not alike or known != b:
             for a in range(A):
-                _load_limits(rows, q, a, tile, first, count, limits[a * C : (a + 1) * C])
+                _load_thresholds(rows, q, a, tile, first, count, limits[a * C : (a + 1) * C])
             known = b if alike else -1
         for w in range(count):
             out_status[first + w] = OK if flags[0, w] == 0.0 else INVALID
         for a in range(A):
-            _inside(found, limits[a * C : (a + 1) * C], words, sizes)
+            _compare_scores(found, limits[a * C : (a + 1) * C], words, sizes)
             b, i = first // n, first % n
             for w in range(count):
                 good = flags[0, w] == 0.0
                 word, size = np.int64(words[0, w]) if good else every, np.int64(sizes[0, w]) if good else C
                 if top1 and size == 0:
-                    word, size = np.int64(1) << _one.first(P[at[w]]), 1
+                    word, size = np.int64(1) << _single_row.find_top_label(P[at[w]]), 1
                 out_words[b * A + a, i, 0] = word
                 out_sizes[b * A + a, i] = size
                 i += 1
@@ -95,22 +95,24 @@ def _sets_of_few(rows, q, rule, top1, out, start, stop):
 
 
 def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=None):
-    """Return the sets of all rows as words of bits, how many labels they have, and the status of every row.
+    """Return the sets of all rows as bitsets, their sizes, and the status of every row.
 
     `q` has the shape (batch, alpha, group, 1 or label).
     """
-    rows, rule = adopt_rows(P, draws=u, groups=groups), score_rule(method, lam, k_reg)
+    rows, rule = adopt_rows(P, draws=u, groups=groups), make_score_rule(method, lam, k_reg)
     (*batch, n, C), A = P.shape, q.shape[-3]
     size, words = math.prod(batch), -(-C // BITS_PER_WORD)
     limits = np.ascontiguousarray(np.broadcast_to(q, (*batch, *q.shape[-3:])), np.float64).reshape(size, *q.shape[-3:])
     limits.setflags(write=False)
     sets = np.empty((size * A, n, words), np.int64), np.empty((size * A, n), np.int64), np.empty(size * n, np.int8)
-    few = 0 < C <= _tile.MOST_TILE_CLASSES and not rule.lac
-    many = C > _tile.MOST_TILE_CLASSES and not rule.lac and q.shape[-1] == 1
+    few = 0 < C <= _few_classes.MOST_TILE_CLASSES and not rule.lac
+    many = C > _few_classes.MOST_TILE_CLASSES and not rule.lac and q.shape[-1] == 1
     seconds = (
         size * n * (C * (C * SECONDS_PER_COMPARISON / 4 if few else SECONDS_PER_SORTED_LABEL) + A * SECONDS_PER_SET)
     )
-    kernel, tile = (_sets_of_few, WIDTH) if few else (sets_of_many, WIDTH) if many else (_sets, 1)
+    kernel, tile = (
+        (_fill_sets_few_classes, WIDTH) if few else (fill_sets_many_classes, WIDTH) if many else (_fill_sets_general, 1)
+    )
     args = (rows, limits, tuple(rule), empty == "top1", sets)
     pool.run(kernel, args, size * n, seconds=seconds, tile=tile, num_threads=num_threads)
     out, sizes, status = sets
@@ -118,7 +120,8 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
 
 
 @jit()
-def _coverage(packed, y, A, out, out_covered, out_status, start, stop):
+def _count_coverage(packed, y, A, out, out_covered, out_status, start, stop):
+    """Count sets by size, and those that hold the true label."""
     C = out.shape[1] - 1
     for e in range(start, stop):
         out[e] = 0
@@ -132,23 +135,23 @@ def _coverage(packed, y, A, out, out_covered, out_status, start, stop):
                 out_status[e // A, i] = OK if good else INVALID
             if good:
                 out[e, size] += 1
-                out_covered[e, size] += _bits.bit(packed[e, i], label)
+                out_covered[e, size] += _bitsets.read_bit(packed[e, i], label)
 
 
 def set_coverage(packed, y, *, n_classes, num_threads=None):
-    """Return how many sets there are of every size, how many of them hold their label, the status of every label."""
-    flat, labels, (size, A) = pairs(packed, y)
+    """Return the number of sets of every size, how many of them hold the true label, and the label status."""
+    flat, labels, (size, A) = flatten_sets(packed, y)
     out, covered = (np.empty((size * A, n_classes + 1), np.int64) for _ in range(2))
     status = np.empty(labels.shape, np.int8)
     seconds = flat.size * SECONDS_PER_SORTED_LABEL
     args = (flat, labels, A, out, covered, status)
-    pool.run(_coverage, args, size * A, seconds=seconds, num_threads=num_threads)
+    pool.run(_count_coverage, args, size * A, seconds=seconds, num_threads=num_threads)
     shape = (*packed.shape[:-2], n_classes + 1)
     return out.reshape(shape), covered.reshape(shape), status.reshape(y.shape)
 
 
-def pairs(packed, y):
-    """Return words and labels as kernels take them, and how many rows of labels there are, and sets to each."""
+def flatten_sets(packed, y):
+    """Return bitsets and labels as contiguous arrays, and the numbers of label rows and of sets per row."""
     A, (n, words) = packed.shape[-3], packed.shape[-2:]
     flat = np.ascontiguousarray(packed).reshape(math.prod(packed.shape[:-2]), n, words)
     labels = np.ascontiguousarray(y, np.int64).reshape(math.prod(y.shape[:-1]), n)

@@ -1,4 +1,4 @@
-"""Which score a label may have at most: one of the sorted ones, or the edge of a cell of their histogram."""
+"""Conformal quantiles: the score of a given rank in each group, by selection, sorting network or histogram."""
 
 import math
 
@@ -7,17 +7,17 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, new_lines, splat, store, where
-from cmfast.kernels.cpu.conformal import _network
+from cmfast.kernels.cpu.conformal import _sorting_network
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_SCORE = 1.5e-8
-SECONDS_PER_SORTED = 4e-9  # with seven other rows
-MOST_SORTED = 1024  # scores of a row
+SECONDS_PER_SORTED = 4e-9  # per score, eight rows at a time
+MOST_SORTED = 1024  # scores of a row for which eight rows are sorted at once
 
 
 @jit(inner=True)
 def _select(v, low, high, k):
-    """Put at `k` of ``v[low:high]`` what belongs there sorted: nothing larger before it, nothing smaller behind."""
+    """Partition ``v[low:high]`` in place so that index `k` holds what sorting would put there (quickselect)."""
     seed = np.uint64(88172645463325252)
     while high - low > 1:
         seed ^= seed << np.uint64(13)
@@ -46,8 +46,8 @@ def _select(v, low, high, k):
 
 
 @jit(inner=True)
-def _split(s, groups, values, starts, status):
-    """Put scores behind each other by group, NaN as infinity; those of a group that is none are left out."""
+def _group_scores(s, groups, values, starts, status):
+    """Group scores contiguously (counting sort), NaN as infinity; scores with an invalid group are left out."""
     n_groups = len(starts) - 1
     starts[:] = 0
     for i in range(len(groups)):
@@ -60,7 +60,7 @@ def _split(s, groups, values, starts, status):
     for i in range(len(groups)):
         g = groups[i]
         if 0 <= g < n_groups:
-            values[starts[g]] = np.inf if np.isnan(s[i]) else s[i] + 0.0  # the same zero, whatever its sign
+            values[starts[g]] = np.inf if np.isnan(s[i]) else s[i] + 0.0  # turns -0 into 0
             starts[g] += 1
     for g in range(n_groups, 0, -1):
         starts[g] = starts[g - 1]
@@ -68,8 +68,8 @@ def _split(s, groups, values, starts, status):
 
 
 @jit()
-def _thresholds(s, groups, ranks, turn, results, start, stop):
-    """Select the scores of these ranks; `ranks` has a column for every number of scores of a group, or one alone.
+def _select_thresholds(s, groups, ranks, turn, results, start, stop):
+    """Select the scores of given ranks in every group; `ranks` has a column per group size, or just one.
 
     The results are thresholds (B, alpha, group), the status of groups and that of scores.
     """
@@ -78,7 +78,7 @@ def _thresholds(s, groups, ranks, turn, results, start, stop):
     values, starts = np.empty(n), np.empty(n_groups + 1, np.int64)
     for b in range(start, stop):
         if len(groups):
-            _split(s[b], groups[b], values, starts, out_rows[b])
+            _group_scores(s[b], groups[b], values, starts, out_rows[b])
         else:
             starts[0], starts[1] = 0, n
             for i in range(n):
@@ -88,20 +88,20 @@ def _thresholds(s, groups, ranks, turn, results, start, stop):
             low, high = starts[g], starts[g + 1]
             held = high - low
             out_status[b, g] = ZERO_LINE if len(groups) and not held else OK
-            for a in turn:  # which goes up the ranks: what is before a place need not be looked at again
+            for a in turn:  # in ascending rank, so that the search range shrinks
                 k = ranks[a, held if len(groups) else 0]
                 if k > held:
                     out[b, a, g] = np.inf
                 else:
-                    place = starts[g] + k - 1
-                    _select(values, low, high, place)
-                    out[b, a, g] = values[place]
-                    low = place
+                    position = starts[g] + k - 1
+                    _select(values, low, high, position)
+                    out[b, a, g] = values[position]
+                    low = position
 
 
 @jit()
-def _thresholds_of_eight(s, ranks, out, start, stop):
-    """As `_thresholds`, of few scores without groups: of eight rows side by side, sorted."""
+def _sort_thresholds(s, ranks, out, start, stop):
+    """Select the scores of given ranks in rows of few scores without groups, sorting eight rows at once."""
     n, zero, infinity = s.shape[1], splat(0.0), splat(np.inf)
     depth = -(-n // WIDTH) * WIDTH
     lines = new_lines(depth)
@@ -123,44 +123,43 @@ def _thresholds_of_eight(s, ranks, out, start, stop):
         load_block(lines, n - WIDTH, s, rows, n - WIDTH)
         for k in range(n):
             one = load(lines, k)
-            store(lines, k, where(one <= infinity, one + zero, infinity))  # NaN too; the same zero, whatever its sign
+            store(lines, k, where(one <= infinity, one + zero, infinity))  # NaN becomes infinity, -0 becomes 0
         for k in range(n, depth):
             store(lines, k, splat(-np.inf))
-        _network.sort(lines, depth)
+        _sorting_network.sort_lanes(lines, depth)
         for w in range(count):
             for a in range(len(ranks)):
                 k = ranks[a, 0]
                 out[first + w, a, 0] = lines[n - k, w] if k <= n else np.inf
 
 
-def _flat(s, dtype):
+def _flatten_rows(s, dtype):
+    """Return an array as a read-only C-contiguous matrix of its last axis."""
     flat = np.ascontiguousarray(s, dtype).reshape(math.prod(s.shape[:-1]), s.shape[-1])
     flat.setflags(write=False)
     return flat
 
 
 def threshold(s, groups, *, ranks, turn, n_groups, num_threads=None):
-    """Return the score of the ranks in every group of every row of scores, the status of groups and that of scores."""
-    batch, flat = s.shape[:-1], _flat(s, np.float64)
-    labels = np.empty((0, 0), np.int64) if groups is None else _flat(groups, np.int64)
+    """Return the scores of the given ranks in every group of every row, and the status of groups and scores."""
+    batch, flat = s.shape[:-1], _flatten_rows(s, np.float64)
+    labels = np.empty((0, 0), np.int64) if groups is None else _flatten_rows(groups, np.int64)
     labels.setflags(write=False)
     out = np.empty((len(flat), len(ranks), n_groups))
     shape = (*batch, len(ranks), n_groups)
     if groups is None and WIDTH <= s.shape[-1] <= MOST_SORTED and len(flat) >= WIDTH:
         seconds = flat.size * SECONDS_PER_SORTED
-        pool.run(
-            _thresholds_of_eight, (flat, ranks, out), len(flat), seconds=seconds, tile=WIDTH, num_threads=num_threads
-        )
+        pool.run(_sort_thresholds, (flat, ranks, out), len(flat), seconds=seconds, tile=WIDTH, num_threads=num_threads)
         return out.reshape(shape), np.zeros((*batch, n_groups), np.int8), np.zeros(s.shape, np.int8)
     status, each = np.empty((len(flat), n_groups), np.int8), np.empty(flat.shape, np.int8)
     args = (flat, labels, ranks, turn, (out, status, each))
-    pool.run(_thresholds, args, len(flat), seconds=flat.size * SECONDS_PER_SCORE, num_threads=num_threads)
+    pool.run(_select_thresholds, args, len(flat), seconds=flat.size * SECONDS_PER_SCORE, num_threads=num_threads)
     return out.reshape(shape), status.reshape(*batch, n_groups), each.reshape(s.shape)
 
 
 @jit(inner=True)
-def cell(s, width, bins):
-    """Return the cell whose upper edge is the first that `s` does not exceed; the last one is beyond all edges."""
+def find_bin(s, width, bins):
+    """Return the histogram bin whose upper edge is the first not below `s`; bin `bins` holds NaN and larger scores."""
     if not s <= width * bins:  # NaN too
         return bins
     at = min(max(np.int64(s / width), 0), bins - 1)
@@ -172,18 +171,19 @@ def cell(s, width, bins):
 
 
 @jit()
-def _histograms(s, width, out, start, stop):
+def _count_scores(s, width, out, start, stop):
+    """Count the scores of rows `start` to `stop` by bin."""
     bins = out.shape[1] - 1
     for b in range(start, stop):
         out[b] = 0
         for i in range(s.shape[1]):
-            out[b, cell(s[b, i], width, bins)] += 1
+            out[b, find_bin(s[b, i], width, bins)] += 1
 
 
 def score_histogram(s, *, bins, width, num_threads=None):
-    """Return how many scores of every row are in each cell; one more cell holds those beyond the last edge."""
-    flat = _flat(s, np.float64)
+    """Return the histogram of the scores of every row; one more bin holds scores beyond the last edge."""
+    flat = _flatten_rows(s, np.float64)
     out = np.empty((len(flat), bins + 1), np.int64)
     seconds = (flat.size + out.size) * SECONDS_PER_SCORE / 3
-    pool.run(_histograms, (flat, width, out), len(flat), seconds=seconds, num_threads=num_threads)
+    pool.run(_count_scores, (flat, width, out), len(flat), seconds=seconds, num_threads=num_threads)
     return out.reshape(*s.shape[:-1], bins + 1)

@@ -1,15 +1,16 @@
-"""Metrics of eight matrices at a time, from the lines of ``_lanes``: see ``kernels/shared/metrics.py`` for the codes.
+"""Formulas of all metrics, evaluated for eight matrices at a time from the sums of ``_derived_tables``.
 
-A 0/0 is NaN here until the step that writes or reduces it puts the fill of the plan. Loops over the classes stand
-inside the choice of a formula, never around it; `rows` and `params` are those of a plan.
+Codes are those of ``kernels/shared/metrics.py``; `rows` and `params` are those of a plan. A 0/0 stays NaN until the
+step that writes or reduces it replaces it by the plan's fill value. Loops over classes are inside the choice of a
+formula, never around it.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.streams import stream_row
+from cmfast.kernels.cpu._core.nontemporal import stream_row
 from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, store_row, where
-from cmfast.kernels.cpu.metrics._lanes import (
+from cmfast.kernels.cpu.metrics._derived_tables import (
     CHANCE,
     COL,
     COVARIANCE,
@@ -43,9 +44,9 @@ from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, SIZE_L
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
 from cmfast.kernels.status import OK
 
-PAST_BYTES = 2**24  # results beyond are written past the caches
+PAST_BYTES = 2**24  # larger results are written with non-temporal stores
 
-# Plain integers of the codes that kernels compare with; the last one of each kind is what is left.
+# Codes as plain integers, for comparisons in kernels; the last code of each kind is the final `else`.
 EACH, REDUCE = int(Step.EACH), int(Step.REDUCE)
 STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
 RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
@@ -56,7 +57,7 @@ FALSE_POSITIVE, FALSE_NEGATIVE = int(Value.FALSE_POSITIVE), int(Value.FALSE_NEGA
 FALSE_DISCOVERY, FALSE_OMISSION = int(Value.FALSE_DISCOVERY), int(Value.FALSE_OMISSION)
 POSITIVE_LIKELIHOOD, NEGATIVE_LIKELIHOOD = int(Value.POSITIVE_LIKELIHOOD), int(Value.NEGATIVE_LIKELIHOOD)
 ODDS, FOWLKES_MALLOWS = int(Value.ODDS), int(Value.FOWLKES_MALLOWS)
-TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # what is corrected for chance begins with TSS
+TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # chance-corrected values begin at TSS
 GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
 MARKEDNESS = int(Value.MARKEDNESS)
 MEAN, WEIGHTED, MIN = int(Over.MEAN), int(Over.WEIGHTED), int(Over.MIN)
@@ -72,9 +73,9 @@ DEFINED = int(Mode.DEFINED)
 
 @jit(inner=True, borrows=True)
 def make_values(plan, S, C):
-    """Make the values for every class, NaN where they are 0/0, and the sums over the classes that averages are made of.
+    """Write the per-class values of a plan, NaN for 0/0, and the sums over classes that averages need.
 
-    The sums are made meanwhile: a division takes as long as all of them.
+    The sums cost nothing extra: they run while a division is waited for.
     """
     rows, params = plan.rows, plan.params
     choose = plan.mode == DEFINED  # the classes that enter an average differ from value to value
@@ -83,12 +84,16 @@ def make_values(plan, S, C):
         square, weighs, fill = beta * beta, rows[v, 3] > 0, 0.0 if choose else params[rows[v, 6], 0]
         total, weighted, weights, members = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for k in range(C):
-            x = _corrected_for_chance(code, S, C, k) if code >= TSS else _uncorrected(code, square, S, C, k)
+            x = (
+                _evaluate_corrected_value(code, S, C, k)
+                if code >= TSS
+                else _evaluate_plain_value(code, square, S, C, k)
+            )
             store(S, at + SINGLE + k, x)
             defined = x == x  # noqa: PLR0124 - NaN alone is not
             member = load(S, MEMBER * C + k)
             member = where(defined, member, 0.0) if choose else member
-            value = where(member > 0.0, where(defined, x, fill), 0.0)  # which may be infinite
+            value = where(member > 0.0, where(defined, x, fill), 0.0)  # may be infinite
             members = members + member
             total = total + value
             if weighs:
@@ -102,8 +107,8 @@ def make_values(plan, S, C):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _uncorrected(code, square, S, C, k):
-    """Return a value of class `k` that is not corrected for chance; `square` is that of beta."""
+def _evaluate_plain_value(code, square, S, C, k):
+    """Return a per-class value without chance correction (recall, specificity, ...) for class `k`."""
     if code == RECALL:
         return load(S, HIT * C + k)
     if code == SPECIFICITY:
@@ -117,12 +122,12 @@ def _uncorrected(code, square, S, C, k):
         return 1.0 - sqrt((missed * missed + false * false) * 0.5)
     if code == OVR_ACCURACY:
         return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL_MASS)
-    return _rate(code, square, S, k, C)
+    return _evaluate_ratio(code, square, S, k, C)
 
 
 @jit(inner=True, borrows=True)
-def _rate(code, square, S, line, step):
-    """Return a rate of one 2x2 table, whose numbers are `step` lines apart from `line` on."""
+def _evaluate_ratio(code, square, S, line, step):
+    """Return the ratio `code` of one 2x2 table, whose entries are in lines ``table * step + line``."""
     d, t, p = load(S, DIAGONAL * step + line), load(S, ROW * step + line), load(S, COL * step + line)
     missed, false = load(S, MISSED * step + line), load(S, FALSE * step + line)
     not_true, not_predicted = load(S, NOT_TRUE * step + line), load(S, NOT_PREDICTED * step + line)
@@ -159,8 +164,8 @@ def _rate(code, square, S, line, step):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _corrected_for_chance(code, S, C, k):
-    """Return a value of class `k` that is corrected for chance."""
+def _evaluate_corrected_value(code, S, C, k):
+    """Return a chance-corrected value of class `k` (TSS, Heidke, Gilbert, MCC, ...)."""
     covariance, t, not_true = load(S, COVARIANCES * C + k), load(S, ROW * C + k), load(S, NOT_TRUE * C + k)
     truth, p, not_predicted = t * not_true, load(S, COL * C + k), load(S, NOT_PREDICTED * C + k)
     above, below = covariance, truth
@@ -181,19 +186,19 @@ def _corrected_for_chance(code, S, C, k):
     if code > DOOLITTLE:
         value = where(value < -1.0, -1.0, value)
     determined = code == DOOLITTLE or code > MARKEDNESS
-    return _determined(truth, p * not_predicted, value) if determined else value
+    return _apply_degenerate_limits(truth, p * not_predicted, value) if determined else value
 
 
 @jit(inner=True, borrows=True)
-def _determined(truth, prediction, x):
-    """One degenerate margin: the limit of a correlation is 0 from every direction. Two: there is none."""
+def _apply_degenerate_limits(truth, prediction, x):
+    """Return a correlation `x`, but 0 if one margin is degenerate (its limit) and NaN if both are."""
     none_true, none_predicted = truth == 0.0, prediction == 0.0
     return where(none_true & none_predicted, np.nan, where(none_true | none_predicted, 0.0, x))
 
 
 @jit(inner=True, borrows=True)
 def make_totals(sums, at, S, C, products, ordered):
-    """Make the numbers of whole matrices, NaN where they are 0/0."""
+    """Write the whole-matrix values (accuracy, MCC, kappa, ...) of eight matrices, NaN for 0/0."""
     one = TABLES * C
     out, n, right = one + TOTALS, load(S, one + TOTAL_MASS), load(S, one + RIGHT)
     store(S, out + ACCURACY, right / n)
@@ -207,10 +212,10 @@ def make_totals(sums, at, S, C, products, ordered):
         truth, prediction = load(S, one + TRUTH), load(S, one + PREDICTION)
         mcc = covariance / sqrt(truth * prediction)
         mcc = where(mcc < -1.0, -1.0, where(mcc > 1.0, 1.0, mcc))
-        store(S, out + MCC, _determined(truth, prediction, mcc))
+        store(S, out + MCC, _apply_degenerate_limits(truth, prediction, mcc))
         store(S, out + KAPPA, covariance / load(S, one + CHANCE))
         store(S, out + PEIRCE, covariance / truth)
-        # Of classes drawn from both margins together; everything times 4 n^2.
+        # Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
         expected, met = truth + prediction + 2.0 * load(S, one + CHANCE), 4.0 * (n * wrong)
         store(S, out + SCOTT_PI, (expected - met) / expected)
         size = 2.0 * load(sums, at + SIZE_LINE)
@@ -224,10 +229,10 @@ def make_totals(sums, at, S, C, products, ordered):
 
 
 @jit(inner=True, borrows=True)
-def _weighted_tau(plan, S, C, value, first, factor, fill):
-    """Return `factor` times one minus the root of the mean square distance from one, each times a weight from `first`.
+def _reduce_weighted_tau(plan, S, C, value, first, factor, fill):
+    """Return ``factor`` times one minus the weighted root mean square distance of the class values from one.
 
-    The values are in the lines from `value` on; where undefined they are `fill`.
+    The values are in the lines from `value` on, the weights start at `first`; undefined values count as `fill`.
     """
     square = splat(0.0)
     for k in range(C):
@@ -242,10 +247,10 @@ def _weighted_tau(plan, S, C, value, first, factor, fill):
 
 
 @jit(inner=True, borrows=True)
-def finish(plan, sums, at, S, C, out, first, count):
-    """Run the other steps, and write what they make of the matrices from `first` on to the scalars and tables of `out`.
+def run_remaining_steps(plan, sums, at, S, C, out, first, count):
+    """Run the remaining steps of a plan (reductions, totals, combinations) and write the results of eight matrices.
 
-    What needed another pass over the classes is in `sums` already, in the tile whose first line is `at`.
+    Results of the second pass (``_second_pass``) are in `sums` already, in the tile whose first line is `at`.
     """
     rows, params, values, (scalars, tables, _) = plan.rows, plan.params, plan.values, out
     registers = TABLES * C + NUMBERS + values * (SINGLE + C)
@@ -270,7 +275,7 @@ def finish(plan, sums, at, S, C, out, first, count):
             elif code == MICRO:
                 v = rows[row, 5]
                 beta = params[rows[v, 6], 1]
-                made = _rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED, 1)
+                made = _evaluate_ratio(rows[v, 1], beta * beta, S, TABLES * C + POOLED, 1)
             elif code == ADJUSTED:
                 members = load(S, value + MEMBERS)
                 chance = 1.0 / members
@@ -278,7 +283,7 @@ def finish(plan, sums, at, S, C, out, first, count):
                 made = where(members >= 2.0, adjusted, np.nan)
             elif code == TAU_WEIGHTED:
                 filled = params[rows[rows[row, 5], 6], 0]
-                made = _weighted_tau(plan, S, C, value, a, params[rows[row, 6], 1], filled)
+                made = _reduce_weighted_tau(plan, S, C, value, a, params[rows[row, 6], 1], filled)
             else:
                 made = load(sums, at + AGAIN_LINE + code - MIN)
         elif step == STEP_TOTAL:

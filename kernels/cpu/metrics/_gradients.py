@@ -1,13 +1,10 @@
-"""How metrics change with the sums that they are made of, eight matrices at a time: exact, by the chain rule.
+"""Derivatives of metrics with respect to class sums, exact by the chain rule, for eight matrices at a time.
 
-A metric is a function of five sums per class and of the total, so its slope in a cell is a sum of few numbers: that in
-the row sum, in the column sum, on the diagonal in the diagonal, and, where the order of the classes matters, in the
-band and the top of the cell. These slopes are lines, of one plan the same for every metric: diagonal, row, column of
-each class; band and top of each, if any metric of the plan is made of them; then the total.
-
-What belongs to one class is calculated in numbers that carry their slopes along: tuples of a value and of its slopes
-in ``d``, ``t``, ``p`` and ``n``. Where a metric is undefined, or has no slope, the line of the total is NaN; a class
-whose value is filled enters an average as a constant, for it has no samples that could change it.
+A metric depends on five sums per class and the total, so its derivative in a cell is the sum of those in the row sum,
+the column sum, on the diagonal the diagonal, for ordinal metrics band and top of the cell, and the total. They are
+stored as lines, alike for all metrics of a plan: diagonal, row and column of each class; band and top if needed; the
+total. Per-class values use forward-mode differentiation: tuples of a value and its derivatives in ``d``, ``t``, ``p``,
+``n``. Undefined metrics and kinks have NaN in the line of the total; filled-in class values are constants.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +13,14 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, some, splat, sqrt, store, where
-from cmfast.kernels.cpu.metrics._gradients_classes import value_of_class
-from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS, add_up, gerrity, weighted_kappa, whole
+from cmfast.kernels.cpu.metrics._gradients_classes import differentiate_class_value
+from cmfast.kernels.cpu.metrics._gradients_totals import (
+    LINES_OF_PRODUCTS,
+    differentiate_gerrity,
+    differentiate_total,
+    differentiate_weighted_kappa,
+    sum_margin_products,
+)
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, SUMS, TOTAL_LINE
 from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Mode, Over, Step, Total, Value
 
@@ -29,19 +32,19 @@ WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
 PICK, MICRO = int(Over.PICK), int(Over.MICRO)
 TAU_WEIGHTED, TAU_NORMALIZED = int(Over.TAU_WEIGHTED), int(Over.TAU_NORMALIZED)
-OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # which ask less where all classes have a value
+OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # reductions with a faster path if all classes are defined
 LINEAR, QUADRATIC = int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY = int(Total.GERRITY)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
-def working_lines(C, plan):
-    """Return the lines that :func:`differentiate` works in: a value of every class, and the registers."""
+def count_working_lines(C, plan):
+    """Return the number of workspace lines of :func:`differentiate`: class values, registers and products."""
     return LINES_OF_VALUE * C + plan.registers + LINES_OF_PRODUCTS
 
 
 class Reduction(NamedTuple):
-    """A reduction over the classes: its code, two arguments, the code of the values, what undefined ones become."""
+    """A reduction over classes: its code, two arguments, the code of the class values, and their fill value."""
 
     code: Any
     pick: Any
@@ -54,8 +57,8 @@ class Reduction(NamedTuple):
 
 
 @jit(inner=True, borrows=True)
-def _enters(plan, sums, cell, C, k, x):
-    """Return where class `k`, of the value `x`, enters an average: 1, else 0."""
+def _class_membership(plan, sums, cell, C, k, x):
+    """Return 1 in the lanes where class `k` with value `x` enters averages, else 0."""
     inside = (load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0)
     if plan.mode == DEFINED:
         inside = x == x  # noqa: PLR0124 - NaN alone is not
@@ -66,8 +69,8 @@ def _enters(plan, sums, cell, C, k, x):
 
 
 @jit(inner=True, borrows=True)
-def _reduce_all(code, sums, at, C, V, slopes):
-    """Fill the slopes of a reduction in which every class has a value of its own: the bits of `_reduce`, sooner."""
+def _differentiate_full_reduction(code, sums, at, C, V, slopes):
+    """Write the derivatives of a reduction if all classes are defined: same bits as the general one."""
     total, square, number = splat(0.0), splat(0.0), splat(float(C))
     for k in range(C):
         x = load(V, k * LINES_OF_VALUE)
@@ -100,8 +103,8 @@ def _reduce_all(code, sums, at, C, V, slopes):
 
 
 @jit(inner=True, borrows=True)
-def _reduce(plan, reduction, sums, at, C, V, slopes):
-    """Fill the slopes of a reduction of the values in `V`; return what it is."""
+def _differentiate_reduction(plan, reduction, sums, at, C, V, slopes):
+    """Write the derivatives of a reduction of the class values in `V`; return its value."""
     code, pick, parameter, value, fill = reduction
     n, limited = load(sums, at + TOTAL_LINE), value == DOOLITTLE or value > MARKEDNESS
     if code == PICK:
@@ -113,7 +116,7 @@ def _reduce(plan, reduction, sums, at, C, V, slopes):
     least, ties = splat(np.inf), splat(0.0)
     for k in range(C):
         x, cell = load(V, k * LINES_OF_VALUE), at + FIRST + k
-        member = _enters(plan, sums, cell, C, k, x)
+        member = _class_membership(plan, sums, cell, C, k, x)
         x = where(x == x, x, fill)  # noqa: PLR0124 - NaN alone is not
         x = where(member > 0.0, x, 0.0)
         number, total = number + member, total + x
@@ -145,7 +148,7 @@ def _reduce(plan, reduction, sums, at, C, V, slopes):
         result = load(sums, at + AGAIN_LINE + TAU_NORMALIZED - MIN)
     elif code == ADJUSTED:
         result = where(number > 1.0, (mean - 1.0 / number) / (1.0 - 1.0 / number), splat(np.nan))
-    undefined, of_total = result * 0.0, splat(0.0)  # or NaN
+    undefined, of_total = result * 0.0, splat(0.0)  # 0, or NaN if the result is undefined
     each = 1.0 / number
     if code == WEIGHTED:
         each = 1.0 / weights
@@ -154,17 +157,17 @@ def _reduce(plan, reduction, sums, at, C, V, slopes):
         if code == TAU_WEIGHTED:
             each = each * parameter
     elif code == TAU_NORMALIZED:
-        at_zero = splat(0.0 if parameter > 1.0 else np.nan)  # of a power of zero
+        at_zero = splat(0.0 if parameter > 1.0 else np.nan)  # derivative of a power at zero
         steep = splat(1.0) if parameter == 1.0 else where(away < 1.0, result / (1.0 - away), at_zero)
         each = parameter * steep / (weights * away)
     elif code == ADJUSTED:
         each = 1.0 / (number - 1.0)
     for k in range(C):
         given, cell = load(V, k * LINES_OF_VALUE), at + FIRST + k
-        member = _enters(plan, sums, cell, C, k, given)
+        member = _class_membership(plan, sums, cell, C, k, given)
         known = given == given  # noqa: PLR0124
         x = where(known, given, fill)
-        if limited:  # a margin of a correlation that is degenerate stays so
+        if limited:  # a degenerate margin makes a correlation constant
             t, p = load(sums, cell + C), load(sums, cell + 2 * C)
             known = known & (t > 0.0) & (p > 0.0) & (t < n) & (p < n)
         share = member * each
@@ -174,7 +177,7 @@ def _reduce(plan, reduction, sums, at, C, V, slopes):
             direct = where(share > 0.0, member * each * (x - result), splat(0.0))
         elif code == MIN:
             share = where((member > 0.0) & (x == least), where(ties == 1.0, 1.0, splat(np.nan)), splat(0.0))
-            share = where((share > 0.0) & ~known, splat(np.nan), share)  # it is what was filled in
+            share = where((share > 0.0) & ~known, splat(np.nan), share)  # the minimum is a fill value
         elif code == GEOMETRIC:
             share = where(member > 0.0, share * (result / x), splat(0.0))
         elif code == TAU:
@@ -194,14 +197,14 @@ def _reduce(plan, reduction, sums, at, C, V, slopes):
 
 
 @jit(inner=True, borrows=True)
-def _pool(plan, code, square, sums, at, C, slopes):
-    """Fill the slopes of the value of the sum of the 2x2 tables of the classes; return that value."""
+def _differentiate_micro_average(plan, code, square, sums, at, C, slopes):
+    """Write the derivatives of a micro-averaged value, that of the summed 2x2 tables; return the value."""
     d, t, p, number = splat(0.0), splat(0.0), splat(0.0), 0.0
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
             cell = at + FIRST + k
             d, t, p, number = d + load(sums, cell), t + load(sums, cell + C), p + load(sums, cell + 2 * C), number + 1.0
-    x = value_of_class(code, square, d, t, p, number * load(sums, at + TOTAL_LINE))
+    x = differentiate_class_value(code, square, d, t, p, number * load(sums, at + TOTAL_LINE))
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
             store(slopes, k, x[1])
@@ -212,8 +215,8 @@ def _pool(plan, code, square, sums, at, C, slopes):
 
 
 @jit(inner=True, borrows=True)
-def _clear(kind, code, C, slopes):
-    """Zero the lines that a step leaves alone."""
+def _zero_unwritten_lines(kind, code, C, slopes):
+    """Zero the derivative lines that a step does not write."""
     some = (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY)
     for line in range(0 if some else (SUMS - 2) * C, len(slopes) - 1):
         store(slopes, line, splat(0.0))
@@ -224,11 +227,10 @@ def _clear(kind, code, C, slopes):
 
 @jit(inner=True, borrows=True)
 def differentiate(plan, sums, at, C, size, S, G, T):
-    """Fill the slopes of every register of a plan, and of its values of one class.
+    """Write the derivatives of every register of a plan, and of its per-class values, for eight matrices.
 
-    `G` has `size` lines for each register (``lines_of_slopes``), `T` four for each class of each table: slopes in d, t,
-    p and n. `S` is worked in. The numbers that need another pass over the classes, or their order, are in the tile
-    already.
+    `G` gets `size` lines per register (``lines_of_slopes``), `T` four lines per class of each table: derivatives in d,
+    t, p and n. `S` is the workspace. Results of the second pass and of ordinal scores must be in the tile already.
     """
     steps, params = plan.steps, plan.params
     n, values = load(sums, at + TOTAL_LINE), LINES_OF_VALUE * C
@@ -242,7 +244,7 @@ def differentiate(plan, sums, at, C, size, S, G, T):
             for k in range(C):
                 cell = at + FIRST + k
                 d, t, p = load(sums, cell), load(sums, cell + C), load(sums, cell + 2 * C)
-                x = value_of_class(value, square, d, t, p, n)
+                x = differentiate_class_value(value, square, d, t, p, n)
                 every = every & (x[0] == x[0])
                 if plan.mode == PRESENT:
                     every = every & ((t > 0.0) | (p > 0.0))
@@ -260,26 +262,28 @@ def differentiate(plan, sums, at, C, size, S, G, T):
             continue
         slopes = G[target * size : (target + 1) * size]
         if kind in (REDUCE, STEP_TOTAL):
-            _clear(kind, code, C, slopes)
+            _zero_unwritten_lines(kind, code, C, slopes)
         made = splat(0.0)
         if kind == REDUCE and code == MICRO:
-            made = _pool(plan, value, square, sums, at, C, slopes)
+            made = _differentiate_micro_average(plan, value, square, sums, at, C, slopes)
         elif kind == REDUCE and all_known and code in OF_ALL:
-            made = _reduce_all(code, sums, at, C, S, slopes)
+            made = _differentiate_full_reduction(code, sums, at, C, S, slopes)
         elif kind == REDUCE:
-            made = _reduce(plan, Reduction(code, a, params[step, 1], value, filled), sums, at, C, S, slopes)
+            made = _differentiate_reduction(
+                plan, Reduction(code, a, params[step, 1], value, filled), sums, at, C, S, slopes
+            )
         elif kind == STEP_TOTAL:
             if LINEAR <= code <= QUADRATIC:
-                weighted_kappa(code, sums, at, C, slopes)
+                differentiate_weighted_kappa(code, sums, at, C, slopes)
             elif code == GERRITY:
-                gerrity(sums, at, C, slopes)
+                differentiate_gerrity(sums, at, C, slopes)
             else:
                 if not known:
-                    add_up(sums, at, C, S, values + plan.registers)
+                    sum_margin_products(sums, at, C, S, values + plan.registers)
                     known = True
-                whole(code, sums, at, C, S, values + plan.registers, slopes)
+                differentiate_total(code, sums, at, C, S, values + plan.registers, slopes)
         else:
-            first, second = splat(0.5), splat(0.0)  # a number from [-1, 1] to [0, 1]
+            first, second = splat(0.5), splat(0.0)  # maps [-1, 1] to [0, 1]
             if kind == HARMONIC:
                 x, y = load(S, values + a), load(S, values + b)
                 both = (x + y) * (x + y)

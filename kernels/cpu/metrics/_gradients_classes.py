@@ -1,6 +1,7 @@
-"""How the values of one class change with the sums that they are made of: numbers that carry their slopes.
+"""Derivatives of per-class values by forward-mode differentiation.
 
-Tuples of a value and of its slopes in ``d``, ``t``, ``p`` and ``n``.
+A dual number is a tuple of a value and its derivatives in ``d``, ``t``, ``p`` and ``n``: diagonal, row sum, column sum
+and total.
 """
 
 import numpy as np
@@ -17,43 +18,49 @@ FALSE_POSITIVE, FALSE_NEGATIVE = int(Value.FALSE_POSITIVE), int(Value.FALSE_NEGA
 FALSE_DISCOVERY, FALSE_OMISSION = int(Value.FALSE_DISCOVERY), int(Value.FALSE_OMISSION)
 POSITIVE_LIKELIHOOD, NEGATIVE_LIKELIHOOD = int(Value.POSITIVE_LIKELIHOOD), int(Value.NEGATIVE_LIKELIHOOD)
 ODDS, FOWLKES_MALLOWS = int(Value.ODDS), int(Value.FOWLKES_MALLOWS)
-TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # what is corrected for chance begins with TSS
+TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # chance-corrected values begin at TSS
 GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
 MARKEDNESS = int(Value.MARKEDNESS)
 
 
-# --- numbers that carry their slopes ----------------------------------------------------------------------------------
+# --- arithmetic of dual numbers ---------------------------------------------------------------------------------------
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _plus(x, y):
+def _add(x, y):
+    """Return the sum of two dual numbers."""
     return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4]
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _minus(x, y):
+def _subtract(x, y):
+    """Return the difference of two dual numbers."""
     return x[0] - y[0], x[1] - y[1], x[2] - y[2], x[3] - y[3], x[4] - y[4]
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _scaled(x, a):
+def _scale(x, a):
+    """Return a dual number times a constant."""
     return x[0] * a, x[1] * a, x[2] * a, x[3] * a, x[4] * a
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _times(x, y):
+def _multiply(x, y):
+    """Return the product of two dual numbers."""
     a, b = x[0], y[0]
     return a * b, x[1] * b + a * y[1], x[2] * b + a * y[2], x[3] * b + a * y[3], x[4] * b + a * y[4]
 
 
 @jit(inner=True, borrows=True)
-def _over(x, y):
+def _divide(x, y):
+    """Return the quotient of two dual numbers."""
     q, one = x[0] / y[0], 1.0 / y[0]
     return q, (x[1] - q * y[1]) * one, (x[2] - q * y[2]) * one, (x[3] - q * y[3]) * one, (x[4] - q * y[4]) * one
 
 
 @jit(inner=True, borrows=True)
-def _root(x):
+def _take_sqrt(x):
+    """Return the square root of a dual number."""
     root = sqrt(x[0])
     half = 0.5 / root
     return root, half * x[1], half * x[2], half * x[3], half * x[4]
@@ -63,8 +70,8 @@ def _root(x):
 
 
 @jit(inner=True, borrows=True)
-def _table(d, t, p, n):
-    """Return the numbers of a 2x2 table: d, t, p, t-d, p-d, n-t, n-p, n-t-p+d."""
+def _make_dual_table(d, t, p, n):
+    """Return the entries of a class's 2x2 table as dual numbers: d, t, p, t-d, p-d, n-t, n-p, n-t-p+d."""
     one, none = splat(1.0), splat(0.0)
     D, T, P, N = (
         (d, one, none, none, none),
@@ -72,24 +79,24 @@ def _table(d, t, p, n):
         (p, none, none, one, none),
         (n, none, none, none, one),
     )
-    false, not_true = _minus(P, D), _minus(N, T)
-    rejected = _minus(not_true, false)
+    false, not_true = _subtract(P, D), _subtract(N, T)
+    rejected = _subtract(not_true, false)
     least = where(rejected[0] < 0.0, 0.0, rejected[0])  # rounding of fractions can go below 0
     rejected = least, rejected[1], rejected[2], rejected[3], rejected[4]
-    return D, T, P, _minus(T, D), false, not_true, _minus(N, P), rejected
+    return D, T, P, _subtract(T, D), false, not_true, _subtract(N, P), rejected
 
 
 @jit(inner=True, borrows=True)
-def _rate(code, square, d, t, p, n):
-    """Return a rate of one 2x2 table with its slopes; `square` is that of beta."""
-    D, T, P, missed, false, not_true, not_predicted, rejected = _table(d, t, p, n)
+def _differentiate_ratio(code, square, d, t, p, n):
+    """Return the ratio `code` of one 2x2 table and its derivatives; `square` is beta squared."""
+    D, T, P, missed, false, not_true, not_predicted, rejected = _make_dual_table(d, t, p, n)
     above, below = D, T  # the recall
     if code == PRECISION:
         below = P
     elif code == FBETA:
-        above, below = _scaled(D, 1.0 + square), _plus(_scaled(T, square), P)
+        above, below = _scale(D, 1.0 + square), _add(_scale(T, square), P)
     elif code == JACCARD:
-        below = _plus(T, false)
+        below = _add(T, false)
     elif code == SPECIFICITY:
         above, below = rejected, not_true
     elif code == NPV:
@@ -103,61 +110,68 @@ def _rate(code, square, d, t, p, n):
     elif code == FALSE_OMISSION:
         above, below = missed, not_predicted
     elif code == POSITIVE_LIKELIHOOD:
-        above, below = _over(D, T), _over(false, not_true)
+        above, below = _divide(D, T), _divide(false, not_true)
     elif code == NEGATIVE_LIKELIHOOD:
-        above, below = _over(missed, T), _over(rejected, not_true)
+        above, below = _divide(missed, T), _divide(rejected, not_true)
     elif code == ODDS:
-        above, below = _times(_over(D, missed), _over(rejected, false)), _over(T, T)
+        above, below = _multiply(_divide(D, missed), _divide(rejected, false)), _divide(T, T)
     elif code == FOWLKES_MALLOWS:
-        below = _root(_times(T, P))
+        below = _take_sqrt(_multiply(T, P))
     elif code == OVR_ACCURACY:
-        above, below = _plus(D, rejected), _plus(T, not_true)
-    return _over(above, below)
+        above, below = _add(D, rejected), _add(T, not_true)
+    return _divide(above, below)
 
 
 @jit(inner=True, borrows=True)
-def _of_both_rates(code, d, t, p, n):
-    """Return a value that is made of the recall and the specificity of a class."""
-    D, T, _, missed, false, not_true, _, rejected = _table(d, t, p, n)
+def _differentiate_rate_mean(code, d, t, p, n):
+    """Return balanced accuracy, geometric mean or tau of a class's recall and specificity, with derivatives."""
+    D, T, _, missed, false, not_true, _, rejected = _make_dual_table(d, t, p, n)
     if code == OVR_BALANCED:
-        return _scaled(_plus(_over(D, T), _over(rejected, not_true)), 0.5)
+        return _scale(_add(_divide(D, T), _divide(rejected, not_true)), 0.5)
     if code == OVR_GEOMETRIC:
-        return _root(_times(_over(D, T), _over(rejected, not_true)))
-    lost, wrong = _over(missed, T), _over(false, not_true)
-    away = _root(_scaled(_plus(_times(lost, lost), _times(wrong, wrong)), 0.5))
+        return _take_sqrt(_multiply(_divide(D, T), _divide(rejected, not_true)))
+    lost, wrong = _divide(missed, T), _divide(false, not_true)
+    away = _take_sqrt(_scale(_add(_multiply(lost, lost), _multiply(wrong, wrong)), 0.5))
     return 1.0 - away[0], -away[1], -away[2], -away[3], -away[4]
 
 
 @jit(inner=True, borrows=True)
-def _corrected_for_chance(code, d, t, p, n):
-    D, T, P, missed, false, not_true, not_predicted, rejected = _table(d, t, p, n)
-    covariance = _minus(_times(D, rejected), _times(missed, false))
-    above, below = covariance, _times(T, not_true)
+def _differentiate_corrected_value(code, d, t, p, n):
+    """Return a chance-corrected value of a class (TSS, Heidke, MCC, ...) and its derivatives."""
+    D, T, P, missed, false, not_true, not_predicted, rejected = _make_dual_table(d, t, p, n)
+    covariance = _subtract(_multiply(D, rejected), _multiply(missed, false))
+    above, below = covariance, _multiply(T, not_true)
     if code == HEIDKE:
-        above, below = _scaled(covariance, 2.0), _plus(_times(T, not_predicted), _times(P, not_true))
+        above, below = (
+            _scale(covariance, 2.0),
+            _add(_multiply(T, not_predicted), _multiply(P, not_true)),
+        )
     elif code == MARKEDNESS:
-        below = _times(P, not_predicted)
+        below = _multiply(P, not_predicted)
     elif code == GILBERT:
-        below = _plus(_times(D, rejected), _times(false, _plus(D, not_true)))
-        below = _plus(below, _times(_plus(T, not_true), missed))
+        below = _add(_multiply(D, rejected), _multiply(false, _add(D, not_true)))
+        below = _add(below, _multiply(_add(T, not_true), missed))
     elif code == DOOLITTLE:
-        above, below = _times(covariance, covariance), _times(below, _times(P, not_predicted))
+        above, below = (
+            _multiply(covariance, covariance),
+            _multiply(below, _multiply(P, not_predicted)),
+        )
     elif code > MARKEDNESS:
-        below = _root(_times(below, _times(P, not_predicted)))
-    x = _over(above, below)
+        below = _take_sqrt(_multiply(below, _multiply(P, not_predicted)))
+    x = _divide(above, below)
     if code != DOOLITTLE and code <= MARKEDNESS:
         return x
-    # One degenerate margin: the limit is 0 from every direction, and there is no slope. Two: there is none.
+    # One degenerate margin: the limit is 0 from every direction, without a derivative. Two: no limit exists.
     truth, prediction = T[0] * not_true[0], P[0] * not_predicted[0]
     limit = where((truth == 0.0) & (prediction == 0.0), splat(np.nan), splat(0.0))
     return where((truth == 0.0) | (prediction == 0.0), limit, x[0]), x[1], x[2], x[3], x[4]
 
 
 @jit(inner=True, borrows=True)
-def value_of_class(code, square, d, t, p, n):
-    """Return a value of one class and its slopes, NaN where it is 0/0 or a correlation of one class alone."""
+def differentiate_class_value(code, square, d, t, p, n):
+    """Return a per-class value and its four derivatives, NaN for 0/0 or a correlation of one class alone."""
     if code >= TSS:
-        return _corrected_for_chance(code, d, t, p, n)
+        return _differentiate_corrected_value(code, d, t, p, n)
     if OVR_BALANCED <= code <= OVR_TAU:
-        return _of_both_rates(code, d, t, p, n)
-    return _rate(code, square, d, t, p, n)
+        return _differentiate_rate_mean(code, d, t, p, n)
+    return _differentiate_ratio(code, square, d, t, p, n)

@@ -1,4 +1,4 @@
-"""How numbers of the whole matrix change with its sums: each fills the lines that ``_gradients`` tells of."""
+"""Derivatives of whole-matrix metrics (accuracy, MCC, kappa, Gerrity) in the class sums; lines as in ``_gradients``."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
 SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
 PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY, ERROR = int(Total.GERRITY), int(Total.ERROR)
-LINES_OF_PRODUCTS = 5  # lines of sums that several numbers are made of
+LINES_OF_PRODUCTS = 5  # lines of sums that several metrics share
 SCOTT_PI, GWET_AC1 = int(Total.SCOTT_PI), int(Total.GWET_AC1)
 
 
 @jit(inner=True, borrows=True)
-def add_up(sums, at, C, S, line):
-    """Fill five lines of `S`: the hits, n a - e, and the sums of products of margins, which any number is made of."""
+def sum_margin_products(sums, at, C, S, line):
+    """Write to five lines of `S`: trace, summed covariance, and the three sums of products of margins."""
     n = load(sums, at + TOTAL_LINE)
     hits, both, truth, prediction, chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C):
@@ -36,12 +36,12 @@ def add_up(sums, at, C, S, line):
 
 
 @jit(inner=True, borrows=True)
-def whole(code, sums, at, C, S, line, slopes):
-    """Fill the slopes of a number that is a function of the total and of the sums of :func:`add_up` in `S`."""
+def differentiate_total(code, sums, at, C, S, line, slopes):
+    """Write the derivatives of a function of the total and of the sums of margin products in `S`."""
     n, hits, both = load(sums, at + TOTAL_LINE), load(S, line), load(S, line + 1)
     truth, prediction, chance = load(S, line + 2), load(S, line + 3), load(S, line + 4)
     wrong, others = n - hits, float(C - 1)
-    # Slopes in the hits, in n a - e, in the three sums of products, in the total.
+    # Derivatives in the trace, in n a - e, in the three sums of products, and in the total.
     of_hits, of_both, of_truth, of_prediction, of_chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     of_total = splat(0.0)
     if code == ACCURACY:
@@ -65,14 +65,14 @@ def whole(code, sums, at, C, S, line, slopes):
     elif code == PEIRCE:
         of_both = 1.0 / truth
         of_truth = -(both / truth) / truth
-    else:  # one minus 4 n (n - a) over a mix of the products
+    else:  # pi, alpha, AC1: one minus 4 n (n - a) over a combination of the products
         size = 2.0 * load(sums, at + TOTAL_LINE)
         mixed, factor, more = truth + prediction + 2.0 * chance, splat(1.0), splat(0.0)
         below, sign = mixed, 1.0
         if code == GWET_AC1:
             below, sign = 4.0 * others * (n * n) - mixed, -1.0
             factor = splat(others) if C > 1 else splat(np.nan)
-        elif code != SCOTT_PI:  # few samples agree by chance more seldom
+        elif code != SCOTT_PI:  # Krippendorff's correction for small samples
             factor, more = where(size > 1.0, (size - 1.0) / size, splat(np.nan)), 2.0 / (size * size)
         y = 4.0 * (n * wrong) * factor / below
         of_hits = 4.0 * n * factor / below
@@ -92,8 +92,8 @@ def whole(code, sums, at, C, S, line, slopes):
 
 
 @jit(inner=True, borrows=True)
-def weighted_kappa(code, sums, at, C, slopes):
-    """Fill the slopes of the linear or the quadratic kappa."""
+def differentiate_weighted_kappa(code, sums, at, C, slopes):
+    """Write the derivatives of the linearly or quadratically weighted kappa."""
     n = load(sums, at + TOTAL_LINE)
     apart, chance, of_total, below_t, below_p = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     first_t, first_p, squares = splat(0.0), splat(0.0), splat(0.0)
@@ -128,13 +128,13 @@ def weighted_kappa(code, sums, at, C, slopes):
 
 
 @jit(inner=True, borrows=True)
-def gerrity(sums, at, C, slopes):
-    """Fill the slopes of Gerrity's score: see `_gerrity` in ``_passes`` for what it is made of."""
+def differentiate_gerrity(sums, at, C, slopes):
+    """Write the derivatives of Gerrity's score (1992); its formula is `_score_gerrity` in ``_second_pass``."""
     n, x = load(sums, at + TOTAL_LINE), load(sums, at + ORDERED_LINE + GERRITY - LINEAR)
     below, low, high = splat(0.0), splat(0.0), splat(0.0)
     scale = 1.0 / (float(C - 1) * n) if C > 1 else splat(np.nan)
     of_total = splat(0.0)
-    for k in range(C):  # upwards: the odds of the cuts before a class
+    for k in range(C):  # forward: odds of the cuts below a class
         top = load(sums, at + FIRST + 4 * C + k)
         store(slopes, C + k, low * scale)
         store(slopes, 2 * C + k, low * scale)
@@ -147,7 +147,7 @@ def gerrity(sums, at, C, slopes):
             low = low + below / above
             of_total = of_total + high / below
     after, odds, cuts = splat(0.0), splat(0.0), splat(0.0)
-    for k in range(C - 1, -1, -1):  # downwards: the odds of the cuts from a class on
+    for k in range(C - 1, -1, -1):  # backward: odds of the cuts from a class on
         top = load(sums, at + FIRST + 4 * C + k)
         if k < C - 1:
             above = n - below

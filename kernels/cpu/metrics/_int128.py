@@ -1,8 +1,8 @@
-"""Sums of products of 64-bit integers in two words, rounded once to float64.
+"""128-bit integer arithmetic in two words, for exact sums of products of int64, rounded once to float64.
 
-A matrix whose total fits int64 has products of margins below 2**126, which int64 cannot hold; in float64 their
-difference would lose all digits of a coefficient near zero. Words are uint64 (high, low), differences two's complement.
-Literals are wrapped because uint64 with a signed integer would become float64.
+A matrix whose total fits int64 has products of margins below 2**126; in float64 their difference would lose all digits
+of a coefficient near zero. Words are uint64 (high, low), differences two's complement. Literals are wrapped because
+uint64 with a signed integer would become float64.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _ZERO = np.uint64(0)
 
 @jit()
 def multiply(a, b):
-    """Return the product of two nonnegative 64-bit integers."""
+    """Return the 128-bit product of two nonnegative 64-bit integers as (high, low)."""
     x, y = np.uint64(a), np.uint64(b)
     x0, x1, y0, y1 = x & _LOW, x >> _HALF, y & _LOW, y >> _HALF
     low, middle = x0 * y0, x1 * y0
@@ -31,7 +31,7 @@ def multiply(a, b):
 
 @jit()
 def add(high, low, other_high, other_low):
-    """Return the sum, modulo 2**128."""
+    """Return the sum of two 128-bit integers, modulo 2**128."""
     total = low + other_low
     carry = _ONE if total < low else _ZERO
     return high + other_high + carry, total
@@ -39,35 +39,35 @@ def add(high, low, other_high, other_low):
 
 @jit()
 def subtract(high, low, other_high, other_low):
-    """Return the difference, modulo 2**128."""
+    """Return the difference of two 128-bit integers, modulo 2**128."""
     borrow = _ONE if low < other_low else _ZERO
     return high - other_high - borrow, low - other_low
 
 
 @jit()
 def add_product(high, low, a, b):
-    """Return (high, low) + a * b."""
+    """Return (high, low) + a * b, modulo 2**128, for nonnegative a and b."""
     h, l = multiply(a, b)  # noqa: E741
     return add(high, low, h, l)
 
 
 @jit()
 def subtract_product(high, low, a, b):
-    """Return (high, low) - a * b."""
+    """Return (high, low) - a * b, modulo 2**128, for nonnegative a and b."""
     h, l = multiply(a, b)  # noqa: E741
     return subtract(high, low, h, l)
 
 
 @jit()
 def scale(high, low, factor):
-    """Return (high, low) * factor for a nonnegative factor, modulo 2**128."""
+    """Return (high, low) * factor, modulo 2**128, for a nonnegative factor."""
     h, l = multiply(low, factor)  # noqa: E741
     return high * np.uint64(factor) + h, l
 
 
 @jit()
-def to_float(high, low):
-    """Return the nearest float64 of a two's complement number."""
+def convert_to_float(high, low):
+    """Return the float64 nearest to a two's complement 128-bit integer."""
     negative = (high >> _TOP) == _ONE
     if negative:
         high, low = subtract(_ZERO, _ZERO, high, low)
@@ -80,7 +80,7 @@ def to_float(high, low):
         if shift != _ZERO:
             high = (high << shift) | (low >> (_WORD - shift))
             low = low << shift
-        # The last bit tells the rounding that something follows: one rounding, not two.
+        # Sticky bit: it makes the conversion below round once instead of twice.
         if low != _ZERO:
             high |= _ONE
         value = np.float64(high) * 2.0 ** (64 - np.int64(shift))

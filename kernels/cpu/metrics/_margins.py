@@ -1,12 +1,9 @@
-"""From matrices to the sums that every metric is made of, eight matrices at a time.
+"""Reduce confusion matrices to class sums, eight matrices at a time: diagonal, row and column sums, bands, tops.
 
-The sums of eight matrices are a tile of lines of eight numbers, one a matrix: the total, the status and a few others,
-then C each of diagonal, row sums, column sums, bands and tops. Tiles follow each other in `sums`. All are float64, in
-which counts are exact up to a total that the caller names; a matrix of counts beyond it has the status HUGE, and int64
-in the same places.
-
-What no usual matrix needs is a kernel of its own, which the caller runs where it is told that a total is `unusual`: it
-is compiled when it is first met.
+The sums of eight matrices form a tile of lines of eight values, one lane per matrix: total, status and a few others,
+then C lines of each sum. Tiles follow each other in `sums`, as float64, exact up to a total that the caller names; a
+matrix of counts beyond it gets the status HUGE and int64 bits in the same lines. The general path for unusual totals is
+a separate kernel, compiled at first need.
 """
 
 import math
@@ -17,11 +14,11 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import (
     WIDTH,
-    fetch,
     load,
     load_block,
     load_row,
     pack,
+    prefetch,
     some,
     splat,
     store,
@@ -33,28 +30,27 @@ from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.shared.metrics import ClassSums
 from cmfast.kernels.status import INVALID, OK
 
-HUGE = 100  # no status of a result
+HUGE = 100  # internal: never the status of a result
 
-SUMS = len(ClassSums)  # of one class
-# Lines of a tile: what `_passes` makes (three numbers that depend on the order of the classes, four that need another
-# pass over them) stands before those of the classes, which begin at FIRST. SIZE is the total as it was given, which
-# `bring_near` leaves alone.
+SUMS = len(ClassSums)  # per class
+# Lines of a tile: total, status, three ordinal scores and four reductions that `_second_pass` writes, the total before
+# scaling (SIZE), then the class sums from FIRST on.
 TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, SIZE_LINE, FIRST = 0, 1, 2, 5, 9, 10
-MOST_LANE_CLASSES = 32  # classes up to which lanes are matrices; beyond, a row of one matrix fills them as well
-MOST_TRANSPOSED = 256  # cells of a matrix that are transposed at a time: 16 KB of lines
+MOST_LANE_CLASSES = 32  # above, the lanes are eight columns of one matrix
+MOST_TRANSPOSED = 256  # cells of a matrix transposed at a time: 16 KB of lines
 MOST_COUNT = np.iinfo(np.int64).max
 MOST_EXACT_TOTAL = MOST_EXACT_INTEGER - 1  # totals of counts up to which all sums are exact in float64
 
 
 class Range(NamedTuple):
-    """Totals between which nothing more need be done; those beside it, but for 0, are unusual."""
+    """Totals of the common case; other totals, except 0, are unusual and take the general path."""
 
     least: float
     most: float
 
 
 class Given(NamedTuple):
-    """Sums of matrices that come without them, (n, C) each; `band` and `top` have no rows where nobody needs them."""
+    """Sums passed instead of matrices, (n, C) each; `band` and `top` have no rows if no metric needs them."""
 
     d: Any
     t: Any
@@ -63,35 +59,35 @@ class Given(NamedTuple):
     top: Any
 
 
-def lines_of(C):
-    """Return the lines of a tile."""
+def count_tile_lines(C):
+    """Return the number of lines of a tile."""
     return FIRST + SUMS * C
 
 
 def aligned_lines(n):
-    """Return `n` lines, none of which lies across two cache lines."""
+    """Return `n` uninitialised lines of eight float64, aligned to cache lines."""
     numbers = np.empty((n + 1) * WIDTH)
     skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % WIDTH
     return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
 
 
-def scratch_lines(C):
-    """Return how many lines `load_few` and `load_many` work in: transposed cells, or two rows of sums."""
+def count_scratch_lines(C):
+    """Return the number of scratch lines for summing: transposed cells of small matrices, or two rows of sums."""
     return MOST_TRANSPOSED if C <= MOST_LANE_CLASSES else C
 
 
 @jit(inner=True, borrows=True)
 def _is_unusual(sums, at, usual):
+    """Return whether a valid total of the tile is outside the common range."""
     n, status = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE)
     return some((status == float(OK)) & ((n > usual.most) | ((n > 0.0) & (n < usual.least))))
 
 
 @jit(borrows=True)
-def load_few(M, C, ordered, usual, sums, cells, start, stop):
-    """Fill `sums` with those of the rows of `M` from `start` to `stop`; return whether a total is unusual.
+def sum_small_matrices(M, C, ordered, usual, sums, cells, start, stop):
+    """Sum matrices `start` to `stop` of up to 32 classes into tiles; return whether any total is unusual.
 
-    For matrices of at most MOST_LANE_CLASSES classes. The lanes past the last matrix repeat it. `cells` has as many
-    lines as `scratch_lines` says.
+    Lanes after the last matrix repeat it. `cells` has the lines that `count_scratch_lines` returns.
     """
     usual = Range(*usual)
     unusual = False
@@ -104,7 +100,7 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
         store(sums, at + STATUS_LINE, splat(0.0))
         for begin in range(0, C, chunk):
             end = min(begin + chunk, C)
-            if transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells):
+            if transpose_cells(M, first, stop - 1, begin * C, (end - begin) * C, cells):
                 for k in range((end - begin) * C):
                     x, low = load(cells, k), load(sums, at + STATUS_LINE)
                     store(sums, at + STATUS_LINE, where(x < low, x, low))
@@ -121,20 +117,20 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
 
 
 @jit(inner=True, borrows=True)
-def transpose(M, first, last, column, count, cells):
-    """Bring `count` cells of eight matrices, none beyond `last`, side by side; return whether any may be negative."""
+def transpose_cells(M, first, last, column, count, cells):
+    """Copy `count` cells of eight matrices, clamped at `last`, to lines; return whether any may be negative."""
     if count < WIDTH:
         for k in range(count):
             for w in range(WIDTH):
                 cells[k, w] = M[min(first + w, last), column + k]
         return True
-    # In the order of the memory first, which the processor foresees: read side by side, every line would be waited for.
+    # A first pass in memory order lets the hardware prefetch; the strided loads below would wait for every cache line.
     least = splat(0.0)
     for w in range(WIDTH):
         for k in range(0, count, WIDTH):
             x = load_row(M, min(first + w, last), column + min(k, count - WIDTH))
             least = where(x < least, x, least)
-    places = (
+    indices = (
         first,
         min(first + 1, last),
         min(first + 2, last),
@@ -146,13 +142,13 @@ def transpose(M, first, last, column, count, cells):
     )
     for k in range(0, count, WIDTH):
         c = min(k, count - WIDTH)  # the last block overlaps the one before
-        load_block(cells, c, M, places, column + c)
+        load_block(cells, c, M, indices, column + c)
     return some(least < 0.0)
 
 
 @jit(inner=True, borrows=True)
 def _add_columns(cells, C, begin, end, sums, at):
-    """Add the rows of eight matrices from `begin` to `end` to their column sums."""
+    """Add rows `begin` to `end` of eight matrices to their column sums, and store the part above the diagonal."""
     p, top = at + FIRST + 2 * C, at + FIRST + 4 * C
     for j in range(C):
         column = load(sums, p + j) if begin > 0 else splat(0.0)
@@ -165,13 +161,15 @@ def _add_columns(cells, C, begin, end, sums, at):
 
 @jit(inner=True, borrows=True)
 def _add_rows(M, first, cells, C, begin, end, sums, at):
-    """Fill the sums of the rows from `begin` to `end`, after those of the columns."""
+    """Write the sums of rows `begin` to `end`, their diagonals and tops, and add them to the totals."""
     d, t, top = at + FIRST, at + FIRST + C, at + FIRST + 4 * C
     n = load(sums, at + TOTAL_LINE)
     for i in range(begin, end):
         row = splat(0.0)
         for j in range(C):
-            fetch(M, first + WIDTH, WIDTH * (i * C + j))  # one of the next eight, which lie there in this order
+            prefetch(
+                M, first + WIDTH, WIDTH * (i * C + j)
+            )  # a cache line of the next eight matrices, which follow in memory
             x = load(cells, (i - begin) * C + j)
             row = row + x
             if i == j:
@@ -184,7 +182,7 @@ def _add_rows(M, first, cells, C, begin, end, sums, at):
 
 @jit(inner=True, borrows=True)
 def _add_bands(cells, C, begin, end, sums, at):
-    """Add the rows from `begin` to `end` to the mass at each distance from the diagonal."""
+    """Add rows `begin` to `end` to the sums by distance from the diagonal."""
     band = at + FIRST + 3 * C
     for away in range(C):
         mass = load(sums, band + away) if begin > 0 else splat(0.0)
@@ -197,8 +195,8 @@ def _add_bands(cells, C, begin, end, sums, at):
 
 
 @jit(borrows=True)
-def load_many(M, C, ordered, usual, sums, scratch, start, stop):
-    """Do as `load_few` for matrices of more than MOST_LANE_CLASSES classes."""
+def sum_large_matrices(M, C, ordered, usual, sums, scratch, start, stop):
+    """Sum matrices of more than 32 classes into tiles; return whether any total is unusual."""
     usual = Range(*usual)
     rows = scratch.reshape(2, WIDTH // 2 * C)
     unusual = False
@@ -216,7 +214,7 @@ def load_many(M, C, ordered, usual, sums, scratch, start, stop):
 
 @jit(inner=True)
 def _sum_one(M, C, b, w, ordered, sums, at, rows):
-    """Sum one matrix of more than eight classes, eight columns at a time: `rows` is scratch."""
+    """Sum one matrix of more than eight classes into lane `w`, eight columns at a time."""
     d = at + FIRST
     t, p, band, top = d + C, d + 2 * C, d + 3 * C, d + 4 * C
     lane = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
@@ -224,7 +222,7 @@ def _sum_one(M, C, b, w, ordered, sums, at, rows):
         rows[0, k], rows[1, k] = 0.0, 0.0
     low, n = splat(0.0), 0.0
     for i in range(C):
-        above = rows[0, i]  # of column i, the part above the diagonal
+        above = rows[0, i]  # sum of column i above the diagonal
         upto, beyond = splat(0.0), splat(0.0)
         for j in range(0, C, WIDTH):
             c = min(j, C - WIDTH)  # the last block overlaps the one before
@@ -258,8 +256,8 @@ def _sum_one(M, C, b, w, ordered, sums, at, rows):
 
 
 @jit(borrows=True)
-def load_exactly(M, C, most, sums, start, stop):
-    """Put int64 in place of the sums of matrices of counts whose total is beyond `most`, and HUGE as their status."""
+def sum_huge_matrices(M, C, most, sums, start, stop):
+    """Replace the sums of counts with totals above `most` by int64, and set their status to HUGE."""
     whole = sums.view(np.int64)
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
@@ -278,7 +276,7 @@ def load_exactly(M, C, most, sums, start, stop):
 
 @jit(inner=True, borrows=True)
 def _sum_exactly(M, b, C, w, whole, at):
-    """Fill lane `w` with the sums of nonnegative counts, in int64; return HUGE, or INVALID if the total exceeds it."""
+    """Write the int64 sums of nonnegative counts to lane `w`; return HUGE, or INVALID on overflow."""
     left = np.int64(MOST_COUNT)
     for c in range(C * C):
         if M[b, c] > left:
@@ -301,9 +299,9 @@ def _sum_exactly(M, b, C, w, whole, at):
 
 @jit(borrows=True)
 def load_sums(given, exact, usual, sums, start, stop):
-    """Fill `sums` with those that are given; return whether a total is unusual.
+    """Copy sums that the caller passed into tiles, and validate them; return whether any total is unusual.
 
-    What no matrix can have is INVALID. The lanes past the last matrix repeat it.
+    Sums that no matrix can have are INVALID. Lanes after the last matrix repeat it.
     """
     given, usual = Given(*given), Range(*usual)
     C = given.t.shape[1]
@@ -311,13 +309,14 @@ def load_sums(given, exact, usual, sums, start, stop):
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         for w in range(WIDTH):
-            _load_given(given, exact, usual.most, min(first + w, stop - 1), w, sums, at)
+            _copy_sums(given, exact, usual.most, min(first + w, stop - 1), w, sums, at)
         unusual = unusual or _is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
     return unusual
 
 
 @jit(inner=True, borrows=True)
-def _load_given(given, exact, most, b, w, sums, at):
+def _copy_sums(given, exact, most, b, w, sums, at):
+    """Validate the sums of matrix `b` and copy them to lane `w`, as int64 if the total is huge."""
     d, t, p, band, top = given
     C, whole = t.shape[1], sums.view(np.int64)
     zero = t.dtype.type(0)
@@ -333,7 +332,7 @@ def _load_given(given, exact, most, b, w, sums, at):
         rest = min(t[b, k] - d[b, k], p[b, k] - d[b, k], (n - t[b, k]) - (p[b, k] - d[b, k]))
         ok = ok and rest >= -slack * n
     ok = ok and n - n == zero and abs(n - others) <= slack * n
-    ok = ok and _adds_up(band, b, n, slack) and _adds_up(top, b, n, slack)
+    ok = ok and _has_sum(band, b, n, slack) and _has_sum(top, b, n, slack)
     wide = exact and ok and n > most
     sums[at + STATUS_LINE, w], sums[at + SIZE_LINE, w] = HUGE if wide else OK if ok else INVALID, n
     if wide:
@@ -350,8 +349,8 @@ def _load_given(given, exact, most, b, w, sums, at):
 
 
 @jit(inner=True, borrows=True)
-def _adds_up(parts, b, n, slack):
-    """Whether the mass of matrix `b` in `parts` is all there is; they may have no rows."""
+def _has_sum(parts, b, n, slack):
+    """Return whether the parts (bands or tops) of matrix `b` are nonnegative and sum to `n`; true if absent."""
     if len(parts) == 0:
         return True
     left = n
@@ -363,8 +362,8 @@ def _adds_up(parts, b, n, slack):
 
 
 @jit(borrows=True)
-def bring_near(sums, C, usual):
-    """Divide fractional sums far from one by a power of two, which changes no metric: their products stay in range."""
+def rescale_sums(sums, C, usual):
+    """Divide fractional sums with totals far from one by a power of two, in place; no metric changes."""
     usual = Range(*usual)
     for at in range(0, len(sums), FIRST + SUMS * C):
         for w in range(WIDTH):

@@ -1,4 +1,4 @@
-"""Which classes are taken for which: one class against the rest, shares of the rows, the largest confusions."""
+"""One-vs-rest tables, row-normalised confusions, the largest confusions, and class sums counted from labels."""
 
 import math
 
@@ -20,7 +20,7 @@ BAND, TOP = int(ClassSums.BAND), int(ClassSums.TOP)
 
 
 def one_vs_rest(M, *, num_threads=None):
-    """[[tn, fp], [fn, tp]] of every class; and the status."""
+    """Return [[tn, fp], [fn, tp]] of every class, and the status."""
     d, t, p, _, _, total, status = margins(M, num_threads=num_threads)
     false, missed = p - d, t - d
     rejected = np.maximum((np.asarray(total)[..., None] - t) - false, 0)
@@ -29,7 +29,7 @@ def one_vs_rest(M, *, num_threads=None):
 
 
 def confusion_fractions(M, *, fill, num_threads=None):
-    """Cells divided by the sum of their row, `fill` in a row without mass; and the status."""
+    """Return cells divided by their row sum, `fill` in a row without mass, and the status."""
     _, t, _, _, _, _, status = margins(M, num_threads=num_threads)
     out = np.full(M.shape, fill, batches.result_dtype(M))
     np.divide(M, t[..., None], out=out, where=(t > 0)[..., None], casting="same_kind")
@@ -38,8 +38,8 @@ def confusion_fractions(M, *, fill, num_threads=None):
 
 
 @jit()
-def _most_confused(M, t, status, rate, symmetric, largest, start, stop):
-    """Keep the `largest` (values, rows, columns) of every matrix, as many as there is room for."""
+def _rank_confusions(M, t, status, rate, symmetric, largest, start, stop):
+    """Write the k largest off-diagonal cells of every matrix, sorted: values, rows and columns."""
     out, out_row, out_col = largest
     C, k = M.shape[1], out.shape[1]
     for b in range(start, stop):
@@ -56,26 +56,27 @@ def _most_confused(M, t, status, rate, symmetric, largest, start, stop):
                 value = _share(M[b, i, j], t[b, i]) if rate else np.float64(M[b, i, j])
                 if symmetric:
                     value += _share(M[b, j, i], t[b, j]) if rate else np.float64(M[b, j, i])
-                # Kept in order: cells come row by row, so an equal one that came before stays before.
+                # Insertion sort: cells come row by row, so that ties keep that order.
                 if found == k and not value > out[b, k - 1]:
                     continue
-                place = found if found < k else k - 1
-                while place > 0 and out[b, place - 1] < value:
-                    out[b, place] = out[b, place - 1]
-                    out_row[b, place] = out_row[b, place - 1]
-                    out_col[b, place] = out_col[b, place - 1]
-                    place -= 1
-                out[b, place], out_row[b, place], out_col[b, place] = value, i, j
+                position = found if found < k else k - 1
+                while position > 0 and out[b, position - 1] < value:
+                    out[b, position] = out[b, position - 1]
+                    out_row[b, position] = out_row[b, position - 1]
+                    out_col[b, position] = out_col[b, position - 1]
+                    position -= 1
+                out[b, position], out_row[b, position], out_col[b, position] = value, i, j
                 found = min(found + 1, k)
 
 
 @jit(inline=True)
 def _share(x, total):
+    """Return ``x / total``, or 0 for an empty total."""
     return np.float64(x) / np.float64(total) if total > 0 else 0.0
 
 
 def most_confused(M, *, k, by, num_threads=None):
-    """Value, row and column of the `k` largest confusions, ties by row, then column; and the status."""
+    """Return value, row and column of the `k` largest confusions, ties by row, then column; and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
     rate, symmetric = by.endswith("rate"), by.startswith("symmetric")
     k = min(k, C * (C - 1) // (2 if symmetric else 1))
@@ -87,14 +88,14 @@ def most_confused(M, *, k, by, num_threads=None):
     args = (flat, t.reshape(n, C), np.reshape(status, n), rate, symmetric, (out, row, col))
     if k:
         seconds = n * C * C * SECONDS_PER_RANKED_CELL
-        pool.run(_most_confused, args, n, seconds=seconds, num_threads=num_threads)
+        pool.run(_rank_confusions, args, n, seconds=seconds, num_threads=num_threads)
     shape = (*batch, k)
     return out.reshape(shape), row.reshape(shape), col.reshape(shape), status
 
 
 @jit()
-def _label_margins(y, p, weight, groups, ignored, C, sums):
-    """Count labels into the :class:`ClassSums`, group after group; return how many pairs are outside."""
+def _count_class_sums(y, p, weight, groups, ignored, C, sums):
+    """Count labels into the :class:`ClassSums` of each group; return how many pairs are out of range."""
     outside = 0
     for i in range(len(y)):
         truth, guess = np.int64(y[i]), np.int64(p[i])
@@ -116,14 +117,14 @@ def _label_margins(y, p, weight, groups, ignored, C, sums):
 
 
 def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, num_threads=None):
-    """Return the margins of the matrices of labels, without the matrices; status; what is outside.
+    """Return the class sums of label pairs, without their matrices; total, status, pairs out of range.
 
-    `weight` and `groups` have the shape of `y`, or are None. What is outside is the number of pairs of labels.
+    `weight` and `groups` have the shape of `y`, or are None.
     """
     integers = weight is not None and weight.dtype.kind != "f" and weight.size
     if integers and not halves.fits(int(weight.min()), int(weight.max()), y.shape[-1]):
         options = {"n_classes": n_classes, "n_groups": n_groups, "ignored": ignored, "num_threads": num_threads}
-        return joined(*(label_margins(y, p, half, groups, **options) for half in halves.split_halves(weight)))
+        return merge_halves(*(label_margins(y, p, half, groups, **options) for half in halves.split_halves(weight)))
     batch, n = y.shape[:-1], y.shape[-1]
     rows = math.prod(batch)
     kind = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
@@ -135,14 +136,14 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     out, outside = np.zeros((rows, SUMS, cells), kind), np.zeros(rows, np.int64)
 
     def count(b, sums, start, stop):
-        """Count a part of a row, block by block where they have to be converted."""
+        """Count samples `start` to `stop` of row `b` into `sums`, in blocks; return the pairs out of range."""
         number = 0
         for first in range(start, stop, SAMPLES_PER_PIECE):
             pool.checkpoint()
             last = min(first + SAMPLES_PER_PIECE, stop)
             given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
             truth, guess, own, group = (None if a is None else a[0] for a in given)
-            number += _label_margins(truth, guess, own, group, ignored, n_classes, sums)
+            number += _count_class_sums(truth, guess, own, group, ignored, n_classes, sums)
         return number
 
     def work(_, start, stop):
@@ -150,7 +151,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
             outside[b] = count(b, out[b], 0, n)
 
     if rows == 1:
-        _in_parts(count, n, cells, out[0], outside, seconds, num_threads)
+        _count_in_pieces(count, n, cells, out[0], outside, seconds, num_threads)
     elif rows:
         pool.run_pieces(work, pool.pieces(rows, seconds), seconds=seconds, num_threads=num_threads)
     shape = batch if n_groups is None else (*batch, n_groups)
@@ -164,8 +165,8 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     return (*sums, total, status, int(outside.sum()))
 
 
-def joined(low, high):
-    """Return the margins whose halves these are; where a total exceeds int64 they are 0."""
+def merge_halves(low, high):
+    """Add the class sums of the two halves of large integer weights; where a total exceeds int64 all are 0."""
     total, good = halves.join_halves(low[SUMS], high[SUMS])
     sums = []
     for a, b in zip(low[:SUMS], high[:SUMS], strict=True):
@@ -176,8 +177,8 @@ def joined(low, high):
     return (*(part * good[..., None] for part in sums), total * good, status, low[-1])
 
 
-def _in_parts(count, n, cells, out, outside, seconds, num_threads):
-    """Count one long stream: every piece into tables of its own, so few of them where classes are many."""
+def _count_in_pieces(count, n, cells, out, outside, seconds, num_threads):
+    """Count one long row in parallel into a table per piece, and add these; few pieces if there are many classes."""
     bounds = pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, cells)))))
     parts, numbers = np.zeros((len(bounds), SUMS, cells), out.dtype), np.zeros(len(bounds), np.int64)
 

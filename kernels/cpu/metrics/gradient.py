@@ -1,7 +1,4 @@
-"""The gradient of metrics in the cells: the slopes that standard errors are made of, times what comes in.
-
-What a slope is made of stands in ``kernels/cpu/metrics/_gradients.py``.
-"""
+"""Backward pass of metrics: gradient in the cells, from incoming gradients and the derivatives of ``_gradients``."""
 
 import math
 
@@ -10,20 +7,21 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store, where
-from cmfast.kernels.cpu.metrics import _gradients, _passes, values
+from cmfast.kernels.cpu.metrics import _gradients, _second_pass, values
 from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines
 from cmfast.kernels.status import OK
 
 SECONDS_PER_GRADIENT_CELL = 1e-9
 
 
 @jit(borrows=True)
-def _pull(sums, size, plan, S, incoming, out, start, stop):
-    """Fill the gradients of the matrices from `start` to before `stop`, of `size` slopes a number.
+def _backpropagate(sums, size, plan, S, incoming, out, start, stop):
+    """Write the gradients in the cells of matrices `start` to `stop` (vector-Jacobian product).
 
-    Incoming gradients are those in the scalars (n, S) and in the per-class results (n, T, C). `S` is worked in.
+    There are `size` derivatives per register. Incoming gradients are those of the scalars (n, S) and of the per-class
+    results (n, T, C). `S` is the workspace.
     """
     plan, (of_scalars, of_tables) = Plan(*plan), incoming
     C = of_tables.shape[2]
@@ -41,7 +39,7 @@ def _pull(sums, size, plan, S, incoming, out, start, stop):
         for register in range(plan.scalars):
             for w in range(WIDTH):
                 mixed[given, w] = of_scalars[min(first + w, stop - 1), register]
-            _add(mixed, G, register * size, size, load(mixed, given))
+            _add_scalar(mixed, G, register * size, size, load(mixed, given))
         for table in range(plan.tables):
             for k in range(C):
                 for w in range(WIDTH):
@@ -61,8 +59,8 @@ def _pull(sums, size, plan, S, incoming, out, start, stop):
 
 
 @jit(inner=True, borrows=True)
-def _add(mixed, G, row, size, given):
-    """Add the slopes of a number of the matrix times `given`; where that is zero, whatever they are."""
+def _add_scalar(mixed, G, row, size, given):
+    """Add the derivatives of a scalar times its incoming gradient, or 0 if that is 0, even for NaN derivatives."""
     for line in range(size):
         more = where(given == 0.0, splat(0.0), given * load(G, row + line))
         store(mixed, line, load(mixed, line) + more)
@@ -70,7 +68,7 @@ def _add(mixed, G, row, size, given):
 
 @jit(inner=True, borrows=True)
 def _add_class(mixed, T, row, C, k, end, given):
-    """Do so for a number of one class, of which slopes that are NaN are those of a constant: it was filled in."""
+    """Add the derivatives of a per-class value times its incoming gradient; NaN ones, of filled values, count as 0."""
     for part in range(4):
         slope = load(T, row + part)
         unmoved = (given == 0.0) | (slope != slope)  # noqa: PLR0124 - NaN alone differs from itself
@@ -79,25 +77,25 @@ def _add_class(mixed, T, row, C, k, end, given):
 
 
 def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
-    """Gradient in the cells of what `plan` makes, of those in its scalars and in its results per class."""
+    """Return the gradient in the cells of `M`, given those in the scalars and per-class results of `plan`."""
     C, batch = M.shape[-1], M.shape[:-2]
-    own = lines_of_slopes(C, ordered=plan.ordered)
-    size, given = math.prod(batch), values.cells_of(M)
+    own = count_slope_lines(C, ordered=plan.ordered)
+    size, given = math.prod(batch), values.flatten_matrices(M)
     out, steps = np.empty((size, C * C), batches.result_dtype(M)), tuple(plan)
     of_scalars = np.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)[:]
     of_tables = np.ascontiguousarray(of_tables, np.float64).reshape(size, plan.tables, C)[:]
-    of_scalars.flags.writeable = of_tables.flags.writeable = False  # one type per kernel
+    of_scalars.flags.writeable = of_tables.flags.writeable = False  # so that kernels are compiled for one array type
 
     def use(sums, S, start, stop, unusual):
         del unusual
         if plan.ordered:
-            _passes.derive_ordered(sums, C)
+            _second_pass.score_ordinal(sums, C)
         if plan.again:
-            _passes.reduce_again(sums, C, steps)
-        _pull(sums, own, steps, S, (of_scalars, of_tables), out, start, stop)
+            _second_pass.reduce_recalls(sums, C, steps)
+        _backpropagate(sums, own, steps, S, (of_scalars, of_tables), out, start, stop)
 
-    fill = values.filler(given, C, plan.ordered, (0.0, np.inf))
-    lines = _gradients.working_lines(C, plan) + (plan.registers + 1) * own + plan.tables * C * 4 + 1
+    fill = values.make_summing_kernel(given, C, plan.ordered, (0.0, np.inf))
+    lines = _gradients.count_working_lines(C, plan) + (plan.registers + 1) * own + plan.tables * C * 4 + 1
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_GRADIENT_CELL
-    values.over_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)
+    values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)
     return out.reshape(M.shape)

@@ -1,8 +1,8 @@
-"""All binary confusion matrices of a score array, from one sort, and what is made of them."""
+"""Binary confusion matrices at all thresholds of a score array, from one sort; areas under curves and least cost."""
 
 import numpy as np
 
-from cmfast.kernels.shared.metrics import areas_of
+from cmfast.kernels.shared.metrics import compute_areas
 from cmfast.kernels.status import Status
 
 
@@ -16,7 +16,7 @@ def threshold_matrices(scores, y, weight):
     order = np.argsort(-s, axis=-1, kind="stable")
     s = np.take_along_axis(s, order, -1)
     hit = np.take_along_axis(y == 1, order, -1)
-    # Equal scores fall on one side together: each gets the counts at the last of them.
+    # Tied scores share a threshold: each gets the counts at the last of them.
     last = np.ones(s.shape, bool)
     last[..., :-1] = s[..., :-1] != s[..., 1:]
     end = np.where(last, np.arange(n), n)
@@ -27,7 +27,7 @@ def threshold_matrices(scores, y, weight):
         with np.errstate(over="ignore"):
             total = abs(weight.astype(np.float64)).sum(-1)
         bad = bad | ~(total < (2.0**63 if kind is np.int64 else np.inf))
-    # A row that is left out may have weights that are no numbers.
+    # An invalid row may have NaN weights.
     one = 1 if weight is None else np.where(bad[..., None], 0, np.take_along_axis(weight, order, -1)).astype(kind)
     matrices = np.zeros((*s.shape[:-1], n + 1, 2, 2), kind)
     for truth, counts in ((1, np.cumsum(hit * one, -1, kind)), (0, np.cumsum(~hit * one, -1, kind))):
@@ -40,26 +40,27 @@ def threshold_matrices(scores, y, weight):
 
 
 def score_areas(scores, y, weight):
-    """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
+    """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
     _, matrices, status = threshold_matrices(scores, y, weight)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return *areas_of(np, matrices), status
+        return *compute_areas(np, matrices), status
 
 
-def _total_cost(matrices, price):
+def _sum_costs(matrices, price):
+    """Return the cost of every matrix: the sum of its cells times their prices."""
     return sum(matrices[..., i, j] * price[i, j] for i in (0, 1) for j in (0, 1))
 
 
 def least_cost(scores, y, weight, cost):
-    """Return the highest threshold of least cost, that cost, the matrix there, and the status."""
+    """Return the highest threshold of least cost, that cost, the matrix at it, and the status."""
     thresholds, matrices, status = threshold_matrices(scores, y, weight)
     price = np.asarray(cost, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = _total_cost(matrices, price)
+        total = _sum_costs(matrices, price)
         finite, exponent = np.isfinite(total).all(-1, keepdims=True), 0
-        if not finite.all():  # rows beyond float64 are ranked by costs below 2**-4, of which four products have a sum
+        if not finite.all():  # overflowing rows use prices scaled below 2**-4, whose four products have a finite sum
             exponent = int(np.frexp(np.abs(price).max())[1]) + 4
-            total = np.where(finite, total, _total_cost(matrices, np.ldexp(price, -exponent)))
+            total = np.where(finite, total, _sum_costs(matrices, np.ldexp(price, -exponent)))
         best = np.argmin(total, -1)[..., None]
         least = np.ldexp(np.take_along_axis(total, best, -1), np.where(finite, 0, exponent))[..., 0]
     threshold = np.take_along_axis(thresholds, best, -1)[..., 0]

@@ -1,4 +1,4 @@
-"""The sums of confusion matrices, and every metric as a function of them, in one pass over the cells."""
+"""Class sums of confusion matrices, and every metric of a plan as a function of them, in one pass over the cells."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,36 +7,36 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.streams import settle
+from cmfast.kernels.cpu._core.nontemporal import settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
-from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins, _passes
+from cmfast.kernels.cpu.metrics import _derived_tables, _derived_tables_exact, _formulas, _margins, _second_pass
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SUMMED_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
-WIDE_BYTES = 100_000  # of what is derived from HUGE matrices at a time
-SUMS_BLOCK_BYTES = 500_000  # sums of one block: half of a second cache
-MOST_KEPT_LINES = 2000  # lines, of 64 bytes, that are kept for the next call
-MOST_FREE_BUFFERS = 4  # times as many lines
-MOST_BUFFER_SIZES = 16  # numbers of lines of which there are any: some 8 MB
-MOST_KEPT_CLASSES = 32  # up to which workspaces are kept, and plans for which there are any: some 10 MB
+WIDE_BYTES = 100_000  # workspace of HUGE matrices
+SUMS_BLOCK_BYTES = 500_000  # of class sums per block: half of a level-2 cache
+MOST_KEPT_LINES = 2000  # lines of 64 bytes in a buffer that is kept for the next call
+MOST_FREE_BUFFERS = 4  # buffers kept of each size
+MOST_BUFFER_SIZES = 16  # sizes of kept buffers: about 8 MB in total
+MOST_KEPT_CLASSES = 32  # classes up to which workspaces are kept; with MOST_PLANS about 10 MB
 MOST_PLANS = 64
-_workspaces: dict[Any, Any] = {}  # for one matrix, in which nobody works now
-_free: dict[int, list[np.ndarray]] = {}  # lines that nobody works in now
+_workspaces: dict[Any, Any] = {}  # idle single-matrix workspaces
+_free: dict[int, list[np.ndarray]] = {}  # idle line buffers
 
-# Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
+# Totals of the common case: outside NEAR_TOTALS products of fractions leave the range of float64.
 ANY_TOTALS, NEAR_TOTALS, EXACT_TOTALS = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.MOST_EXACT_TOTAL))
 
 
-def cells_of(M):
-    """Return `M`, one matrix a row, in a type that the kernels are compiled for: int64, int32, float64 or float32."""
+def flatten_matrices(M):
+    """Return `M` as (n, C * C) in a type that kernels are compiled for: int64, int32, float64 or float32."""
     char = M.dtype.char
     if char in "lifd" and M.ndim == 2:
         flags = M.flags
         if flags.c_contiguous and not flags.writeable:
-            return M.reshape(1, M.size)  # the short way
+            return M.reshape(1, M.size)  # fast path
     if char not in "lifd":
         M = as_counts_or_floats(M)
     n, cells = math.prod(M.shape[:-2]), M.shape[-1] ** 2
@@ -46,7 +46,7 @@ def cells_of(M):
 
 
 def _take_lines(n):
-    """Return `n` lines to work in, none of which lies across two cache lines."""
+    """Return an aligned buffer of `n` lines, reusing an idle one."""
     try:
         return _free[n].pop()
     except (KeyError, IndexError):
@@ -54,7 +54,7 @@ def _take_lines(n):
 
 
 def _give_lines(lines):
-    """Let the next call have lines that are few: making them takes as long as a matrix."""
+    """Keep a small line buffer for the next call: allocating it takes as long as a matrix."""
     if len(lines) <= MOST_KEPT_LINES:
         if len(_free) > MOST_BUFFER_SIZES:
             _free.clear()
@@ -64,39 +64,40 @@ def _give_lines(lines):
 
 
 def _new_rows(rows, n, kind):
-    """Return `rows` rows of `n` numbers and some to spare, so that eight can be written wherever eight begin."""
+    """Allocate `rows` rows of `n` values, padded so that eight can be stored at any multiple of 8."""
     tiles = -(-n // WIDTH)
     if kind is np.float64 and n > WIDTH:
         return _margins.aligned_lines(rows * tiles).reshape(rows, tiles * WIDTH)
     return np.empty((rows, tiles * WIDTH), kind)
 
 
-def filler(cells, C, ordered, usual):
-    """Return ``fill(sums, scratch, start, stop)``, which sums matrices and says whether a total is unusual."""
-    kernel = _margins.load_few if C <= _margins.MOST_LANE_CLASSES else _margins.load_many
+def make_summing_kernel(cells, C, ordered, usual):
+    """Return ``fill(sums, scratch, start, stop)``, which sums matrices and returns whether a total is unusual."""
+    kernel = _margins.sum_small_matrices if C <= _margins.MOST_LANE_CLASSES else _margins.sum_large_matrices
     counts = cells.dtype.kind != "f"
 
     def fill(sums, scratch, start, stop):
         unusual = kernel(cells, C, ordered, usual, sums, scratch, start, stop)
         if unusual and counts:
-            _margins.load_exactly(cells, C, usual[1], sums, start, stop)
+            _margins.sum_huge_matrices(cells, C, usual[1], sums, start, stop)
         return unusual
 
     return fill
 
 
-def over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
-    """Fill sums and use them block by block: two kernels, so that each is compiled for few types.
+def run_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
+    """Call ``fill`` and ``use`` on one block of matrices after another, in several threads.
 
-    ``use(sums, S, start, stop, unusual)`` gets `lines` lines to work in.
+    ``fill`` writes class sums and ``use(sums, S, start, stop, unusual)`` reads them, with `lines` lines of workspace
+    `S`: two kernels, so that each is compiled for few types.
     """
-    size = _margins.lines_of(C)
+    size = _margins.count_tile_lines(C)
     tiles = max(1, SUMS_BLOCK_BYTES // (8 * WIDTH * size))
     block = tiles * WIDTH
 
     def work(_, start, stop):
         most = min(tiles, -(-(stop - start) // WIDTH)) * size
-        memory = _take_lines(most + lines + _margins.scratch_lines(C))
+        memory = _take_lines(most + lines + _margins.count_scratch_lines(C))
         S, scratch = memory[most : most + lines], memory[most + lines :]
         for first in range(start, stop, block):
             if first > start:
@@ -107,13 +108,14 @@ def over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
         _give_lines(memory)
 
     if 0 < n <= block:
-        work(0, 0, n)  # the short way: a single matrix costs microseconds
+        work(0, 0, n)  # fast path: a single matrix takes microseconds
     elif n:
         pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
 
 
 @jit(borrows=True)
 def _write_margins(sums, blank, out, out_total, out_status, start, stop):
+    """Write the class sums, totals and status of matrices `start` to `stop` to arrays."""
     C = out.shape[2]
     whole = sums.view(np.int64)
     for first in range(start, stop, WIDTH):
@@ -129,53 +131,54 @@ def _write_margins(sums, blank, out, out_total, out_status, start, stop):
 
 @jit(inner=True, borrows=True)
 def _entry(sums, whole, line, w, code, blank):
+    """Return a sum in the type of the output: from float64, from int64 if HUGE, or `blank` if invalid."""
     if code == OK:
         return type(blank)(sums[line, w])
     return type(blank)(whole[line, w]) if code == _margins.HUGE else blank
 
 
 def margins(M, *, num_threads=None):
-    """Diagonal, row sums, column sums, sums by distance from the diagonal and by larger class; total; status."""
+    """Return diagonal, row and column sums, sums by distance from the diagonal and by larger class; total; status."""
     C, batch = M.shape[-1], M.shape[:-2]
     exact = M.dtype.kind != "f"
     dtype = np.int64 if exact else np.float64
     n = math.prod(batch)
     out, total, status = np.empty((SUMS, n, C), dtype), np.empty(n, dtype), np.empty(n, np.int8)
-    blank = dtype(0 if exact else np.nan)  # what a bad matrix gets
+    blank = dtype(0 if exact else np.nan)  # output of invalid matrices
 
     def write(sums, _, start, stop, unusual):
         del unusual
         _write_margins(sums, blank, out, total, status, start, stop)
 
-    fill = filler(cells_of(M), C, True, EXACT_TOTALS if exact else ANY_TOTALS)
-    over_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
+    fill = make_summing_kernel(flatten_matrices(M), C, True, EXACT_TOTALS if exact else ANY_TOTALS)
+    run_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
 
 
 @jit(borrows=True)
 def _evaluate(sums, C, plan, S, wide, out, start, stop):
-    """Run `plan` on the `sums` of the matrices from `start` to `stop`; in `out` there are places for a last full tile.
+    """Run `plan` on the class sums of matrices `start` to `stop`; `out` is padded to a full last tile.
 
-    The plan comes as a plain tuple, as Numba checks the class of named ones, which a single matrix would notice. `wide`
-    has what is derived from those that are HUGE, from `_derive_exactly`; else it may have no lines.
+    The plan is a plain tuple: checking the class of a named one would be a measurable share of a single matrix. `wide`
+    holds the exact tables of HUGE matrices from `_derive_exactly`; without any it may have no lines.
     """
     plan = Plan(*plan)
     _, tables, status = out
-    lines = _lanes.TABLES * C + _lanes.NUMBERS
+    lines = _derived_tables.TABLES * C + _derived_tables.NUMBERS
     for first in range(start, stop, WIDTH):
         tile = (first - start) // WIDTH
         at, count = tile * (FIRST + SUMS * C), min(WIDTH, stop - first)
-        _lanes.derive(sums, at, plan, S, C)
+        _derived_tables.derive_tables(sums, at, plan, S, C)
         inexact = load(sums, at + STATUS_LINE) == float(_margins.HUGE)
         if len(wide) > 0 and some(inexact):
             store(sums, at + STATUS_LINE, where(inexact, float(OK), load(sums, at + STATUS_LINE)))
-            for line in range(_lanes.MISSED * C, _lanes.TABLES * C + _lanes.TOTALS):
+            for line in range(_derived_tables.MISSED * C, _derived_tables.TABLES * C + _derived_tables.TOTALS):
                 store(S, line, where(inexact, load(wide, tile * lines + line), load(S, line)))
         if plan.pooled:
-            _lanes.pool_classes(S, C, plan.members)
+            _derived_tables.pool_classes(S, C, plan.members)
         _formulas.make_values(plan, S, C)
         _formulas.make_totals(sums, at, S, C, plan.products, plan.ordered)
-        _formulas.finish(plan, sums, at, S, C, out, first, count)
+        _formulas.run_remaining_steps(plan, sums, at, S, C, out, first, count)
         for w in range(count):
             code = sums[at + STATUS_LINE, w]
             status[first + w] = np.int8(code)
@@ -188,35 +191,35 @@ def _evaluate(sums, C, plan, S, wide, out, start, stop):
 
 @jit(borrows=True)
 def _derive_exactly(sums, C, plan, wide):
-    """Fill `wide` with what is derived from the matrices that are HUGE, and the rest of their sums as float64."""
+    """Write the exact tables of HUGE matrices to `wide`, and convert their remaining sums to float64."""
     plan = Plan(*plan)
     whole = sums.view(np.int64)
-    lines = _lanes.TABLES * C + _lanes.NUMBERS
+    lines = _derived_tables.TABLES * C + _derived_tables.NUMBERS
     for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         for w in range(WIDTH):
             if sums[at + STATUS_LINE, w] == _margins.HUGE:
-                _lanes_exact.fill_lane(sums, whole, at, plan, wide, tile * lines, C, w)
+                _derived_tables_exact.derive_lane_exactly(sums, whole, at, plan, wide, tile * lines, C, w)
 
 
 def metrics_of_matrices(M, *, plan, num_threads=None):
-    """Run `plan` on every matrix; its scalars, its per-class results, the status."""
+    """Run `plan` on every matrix; return its scalars, its per-class results and the status."""
     if M.ndim == 2 and not (plan.again or plan.ordered):
-        found = _of_one(M, plan)
-        if found is not None:
-            return found
+        results = _evaluate_one(M, plan)
+        if results is not None:
+            return results
     C, batch = M.shape[-1], M.shape[:-2]
-    usual = _usual(C, plan, M)
-    fill = filler(cells_of(M), C, plan.ordered, usual)
+    usual = _common_totals(C, plan, M)
+    fill = make_summing_kernel(flatten_matrices(M), C, plan.ordered, usual)
     return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
 
 
-class _Workspace(NamedTuple):
-    """What a plan is run in for one matrix, made once."""
+class _SingleWorkspace(NamedTuple):
+    """Buffers and results of a plan on a single matrix, reused between calls."""
 
-    plan: Plan  # kept, so that no other gets its address
+    plan: Plan  # referenced, so that its id is not reused
     steps: tuple[Any, ...]
-    load: Any  # which kernel, between which totals, to which lines
+    load: Any  # the summing kernel
     usual: tuple[float, float]
     sums: Any
     scratch: Any
@@ -228,29 +231,32 @@ class _Workspace(NamedTuple):
 
 
 def _new_workspace(M, plan):
+    """Allocate the workspace of a plan for one matrix."""
     C, kind = len(M), batches.result_dtype(M)
-    size, lines = _margins.lines_of(C), _lanes.lines_of(C, plan)
-    memory = _margins.aligned_lines(size + lines + _margins.scratch_lines(C))
+    size, lines = _margins.count_tile_lines(C), _derived_tables.count_plan_lines(C, plan)
+    memory = _margins.aligned_lines(size + lines + _margins.count_scratch_lines(C))
     sums, S, scratch = memory[:size], memory[size : size + lines], memory[size + lines :]
-    load = _margins.load_few if C <= _margins.MOST_LANE_CLASSES else _margins.load_many
+    load = _margins.sum_small_matrices if C <= _margins.MOST_LANE_CLASSES else _margins.sum_large_matrices
     scalars, tables = np.empty((plan.scalars, WIDTH), kind), np.empty((plan.tables, 1, C), kind)
     results = scalars, tables, np.empty(1, np.int8)
-    usual = _usual(C, plan, M)
-    return _Workspace(plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0])
+    usual = _common_totals(C, plan, M)
+    return _SingleWorkspace(
+        plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0]
+    )
 
 
-def _of_one(M, plan):
-    """Run `plan` on one matrix; return None if its total is unusual.
+def _evaluate_one(M, plan):
+    """Run `plan` on one matrix without blocks and threads; return None if its total is unusual.
 
-    Nearly all of such a call would be Python: blocks, pieces and what joins the two kernels.
+    In the general path Python overhead would be nearly all of the time.
     """
     C, key = len(M), (id(plan), M.dtype, len(M))
     workspace = _workspaces.pop(key, None) or _new_workspace(M, plan)
     _, steps, load_cells, usual, sums, scratch, lines, no_lines, results, scalars, tables = workspace
     found = None
-    if not load_cells(cells_of(M), C, False, usual, sums, scratch, 0, 1):
+    if not load_cells(flatten_matrices(M), C, False, usual, sums, scratch, 0, 1):
         _evaluate(sums, C, steps, lines, no_lines, results, 0, 1)
-        numbers = [scalars[k] for k in range(len(scalars))]  # a third of the time that unpacking takes
+        numbers = [scalars[k] for k in range(len(scalars))]  # a third of the time of unpacking
         found = (*numbers, *(tables.copy() if len(tables) else ()), results[2][0])
     if C <= MOST_KEPT_CLASSES:
         if len(_workspaces) > MOST_PLANS:
@@ -260,10 +266,10 @@ def _of_one(M, plan):
 
 
 def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
-    """Run `plan` on sums alone; `bands` and `tops` may be None where no step needs them."""
+    """Run `plan` on class sums instead of matrices; `bands` and `tops` may be None if no step needs them."""
     C, batch = t.shape[-1], t.shape[:-1]
     given = [a for a in (d, t, p, bands, tops) if a is not None]
-    exact, usual = not _fractions(given), _usual(C, plan, *given)
+    exact, usual = not _has_fractions(given), _common_totals(C, plan, *given)
     dtype = np.int64 if exact else np.float64
     absent = np.empty((0, C), dtype)
     flat = tuple(
@@ -276,11 +282,13 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     return run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
 
 
-def _usual(C, plan, *given):
-    return NEAR_TOTALS if _fractions(given) else (0.0, _lanes.largest_total(C, plan.ordered))
+def _common_totals(C, plan, *given):
+    """Return the totals of the common case: where float64 keeps all products in range, or exact."""
+    return NEAR_TOTALS if _has_fractions(given) else (0.0, _derived_tables.largest_total(C, plan.ordered))
 
 
-def _fractions(arrays):
+def _has_fractions(arrays):
+    """Return whether any array is of floats."""
     for a in arrays:  # noqa: SIM110 - any() takes three times as long, which a single matrix would notice
         if a.dtype.kind == "f":
             return True
@@ -288,38 +296,38 @@ def _fractions(arrays):
 
 
 def run(fill, given, usual, C, batch, cells, plan, num_threads):
-    """Run `plan` on the sums that `fill` makes, each from so many `cells`; its scalars, per-class results, the status.
+    """Run `plan` on class sums that ``fill`` writes; return scalars, per-class results and the status.
 
-    The types of results are those for the arrays `given`.
+    `cells` is the number of cells per matrix, for the cost estimate. The arrays `given` decide the result type.
     """
-    n, fractions, kind = math.prod(batch), _fractions(given), batches.result_dtype(*given)
+    n, fractions, kind = math.prod(batch), _has_fractions(given), batches.result_dtype(*given)
     scalars, tables = _new_rows(plan.scalars, n, kind), np.empty((plan.tables, n, C), kind)
     status = np.empty(n, np.int8)
     out, steps = (scalars, tables, status), tuple(plan)
 
     def evaluate(sums, S, start, stop, unusual):
         if unusual and fractions:
-            _margins.bring_near(sums, C, usual)
+            _margins.rescale_sums(sums, C, usual)
         if plan.ordered:
-            _passes.derive_ordered(sums, C)
+            _second_pass.score_ordinal(sums, C)
         if unusual and not fractions:
             _evaluate_exactly(sums, C, steps, S, out, start, stop)
             return
         if plan.again:
-            _passes.reduce_again(sums, C, steps)
+            _second_pass.reduce_recalls(sums, C, steps)
         _evaluate(sums, C, steps, S, S[:0], out, start, stop)
 
     seconds = n * (cells * SECONDS_PER_SUMMED_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
-    lines = _lanes.lines_of(C, plan)
-    over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
+    lines = _derived_tables.count_plan_lines(C, plan)
+    run_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
     if not batch:
-        return (*scalars[:, 0], *tables[:, 0], status[0])  # the short way
+        return (*scalars[:, 0], *tables[:, 0], status[0])  # fast path
     return (*shape_results(scalars[:, :n], tables, batch), status.reshape(batch))
 
 
 def _evaluate_exactly(sums, C, plan, S, out, start, stop):
-    """Do as `_evaluate` where a matrix may be HUGE."""
-    size, lines = _margins.lines_of(C), _lanes.TABLES * C + _lanes.NUMBERS
+    """Run `plan` on class sums of which some are HUGE, deriving those in 128-bit integers."""
+    size, lines = _margins.count_tile_lines(C), _derived_tables.TABLES * C + _derived_tables.NUMBERS
     tiles = max(1, WIDE_BYTES // (8 * WIDTH * lines))
     wide = np.empty((tiles * lines, WIDTH))
     for first in range(start, stop, tiles * WIDTH):
@@ -327,12 +335,13 @@ def _evaluate_exactly(sums, C, plan, S, out, start, stop):
         part, last = sums[tile * size : (tile + tiles) * size], min(first + tiles * WIDTH, stop)
         _derive_exactly(part, C, plan, wide)
         if Plan(*plan).again:
-            _passes.reduce_again(part, C, plan)
+            _second_pass.reduce_recalls(part, C, plan)
         _evaluate(part, C, plan, S, wide, out, first, last)
 
 
 @jit()
-def _weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
+def _score_weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
+    """Write the weighted kappa of matrices `start` to `stop` for disagreement weights `W`."""
     C = len(W)
     whole = sums.view(np.int64)
     truth, prediction = np.empty(C), np.empty(C)
@@ -345,13 +354,14 @@ def _weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
         n = sums[at + TOTAL_LINE, w]
         for k in range(at + FIRST, at + FIRST + C):
             truth[k - at - FIRST], prediction[k - at - FIRST] = sums[C + k, w] / n, sums[2 * C + k, w] / n
-        bad = code == INVALID or (C > 0 and not _weighs(W))
+        bad = code == INVALID or (C > 0 and not _is_disagreement_table(W))
         out_status[b] = INVALID if bad else OK
-        out[b] = np.nan if bad else _disagreement(M, b, W, truth, prediction, n, fill)
+        out[b] = np.nan if bad else _score_kappa(M, b, W, truth, prediction, n, fill)
 
 
 @jit(inner=True, borrows=True)
-def _disagreement(M, b, W, truth, prediction, n, fill):
+def _score_kappa(M, b, W, truth, prediction, n, fill):
+    """Return one minus weighted disagreement over its expectation; `fill` if nothing is expected."""
     C = len(truth)
     met, expected = 0.0, 0.0
     for i in range(C):
@@ -364,8 +374,8 @@ def _disagreement(M, b, W, truth, prediction, n, fill):
 
 
 @jit(inner=True, borrows=True)
-def _weighs(W):
-    """Whether `W` is a table of disagreement: nothing negative or without end, zeros on the diagonal."""
+def _is_disagreement_table(W):
+    """Return whether `W` is a disagreement table: finite, nonnegative, zero on the diagonal."""
     for i in range(W.shape[0]):
         for j in range(W.shape[1]):
             if not 0.0 <= W[i, j] < np.inf or (i == j and W[i, j] != 0.0):
@@ -374,16 +384,16 @@ def _weighs(W):
 
 
 def weighted_kappa(M, W, *, fill, num_threads=None):
-    """Cohen 1968: one minus weighted disagreement over that expected from the margins; and the status."""
+    """Return Cohen's weighted kappa (1968) for disagreement weights `W`, and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
     n = math.prod(batch)
     out, status = np.empty(n, batches.result_dtype(M)), np.empty(n, np.int8)
-    cells, table = cells_of(M), np.array(W, np.float64, order="C")
+    cells, table = flatten_matrices(M), np.array(W, np.float64, order="C")
 
     def use(sums, _, start, stop, unusual):
         del unusual
-        _weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
+        _score_weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
 
-    load = filler(cells, C, False, ANY_TOTALS if M.dtype.kind == "f" else EXACT_TOTALS)
-    over_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
+    load = make_summing_kernel(cells, C, False, ANY_TOTALS if M.dtype.kind == "f" else EXACT_TOTALS)
+    run_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return out.reshape(batch), status.reshape(batch)

@@ -7,7 +7,7 @@ mean would cancel.
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, splat, store_row, total, where
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_elements, load_row, splat, store_row, total, where
 
 MULTIPLIED_ROWS = 4  # rows multiplied together
 DOMINANT_SHARE = 0.5  # share of a row above which its largest cell is the reference of the others
@@ -25,9 +25,9 @@ def _mask_overlap(C):
 @jit(inner=True, borrows=True, inline=True)
 def _load_masked(line, own, at, j):
     """Load eight values from `at` on, with zeros for columns before `j`, which an earlier vector covered."""
-    found = load_numbers(line, at)
+    found = load_elements(line, at)
     if at < j:
-        found = found * load_numbers(own, 0)
+        found = found * load_elements(own, 0)
     return found
 
 
@@ -79,10 +79,10 @@ def compute_sources(matrix, factors, G, lines, sums, more, start, stop):
             mean, share = _sum_deviations(M, G, y, own, i, middle) / s, 1.0 / u[i]
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                whole = load_row(M, i, at) * (x[i] * load_numbers(y, at))
+                whole = load_row(M, i, at) * (x[i] * load_elements(y, at))
                 part, low = whole * share, load_row(least, block, at)
                 store_row(least, block, at, where(part < low, part, low))
-                cell = whole * load_numbers(own, 0) if at < j else whole
+                cell = whole * load_elements(own, 0) if at < j else whole
                 lack = (load_row(G, i, at) - middle) - mean
                 store_row(cols, block, at, load_row(cols, block, at) + cell)
                 store_row(lacks, block, at, fma(cell, lack, load_row(lacks, block, at)))
@@ -124,7 +124,7 @@ def multiply_plain(matrix, w, factors, sums, start, stop):
                 more = fma(load_row(M, i1, at), q, load_row(M, i0, at) * p)
                 more = fma(load_row(M, i3, at), s, fma(load_row(M, i2, at), r, more))
                 if at < j:
-                    more = more * load_numbers(own, 0)
+                    more = more * load_elements(own, 0)
                 store_row(cols, block, at, load_row(cols, block, at) + more)
 
 
@@ -149,7 +149,7 @@ def multiply_centred(matrix, x, y, z, lines, sums, start, stop):
             a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                factor, value = _load_masked(y, own, at, j), load_numbers(z, at)
+                factor, value = _load_masked(y, own, at, j), load_elements(z, at)
                 a = fma(load_row(M, i0, at) * factor, value - p, a)
                 b = fma(load_row(M, i1, at) * factor, value - q, b)
                 c = fma(load_row(M, i2, at) * factor, value - r, c)
@@ -160,13 +160,13 @@ def multiply_centred(matrix, x, y, z, lines, sums, start, stop):
             c, d = splat(x[i2] / u[i2] * total(c)), splat(x[i3] / u[i3] * total(d))
             for j in range(0, C, WIDTH):
                 at = min(j, C - WIDTH)
-                value = load_numbers(z, at)
+                value = load_elements(z, at)
                 more = (load_row(M, i0, at) * one) * ((value - p) - a)
                 more = fma(load_row(M, i1, at) * two, (value - q) - b, more)
                 more = fma(load_row(M, i2, at) * three, (value - r) - c, more)
                 more = fma(load_row(M, i3, at) * four, (value - s) - d, more)
                 if at < j:
-                    more = more * load_numbers(own, 0)
+                    more = more * load_elements(own, 0)
                 store_row(cols, block, at, load_row(cols, block, at) + more)
 
 
@@ -186,11 +186,11 @@ def compute_gradient(matrix, factors, gradients, lines, results, rows, start, st
         for j in range(0, C, WIDTH):
             at = min(j, C - WIDTH)
             factor = _load_masked(y, own, at, j)
-            z = (load_row(G, i, at) - load_numbers(d, at)) - middle
+            z = (load_row(G, i, at) - load_elements(d, at)) - middle
             found = fma(load_row(M, i, at) * factor, z, found)
         mean = x[i] / u[i] * total(found) + s[i] / u[i]
         for j in range(0, C, WIDTH):
             at = min(j, C - WIDTH)
-            z = (load_row(G, i, at) - load_numbers(d, at)) - middle
-            store_row(out, i, at, (z - mean) * (x[i] * load_numbers(y, at)))
+            z = (load_row(G, i, at) - load_elements(d, at)) - middle
+            store_row(out, i, at, (z - mean) * (x[i] * load_elements(y, at)))
         a[i] = middle + mean

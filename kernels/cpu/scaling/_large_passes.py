@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, load_row, splat, store_row, total, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load_elements, load_row, splat, store_row, total, where
 from cmfast.kernels.shared.scaling import DOUBT
 
 LINE = 8  # float64 values in a cache line
@@ -44,7 +44,7 @@ def measure_cell_range(M):
     whole = cells.shape[0] // WIDTH * WIDTH
     low, high, least, odd = splat(np.inf), splat(0.0), splat(np.inf), splat(0.0)
     for k in range(0, whole, WIDTH):
-        m = load_numbers(cells, k)
+        m = load_elements(cells, k)
         positive = where(m > 0.0, m, splat(np.inf))
         low = where(positive < low, positive, low)
         high = where(m > high, m, high)
@@ -89,7 +89,7 @@ def measure_sums(matrix, x, y, sums, out, start, stop):
         for i in range(block * rows, min(R, (block + 1) * rows)):
             found = splat(0.0)
             for j in range(0, whole, WIDTH):
-                cells = x[i] * load_row(M, i, j) * load_numbers(y, j)
+                cells = x[i] * load_row(M, i, j) * load_elements(y, j)
                 found = found + cells
                 store_row(cols, block, j, load_row(cols, block, j) + cells)
                 if write:
@@ -196,7 +196,7 @@ def _find_smallest_cell(M, x, y):
     lowest, zero = np.inf, False
     for i in range(M.shape[0]):
         for j in range(0, whole, WIDTH):
-            cells = x[i] * load_row(M, i, j) * load_numbers(y, j)
+            cells = x[i] * load_row(M, i, j) * load_elements(y, j)
             positive = where(cells > 0.0, cells, splat(np.inf))
             low = where(positive < low, positive, low)
             least = where(cells < least, cells, least)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, splat, store_row, total
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_elements, load_row, splat, store_row, total
 from cmfast.kernels.cpu.scaling._large_passes import add_blocks
 from cmfast.kernels.shared.scaling import GAP_MARGIN, MOST_TAKEN, SETTLED_PASSES
 
@@ -60,7 +60,7 @@ def _sweep_rows(matrix, x, y, cols, block, i):
     whole = C // WIDTH * WIDTH
     a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for j in range(0, whole, WIDTH):
-        factor = load_numbers(y, j)
+        factor = load_elements(y, j)
         a, b = fma(load_row(M, i, j), factor, a), fma(load_row(M, i + 1, j), factor, b)
         c, d = fma(load_row(M, i + 2, j), factor, c), fma(load_row(M, i + 3, j), factor, d)
     p, q, r, s = total(a), total(b), total(c), total(d)

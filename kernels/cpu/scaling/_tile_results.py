@@ -12,8 +12,8 @@ from cmfast.kernels.cpu._core.vector import (
     splat,
     store,
     store_block,
+    store_elements,
     store_narrow,
-    store_numbers,
     where,
 )
 from cmfast.kernels.cpu._core.vector_functions import exp, log
@@ -314,11 +314,11 @@ def _write_lines(S, k, m, out, first):
 def write_scalars(t, residual, n_iter, status, smoothing, line_error, first):
     """Write the residual, passes, status, smoothing and line error of a full tile."""
     S = t.S
-    store_numbers(residual, first, load(S, line.RESIDUAL))
-    store_numbers(n_iter, first, load(S, line.N_ITER))
-    store_numbers(status, first, load(S, line.STATUS))
-    store_numbers(smoothing, first, load(S, line.SMOOTHING))
-    store_numbers(line_error, first, load(S, line.LINE_ERROR))
+    store_elements(residual, first, load(S, line.RESIDUAL))
+    store_elements(n_iter, first, load(S, line.N_ITER))
+    store_elements(status, first, load(S, line.STATUS))
+    store_elements(smoothing, first, load(S, line.SMOOTHING))
+    store_elements(line_error, first, load(S, line.LINE_ERROR))
 
 
 @jit(inner=True, borrows=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.late import LateParts
-from cmfast.kernels.cpu._core.unroll import Known, unrolled
+from cmfast.kernels.cpu._core.unroll import TileLayout, unroll
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
 
@@ -117,7 +117,7 @@ def _describe_unit_tile(C):
     at: Any = Tile._make((None, C, C, False, *places))
     known = {k + i: 1.0 for k in (at.u, at.v, at.inverse, at.col_inverse) for i in range(C)}
     known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.EQUILIBRATED: 0.0, line.MASS: float(C)}
-    return Known(lambda lines: at._replace(S=lines), known)
+    return TileLayout(lambda lines: at._replace(S=lines), known)
 
 
 def unroll_unit_targets(*fields, source=None):
@@ -136,7 +136,7 @@ def unroll_unit_targets(*fields, source=None):
                 start = getattr(t, field)
                 yield from range(start, start + _list_field_sizes(t.R, t.C, newton=True)[field])
 
-    return unrolled(_describe_unit_tile, list_kept_lines, source)
+    return unroll(_describe_unit_tile, list_kept_lines, source)
 
 
 @jit(inner=True, borrows=True)

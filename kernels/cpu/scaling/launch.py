@@ -15,7 +15,7 @@ from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, LOOPS, MAX_CACHED_CELLS, PARTS, acquire_tile, release_tile
 from cmfast.kernels.cpu.scaling._zero_support import apply_zero_codes, has_zero, prune_unsupported
-from cmfast.kernels.shared.batches import flatten
+from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
@@ -40,7 +40,7 @@ def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
     return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
-class _MatrixWorkspace(NamedTuple):
+class _ScalingWorkspace(NamedTuple):
     """Buffers to scale one matrix: its problem with inputs and outputs, and its tile."""
 
     given: Any  # writable view of the problem's read-only cells, as a matrix
@@ -75,7 +75,9 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
         tile, size = acquire_tile(R, C, flip=False, newton=True), (0,) * C if C in UNROLLED_SIZES else None
         views = out.reshape(R, C), row[0], col[0]
         zeros_matter = fixed["amount"] == 0.0
-        return _MatrixWorkspace(given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers)
+        return _ScalingWorkspace(
+            given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers
+        )
 
     return [], allocate_workspace
 
@@ -119,7 +121,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
-    cells, m_step = flatten(M, batch, 2, np, batches.flat_batch)
+    cells, m_step = flatten_one(M, batch, 2, np, batches.flat_batch)
     fields = (
         R,
         C,
@@ -290,7 +292,7 @@ def _flatten_lines(a, batch, default):
     """Return targets or factors as a flat batch of float64; `default` ones where None."""
     if a is None:
         return _make_ones(default)
-    flat, step = flatten(a.astype(np.float64, copy=False), batch, 1, np, batches.flat_batch)
+    flat, step = flatten_one(a.astype(np.float64, copy=False), batch, 1, np, batches.flat_batch)
     return Lines(flat, step)
 
 

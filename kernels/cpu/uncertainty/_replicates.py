@@ -1,7 +1,7 @@
-"""Replicates as sums, in tiles of eight: nothing else of a replicate is kept, and no matrix of it is ever made.
+"""Replicates (multinomial, Dirichlet posterior, leave-one-out) as class sums in tiles of eight lanes, without matrices.
 
-Multinomial replicates are the very draws of ``resample``. What is drawn from a posterior, or left out of a matrix one
-sample at a time, are fractions.
+Multinomial replicates equal those of ``resample`` draw by draw. Posterior draws and leave-one-out matrices are
+fractional.
 """
 
 import numpy as np
@@ -9,15 +9,15 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.cpu.uncertainty._draws import begin, exponential, log_gamma, seek
-from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, spread_together
+from cmfast.kernels.cpu.uncertainty._binomial_batches import LINES, MOST_DRAWN, draw_multinomials
+from cmfast.kernels.cpu.uncertainty._random_numbers import begin, draw_log_gamma, exp_nonpositive, seek
 from cmfast.kernels.cpu.uncertainty.resample import draw_rows
 from cmfast.kernels.status import INVALID, OK
 
 
 @jit(inner=True)
-def _write(five, n, status, sums, at, w):
-    """Fill lane `w` of a tile with the sums of one replicate."""
+def _write_lane(five, n, status, sums, at, w):
+    """Write the class sums of one replicate to lane `w` of a tile."""
     C = five.shape[1]
     sums[at + STATUS_LINE, w], sums[at + SIZE_LINE, w], sums[at + TOTAL_LINE, w] = status, n, n
     for part in range(SUMS):
@@ -26,21 +26,22 @@ def _write(five, n, status, sums, at, w):
 
 
 @jit(inner=True)
-def _repeat(sums, at, C, count):
-    """Fill the lanes past the last replicate with it."""
+def _pad_lanes(sums, at, C, count):
+    """Copy the last replicate to the remaining lanes of its tile."""
     for w in range(count, WIDTH):
         for k in range(FIRST + SUMS * C):
             sums[at + k, w] = sums[at + k, count - 1]
 
 
 def repeat_lanes(sums, lines, count):
-    """Fill the lanes past those of `count` matrices, in the last tile, with its first one."""
+    """Copy the first lane of the last tile to its lanes after the last of `count` matrices."""
     tile = sums[len(sums) - lines :]
     tile[:, count - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]
 
 
 @jit(inner=True)
-def _add(five, i, j, x):
+def _add_to_sums(five, i, j, x):
+    """Add cell (i, j) with value `x` to the five class sums of one matrix."""
     five[1, i] += x
     five[2, j] += x
     five[3, abs(i - j)] += x
@@ -51,14 +52,14 @@ def _add(five, i, j, x):
 
 @jit(inner=True)
 def add_line(line, more):
-    """Add a number to that of every replicate."""
+    """Add `more` to `line` in place, replicate by replicate."""
     for r in range(len(more)):
         line[r] += more[r]
 
 
 @jit(inner=True)
 def add_cell(tally, C, first, ordered, i, j, more):
-    """Add samples of class `i` that were predicted as `j` to the sums of every replicate, lines from `first` on."""
+    """Add each replicate's count of cell (i, j) to its class sums, stored from line `first` on."""
     if i == j:
         add_line(tally[first + i], more)
     add_line(tally[first + C + i], more)
@@ -69,8 +70,8 @@ def add_cell(tally, C, first, ordered, i, j, more):
 
 
 @jit(inner=True)
-def _write_lines(tally, C, status, most, count, first, sums):
-    """Fill the lanes of `sums` from lane `first` on with `count` replicates; return whether one is above `most`."""
+def _write_replicates(tally, C, status, most, count, first, sums):
+    """Copy the class sums of `count` replicates to lanes from `first` on; return whether a total exceeds `most`."""
     whole, total, unusual, r = sums.view(np.int64), tally[SUMS * C], False, 0
     while r < count:
         w, at = (first + r) % WIDTH, (first + r) // WIDTH * (FIRST + SUMS * C)
@@ -93,11 +94,11 @@ def _write_lines(tally, C, status, most, count, first, sums):
 
 
 @jit()
-def draw_counts(shares, draws, first, most, sums, start, stop):
-    """Fill `sums` with those of multinomial replicates, counted from matrix `first` on; return if one is above `most`.
+def draw_multinomial(shares, draws, first, most, sums, start, stop):
+    """Draw multinomial replicates `start` to `stop`, counted from matrix `first` on, and write their class sums.
 
-    Those above it are HUGE: int64 in the same places. `draws` are the code of a scheme, the number of replicates and
-    the seed.
+    Return whether a total exceeds `most`; those are HUGE, int64 bits in the same lanes. `draws` is the code of a
+    scheme, the number of replicates and the seed.
     """
     scheme, n_replicates, seed = draws
     cells, numbers, status = shares.cells, shares.numbers, shares.status
@@ -105,38 +106,38 @@ def draw_counts(shares, draws, first, most, sums, start, stop):
     lines, left = np.empty((LINES, MOST_DRAWN)), np.empty(MOST_DRAWN, np.int64)
     drawn, row = np.empty((C, MOST_DRAWN), np.int64), np.empty((C, MOST_DRAWN), np.int64)
     tally = np.empty((SUMS * C + 1, MOST_DRAWN), np.int64)
-    unusual, place = False, start
-    while place < stop:
-        b, replicate = first + place // n_replicates, place % n_replicates
-        count = min(MOST_DRAWN, stop - place, n_replicates - replicate)
+    unusual, draw = False, start
+    while draw < stop:
+        b, replicate = first + draw // n_replicates, draw % n_replicates
+        count = min(MOST_DRAWN, stop - draw, n_replicates - replicate)
         tally[:] = 0
         if status[b] == OK:
             draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)
             for i in range(C):
-                spread_together(lines, drawn[i, :count], cells[b, i], seed, numbers[b], replicate, (1 + i) * C, row)
+                draw_multinomials(lines, drawn[i, :count], cells[b, i], seed, numbers[b], replicate, (1 + i) * C, row)
                 for j in range(C):
                     if cells[b, i, j] > 0.0:
                         add_cell(tally, C, 0, True, i, j, row[j, :count])
                         add_line(tally[SUMS * C], row[j, :count])
         code = OK if status[b] == OK else INVALID
-        unusual = _write_lines(tally, C, code, most, count, place - start, sums) or unusual
-        place += count
+        unusual = _write_replicates(tally, C, code, most, count, draw - start, sums) or unusual
+        draw += count
     if stop > start:
         last = stop - start - 1
-        _repeat(sums, last // WIDTH * (FIRST + SUMS * C), C, last % WIDTH + 1)
+        _pad_lanes(sums, last // WIDTH * (FIRST + SUMS * C), C, last % WIDTH + 1)
     return unusual
 
 
 @jit()
 def draw_posterior(alpha, shares, draws, first, sums, start, stop):
-    """Fill `sums` with those of Dirichlet draws, which add up to the total of their matrix; zeros of `alpha` stay."""
+    """Draw Dirichlet replicates, scaled to the total of their matrix, and write their class sums; alpha 0 stays 0."""
     _, n_replicates, seed = draws
     total, numbers, status = shares.total, shares.numbers, shares.status
     C = alpha.shape[1]
     stream, logs, five = np.empty(6, np.uint64), np.empty((C, C)), np.empty((SUMS, C))
-    for place in range(start, stop):
-        w, at = (place - start) % WIDTH, (place - start) // WIDTH * (FIRST + SUMS * C)
-        b, replicate = first + place // n_replicates, place % n_replicates
+    for draw in range(start, stop):
+        w, at = (draw - start) % WIDTH, (draw - start) // WIDTH * (FIRST + SUMS * C)
+        b, replicate = first + draw // n_replicates, draw % n_replicates
         five[:] = 0.0
         if status[b] == OK:
             begin(stream, seed, numbers[b])
@@ -144,49 +145,49 @@ def draw_posterior(alpha, shares, draws, first, sums, start, stop):
             for i in range(C):
                 seek(stream, replicate, 1 + i)
                 for j in range(C):
-                    logs[i, j] = log_gamma(stream, alpha[b, i, j]) if alpha[b, i, j] > 0.0 else -np.inf
+                    logs[i, j] = draw_log_gamma(stream, alpha[b, i, j]) if alpha[b, i, j] > 0.0 else -np.inf
                     largest = max(largest, logs[i, j])
             for i in range(C):
                 for j in range(C):
-                    logs[i, j] = exponential(logs[i, j] - largest) if logs[i, j] > -np.inf else 0.0
+                    logs[i, j] = exp_nonpositive(logs[i, j] - largest) if logs[i, j] > -np.inf else 0.0
                     mass += logs[i, j]
             for i in range(C):
                 for j in range(C):
                     if logs[i, j] > 0.0:
-                        _add(five, i, j, logs[i, j] / mass * total[b])
-        _write(five, total[b], OK if status[b] == OK else INVALID, sums, at, w)
-        if place == stop - 1:
-            _repeat(sums, at, C, w + 1)
+                        _add_to_sums(five, i, j, logs[i, j] / mass * total[b])
+        _write_lane(five, total[b], OK if status[b] == OK else INVALID, sums, at, w)
+        if draw == stop - 1:
+            _pad_lanes(sums, at, C, w + 1)
     return False
 
 
 @jit()
-def leave_out(cells, first, sums, start, stop):
-    """Fill `sums` with those of matrices of counts that lack one sample, in the order of the cells.
+def write_leave_one_out(cells, first, sums, start, stop):
+    """Write the class sums of the leave-one-out matrices: one sample less in each cell in turn.
 
-    A cell that is empty lacks nothing; one with less than a sample becomes 0.
+    An empty cell is left alone; a cell with less than one sample becomes 0.
     """
     C = cells.shape[1]
     five, before = np.empty((SUMS, C)), -1
     n = 0.0
-    for place in range(start, stop):
-        w, at = (place - start) % WIDTH, (place - start) // WIDTH * (FIRST + SUMS * C)
-        b, cell = first + place // (C * C), place % (C * C)
+    for draw in range(start, stop):
+        w, at = (draw - start) % WIDTH, (draw - start) // WIDTH * (FIRST + SUMS * C)
+        b, cell = first + draw // (C * C), draw % (C * C)
         if b != before:
             five[:], n, before = 0.0, 0.0, b
             for i in range(C):
                 for j in range(C):
                     if cells[b, i, j] > 0.0:
-                        _add(five, i, j, cells[b, i, j])
+                        _add_to_sums(five, i, j, cells[b, i, j])
                         n += cells[b, i, j]
         i, j = cell // C, cell % C
         x = min(cells[b, i, j], 1.0)
-        _write(five, n - x, OK if n < np.inf else INVALID, sums, at, w)
+        _write_lane(five, n - x, OK if n < np.inf else INVALID, sums, at, w)
         if x > 0.0:
             for part, k in ((1, i), (2, j), (3, abs(i - j)), (4, max(i, j))):
                 sums[at + FIRST + part * C + k, w] -= x
             if i == j:
                 sums[at + FIRST + i, w] -= x
-        if place == stop - 1:
-            _repeat(sums, at, C, w + 1)
+        if draw == stop - 1:
+            _pad_lanes(sums, at, C, w + 1)
     return False

@@ -1,10 +1,9 @@
-"""Standard errors of the cells of normalised matrices, and how single samples bend them: the delta method.
+"""Delta-method standard errors of normalised cells, and their jackknife accelerations for BCa.
 
-A cell of a scaled matrix is ``P = M exp(r + c)``, with one number for each row and column such that the sums are ones.
-If cell ``k, l`` grows by a part ``d``, then ``dP[a, b] = P[a, b] ((a, b is k, l) - P[k, l] H d)``. Here ``H`` is
-``(e_a + e_b) K (e_k + e_l)`` of rows and columns, and ``K`` an inverse of ``[[1, P], [P', 1]]``: the Laplacian that
-Newton's method has, of which any will do, as nothing here sees what is in its null space. A growth of all samples, or
-of those of a row, changes nothing: so the variance is ``sum (dP / d)**2 / M``, whether rows are fixed or not.
+A bi-normalised cell is ``P = M exp(r + c)`` with row and column sums of one. If cell ``k, l`` grows by a fraction
+``d``, ``dP[a, b] = P[a, b] ((a, b is k, l) - P[k, l] H d)`` with ``H = (e_a + e_b) K (e_k + e_l)``, where ``K`` is any
+generalised inverse of the Laplacian ``[[1, P], [P', 1]]`` (its null space cancels). Scaling all samples or a row
+changes nothing, so the variance is ``sum (dP / d)**2 / M``, whether rows are fixed or not.
 """
 
 import math
@@ -29,20 +28,20 @@ SECONDS_PER_CELL_ERROR = 2e-8
 
 
 class CellDesign(NamedTuple):
-    """How cells are normalised, and how their samples were drawn."""
+    """How cells are normalised and how their samples were drawn."""
 
     of: Any  # one of ``CODES_OF_NORMALIZATIONS``
     rows: Any  # whether the sums of the rows were fixed
-    bent: Any  # whether accelerations of BCa are made
-    n: Any  # samples that every matrix is brought to; below zero, cells are counts and stay so
+    bent: Any  # whether accelerations are computed
+    n: Any  # number of samples to scale every matrix to; negative: keep the counts
 
 
 @jit(inner=True)
-def _invert(P, L, K):
-    """Fill `K`, of 2 C rows and columns, with an inverse of ``[[1, P], [P', 1]]``.
+def invert_laplacian(P, L, K):
+    """Write to `K`, 2 C x 2 C, a generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, by its Schur complement.
 
-    Columns are eliminated from the first to the last; that whose pivot is nothing depends on those before it, and is
-    left at 0. `L` has C rows and columns to work in.
+    The Schur complement ``1 - P' P`` is inverted by Gauss-Jordan elimination; a column whose pivot is negligible
+    depends on earlier ones and is left 0. `L` is a C x C workspace.
     """
     C = len(P)
     K[:] = 0.0
@@ -54,10 +53,10 @@ def _invert(P, L, K):
             x = P[k, i]
             for j in range(C):
                 L[i, j] -= x * P[k, j]
-    B = K[C:, C:]  # the identity, which becomes the inverse
+    B = K[C:, C:]  # starts as the identity, becomes the inverse
     for k in range(C):
         B[k, k] = 1.0
-    for k in range(C):  # Gauss and Jordan
+    for k in range(C):  # Gauss-Jordan elimination
         pivot = L[k, k]
         if pivot <= LEAST_LAPLACIAN_PIVOT:
             for i in range(C):
@@ -91,10 +90,10 @@ def _invert(P, L, K):
 
 
 @jit(inner=True)
-def _scaled(m, P, L, K, N, T, out):
-    """Fill `out` with the variances of the cells of a scaled matrix."""
+def _write_scaled_variances(m, P, L, K, N, T, out):
+    """Write to `out` the variances of the cells of a bi-normalised matrix."""
     C = len(P)
-    _invert(P, L, K)
+    invert_laplacian(P, L, K)
     N[:] = 0.0
     for k in range(C):
         for j in range(C):
@@ -116,6 +115,7 @@ def _scaled(m, P, L, K, N, T, out):
 
 @jit(inner=True)
 def _multiply(A, B, out):
+    """Write the matrix product of two square matrices."""
     out[:] = 0.0
     for i in range(len(A)):
         for k in range(len(A)):
@@ -125,8 +125,8 @@ def _multiply(A, B, out):
 
 
 @jit(inner=True)
-def _bend_scaled(m, P, K, out):
-    """Fill `out` with the accelerations of the cells of a scaled matrix."""
+def _write_scaled_accelerations(m, P, K, out):
+    """Write to `out` the accelerations of the cells of a bi-normalised matrix."""
     C = len(P)
     for a in range(C):
         for b in range(C):
@@ -143,8 +143,8 @@ def _bend_scaled(m, P, K, out):
 
 
 @jit(inner=True)
-def _divide(m, P, design, t, p, n, out, bend):
-    """Fill variances and accelerations of cells divided by the sum of all, of their row or of their column."""
+def _write_quotient_variances(m, P, design, t, p, n, out, bend):
+    """Write variances and accelerations of cells divided by the total, their row sum or their column sum."""
     C, of, rows = len(P), design.of, design.rows
     for i in range(C):
         for j in range(C):
@@ -164,10 +164,10 @@ def _divide(m, P, design, t, p, n, out, bend):
 
 
 @jit()
-def _errors(M, scaled, design, out, bends, status, start, stop):
-    """Fill standard errors and, if wanted, accelerations of the matrices from `start` to `stop`.
+def _write_cell_errors(M, scaled, design, out, bends, status, start, stop):
+    """Write standard errors and, if requested, accelerations of the cells of matrices `start` to `stop`.
 
-    INVALID are those that are no counts, unless the design says how many; others that were not normalised are NaN.
+    Matrices that are not counts are INVALID unless the design has `n`; other matrices that were not normalised get NaN.
     """
     design, C = CellDesign(*design), M.shape[1]
     n = design.n
@@ -198,24 +198,24 @@ def _errors(M, scaled, design, out, bends, status, start, stop):
             for j in range(C):
                 m[i, j] = M[b, i, j] * factor
         if design.of == OF_BI:
-            _scaled(m, P, L, K, N, T, out[b])
+            _write_scaled_variances(m, P, L, K, N, T, out[b])
             if design.bent:
-                _bend_scaled(m, P, K, bends[b])
+                _write_scaled_accelerations(m, P, K, bends[b])
         else:
-            _divide(m, P, design, t, p, total * factor, out[b], bends[b])
+            _write_quotient_variances(m, P, design, t, p, total * factor, out[b], bends[b])
         for i in range(C):
             for j in range(C):
                 out[b, i, j] = math.sqrt(out[b, i, j])
 
 
 def cell_errors(M, P, *, of, rows, n, bent=False, num_threads=None):
-    """Errors of the cells `P` that `M` is normalised to; their accelerations of BCa, if `bent`; the status."""
+    """Return standard errors of the cells `P` that `M` is normalised to, their accelerations if `bent`, the status."""
     C, size = M.shape[-1], math.prod(M.shape[:-2])
     cells, scaled = (np.ascontiguousarray(a, np.float64).reshape(size, C, C) for a in (M, P))
-    cells.flags.writeable = scaled.flags.writeable = False  # one type of each, whoever made it
+    cells.flags.writeable = scaled.flags.writeable = False  # so that kernels are compiled for one array type
     out, bends, status = np.empty((size, C, C)), np.zeros((size, C, C)), np.empty(size, np.int8)
     design = CODES_OF_NORMALIZATIONS[of], rows, bent, -1.0 if n is None else float(n)  # a :class:`CellDesign`
     seconds = size * C * C * max(C, 1) * (C if bent else 1) * SECONDS_PER_CELL_ERROR / 10
     given = (cells, scaled, design, out, bends, status)
-    pool.run(_errors, given, size, seconds=seconds, num_threads=num_threads)
+    pool.run(_write_cell_errors, given, size, seconds=seconds, num_threads=num_threads)
     return out.reshape(M.shape), bends.reshape(M.shape), status.reshape(M.shape[:-2])

@@ -1,8 +1,8 @@
-"""Cells of normalised matrices whose samples come in clusters, or from strata: replicates, and what each unit moves.
+"""Bootstrap replicates and standard errors of normalised cells for clustered or stratified samples.
 
-A unit that brings ``D`` to a matrix ``M`` moves its scaled matrix ``P`` by ``P (D / M - r - c)``, a number for each row
-and one for each column, which leave all sums at one: these are ``K`` of :mod:`cell_errors` times the sums of ``P D /
-M``. A matrix divided by its sums moves by ``(D - P S) / size``, where ``S`` is what the unit adds to them.
+A resampling unit that adds ``D`` to a matrix ``M`` changes its bi-normalised matrix ``P`` by ``P (D / M - r - c)`` with
+one value per row and column: ``K`` of :mod:`cell_errors` times the sums of ``P D / M``. A matrix divided by its sums
+changes by ``(D - P S) / size``, where ``S`` is what the unit adds to the sums.
 """
 
 import math
@@ -12,17 +12,17 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
-from cmfast.kernels.cpu.uncertainty.cell_errors import _invert
+from cmfast.kernels.cpu.uncertainty._binomial_batches import LINES, MOST_DRAWN, draw_binomials
+from cmfast.kernels.cpu.uncertainty.cell_errors import invert_laplacian
 from cmfast.kernels.cpu.uncertainty.clusters import add_matrices, check_counts, check_elements, make_units, share_units
-from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, number_matrices
 from cmfast.kernels.shared.uncertainty import CODES_OF_NORMALIZATIONS, MOST_ROUNDING_VARIANCE, OF_ALL, OF_BI, OF_ROW
 from cmfast.kernels.status import INVALID, OK
 
 
 @jit()
-def _draw(units, matrix, seed, out, start, stop):
-    """Fill the replicates `start` to `stop` of one matrix: those of ``cluster_intervals``."""
+def _draw_cluster_replicates(units, matrix, seed, out, start, stop):
+    """Draw replicates `start` to `stop` of one matrix, with the draws of ``cluster_intervals``."""
     shares, _, starts, totals, bounds, cells, counts = units
     work = np.empty((LINES, MOST_DRAWN))
     left, drawn = np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN, np.int64)
@@ -33,17 +33,17 @@ def _draw(units, matrix, seed, out, start, stop):
         for stratum in range(len(totals)):
             left[:] = totals[stratum]
             for u in range(starts[stratum], starts[stratum + 1]):
-                draw_together(work, left[:n], shares[u], seed, matrix, replicate, u, drawn[:n])
+                draw_binomials(work, left[:n], shares[u], seed, matrix, replicate, u, drawn[:n])
                 for c in range(bounds[u], bounds[u + 1]):
                     for r in range(n):
                         here[r, cells[0, c], cells[1, c]] += drawn[r] * counts[c]
 
 
 def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=None, num_threads=None):
-    """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
+    """Draw bootstrap replicates (int64) of the sum of matrices ``(..., k, C, C)`` of clusters or strata; status."""
     (counts, status), batch = check_elements(M), M.shape[:-3]
     size, _, C, _ = counts.shape
-    numbers, out = numbered(size, numbers), np.zeros((size, n_replicates, C, C), np.int64)
+    numbers, out = number_matrices(size, numbers), np.zeros((size, n_replicates, C, C), np.int64)
     for b in range(size):
         units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
         if units is None or check_counts(counts[b], units) != OK:
@@ -51,12 +51,12 @@ def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=N
             continue
         drawn = (share_units(units), np.uint64(numbers[b]), np.uint64(seed), out[b])
         seconds = n_replicates * (len(units.weights) + C * C / 8) * SECONDS_PER_DRAW
-        pool.run(_draw, drawn, n_replicates, seconds=seconds, num_threads=num_threads)
+        pool.run(_draw_cluster_replicates, drawn, n_replicates, seconds=seconds, num_threads=num_threads)
     return out.reshape(*batch, n_replicates, C, C), status.reshape(batch)
 
 
 class Normalized(NamedTuple):
-    """A matrix, and what its normalised cells change with; arrays of float64."""
+    """A matrix and what the derivatives of its normalised cells need; float64 arrays."""
 
     of: Any  # one of ``CODES_OF_NORMALIZATIONS``
     M: Any  # (C, C): the counts
@@ -66,8 +66,8 @@ class Normalized(NamedTuple):
 
 
 @jit(inner=True)
-def _move(cells, counts, matrix, own, X):
-    """Fill `X` with what the cells of a unit move in the normalised matrix; `own` has 4 C numbers to work in."""
+def _write_influence(cells, counts, matrix, own, X):
+    """Write to `X` the change of the normalised cells by one unit's samples; `own` is a workspace of 4 C values."""
     of, M, P, sizes, K = matrix
     C = len(P)
     X[:], own[:] = 0.0, 0.0
@@ -97,10 +97,10 @@ def _move(cells, counts, matrix, own, X):
 
 
 @jit()
-def _spread(units, matrix, clustered, n, error, bend):
-    """Fill the standard error and the acceleration of every cell of one matrix; NaN in `error` where there is none.
+def _write_cluster_errors(units, matrix, clustered, n, error, bend):
+    """Write standard error and acceleration of every normalised cell of one matrix; NaN if undefined.
 
-    The inverse of the matrix is made here.
+    The generalised inverse `K` is computed here.
     """
     _, weights, starts, _, bounds, cells, counts = units
     matrix = Normalized(*matrix)
@@ -108,14 +108,14 @@ def _spread(units, matrix, clustered, n, error, bend):
     L, own = np.empty((C, C)), np.empty(4 * C)
     X, mean, squares, whole = np.empty((C, C)), np.empty((C, C)), np.empty((C, C)), np.zeros((C, C))
     if matrix.of == OF_BI:
-        _invert(P, L, K)
+        invert_laplacian(P, L, K)
     error[:], bend[:] = 0.0, 0.0
-    fewer = 1.0  # units than are drawn
+    fewer = 1.0  # finite-sample factor of the variance, k / n
     for stratum in range(len(starts) - 1):
         k, first, last = 0, starts[stratum], starts[stratum + 1]
         mean[:] = 0.0
         for u in range(first, last):
-            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], matrix, own, X)
+            _write_influence(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], matrix, own, X)
             k += weights[u]
             for i in range(C):
                 for j in range(C):
@@ -125,7 +125,7 @@ def _spread(units, matrix, clustered, n, error, bend):
             return
         fewer, squares[:] = 1.0 if n < 0.0 else k / n, 0.0  # with n there is one stratum
         for u in range(first, last):
-            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], matrix, own, X)
+            _write_influence(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], matrix, own, X)
             for i in range(C):
                 for j in range(C):
                     x = X[i, j] - mean[i, j] / k
@@ -135,7 +135,7 @@ def _spread(units, matrix, clustered, n, error, bend):
             for j in range(C):
                 error[i, j] += squares[i, j] * fewer * (k / (k - 1.0) if clustered else 1.0)
                 whole[i, j] += squares[i, j]
-    # What rounding leaves of a cell that no unit changes is no error, and has no direction.
+    # Rounding noise of a cell that no unit changes counts as zero error and no skewness.
     for i in range(C):
         for j in range(C):
             bent = whole[i, j] > MOST_ROUNDING_VARIANCE
@@ -144,11 +144,11 @@ def _spread(units, matrix, clustered, n, error, bend):
 
 
 def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
-    """Errors of the cells `P` that the sum of matrices ``(..., k, C, C)`` is normalised to; accelerations; the status.
+    """Return standard errors of the normalised cells of the sum of ``(..., k, C, C)``; accelerations; status.
 
-    INVALID are those that are no counts; others that were not normalised are NaN alone.
+    Matrices that are not counts are INVALID; other matrices that were not normalised only get NaN.
     """
-    del num_threads  # clusters are few, and one after the other is what their sums are made of
+    del num_threads  # clusters are few, and their sums are accumulated in order
     (counts, status), batch, code = check_elements(M), M.shape[:-3], CODES_OF_NORMALIZATIONS[of]
     size, _, C, _ = counts.shape
     scaled = np.ascontiguousarray(P, np.float64).reshape(size, C, C)
@@ -163,5 +163,5 @@ def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
         units = share_units(make_units(counts[b], strata, n, clustered=clustered))
         sizes = total[b].sum() * np.ones(1) if code == OF_ALL else total[b].sum(1 if code == OF_ROW else 0)
         matrix = code, total[b], scaled[b].copy(), sizes, np.empty((2 * C, 2 * C))  # a :class:`Normalized`
-        _spread(units, matrix, bool(clustered), -1.0 if n is None else float(n), errors[b], bends[b])
+        _write_cluster_errors(units, matrix, bool(clustered), -1.0 if n is None else float(n), errors[b], bends[b])
     return errors.reshape(P.shape), bends.reshape(P.shape), status.reshape(batch)

@@ -1,8 +1,8 @@
-"""Metrics of one classifier whose samples come in clusters, or from strata: intervals and standard errors.
+"""Bootstrap intervals and standard errors of metrics for clustered or stratified samples.
 
-What is drawn are units: clusters with all of their samples, or the samples of a cell of a stratum. Every stratum has as
-many of them as it had before; the metric is that of all strata together. Every matrix, replicate and unit has a stream
-of its own, so that one matrix has the draws of one group of ``paired_replicates``.
+Resampling units are whole clusters, or the samples of a cell of a stratum; each stratum keeps its number of units, and
+the metric is that of all strata together. Every matrix, replicate and unit has a random stream of its own, so that one
+matrix has the draws of one group of ``paired_replicates``.
 """
 
 import math
@@ -13,37 +13,41 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.metrics import _lanes, _margins, values
+from cmfast.kernels.cpu.metrics import _derived_tables, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.uncertainty._binomial_batches import LINES, MOST_DRAWN, draw_binomials
+from cmfast.kernels.cpu.uncertainty._cell_derivatives import (
+    differentiate_matrices,
+    gather_cell_slopes,
+    gather_class_slopes,
+)
 from cmfast.kernels.cpu.uncertainty._replicates import add_cell, add_line, repeat_lanes
-from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes
-from cmfast.kernels.cpu.uncertainty._together import LINES, MOST_DRAWN, draw_together
 from cmfast.kernels.cpu.uncertainty.intervals import summarize_rows
-from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, number_matrices
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.shared.uncertainty import (
-    acceleration,
+    compute_acceleration,
     flatten_intervals,
+    list_replicate_rows,
     new_intervals,
     order_strata,
-    rows_of_numbers,
 )
 from cmfast.kernels.status import INVALID, OK
 
-MOST_SUMS_WITHOUT_UNITS = 2**22  # numbers of the sums without one unit each, at a time
+MOST_SUMS_WITHOUT_UNITS = 2**22  # values of leave-one-out sums in memory at a time
 
 
 class ClusterUnits(NamedTuple):
-    """Resampling units, stratum by stratum, and the cells that come with them.
+    """Resampling units, stratum by stratum, and the cells of their samples.
 
     Attributes
     ----------
     weights : array of int64, shape (u,)
-        How many units of a kind there are.
+        Number of units of each kind.
     starts, totals : array of int64, shape (S + 1,) and (S,)
-        Where the kinds of every stratum begin, and how many units are drawn of it.
+        First kind of every stratum, and how many units are drawn from it.
     bounds : array of int64, shape (u + 1,)
-        Where the cells of every kind begin.
+        First cell of every kind.
     cells : array of int64, shape (2, k)
         Truth and prediction.
     counts : array of int64, shape (k,)
@@ -59,7 +63,7 @@ class ClusterUnits(NamedTuple):
 
 
 def make_units(M, strata, n, *, clustered):
-    """Return the units of counts, shape (k, C, C); clusters without samples are units that bring nothing."""
+    """Return the resampling units of counts (k, C, C); clusters without samples are kept as empty units."""
     order, n_strata = order_strata(strata)
     k, i, j = np.nonzero(M[order])
     samples = M[order][k, i, j].astype(np.int64)
@@ -76,7 +80,7 @@ def make_units(M, strata, n, *, clustered):
 
 
 def check_counts(M, units):
-    """Return whether these are counts, of replicates that float64 holds."""
+    """Return OK if these are counts, whose replicates float64 holds exactly, else INVALID."""
     good = bool(((M >= 0) & (np.floor(M) == M) & np.isfinite(M)).all())
     if good and units is not None:
         most = np.add.reduceat(units.counts, units.bounds[:-1]).max(initial=0) if len(units.counts) else 0
@@ -85,10 +89,10 @@ def check_counts(M, units):
 
 
 @jit()
-def _draw(units, ordered, matrix, seed, sums, tally, start, stop):
-    """Fill `sums` with those of the replicates `start` to `stop` of one matrix.
+def _draw_cluster_sums(units, ordered, matrix, seed, sums, tally, start, stop):
+    """Draw replicates `start` to `stop` of one matrix and write their class sums.
 
-    `tally` has a line of MOST_DRAWN numbers for each of 5 C sums, for the total, and for `draw_together`.
+    `tally` has MOST_DRAWN values for each of 5 C sums, for the total, and for the workspace of `draw_binomials`.
     """
     shares, _, starts, totals, bounds, cells, counts = units
     C = (len(tally) - 1 - LINES) // SUMS
@@ -101,7 +105,7 @@ def _draw(units, ordered, matrix, seed, sums, tally, start, stop):
         for stratum in range(len(totals)):
             left[:] = totals[stratum]
             for u in range(starts[stratum], starts[stratum + 1]):
-                draw_together(work, left[:n], shares[u], seed, matrix, replicate, u, drawn[:n])
+                draw_binomials(work, left[:n], shares[u], seed, matrix, replicate, u, drawn[:n])
                 for c in range(bounds[u], bounds[u + 1]):
                     i, j = cells[0, c], cells[1, c]
                     for r in range(n):
@@ -117,21 +121,21 @@ def _draw(units, ordered, matrix, seed, sums, tally, start, stop):
 
 
 def share_units(units):
-    """Return the share of every unit in itself and those after it in its stratum, then all parts of `units`."""
+    """Return each unit's conditional share among the remaining ones of its stratum, then the fields of `units`."""
     rest = np.concatenate([[0], np.cumsum(units.weights)])
     after = np.repeat(rest[units.starts[1:]], np.diff(units.starts)) - rest[:-1]
     shares = units.weights / np.maximum(after, 1)
     given = (shares, *(np.ascontiguousarray(part, np.int64) for part in units))
     for array in given:
-        array.flags.writeable = False  # one type of each, whoever made it
+        array.flags.writeable = False  # so that kernels are compiled for one array type
     return given
 
 
-def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
-    """Return what `plan` makes of every replicate of one matrix."""
+def _evaluate_replicates(units, C, plan, matrix, n_replicates, seed, num_threads):
+    """Return the results of `plan` on every replicate of one matrix."""
     given, per_replicate = share_units(units), max(len(units.weights), 1) * SECONDS_PER_DRAW
     together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // MOST_DRAWN * MOST_DRAWN)
-    lines = _margins.lines_of(C)
+    lines = _margins.count_tile_lines(C)
 
     def fill(sums, _, start, stop):
         tally = np.empty((SUMS * C + 1 + LINES, MOST_DRAWN))
@@ -139,46 +143,46 @@ def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
             if first > start:
                 pool.checkpoint()
             part, last = sums[(first - start) // WIDTH * lines :], min(first + together, stop)
-            _draw(given, plan.ordered, np.uint64(matrix), np.uint64(seed), part, tally, first, last)
+            _draw_cluster_sums(given, plan.ordered, np.uint64(matrix), np.uint64(seed), part, tally, first, last)
         repeat_lanes(sums, lines, stop - start)
         return False
 
-    usual = 0.0, _lanes.largest_total(C, plan.ordered)
+    usual = 0.0, _derived_tables.largest_total(C, plan.ordered)
     cost = per_replicate / values.SECONDS_PER_SUMMED_CELL
     return values.run(fill, (np.empty(0, np.int64),), usual, C, (1, n_replicates), cost, plan, num_threads)[:-1]
 
 
-def _accelerations(units, C, plan, factor, num_threads):
-    """Return the acceleration of every number, from what it is without one unit of each kind."""
+def _compute_accelerations(units, C, plan, factor, num_threads):
+    """Return the jackknife acceleration of every metric, leaving out one unit of each kind."""
     n_sums, size = 5 if plan.ordered else 3, np.diff(units.bounds)
     whole, (i, j), weights = np.zeros((5, 1, C), np.int64), units.cells, np.repeat(units.weights, size)
-    _take(whole, np.zeros(len(i), np.int64), i, j, weights * units.counts)
+    _add_cells(whole, np.zeros(len(i), np.int64), i, j, weights * units.counts)
     step, found = max(1, MOST_SUMS_WITHOUT_UNITS // (5 * max(C, 1))), []
     for first in range(0, max(len(size), 1), step):
         last = min(first + step, len(size))
         cells = slice(units.bounds[first], units.bounds[last])
         sums = np.repeat(whole, last - first, axis=1)
-        _take(sums, np.repeat(np.arange(last - first), size[first:last]), i[cells], j[cells], -units.counts[cells])
+        _add_cells(sums, np.repeat(np.arange(last - first), size[first:last]), i[cells], j[cells], -units.counts[cells])
         given = [*sums[:n_sums], *[None] * (5 - n_sums)]
         found.append(values.metrics_of_sums(*given, plan=plan, num_threads=num_threads)[:-1])
     without = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     rows = [row for part in without for row in (part[np.newaxis] if part.ndim == 1 else part.T)]
     kinds = [slice(*ends) for ends in zip(units.starts[:-1], units.starts[1:], strict=True)]
-    return acceleration(np.array(rows), units.weights * factor, kinds)
+    return compute_acceleration(np.array(rows), units.weights * factor, kinds)
 
 
-def _take(sums, row, i, j, counts):
-    """Add counts of cells to the five sums of their rows."""
+def _add_cells(sums, row, i, j, counts):
+    """Add counts of cells to the five class sums of their rows, in place."""
     right = i == j
-    places = ((row[right], i[right]), (row, i), (row, j), (row, np.abs(i - j)), (row, np.maximum(i, j)))
-    for part, place, more in zip(sums, places, (counts[right], *[counts] * 4), strict=True):
-        np.add.at(part, place, more)
+    targets = ((row[right], i[right]), (row, i), (row, j), (row, np.abs(i - j)), (row, np.maximum(i, j)))
+    for part, target, more in zip(sums, targets, (counts[right], *[counts] * 4), strict=True):
+        np.add.at(part, target, more)
 
 
 def cluster_intervals(
     M, *, strata, plan, clustered, method, level, n, n_replicates, seed, numbers=None, num_threads=None
 ):
-    """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
+    """Return bootstrap intervals of metrics of the sum of matrices ``(..., k, C, C)`` of clusters or strata."""
     (counts, status), batch = check_elements(M), M.shape[:-3]
     size, _, C, _ = counts.shape
     total = add_matrices(counts, status)
@@ -188,19 +192,19 @@ def cluster_intervals(
         undefined[...] = n_replicates
         for part in floats:
             part[...] = np.nan
-    numbers = numbered(size, numbers)
+    numbers = number_matrices(size, numbers)
     for b in range(size):
         units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
         if units is None or check_counts(counts[b], units) != OK:
             status[b] = INVALID
             continue
         factor = 1.0 if n is None or not len(units.weights) else n / units.weights.sum()
-        bent = _accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
-        place = 0
-        found = _replicated(units, C, plan, numbers[b], n_replicates, seed, num_threads)
-        for rows, (estimate, results) in zip(rows_of_numbers(np, found, plan), out, strict=True):
-            bend = None if bent is None else bent[place : place + len(rows)]
-            place += len(rows)
+        bent = _compute_accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
+        position = 0
+        found = _evaluate_replicates(units, C, plan, numbers[b], n_replicates, seed, num_threads)
+        for rows, (estimate, results) in zip(list_replicate_rows(np, found, plan), out, strict=True):
+            bend = None if bent is None else bent[position : position + len(rows)]
+            position += len(rows)
             here = [part[b : b + 1] for part in results]
             summarize_rows(rows, estimate[b : b + 1], bend, method, level, here, num_threads)
     for estimate, (low, high, error, _) in out:
@@ -210,13 +214,13 @@ def cluster_intervals(
 
 
 def check_elements(M):
-    """Return the matrices of every element, (size, k, C, C), and whether they are counts: its status."""
+    """Return the matrices of every batch element (size, k, C, C), and the status of each: whether they are counts."""
     counts = np.asarray(M).reshape(math.prod(M.shape[:-3]), *M.shape[-3:])
     return counts, np.array([check_counts(one, None) for one in counts], np.int8).reshape(len(counts))
 
 
 def add_matrices(counts, status):
-    """Return the sum of the matrices of every element; zeros where one is bad."""
+    """Return the sum over clusters of every batch element; zeros if its status is bad."""
     size, _, C, _ = counts.shape
     total = np.zeros((size, C, C), np.int64)
     for b in range(size):
@@ -226,10 +230,10 @@ def add_matrices(counts, status):
 
 
 def cluster_errors(M, *, strata, plan, clustered, n, num_threads=None):
-    """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
+    """Return standard errors of the metrics of `plan` of the sum of matrices ``(..., k, C, C)``; the status."""
     (counts, status), batch, kind = check_elements(M), M.shape[:-3], batches.result_dtype(M)
     size, _, C, _ = counts.shape
-    scalars, tables = slopes(add_matrices(counts, status), plan, num_threads)
+    scalars, tables = differentiate_matrices(add_matrices(counts, status), plan, num_threads)
     out = [np.full((size,), np.nan) for _ in range(plan.scalars)]
     out += [np.full((size, C), np.nan) for _ in range(plan.tables)]
     for b in range(size):
@@ -237,15 +241,17 @@ def cluster_errors(M, *, strata, plan, clustered, n, num_threads=None):
             continue
         units = make_units(counts[b], strata, n, clustered=clustered)
         for r in range(plan.scalars):
-            out[r][b] = _error(of_cells(scalars[b, r], C, *units.cells), units, n, clustered)
+            out[r][b] = _estimate_error(gather_cell_slopes(scalars[b, r], C, *units.cells), units, n, clustered)
         for r in range(plan.tables):
             for c in range(C):
-                out[plan.scalars + r][b, c] = _error(of_class(tables[b, r, c], c, *units.cells), units, n, clustered)
+                out[plan.scalars + r][b, c] = _estimate_error(
+                    gather_class_slopes(tables[b, r, c], c, *units.cells), units, n, clustered
+                )
     return (*(part.astype(kind).reshape(batch + part.shape[1:]) for part in out), status.reshape(batch))
 
 
-def _error(slope, units, n, clustered):
-    """Return the standard error of what has these slopes in the cells of the units."""
+def _estimate_error(slope, units, n, clustered):
+    """Return the standard error of a metric with derivatives `slope` in the cells of the units."""
     variance, moved = 0.0, np.zeros(len(units.weights))
     np.add.at(moved, np.repeat(np.arange(len(moved)), np.diff(units.bounds)), slope * units.counts)
     for first, last in zip(units.starts[:-1], units.starts[1:], strict=True):

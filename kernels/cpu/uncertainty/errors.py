@@ -1,8 +1,8 @@
-"""Standard errors of metrics: the delta method, from exact slopes in every cell.
+"""Delta-method standard errors of metrics, from exact derivatives in every cell.
 
-The variance of a function of multinomial counts is the sum over the cells of ``M (g - mean)**2`` to first order, with
-the slopes ``g`` and their mean over the samples; where the rows are fixed, each row has a mean of its own. What a slope
-is made of stands in ``kernels/cpu/metrics/_gradients.py``.
+To first order the variance of a function of multinomial counts is the sum over cells of ``M (g - mean)**2``, with the
+derivatives ``g`` (``kernels/cpu/metrics/_gradients.py``) and their mean over the samples; with fixed rows, each row has
+its own mean.
 """
 
 import math
@@ -12,18 +12,18 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
-from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
-from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose
-from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, lines_of_slopes, shape_results
+from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
+from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
+from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_SLOPE = 4e-10  # of one register in one cell
-SLOPE_BYTES = 2**19  # of the slopes of some tiles: half of a second cache, which holds their matrices besides
+SECONDS_PER_SLOPE = 4e-10  # per register and cell
+SLOPE_BYTES = 2**19  # derivatives in memory at a time: half of a level-2 cache; their matrices need the rest
 
 
 @jit()
 def _round_huge(sums, C):
-    """Bring sums that are beyond what float64 holds exactly to the nearest that it holds."""
+    """Convert int64 sums of HUGE matrices to the nearest float64, in place."""
     whole = sums.view(np.int64)
     for at in range(0, len(sums), FIRST + SUMS * C):
         for w in range(WIDTH):
@@ -36,16 +36,16 @@ def _round_huge(sums, C):
 
 @jit(borrows=True)
 def _differentiate(sums, C, size, plan, shaped, S, G, T):
-    """Fill the slopes of every tile, `size` of them for a register."""
+    """Write the derivatives of every tile, `size` lines per register, centred to mean zero over the samples."""
     plan = Plan(*plan)
     registers, tables = plan.registers * size, plan.tables * C * 4
     for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         G_of, T_of = G[tile * registers : (tile + 1) * registers], T[tile * tables : (tile + 1) * tables]
         _gradients.differentiate(plan, sums, at, C, size, S, G_of, T_of)
-        for register in range(plan.scalars):  # the mean over the samples becomes 0: then nothing cancels
+        for register in range(plan.scalars):  # centring avoids cancellation in the variance
             row, mean = register * size, splat(0.0)
-            for k in range(C):  # one after another they would wait for each other
+            for k in range(C):  # separate products shorten the dependency chain
                 d = load(G_of, row + k) * load(sums, at + FIRST + k)
                 t = load(G_of, row + C + k) * load(sums, at + FIRST + C + k)
                 p = load(G_of, row + 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
@@ -54,12 +54,12 @@ def _differentiate(sums, C, size, plan, shaped, S, G, T):
                 mean = mean + load(G_of, row + line) * load(sums, at + FIRST + line)
             mean = mean / load(sums, at + TOTAL_LINE)
             end = row + size - 1
-            store(G_of, end, load(G_of, end) * 0.0 - mean)  # a constant, or NaN
+            store(G_of, end, load(G_of, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
 
 
 @jit(inner=True, borrows=True)
-def _add(cells, line, G, slopes, base, low, high, total):
-    """Add the squares of `base` and a slope for each cell from `low` to `high`; two sums are made at a time."""
+def _add_squares(cells, line, G, slopes, base, low, high, total):
+    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to `total`, with two accumulators."""
     even, odd = splat(0.0), splat(0.0)
     for j in range(low, high - 1, 2):
         g, h = base + load(G, slopes + j), base + load(G, slopes + j + 1)
@@ -71,17 +71,17 @@ def _add(cells, line, G, slopes, base, low, high, total):
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_row(cells, line, slopes, i, C):
-    """Return what row `i` adds to the variance of a number whose slopes depend on no order of the classes."""
+def _add_nominal_row(cells, line, slopes, i, C):
+    """Return the contribution of row `i` to the variance of a metric that ignores class order."""
     base = load(slopes, C + i) + load(slopes, len(slopes) - 1)
     right = base + load(slopes, 2 * C + i) + load(slopes, i)
-    variance = _add(cells, line, slopes, 2 * C, base, 0, i, load(cells, line + i) * (right * right))
-    return _add(cells, line, slopes, 2 * C, base, i + 1, C, variance)
+    variance = _add_squares(cells, line, slopes, 2 * C, base, 0, i, load(cells, line + i) * (right * right))
+    return _add_squares(cells, line, slopes, 2 * C, base, i + 1, C, variance)
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_any_row(cells, line, kept, slopes, i, ordered, rows, t):
-    """Return what row `i` adds to the variance of any number; with `rows`, every row has a mean of its own."""
+def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
+    """Return the contribution of row `i` to the variance of any metric; with `rows`, centred within the row."""
     C = len(kept)
     base, mean, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0), splat(0.0)
     for j in range(C):
@@ -101,13 +101,13 @@ def _variance_of_any_row(cells, line, kept, slopes, i, ordered, rows, t):
 
 
 @jit(borrows=True)
-def _spread(M, sums, slopes, design, work, out, start, stop):
-    """Make standard errors of scalars and of numbers of classes from their slopes, and the status of every matrix.
+def _write_errors(M, sums, slopes, design, work, out, start, stop):
+    """Write standard errors of scalars and per-class values from their derivatives, and the status of every matrix.
 
-    Slopes are the lines of numbers of the whole matrix, those of numbers of one class, how many lines a number of the
-    first kind has, and which of these depend on the order of the classes. The design says whether rows were fixed, how
-    many samples every matrix is brought to (below zero, cells must be counts and stay so), and whether cells are
-    integers by their type. The workspace has the lines of some rows of cells, then those of sums.
+    `slopes` holds the lines of scalars, those of per-class values, the number of lines per scalar, and which scalars
+    depend on class order. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
+    must be counts and are kept), and whether cells are of an integer type. `work` holds lines for rows of cells, then
+    lines for sums.
     """
     G, T, size, shaped = slopes
     rows, n, whole = design
@@ -128,7 +128,7 @@ def _spread(M, sums, slopes, design, work, out, start, stop):
             store(column, k, splat(0.0))
         for begin in range(0, C, together):
             end = min(begin + together, C)
-            transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells)
+            transpose_cells(M, first, stop - 1, begin * C, (end - begin) * C, cells)
             for k in range((end - begin) * C if n < 0.0 and not whole else 0):
                 x = load(cells, k)
                 good = good & (x == floor(x))
@@ -137,11 +137,11 @@ def _spread(M, sums, slopes, design, work, out, start, stop):
                 for register in range(len(shaped)):
                     own = G_of[register * size : (register + 1) * size]
                     if rows or shaped[register]:
-                        more = _variance_of_any_row(cells, line, kept, own, i, shaped[register], rows, t)
+                        more = _add_general_row(cells, line, kept, own, i, shaped[register], rows, t)
                     else:
-                        more = _variance_of_row(cells, line, own, i, C)
+                        more = _add_nominal_row(cells, line, own, i, C)
                     store(found, register, load(found, register) + more)
-                for j in range(C if rows else 0):  # of binomial counts in a column
+                for j in range(C if rows else 0):  # binomial variances of the other rows in a column
                     if j != i:
                         x = load(cells, line + j)
                         store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
@@ -154,7 +154,7 @@ def _spread(M, sums, slopes, design, work, out, start, stop):
                 scalars[register, first + w] = found[register, w]
         for table in range(tables.shape[0]):
             for k in range(C):
-                x = _of_one_class(sums, at, C, k, T_of, (table * C + k) * 4, rows, load(column, k))
+                x = _class_variance(sums, at, C, k, T_of, (table * C + k) * 4, rows, load(column, k))
                 x = sqrt(x * factor)
                 store(kept, 0, where(good & (x < np.inf), x, splat(np.nan)))
                 for w in range(count):
@@ -165,8 +165,8 @@ def _spread(M, sums, slopes, design, work, out, start, stop):
 
 
 @jit(inner=True, borrows=True)
-def _of_one_class(sums, at, C, k, T, line, rows, others):
-    """Return the variance of a number of one class, from its slopes in d, t, p and n."""
+def _class_variance(sums, at, C, k, T, line, rows, others):
+    """Return the variance of a value of one class, from its derivatives in d, t, p and n."""
     d, t, p = load(sums, at + FIRST + k), load(sums, at + FIRST + C + k), load(sums, at + FIRST + 2 * C + k)
     n = load(sums, at + TOTAL_LINE)
     right = load(T, line) + load(T, line + 1) + load(T, line + 2) + load(T, line + 3)
@@ -181,32 +181,32 @@ def _of_one_class(sums, at, C, k, T, line, rows, others):
     return variance + (p - d) * (false * false) + (n - t - p + d) * (rejected * rejected)
 
 
-def complete(sums, C, plan, steps, unusual):
-    """Add to sums what slopes are made of besides: those of ordered classes, and what needs another pass."""
+def prepare_sums(sums, C, plan, steps, unusual):
+    """Prepare class sums for differentiation, in place: round HUGE ones, add ordinal scores and reductions."""
     if unusual:
         _round_huge(sums, C)
     if plan.ordered:
-        _passes.derive_ordered(sums, C)
+        _second_pass.score_ordinal(sums, C)
     if plan.again:
-        _passes.reduce_again(sums, C, steps)
+        _second_pass.reduce_recalls(sums, C, steps)
 
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
-    """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
+    """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size, kind, given = math.prod(batch), batches.result_dtype(M), values.cells_of(M)
+    size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
     status = np.empty(size, np.int8)
-    out, steps, lines = (scalars, tables, status), tuple(plan), _margins.lines_of(C)
-    own, counts = lines_of_slopes(C, ordered=plan.ordered), given.dtype.kind != "f"
+    out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
+    own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
-    shaped, design = _shaped(plan), (rows, -1.0 if n is None else float(n), counts)
-    rooms = _gradients.working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
-    ends = [sum(rooms[:k]) for k in range(1, 4)]
+    shaped, design = _find_ordinal_scalars(plan), (rows, -1.0 if n is None else float(n), counts)
+    sizes = _gradients.count_working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
+    ends = [sum(sizes[:k]) for k in range(1, 4)]
 
     def use(sums, S, start, stop, unusual):
-        complete(sums, C, plan, steps, unusual)
+        prepare_sums(sums, C, plan, steps, unusual)
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
             part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
@@ -214,22 +214,22 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
             _differentiate(part, C, own, steps, shaped, S[: ends[0]], G, T)
             work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _spread(given, part, (G, T, own, shaped), design, work, out, first, last)
+            _write_errors(given, part, (G, T, own, shaped), design, work, out, first, last)
 
-    fill = values.filler(given, C, plan.ordered, values.EXACT_TOTALS)
+    fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
     tiles = min(together, -(-size // WIDTH))
-    values.over_blocks(
+    values.run_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads,
         lines=ends[2] + together * slopes + tiles * per_class,
     )  # fmt: skip
     return (*shape_results(scalars, tables, batch), status.reshape(batch))
 
 
-def _shaped(plan):
+def _find_ordinal_scalars(plan):
     """Return which scalars depend on the order of the classes."""
-    found = np.zeros(plan.scalars, np.bool_)
+    ordinal = np.zeros(plan.scalars, np.bool_)
     for step, code, target, *_ in plan.steps.tolist():
         if step == Step.TOTAL and code in ORDERED and target < plan.scalars:
-            found[target] = True
-    return found
+            ordinal[target] = True
+    return ordinal

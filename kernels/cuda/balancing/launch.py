@@ -115,7 +115,7 @@ class SymmetricProducts:
         self.count += 1
         found = tuple(self.xp.empty(self.n, kind) for kind in (np.float64, np.int64, np.int64))
         out = dict(zip(("out", "second", "third"), found, strict=True))
-        blocks = batches.per_item(self.n)
+        blocks = batches.item_blocks(self.n)
         _TRIANGLES.launch(self._instance, blocks, **self._packed, x=self.xp.asarray(x), n=self.n, **out)
         return tuple(array.get() for array in found)
 
@@ -164,7 +164,7 @@ class DeviceIterate:
     def turn(self, ratio: float) -> None:
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
         n = self._passes.n
-        _TURN.launch((), batches.per_item(n), beta=ratio, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
+        _TURN.launch((), batches.item_blocks(n), beta=ratio, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
 
     @property
     def solution(self) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, WARP, Kernel, library, most_shared, processors
-from cmfast.kernels.cuda._core.resident import resident
+from cmfast.kernels.cuda._core.resident import copy_to_device
 from cmfast.kernels.shared import margins as table_rules
 from cmfast.kernels.shared import margins_layout
 from cmfast.kernels.shared.margins_layout import MarginLayout, TableBatch, TableMargins, TableRules
@@ -129,9 +129,9 @@ def _scale(
     def solve(given: TableBatch, n: int, layout: MarginLayout, rules: TableRules) -> tuple[Any, ...]:
         own = there
         if layout is not margins.layout:  # soft margins need not be reconciled
-            pairs, within = (resident(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
+            pairs, within = (copy_to_device(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
             own = there._replace(pairs=pairs, within=within)
-        held = rules._replace(slack=resident(values, rules.slack))
+        held = rules._replace(slack=copy_to_device(values, rules.slack))
         return _solve(n, given._asdict(), layout, own, held._asdict(), progress)
 
     return margins_layout.scale_tables(values, targets, margins, solve, xp=library(values), batches=batches, **options)

@@ -1,7 +1,7 @@
 // Random numbers made of counters, so that any thread can draw any part of any replicate, and binomial draws from them.
 //
-// The operations, and their order, are those of kernels/cpu/uncertainty/_draws.py, and what includes this is compiled
-// without fused multiplications: every draw has the bits that it has on the CPU.
+// The operations, and their order, are those of kernels/cpu/uncertainty/_random_numbers.py, and what includes this is
+// compiled without fused multiplications: every draw has the bits that it has on the CPU.
 
 // log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 constexpr int KNOWN = 16;

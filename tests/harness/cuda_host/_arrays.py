@@ -1,6 +1,6 @@
-"""``ndarray`` with the functions of CuPy that the launchers use; the data are NumPy's, behind red zones.
+"""``ndarray`` with the functions of CuPy that the launchers use; the data are NumPy's, between red zones.
 
-Stricter than NumPy where a GPU is: nothing becomes a host array or a Python number unnoticed. Whatever reads a value
+As strict as a GPU: no implicit conversion to a host array or a Python number. Each read of a value
 on the host counts as a synchronisation. What CuPy 14.2 does otherwise than NumPy is done as CuPy does it: which results
 are in the order of Fortran, that every sort is stable and wants contiguous memory, that ``ascontiguousarray`` of one
 number has an axis, that NumPy's arrays are no operands. What it leaves undefined is an error: two values for one place.
@@ -91,7 +91,7 @@ def using_allocator(allocator: Callable[[int], MemoryPointer]) -> Iterator[None]
 
 
 class Device:
-    """One of as many devices as anybody asks for, none of which sees the memory of another."""
+    """One of any number of devices, with separate memory."""
 
     attributes: ClassVar = {"MaxSharedMemoryPerBlockOptin": 160 << 10, "MultiProcessorCount": 3}
     compute_capability = "90"
@@ -221,7 +221,7 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
             return self
         _here(self)
         with np.errstate(all="ignore"):
-            return _kept(self._host.astype(dtype))
+            return _copy_keeping_order(self._host.astype(dtype))
 
     def sort(self) -> None:
         """Sort in place."""
@@ -252,14 +252,14 @@ def _plain(value: Any) -> Any:
 def _view(host: np.ndarray, base: ndarray) -> ndarray:
     """Return `host` as an array: with the memory of `base` if it lies there, else in memory of its own."""
     if isinstance(host, np.ndarray) and base._zone is not None and np.may_share_memory(host, base._zone):
-        return _placed(ndarray(host, base._zone, base._memory), base)
+        return _put_on_device_of(ndarray(host, base._zone, base._memory), base)
     if not host.size:
-        return _placed(_new(host), base)
+        return _put_on_device_of(_new(host), base)
     _here(base)
     return _new(host)
 
 
-def _placed(view: ndarray, base: ndarray) -> ndarray:
+def _put_on_device_of(view: ndarray, base: ndarray) -> ndarray:
     view.device = base.device
     return view
 
@@ -330,19 +330,19 @@ def asarray(host: Any, dtype: Any = None) -> ndarray:
     if isinstance(host, ndarray):
         return host if dtype is None or host.dtype == dtype else host.astype(dtype)
     host = np.asarray(host, dtype)
-    return _kept(host) if host.flags.fnc else _new(host)
+    return _copy_keeping_order(host) if host.flags.fnc else _new(host)
 
 
 def _new(host: Any) -> ndarray:
-    """Return the result of a kernel: in the order of C, whatever it was made of."""
+    """Return the result of a kernel, in C order."""
     host = np.asarray(host)
     out = empty(host.shape, host.dtype)
     out._host[...] = host
     return out
 
 
-def _kept(host: np.ndarray) -> ndarray:
-    """Copy to the device, axes in memory in the order that they have."""
+def _copy_keeping_order(host: np.ndarray) -> ndarray:
+    """Copy to the device, keeping the memory order of the axes."""
     axes = np.argsort([-abs(stride) for stride in host.strides], kind="stable").astype(int)
     out = empty(tuple(host.shape[axis] for axis in axes), host.dtype)
     kept = ndarray(out._host.transpose(np.argsort(axes)), out._zone, out._memory)
@@ -364,7 +364,7 @@ def broadcast_to(array: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 
 def concatenate(arrays: Any, axis: int = 0) -> ndarray:
-    """Return the arrays one behind another."""
+    """Concatenate arrays along an axis."""
     _here(*arrays)
     return _new(np.concatenate([a._host for a in arrays], axis))
 
@@ -427,7 +427,7 @@ def searchsorted(a: ndarray, v: ndarray) -> ndarray:
 
 
 class cuda:  # noqa: N801  # CuPy's name
-    """Memory; streams, of which the host has one."""
+    """Memory and streams; the host has one stream."""
 
     UnownedMemory, MemoryPointer = UnownedMemory, MemoryPointer
     get_allocator, using_allocator = staticmethod(get_allocator), staticmethod(using_allocator)
@@ -446,4 +446,4 @@ class linalg:  # noqa: N801  # CuPy's name
         """Return eigenvalues, rising, and eigenvectors of a symmetric matrix."""
         _here(array)
         values, vectors = np.linalg.eigh(array._host)
-        return _new(values), _kept(np.asfortranarray(vectors))
+        return _new(values), _copy_keeping_order(np.asfortranarray(vectors))

@@ -93,7 +93,7 @@ def _made(text: str, suffix: str, source: str, *options: str) -> Path:
 @contextlib.contextmanager
 def _scratch(file: Path) -> Iterator[Path]:
     """Give a folder of its own to make `file` in, so that two processes do not write one file."""
-    if MODE == "coverage":  # counts are written beside the notes of the compiler, so these stay
+    if MODE == "coverage":  # counts are written next to the compiler's notes, which must be kept
         notes = file.with_suffix(".gcov")
         notes.mkdir()
         yield notes

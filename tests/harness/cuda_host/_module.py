@@ -12,7 +12,7 @@ import numpy as np
 from cuda_host._arrays import _here, ndarray
 from cuda_host._build import library
 
-# The names of all kernels of a source, once it is known which there are: a library is built with all of them at once,
+# The names of all kernels of a source, once it is known which there are: all of them are built into one library,
 # which takes g++ a tenth of the time of one library per kernel.
 Siblings = Callable[[str], Sequence[str]]
 _siblings: list[Siblings] = [re.compile(r"(?<!>\n)^__global__ void (?!__)(\w+)\(", re.MULTILINE).findall]

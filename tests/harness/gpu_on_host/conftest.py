@@ -1,3 +1,3 @@
 """What pytest leaves alone here."""
 
-collect_ignore = ["cupy.py"]  # whoever imports it has no other CuPy
+collect_ignore = ["cupy.py"]  # importing it replaces CuPy in the process

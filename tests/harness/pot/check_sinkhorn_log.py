@@ -1,4 +1,4 @@
-"""What POT's suite states of ``ot.bregman.sinkhorn_log``, written anew: it holds with theirs, and with ours in place.
+"""The claims of POT's suite on ``ot.bregman.sinkhorn_log``, in our words: they hold with theirs and with ours.
 
 ``peers.py`` runs it both ways. POT's own suite is not in its package; ``peers.py CHECKOUT`` runs that.
 """

@@ -7,10 +7,10 @@ from cmfast.kernels.cpu._core.vector import (
     WIDTH,
     absolute,
     fma,
-    load_numbers,
+    load_elements,
     load_row,
     splat,
-    store_numbers,
+    store_elements,
     store_row,
     total,
 )
@@ -62,7 +62,7 @@ def multiply(A, y, out, start, stop):
     for c in range(start, stop):
         z = splat(0.0)
         for k in range(0, A.shape[1], WIDTH):
-            z = fma(load_row(A, c, k), load_numbers(y, k), z)
+            z = fma(load_row(A, c, k), load_elements(y, k), z)
         out[c] = total(z)
 
 
@@ -77,9 +77,9 @@ def multiply_transposed(A, x, sums, sizes, squares, start, stop):
             plain = plain + part
             large = large + absolute(part)
             square = square + part * row
-        store_numbers(sums, k, plain)
-        store_numbers(sizes, k, large)
-        store_numbers(squares, k, square)
+        store_elements(sums, k, plain)
+        store_elements(sizes, k, large)
+        store_elements(squares, k, square)
 
 
 @jit()

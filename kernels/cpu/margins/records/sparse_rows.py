@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, store_numbers, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load_elements, store_elements, where
 from cmfast.kernels.cpu._core.vector_functions import exp
 from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LINEAR, LOGIT, RAKING, TRUNCATED
 
@@ -142,9 +142,9 @@ def exponentiate(z, out, start, stop):
     c = start
     while c < stop:
         c = min(c, stop - WIDTH)
-        power = load_numbers(z, c)
+        power = load_elements(z, c)
         power = where(power > MOST_EXPONENT, MOST_EXPONENT, power)
-        store_numbers(out, c, exp(where(power < -MOST_EXPONENT, -MOST_EXPONENT, power)))
+        store_elements(out, c, exp(where(power < -MOST_EXPONENT, -MOST_EXPONENT, power)))
         c += WIDTH
 
 

@@ -15,9 +15,9 @@ from cmfast.kernels.cpu._core.vector import (
     WIDTH,
     absolute,
     largest,
-    load_numbers,
+    load_elements,
     splat,
-    store_numbers,
+    store_elements,
     total,
     where,
 )
@@ -109,10 +109,10 @@ def _multiply_shared_factors(factors, split, number, at):
 @jit(inner=True, inline=True, borrows=True)
 def _scale_vector(cells, start, k, smoothing, factors, first, second):
     """Return eight cells of a row times the factors that vary along it; `first` and `second` index two of them."""
-    x = load_numbers(cells, start + k) + smoothing
-    x = x * load_numbers(factors.values, first + k) * load_numbers(factors.values, second + k)
+    x = load_elements(cells, start + k) + smoothing
+    x = x * load_elements(factors.values, first + k) * load_elements(factors.values, second + k)
     for i in range(2, factors.number):
-        x = x * load_numbers(factors.values, factors.at[factors.split[i]] + k)
+        x = x * load_elements(factors.values, factors.at[factors.split[i]] + k)
     return x
 
 
@@ -139,7 +139,7 @@ def _mask_tail(plan, mask):
     """Return a SIMD vector of ones for the last cells of a row, zeros for those read beyond it."""
     for k in range(WIDTH):
         mask[k] = 1.0 if k < (plan.length - 1) % WIDTH + 1 else 0.0
-    return load_numbers(mask, 0)
+    return load_elements(mask, 0)
 
 
 @jit(inner=True, borrows=True)
@@ -187,10 +187,10 @@ def _sum_scaled_cells(table, factors, t, closed, targets, noted, buffers):
             if k + WIDTH > plan.length:
                 x = where(kept > zero, x, zero)
             if closed >= 0:
-                store_numbers(row, k, x)
+                store_elements(row, k, x)
                 line = line + x
             elif along:
-                store_numbers(sums, into + k, load_numbers(sums, into + k) + x * splat(common))
+                store_elements(sums, into + k, load_elements(sums, into + k) + x * splat(common))
             else:
                 line = line + x
         if closed >= 0:
@@ -198,7 +198,7 @@ def _sum_scaled_cells(table, factors, t, closed, targets, noted, buffers):
             factors[at[closed]] *= by
             common *= by
             for k in range(0, plan.length if along else 0, WIDTH):
-                store_numbers(sums, into + k, load_numbers(sums, into + k) + load_numbers(row, k) * splat(common))
+                store_elements(sums, into + k, load_elements(sums, into + k) + load_elements(row, k) * splat(common))
         if not along:
             sums[into] += total(line) * common
 
@@ -245,9 +245,9 @@ def _add_row(plan, row, start, at, sums):
     for t in range(len(at)):
         into, along, line, found = at[t], plan.along[t], splat(0.0), 0.0
         for k in range(0, whole, WIDTH):
-            x = load_numbers(row, start + k)
+            x = load_elements(row, start + k)
             if along:
-                store_numbers(sums, into + k, load_numbers(sums, into + k) + x)
+                store_elements(sums, into + k, load_elements(sums, into + k) + x)
             else:
                 line = line + x
         for k in range(whole, plan.length):
@@ -276,7 +276,7 @@ def write_table(given, factors, out, sums):
             x = _scale_vector(cells, start, k, more, of_lines, first, second)
             x = x * splat(common)
             counted = counted + where(x > zero, where(x < infinite, one, zero), zero)
-            store_numbers(out, start + k, x)
+            store_elements(out, start + k, x)
         for k in range(whole, plan.length):
             x = _scale_cell(cells, start, k, smoothing, of_lines, first, second)
             out[start + k] = x * common
@@ -305,19 +305,19 @@ def _sum_perturbation(table, changes, t, weighted, buffers):
             common += changes[at[split[i]]]
         own, place = (x, start) if start < tail else (last, start - tail)
         for k in range(0, plan.length, WIDTH):
-            by = load_numbers(own, place + k)
+            by = load_elements(own, place + k)
             if k + WIDTH > plan.length:
                 by = where(kept > zero, by, zero)
-            z = load_numbers(changes, first + k) + load_numbers(changes, second + k) + splat(common)
+            z = load_elements(changes, first + k) + load_elements(changes, second + k) + splat(common)
             for i in range(2, number):
-                z = z + load_numbers(changes, at[split[i]] + k)
+                z = z + load_elements(changes, at[split[i]] + k)
             z = where(by > zero, z, zero)
             size = absolute(z)
             most = where(size > most, size, most)
             if weighted:
                 z = z * by
             if along:
-                store_numbers(sums, into + k, load_numbers(sums, into + k) + z)
+                store_elements(sums, into + k, load_elements(sums, into + k) + z)
             else:
                 line = line + z
         if not along:

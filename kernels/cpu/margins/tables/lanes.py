@@ -17,8 +17,8 @@ from cmfast.kernels.cpu._core.vector import (
     splat,
     store,
     store_block,
+    store_elements,
     store_narrow,
-    store_numbers,
     where,
 )
 from cmfast.kernels.cpu._core.vector_functions import exp, log, offset_lanes
@@ -138,10 +138,10 @@ def _write_results(p, S, out, first, last):
         _write_rows(S, p.x, out.table, first, p.n_cells)
         _write_rows(S, p.factors, out.factors, first, p.n_lines)
         _write_rows(S, p.sums, out.achieved, first, p.n_lines)
-        store_numbers(out.residual, first, load(S, plan.RESIDUAL))
-        store_numbers(out.error, first, load(S, plan.ERROR))
-        store_numbers(out.n_iter, first, load(S, plan.N_ITER))
-        store_numbers(out.status, first, status)
+        store_elements(out.residual, first, load(S, plan.RESIDUAL))
+        store_elements(out.error, first, load(S, plan.ERROR))
+        store_elements(out.n_iter, first, load(S, plan.N_ITER))
+        store_elements(out.status, first, status)
         return
     store(S, plan.ACTIVE, status)
     for k in range(first, last + 1):

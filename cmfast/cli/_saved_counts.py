@@ -1,0 +1,78 @@
+"""Read saved counts: state files, or the JSON of ``cmfast confusion``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cmfast
+from cmfast._files import states, tables
+from cmfast._files.archive import DamagedError
+from cmfast._files.output import FileError, describe_os_error
+from cmfast._files.states import State
+
+COUNTS = (".json", ".npz")  # suffixes of counts that were saved
+KINDS = (("booleans", bool), ("integers", int), ("floats", float))
+
+
+def read_counts(path: Path, *classes: type[State]) -> Any:
+    """Read counts of any of `classes` from a file; JSON of the command becomes ConfusionCounts."""
+    try:
+        facts = _facts(path)
+        if facts is not None:
+            classes = (cmfast.ConfusionCounts,)
+            return states.read_json(json.dumps(facts), *classes)
+        with path.open("rb") as file:
+            return states.read_state(file, *classes)
+    except (DamagedError, ValueError) as error:
+        what = states.describe_damage(error, classes) if isinstance(error, DamagedError) else str(error)
+        is_table = path.suffix.lower() in (*tables.TEXTS, *tables.PARQUET)
+        raise FileError(path, what + ("; cmfast confusion --json counts a table" if is_table else "")) from error
+    except OSError as error:
+        raise FileError(path, describe_os_error(error)) from error
+
+
+def _facts(path: Path) -> dict[str, Any] | None:
+    """Convert JSON of ``cmfast confusion`` to that of ConfusionCounts; return None for anything else."""
+    if path.suffix.lower() != ".json":
+        return None
+    try:
+        facts = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):  # the reader reports the error
+        return None
+    if not isinstance(facts, dict) or "class" in facts or not {"labels", "normalize"} <= set(facts):
+        return None
+    if facts["normalize"] is not None:
+        raise FileError(path, "holds a matrix that is normalised, which does not add up")
+    if not isinstance(facts["labels"], list):
+        raise ValueError("holds no labels and counts of them")  # noqa: EM101
+    head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(facts["labels"])}
+    return head | (_group_parts(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
+
+
+def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of matrices with groups."""
+    try:
+        names = facts["by"] if isinstance(facts["by"], list) else [facts["by"]]
+        values = [one["group"] if isinstance(facts["by"], list) else [one["group"]] for one in facts["groups"]]
+        columns = [sorted(set(column)) for column in zip(*values, strict=True)]
+        places = [{value: k for k, value in enumerate(column)} for column in columns]
+        rows = [[known[value] for known, value in zip(places, row, strict=True)] for row in values]
+        matrices = [one["matrix"] for one in facts["groups"]]
+        axes = [{"name": name, **_axis(column)} for name, column in zip(names, columns, strict=True)]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("holds no groups and counts of them") from None  # noqa: EM101
+    return {"columns": axes, "groups": _array(rows), "matrices": _array(matrices)}
+
+
+def _axis(labels: list[Any]) -> dict[str, Any]:
+    kind = next((name for name, kind in KINDS if all(isinstance(label, kind) for label in labels)), "strings")
+    return {"from": "found", "kind": kind, "labels": labels}
+
+
+def _array(values: Any) -> dict[str, Any]:
+    """Return nested lists of integers as a JSON-like array."""
+    shape, one = [], values
+    while isinstance(one, list):
+        shape.append(len(one))
+        one = one[0] if one else None
+    return {"dtype": "<i8", "shape": shape, "values": values}

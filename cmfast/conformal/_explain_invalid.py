@@ -1,0 +1,56 @@
+"""Explain the first invalid row or label of a failed call; only that row is read on the host."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import bad_values, dispatch
+from cmfast._core.adapters import adapter
+from cmfast.kernels.shared.conformal import OUTSIDE
+
+SOFTMAX_HINT = "pass softmax probabilities, not logits"
+
+
+def explain_unscored_row(P: Any, y: Any, u: Any, groups: Any, n_groups: int, index: tuple[int, ...]) -> str:
+    """Return a text that says why the row at `index` has no scores; arguments that were not given are None."""
+    n_classes = dispatch.shape_of(P)[-1]
+    return (
+        _find_invalid_probability(adapter(P).entry(P, index), index)
+        or ("" if u is None else _explain_invalid_u(adapter(u).entry(u, index), index))
+        or ("" if y is None else explain_invalid_label("y", y, n_classes, index))
+        or ("" if groups is None else explain_invalid_label("groups", groups, n_groups, index))
+        or f"probabilities of P{bad_values.format_index(index)} add up to more than fits"
+    )
+
+
+def explain_invalid_label(name: str, labels: Any, number: int, index: tuple[int, ...]) -> str:
+    """Return a text if the label at `index` is not one of `number` classes or groups, else ""."""
+    label, kinds = adapter(labels).entry(labels, index), "classes" if name == "y" else "groups"
+    if 0 <= label < number:
+        return ""
+    which = f"not one of the {number} {kinds}, 0 to {number - 1}" if number else f"invalid, as there are no {kinds}"
+    return f"{label} at {name}{bad_values.format_index(index)} is {which}"
+
+
+def explain_missing_scores(name: str, index: tuple[int, ...]) -> str:
+    """Return a text that names the class or group without scores."""
+    kind = "class" if name == "y" else "group"
+    return f"{kind} {index[-1]} has no scores, so its threshold is infinity"
+
+
+def _find_invalid_probability(row: np.ndarray, index: tuple[int, ...]) -> str:
+    """Return a text that names the first entry of a row that is not a probability, or ""."""
+    wrong = ~((row >= -OUTSIDE) & (row <= 1.0 + OUTSIDE))
+    if not wrong.any():
+        return ""
+    j = int(np.argmax(wrong))
+    if not np.isfinite(row[j]):
+        return bad_values.describe_first("P", row, wrong, index)
+    return f"{row[j]:.6g} at P{bad_values.format_index((*index, j))} is not a probability; {SOFTMAX_HINT}"
+
+
+def _explain_invalid_u(u: Any, index: tuple[int, ...]) -> str:
+    """Return a text if `u` is NaN or outside [0, 1], else ""."""
+    if np.isnan(u):
+        return f"NaN value at u{bad_values.format_index(index)}"
+    return "" if 0.0 <= u <= 1.0 else f"{u:.6g} at u{bad_values.format_index(index)} is not in [0, 1]"

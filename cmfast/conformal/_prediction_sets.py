@@ -1,0 +1,406 @@
+"""Conformal prediction sets as bit masks: all labels of a row whose score is at most the threshold."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, lazy, result_repr, validate
+from cmfast._core.adapters import adapter
+from cmfast._core.annotations import Array, OnFailure
+from cmfast._files.archive import demand
+from cmfast.conformal import _explain_invalid, _options
+from cmfast.conformal._options import ScoreMethod
+from cmfast.kernels.shared.conformal import BITS_PER_WORD
+
+EmptySets: TypeAlias = Literal["allow", "top1"]
+EMPTY_RULES = get_args(EmptySets)
+
+
+class SizeCoverage(NamedTuple):
+    """Counts of sets by size, and of those that contain their label; both add over parts.
+
+    Attributes
+    ----------
+    n, covered : array of int64, shape (..., A, C + 1)
+        Number of sets of 0, 1, ..., C labels, and of those that contain the label of their row.
+    """
+
+    n: Array
+    covered: Array
+
+
+@result_repr.add_repr
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictionSets:
+    """Prediction sets as packed bits. Returned by :func:`prediction_sets`.
+
+    Attributes
+    ----------
+    packed : array of int64, shape (..., A, n, W)
+        Bit ``c % 64`` of word ``c // 64`` says whether class c is in the set of a row.
+    sizes : array of int64, shape (..., A, n)
+        Number of labels in every set.
+    n_classes : int
+        Number of classes.
+    empty : {"allow", "top1"}
+        Rule for empty sets.
+    """
+
+    packed: Array
+    sizes: Array
+    n_classes: int
+    empty: EmptySets
+
+    @property
+    def mask(self) -> Array:
+        """Whether each class is in the set of each row: bool, shape (..., A, n, C)."""
+        return _unpack_bits(adapter(self.packed).unwrap(self.packed), n_classes=self.n_classes)
+
+    @property
+    def size_counts(self) -> Array:
+        """Number of sets of 0, 1, ..., C labels: int64, shape (..., A, C + 1). Needs no true labels."""
+        counts: Array
+        if lazy.are_lazy(self.packed):
+            (counts,) = lazy.dask().sum_blocks(
+                _count_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes
+            )
+        else:
+            (counts,) = _count_sizes(self.packed, n_classes=self.n_classes)
+        return counts
+
+    def coverage(self, y: Array, /, *, on_failure: OnFailure = "warn") -> Array:
+        """Return the coverage: the share of rows whose true label is in their set.
+
+        Parameters
+        ----------
+        y : array of int, shape (..., n)
+            The true label of every row.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about labels that are not classes; their rows are left out.
+
+        Returns
+        -------
+        array of float64, shape (..., A)
+            NaN without rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Labels of another library, device or shape, or that are not integers.
+
+        Examples
+        --------
+        >>> from cmfast import conformal
+        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> sets.coverage([2, 0])
+        array([0.5])
+        """
+        found = self.coverage_by_size(y, on_failure=on_failure)
+        with np.errstate(invalid="ignore"):
+            return adapter(found.n).evaluate(_sum_shares, found.covered, found.n)
+
+    def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
+        """Count the sets of every size, and how many of them contain the true label of their row.
+
+        Parameters
+        ----------
+        y : array of int, shape (..., n)
+            The true label of every row.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about labels that are not classes; their rows are left out.
+
+        Returns
+        -------
+        SizeCoverage
+
+        Raises
+        ------
+        TypeError, ValueError
+            Labels of another library, device or shape, or that are not integers.
+
+        Notes
+        -----
+        Bad values: a label that is not a class (INVALID) is left out and reported as `on_failure` says. Synchronises
+        the device unless `on_failure` is "ignore". Reproducible: integers.
+
+        Examples
+        --------
+        >>> from cmfast import conformal
+        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> n, covered = sets.coverage_by_size([2, 0])
+        >>> n.tolist(), covered.tolist()
+        ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
+        """
+        validate.on_failure(on_failure)
+        return SizeCoverage(*count_with_labels("set_coverage", self, y, on_failure))
+
+    def _parts(self) -> dict[str, str]:
+        return {"sets": result_repr.format_shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
+
+    def explain(self) -> str:
+        """Return a text with the mean and the range of the set sizes, and the share of empty sets."""
+        sizes = adapter(self.sizes).to_host(self.sizes)
+        if not sizes.size:
+            return "no sets"
+        text = f"sets of {sizes.mean():.3g} of {self.n_classes} classes on average, from {sizes.min()} to {sizes.max()}"
+        return f"{text}; {(sizes == 0).mean():.2%} are empty"
+
+
+def _sum_shares(covered: Any, n: Any) -> Any:
+    """Return the share of covered rows, summed over set sizes."""
+    total = covered.sum(-1)
+    return adapter(total).cast(total, np.float64) / n.sum(-1)
+
+
+def read_empty_rule(parts: dict[str, Any]) -> EmptySets:
+    """Return the rule for empty sets of a saved state; states of the first versions lack it and mean the default."""
+    found: EmptySets = parts.get("empty", "allow")
+    demand(found in EMPTY_RULES, "its empty is no rule")
+    return found
+
+
+@lazy.accept_dask_arrays(words="W")
+def _unpack_bits(words: Array, *, n_classes: int) -> Array:
+    """Unpack 64-bit words to a boolean mask of classes."""
+    shape = dispatch.shape_of(words)
+    places = adapter(words).send(np.arange(BITS_PER_WORD), words)
+
+    def unpack(words: Any, places: Any) -> Any:
+        """Return the bits of words as booleans, cut to the number of classes."""
+        bits = (words.reshape(*shape, 1) >> places) & 1
+        return bits.reshape(*shape[:-1], shape[-1] * BITS_PER_WORD)[..., :n_classes] != 0
+
+    return adapter(words).evaluate(unpack, words, places)
+
+
+def _count_sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
+    """Return the number of sets of every size."""
+    words = adapter(packed).unwrap(packed)
+    (*batch, _, n, _) = dispatch.shape_of(words)
+    anything = adapter(words).send(np.zeros((*batch, n), np.int64), words)
+    packed, anything = dispatch.adopt(sets=packed, y=anything)
+    return (dispatch.call("set_coverage", packed, anything, n_classes=n_classes)[0],)
+
+
+def count_with_labels(
+    op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **options: Any
+) -> tuple[Array, Array]:
+    """Run the counting op `op` on sets and true labels, lazily for Dask arrays; report labels that are not classes."""
+    known = {"n_classes": sets.n_classes, **options}
+    if lazy.are_lazy(sets.packed, y):
+        y = y[..., np.newaxis, :] if lazy.are_lazy(y) else y  # one label per row, for all alphas
+        found: tuple[Array, Array] = lazy.dask().sum_blocks(
+            _count_chunk_with_labels,
+            {"sets": sets.packed, "y": y},
+            1,
+            {"sets": 1, "y": 0},
+            op=op,
+            on_failure=on_failure,
+            **known,
+        )
+        return found
+    packed, y = adopt_labels(sets, y)
+    return _run_counting_op(op, packed, y, on_failure, known)
+
+
+def _count_chunk_with_labels(
+    sets: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any
+) -> tuple[Array, Array]:
+    """Run the counting op on one chunk of sets and labels."""
+    packed, y = dispatch.adopt(sets=sets, y=validate.type_empty_labels(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
+    validate.integer(y=y)
+    return _run_counting_op(op, packed, y, on_failure, known)
+
+
+def _run_counting_op(
+    op: str, packed: Array, y: Array, on_failure: OnFailure, known: dict[str, Any]
+) -> tuple[Array, Array]:
+    """Run the counting op; report labels that are not classes."""
+    n, covered, status = dispatch.call(op, packed, y, **known)
+    why = partial(_explain_invalid.explain_invalid_label, "y", y, known["n_classes"])
+    failures.report(status, on_failure, failed="rows left out", why=why)
+    return n, covered
+
+
+def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
+    """Validate true labels against the rows of sets; return packed sets and labels in one library."""
+    if not isinstance(sets, PredictionSets):
+        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+    packed, y = dispatch.adopt(sets=sets.packed, y=validate.type_empty_labels(y))
+    validate.integer(y=y)
+    (*batch, _, n, _), given = dispatch.shape_of(packed), dispatch.shape_of(y)
+    if given != (*batch, n):
+        validate.refuse("y", f"of shape {(*batch, n)}, one entry per row", f"shape {given}")
+    return packed, y
+
+
+def prediction_sets(
+    P: Array,
+    q: Array,
+    /,
+    *,
+    method: ScoreMethod = "aps",
+    randomised: bool = True,
+    u: Array | None = None,
+    rng: "int | np.random.Generator | None" = None,
+    lam: float = 0.0,
+    k_reg: int = 0,
+    groups: Array | None = None,
+    empty: EmptySets = "allow",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> PredictionSets:
+    """Build the conformal prediction set of every row: all labels whose score is at most the threshold.
+
+    Parameters
+    ----------
+    P : array, shape (..., n, C)
+        Probabilities as the model returns them.
+    q : array, shape (..., A), (..., A, C) or (..., A, G)
+        Thresholds from :func:`threshold`: for all classes, per class, or per group. All batch axes of `P` must be
+        present; those of length 1 are broadcast.
+    method, randomised, u, rng, lam, k_reg
+        As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
+    groups : array of int, shape (..., n), optional
+        The group of every row, if thresholds are per group.
+    empty : {"allow", "top1"}
+        Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
+        threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
+        the counts of shared sets change.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about invalid rows (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    PredictionSets
+        The arrays are in the library and on the device of `P`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree; options that :func:`scores` refuses.
+
+    See Also
+    --------
+    ccm : How often two classes share a set.
+    coverage_confusion : How often the sets of one class contain another.
+
+    Notes
+    -----
+    For a given U the score is nondecreasing along the ranking, so with one threshold the set is a prefix of the
+    ranking; with thresholds per class it is not. Sets of a smaller alpha contain those of a larger one.
+
+    Bad values: a row with an entry that is NaN or outside [0, 1] by more than rounding, or with an invalid U or group
+    (INVALID), gets all classes and is reported as `on_failure` says; a threshold of NaN or infinity also gives all
+    classes, without report. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same
+    bits, for any number of threads, and for any chunks of Dask arrays, which give Dask arrays and need a seed as `rng`.
+
+    References
+    ----------
+    Romano, Sesia, Candes, Classification with valid and adaptive coverage, 2020. Angelopoulos, Bates, Malik, Jordan,
+    Uncertainty sets for image classifiers using conformal prediction, 2021.
+
+    Examples
+    --------
+    >>> from cmfast import conformal
+    >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.8, 0.9], randomised=False)
+    >>> sets.sizes
+    array([[1, 1],
+           [2, 1]])
+    >>> sets.mask[1]
+    array([[ True,  True, False],
+           [ True, False, False]])
+    """
+    rule = _options.validate_rule(method, randomised, lam, k_reg)
+    validate.choice("empty", empty, EMPTY_RULES)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    if lazy.are_lazy(P, q, u, groups):
+        return _make_sets_lazily(
+            P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads
+        )
+    rows = ScoredRows(P, q, u, groups)
+    return _make_sets(rows, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
+
+
+class ScoredRows(NamedTuple):
+    """Arrays that define prediction sets: probabilities, thresholds, U and groups of rows."""
+
+    P: Array
+    q: Array
+    u: Array | None
+    groups: Array | None
+
+
+def _make_sets(
+    given: ScoredRows,
+    *,
+    rule: _options.ScoreOptions,
+    rng: Any,
+    empty: EmptySets,
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> PredictionSets:
+    """Validate the arrays and run the op ``prediction_sets``."""
+    arrays = given._replace(groups=validate.type_empty_labels(given.groups))._asdict()
+    P, q, u, groups = dispatch.adopt(optional=("u", "groups"), **arrays)
+    rows = _options.check_probabilities(P, rule)
+    validate.integer(groups=groups)
+    _options.check_per_row("groups", groups, rows)
+    n_classes = dispatch.shape_of(P)[-1]
+    limits = _shape_thresholds(q, rows, n_classes, groups is not None)
+    shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
+    packed, sizes, status = dispatch.call(
+        "prediction_sets", P, limits, shares, groups, empty=empty, num_threads=num_threads, **rule.options()
+    )
+    why = partial(_explain_invalid.explain_unscored_row, P, None, u, groups, dispatch.shape_of(limits)[-2])
+    failures.report(status, on_failure, failed="rows given all classes", why=why)
+    return PredictionSets(packed, sizes, n_classes, empty)
+
+
+def _make_sets_lazily(
+    P: Any, q: Any, u: Any, groups: Any, *, rule: _options.ScoreOptions, empty: EmptySets, **options: Any
+) -> PredictionSets:
+    """Return the sets of Dask arrays: blocks run along rows, and each gets the thresholds of its batch elements."""
+    rows = _options.check_probabilities(P, rule)
+    n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
+    if lazy.are_lazy(P):
+        q = lazy.dask().da.asarray(q)
+    _shape_thresholds(q, rows, n_classes, groups is not None)
+    q = q[(slice(None),) * n_batch + (np.newaxis,)]
+    core = "A" * (len(dispatch.shape_of(q)) - len(rows))
+    found = lazy.dask().map_blocks(
+        _make_block_sets, {"P": P, "q": q, "u": u, "groups": groups}, {"P": "C", "q": core, "u": "", "groups": ""}, {},
+        rule=rule, empty=empty, **options,
+    )  # fmt: skip
+    packed, sizes = (x.swapaxes(n_batch, n_batch + 1) for x in found)
+    return PredictionSets(packed, sizes, n_classes, empty)
+
+
+def _make_block_sets(P: Array, q: Array, u: Array | None, groups: Array | None, **options: Any) -> tuple[Array, Array]:
+    """Return packed sets and sizes of a block with the alpha axis after the row axis; `q` has at most one row."""
+    n_batch = P.ndim - 2
+    sets = _make_sets(ScoredRows(P, q.sum(n_batch), u, groups), **options)
+    return sets.packed.swapaxes(n_batch, n_batch + 1), sets.sizes.swapaxes(n_batch, n_batch + 1)
+
+
+def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:
+    """Validate thresholds; return them in the shape (batch, alpha, group, 1 or class)."""
+    validate.real(q=q)
+    q = adapter(q).unwrap(q)
+    shape, batch = dispatch.shape_of(q), rows[:-1]
+    wanted = "(..., A, G)" if by_group else f"(..., A) or (..., A, {n_classes})"
+    core = len(shape) - len(batch)
+    by_class = core == 2 and not by_group
+    fits = core == 2 if by_group else core == 1 or (core == 2 and shape[-1] == n_classes)
+    first = shape[: len(batch)]
+    broadcast = all(k in (1, m) for k, m in zip(first, batch, strict=False))
+    if not (fits and broadcast and (len(shape) > len(batch) and shape[len(batch)])):
+        validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}")
+    *outer, alphas = shape[: len(batch) + 1]
+    core_shape = (1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)
+    return adapter(q).reshape(q, (*outer, alphas, *core_shape))

@@ -1,0 +1,121 @@
+"""Count a confusion matrix per group of a data frame."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from cmfast._core import caller, frames, lazy, validate
+from cmfast._core.annotations import Array
+from cmfast.confusion_counts._counts import ConfusionCounts
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd  # noqa: TID251
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+
+def by(
+    frame: "pd.DataFrame | pl.DataFrame | pa.Table | dd.DataFrame",
+    keys: str | Sequence[str],
+    /,
+    *,
+    y_true: str,
+    y_pred: str,
+    sample_weight: str | None = None,
+    labels: Array | None = None,
+    n_classes: int | None = None,
+    ignore_index: int | str | None = None,
+    whole_floats: bool = False,
+) -> ConfusionCounts[NDArray[Any]]:
+    """Count a confusion matrix for every group of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas, polars or Dask, or Table of Arrow
+        The samples, one per row.
+    keys : str or list of str
+        Names of the columns that define the groups: labels of any kind.
+    y_true, y_pred : str
+        Names of the columns of the truth and the prediction.
+    sample_weight : str, optional
+        Name of the column of the weights.
+    labels : array, shape (C,), optional
+    n_classes : int, optional
+        The classes, as for :class:`ConfusionCounts`.
+    ignore_index, whole_floats
+        As for :meth:`ConfusionCounts.update`.
+
+    Returns
+    -------
+    ConfusionCounts
+        ``matrix`` has a matrix per group that occurs; ``groups`` has their names, sorted or in the order of a
+        categorical; ``table(names)`` returns metrics as a table of the library of `frame`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a table, or a lazy one of another library than Dask; an unknown column; missing values in a column; weights
+        of a Dask DataFrame that are not integers.
+
+    Notes
+    -----
+    Category codes are used as stored by the library of `frame`. Bad values: as :func:`confusion_matrix`. Does not
+    synchronise a device: tables are on the host. Reproducible: same input, same bits. For a Dask DataFrame the result
+    is a ``dask.delayed.Delayed`` of the merged counts of all partitions, the same for any partitioning;
+    ``table(names)`` of it is a Delayed, too.
+
+    Examples
+    --------
+    >>> import cmfast, pandas as pd
+    >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "label": [1, 0, 1], "guess": [1, 1, 0]})
+    >>> counts = cmfast.by(frame, "site", y_true="label", y_pred="guess")
+    >>> counts.groups, counts.matrix.tolist()
+    (('a', 'b'), [[[0, 1], [0, 0]], [[0, 0], [1, 1]]])
+    >>> counts.table(["accuracy"])
+      site  accuracy
+    0    a       0.0
+    1    b       0.5
+    """
+    if lazy.is_dask_frame(frame):
+        options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
+        options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
+        lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, keys, **options)
+        return lazily
+    library = frames.library_name("frame", frame)
+    named = [keys] if isinstance(keys, str) else keys
+    if not isinstance(named, list | tuple) or len(named) == 0:
+        validate.refuse("keys", "the name of a column, or a list of them", validate.format_value(keys), TypeError)
+    if len(set(map(str, named))) < len(named):
+        validate.refuse("keys", "different", validate.format_value(named))
+    column = {key: frames.get_column(frame, "keys", key) for key in named}
+    counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
+    counts._library = library
+    return counts._update(
+        frames.get_column(frame, "y_true", y_true),
+        frames.get_column(frame, "y_pred", y_pred),
+        None if sample_weight is None else frames.get_column(frame, "sample_weight", sample_weight),
+        column,
+        ignore_index,
+        whole_floats=whole_floats,
+    )
+
+
+def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:
+    """Count every partition of a Dask DataFrame and merge the counts; return a Delayed."""
+    options["sample_weight"] = sample_weight
+    by(frame._meta, keys, **options)  # raises any error that every partition would raise
+    if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
+        wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
+        validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
+    parts = [
+        lazy.dask().call_delayed(_count_partition, part, k, keys, options) for k, part in enumerate(frame.to_delayed())
+    ]
+    return lazy.dask().merge_tree(ConfusionCounts.merge, parts)
+
+
+def _count_partition(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
+    """Count partition `k` of a Dask DataFrame."""
+    with caller.set_task("by", f", in partition {k}", is_part=True):
+        return by(part, keys, **options)

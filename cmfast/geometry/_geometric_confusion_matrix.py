@@ -1,0 +1,259 @@
+"""geometric_confusion_matrix: from embedded points to the GCM and its diagnostics in one call."""
+
+from typing import Any, Generic, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmfast._core import labels, lazy, result_repr, validate
+from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
+from cmfast.counting import confusion_matrix
+from cmfast.geometry import _binning
+from cmfast.geometry._cell_accumulator import count_in_parts
+from cmfast.geometry._cell_counts import cell_counts
+from cmfast.geometry._cells import CellCounts
+from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
+from cmfast.geometry._grid import Grid
+from cmfast.geometry._points import adopt_labelled_points
+from cmfast.geometry._prepare_points import RULES, Rule, Weights, compute_gcm, count_no_points, prepare_points
+from cmfast.geometry._weights import (
+    Weighting,
+    get_statuses,
+    is_list,
+    make_weightings,
+    report_weightings,
+    validate_bi_options,
+)
+
+
+@result_repr.add_repr
+class GcmResult(NamedTuple, Generic[ArrayT]):
+    """Result of :func:`geometric_confusion_matrix`.
+
+    Attributes
+    ----------
+    matrix : array of float64, shape (C, C), or (W, C, C) for a list of W weightings
+        The GCM in units of the cell volume, as returned by :func:`gcm`.
+    cells : CellCounts
+        The counts, from which any other weighting can be computed without the points; empty if no weighting exists,
+        because no work is done then.
+    diagnostics : GcmDiagnostics
+        How much of the agreement with the normalised confusion matrix was guaranteed beforehand. Print it.
+    """
+
+    matrix: ArrayT
+    cells: CellCounts[ArrayT]
+    diagnostics: GcmDiagnostics
+
+    def _parts(self) -> dict[str, str]:
+        return {"of": result_repr.format_shape(self.matrix), **self.diagnostics._parts()}
+
+    def explain(self) -> str:
+        """Return the verdict of the diagnostics."""
+        return self.diagnostics.explain()
+
+
+@overload
+def geometric_confusion_matrix(
+    X: PointsT,
+    y_true: PointsT,
+    y_pred: PointsT,
+    *,
+    weights: Weights = ...,
+    n_components: int | None = ...,
+    grid: Grid | Rule = ...,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    n_classes: int | None = ...,
+    rng: "int | np.random.Generator" = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> GcmResult[PointsT]: ...
+@overload
+def geometric_confusion_matrix(
+    X: ArrayLike,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    weights: Weights = ...,
+    n_components: int | None = ...,
+    grid: Grid | Rule = ...,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    n_classes: int | None = ...,
+    rng: "int | np.random.Generator" = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> GcmResult[NDArray[Any]]: ...
+def geometric_confusion_matrix(
+    X: Array,
+    y_true: Array,
+    y_pred: Array,
+    *,
+    weights: Weights = "bi",
+    n_components: int | None = 10,
+    grid: Grid | Rule = "scott",
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    n_classes: int | None = None,
+    rng: "int | np.random.Generator" = 0,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> GcmResult:
+    """Compute the geometric confusion matrix of embedded points, with diagnostics.
+
+    Parameters
+    ----------
+    X : array, shape (N, n)
+        Embeddings of the points; real numbers of any type.
+    y_true, y_pred : array of int, shape (N,)
+        Labels and predictions: class ids ``0, ..., n_classes - 1``.
+    weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
+        Weight of a point by label and prediction; see :func:`gcm`.
+    n_components : int or None
+        Number of principal axes to project to; fewer if `X` has fewer columns or its points span fewer dimensions.
+        None: use `X` unchanged. Axes whose variance is below ``16 eps n`` of the largest, for n columns, are rounding
+        noise: a width rule leaves them out. The axes are those of ``pca(X)``; for other axes pass ``pca(X,
+        precision="float64").transform(X)`` as `X`, and None here.
+    grid : {"scott", "freedman_diaconis"} or Grid
+        Rule for the widths of the cells, applied to all points; or the grid itself.
+    smoothing, empty
+        Options of the weights ``"bi"``; see :func:`cmfast.ipf`.
+    n_classes : int, optional
+        Default: the largest id in either, plus one.
+    rng : int or numpy.random.Generator
+        Seed or generator of the simulated null in the diagnostics.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about points that are not finite, and weightings that do not exist.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use. Principal axes use the linear algebra library's threads.
+    progress : bool or callable, optional
+        Show progress, or call it with ``(done, total)`` points binned.
+
+    Returns
+    -------
+    GcmResult
+        ``matrix``, ``cells``, ``diagnostics``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are not classes; no
+        finite point.
+
+    Warns
+    -----
+    DiagnosticWarning
+        The result says little about geometry; the message says why. See :class:`GcmDiagnostics`.
+
+    See Also
+    --------
+    cell_counts, gcm : the two steps, for points in parts.
+
+    Notes
+    -----
+    A cell with one label or one prediction contributes the same to both matrices. With ten axes most cells are such
+    cells, and the two matrices agree for any geometry. Always compare ``diagnostics.overlap`` with
+    ``diagnostics.guaranteed`` and ``diagnostics.null_overlap``. Two to five axes, or ``Grid.occupancy``, give cells
+    with enough points to be evidence.
+
+    Bad values: points that are not finite are left out and reported once. A weighting that does not exist gives NaN,
+    see :func:`gcm`; this is checked and reported before any work on `X`, which is skipped if no weighting exists: for
+    the cells alone see :func:`cell_counts`. Synchronises the device. Reproducible: same input, same bits, for any
+    number of threads. For Dask arrays, which need `n_classes`, ``n_components=None`` and the rule "scott" or a grid,
+    the result is a ``dask.delayed.Delayed``.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, sections 4.2, 4.3 and appendices D.1, G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cmfast
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 2000)
+    >>> X = rng.normal(size=(2000, 2)) + y[:, None]
+    >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
+    >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights="row")
+    >>> result.matrix.shape, result.diagnostics.n_cells > 100
+    ((3, 3), True)
+    """
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    generator = validate.generator(rng)
+    if n_classes is not None:
+        n_classes = _binning.validate_n_classes(n_classes)
+    bi = validate_bi_options(smoothing, empty)
+    common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
+    asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
+    if lazy.are_lazy(X, y_true, y_pred):
+        arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
+        lazily: GcmResult = _delay_result(
+            arrays, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
+        )
+        return lazily
+    found = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
+    common["n_classes"] = found.n_classes
+    cells = count_in_parts(found.points, found.grid, progress=progress, **common)
+    return _make_result(cells, found.weightings, generator, num_threads=num_threads, **asked)
+
+
+def _make_result(
+    cells: CellCounts,
+    known: list[Weighting],
+    generator: np.random.Generator,
+    *,
+    weights: Any,
+    bi: dict[str, Any],
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> GcmResult:
+    """Compute the GCM and its diagnostics from cell counts, and report dropped points."""
+    _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
+    out, found = compute_gcm(cells, weights, bi, on_failure, num_threads, known=known)
+    diagnostics = warn_if_uninformative(
+        make_diagnostics(compute_shapes(cells), found, out, generator, single=not is_list(weights))
+    )
+    return GcmResult(out[0] if is_list(weights) else out[0][0, ...], cells, diagnostics)
+
+
+def _delay_result(
+    arrays: dict[str, Any],
+    *,
+    n_components: int | None,
+    grid: Any,
+    rng: Any,
+    progress: Progress,
+    n_classes: int | None,
+    num_threads: int | None,
+    **asked: Any,
+) -> Any:
+    """Return the Delayed result of Dask arrays: chunks are counted in tasks, everything else is one final task."""
+    labels.check_known(n_classes=n_classes)
+    if n_components is not None:
+        wanted = "None with Dask arrays, whose points are taken as they are; for their axes there is "
+        validate.refuse("n_components", wanted + 'cmfast.pca(X, precision="exact").transform(X)', n_components)
+    quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
+    given = isinstance(grid, Grid) or lazy.is_delayed(grid)
+    if not given:
+        validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
+    cells_of = grid if given else getattr(Grid, str(grid))(arrays["X"], **quiet)
+    cells = cell_counts(**arrays, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
+    M = confusion_matrix(arrays["y_true"], arrays["y_pred"], n_classes=n_classes, num_threads=num_threads)
+    asked |= {"num_threads": num_threads}
+    return lazy.dask().call_delayed(finish_lazy_result, cells, M, rng, has_grid=given, **asked)
+
+
+def finish_lazy_result(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
+    """Return the result from the counts and from `M`, the confusion matrix of all points, dropped ones included."""
+    generator = validate.generator(rng)
+    known = make_weightings(M, asked["weights"], asked["bi"])
+    report_weightings(known, get_statuses(known), asked["on_failure"])
+    if not any(w.status.ok for w in known) and not cells.n_dropped:
+        cells = count_no_points(cells, cells.grid if has_grid else None)
+    return _make_result(cells, known, generator, **asked)

@@ -1,0 +1,163 @@
+"""Scores of all labels for rows of few classes, eight rows in SIMD lanes, by comparing all pairs instead of sorting.
+
+Sums of multiples of 2^-52 below 2 are exact in float64, in any order. Rows with a larger sum are scored one by one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, new_lines, some, splat, store, where
+from cmfast.kernels.cpu.conformal import _fixed_point
+from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS
+from cmfast.kernels.shared.conformal import UNITS
+
+MOST_TILE_CLASSES = 24
+MOST_FLOAT_TOTAL = 1.99  # row sum that stays below 2 with one more drawn share
+
+
+class ScoreTile(NamedTuple):
+    """Eight rows of few classes; float64 except `rows`."""
+
+    shares: Any  # (C, 8): the probabilities
+    parts: Any  # (C, 8): probabilities rounded to multiples of 2^-52
+    before: Any  # (C, 8): mass ranked before each label
+    ahead: Any  # (C, 8): number of labels ranked before each
+    scores: Any  # (C, 8): scores of all labels
+    draws: Any  # (1, 8): fraction of a label's own probability that counts
+    flags: Any  # (2, 8): 1 for invalid rows; row sums
+    rows: Any  # int64, (8,): storage indices of the rows
+
+
+@jit(inner=True, inline=True)
+def new_tile(C):
+    """Allocate a tile for rows of `C` classes."""
+    return ScoreTile(
+        new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C),
+        new_lines(1), new_lines(2), np.empty(WIDTH, np.int64),
+    )  # fmt: skip
+
+
+@jit(inner=True, inline=True, borrows=True)
+def gather_rows(P, u, rows, tile, draws):
+    """Transpose eight rows, at the storage indices `rows`, to `tile`, and copy their draws."""
+    C, at = P.shape[1], (rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7])
+    for w in range(WIDTH):
+        draws[0, w] = u[rows[w]] if len(u) else 1.0
+    if C < WIDTH:
+        for j in range(C):
+            for w in range(WIDTH):
+                tile[j, w] = P[rows[w], j]
+        return
+    for column in range(0, C - WIDTH + 1, WIDTH):
+        load_block(tile, column, P, at, column)
+    load_block(tile, C - WIDTH, P, at, C - WIDTH)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def validate_rows(tile, draws, flags):
+    """Validate eight rows in place, clamp rounding errors to [0, 1], and write flags and row sums.
+
+    Return whether some row sum is too large for exact float64 sums.
+    """
+    zero, one, draw = splat(0.0), splat(1.0), load(draws, 0)
+    total, low, high = zero, zero, one
+    for j in range(len(tile)):
+        p = load(tile, j)
+        low, high = where(p < low, p, low), where(p > high, p, high)
+        total = total + ((one + p) - one)
+    bad = where((draw >= zero) & (draw <= one), zero, one)
+    if some(~((low == zero) & (high == one) & (total < splat(np.inf)))):  # NaN shows in the sum only
+        bad, total = _clamp_rows(tile, bad)
+    store(flags, 0, bad)
+    store(flags, 1, total)
+    return some(total > splat(MOST_FLOAT_TOTAL))
+
+
+@jit(inner=True, borrows=True)
+def _clamp_rows(tile, bad):
+    """Clamp probabilities slightly outside [0, 1] in place; return flags of invalid rows, and the row sums."""
+    zero, one, total = splat(0.0), splat(1.0), splat(0.0)
+    least, most = splat(_fixed_point.LEAST_SHARE), splat(_fixed_point.MOST_SHARE)
+    for j in range(len(tile)):
+        p = load(tile, j)
+        bad = where((p >= least) & (p <= most), bad, one)
+        p = where(p > zero, where(p > one, one, p), zero)
+        store(tile, j, p)
+        total = total + ((one + p) - one)
+    return bad, total
+
+
+@jit(inner=True, inline=True, borrows=True)
+def rank_labels(tile, parts, before, ahead, counted):
+    """Write the mass ranked before every label and, if `counted`, the number of these labels."""
+    C, zero, one = len(tile), splat(0.0), splat(1.0)
+    for j in range(C):
+        store(parts, j, (one + load(tile, j)) - one)
+    for j in range(C):  # each pair is compared twice, so that sums stay in registers
+        p, mine, rank = load(tile, j), zero, zero
+        for i in range(j):
+            first = load(tile, i) >= p
+            mine = mine + where(first, load(parts, i), zero)
+            if counted:
+                rank = rank + where(first, one, zero)
+        for i in range(j + 1, C):
+            first = load(tile, i) > p
+            mine = mine + where(first, load(parts, i), zero)
+            if counted:
+                rank = rank + where(first, one, zero)
+        store(before, j, mine)
+        store(ahead, j, rank)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def score_labels(tile, draws, before, ahead, penalty, k_reg, out):
+    """Write the scores of all labels from mass and rank; `penalty` applies to ranks above `k_reg`."""
+    one, draw = splat(1.0), load(draws, 0)
+    for j in range(len(tile)):
+        if penalty == 0:
+            whole = load(before, j) + ((one + draw * load(tile, j)) - one)
+            store(out, j, where(whole > one, one, whole))
+            continue
+        for w in range(WIDTH):
+            whole = min(np.int64(before[j, w] * UNITS) + _fixed_point.to_units(draws[0, w] * tile[j, w]), WHOLE_UNITS)
+            out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * SCORE_UNIT
+
+
+@jit(inner=True, inline=True, borrows=True)
+def score_given_labels(tile, labels, own, rule):
+    """Write the score of one label per row to the first line of scores; `own` holds their probabilities."""
+    zero, one, p, label = splat(0.0), splat(1.0), load(own, 0), load(labels, 0)
+    sum_, rank = zero, zero
+    for j in range(len(tile.shares)):
+        other = load(tile.shares, j)
+        first = (other > p) | ((other == p) & (splat(np.float64(j)) < label))
+        sum_ = sum_ + where(first, (one + other) - one, zero)
+        rank = rank + where(first, one, zero)
+    store(tile.before, 0, sum_)
+    store(tile.ahead, 0, rank)
+    score_labels(own, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
+
+
+@jit(inner=True, borrows=True)
+def score_rows_singly(P, rows, draws, penalty, k_reg, out, flags):
+    """Score all labels of eight rows in integers, and flag invalid rows: the general path."""
+    for w in range(WIDTH):
+        row = P[rows[w]]
+        flags[0, w] = 0.0 if _fixed_point.is_row(row) and _fixed_point.is_share(draws[0, w]) else 1.0
+        for j in range(P.shape[1]):
+            if flags[0, w] == 0.0:
+                whole, ahead = _fixed_point.sum_before_label(row, j)
+                out[j, w] = _fixed_point.score_label(whole, ahead, row[j], draws[0, w], penalty, k_reg)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def score_tile(P, draws, rule, tile):
+    """Score all labels of eight rows; flag invalid rows."""
+    gather_rows(P, draws, tile.rows, tile.shares, tile.draws)
+    if validate_rows(tile.shares, tile.draws, tile.flags):
+        score_rows_singly(P, tile.rows, tile.draws, rule.penalty, rule.k_reg, tile.scores, tile.flags)
+        return
+    rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, rule.penalty != 0)
+    score_labels(tile.shares, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
