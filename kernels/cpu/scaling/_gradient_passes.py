@@ -91,7 +91,7 @@ def compute_sources(matrix, factors, G, lines, sums, more, start, stop):
 
 @jit(inner=True, borrows=True, inline=True)
 def _select_rows(i, end):
-    """Return four rows from `i` on, the last one repeated where there are fewer, and their number."""
+    """Return four rows from `i` on, repeating the last one beyond `end`, and their number."""
     return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(MULTIPLIED_ROWS, end - i)
 
 

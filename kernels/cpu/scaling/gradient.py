@@ -79,7 +79,7 @@ def _store_lanes(S, k, a, first, last):
 
 @jit(inner=True, borrows=True)
 def _compute_scaled_cells(tile, M, P, x, y, root):
-    """Compute the scaled cells over the square root of their row sum, and these roots."""
+    """Compute the scaled cells over the square-rooted row sums, and these square roots."""
     S, R, C, by_row, by_col = tile
     for i in range(R):
         total = splat(0.0)
@@ -354,6 +354,7 @@ def scaling_gradient(
     at_once = WIDTH * max(1, GRADIENT_CHUNK_CELLS // max(1, R * C * WIDTH))
 
     def work(_, start, stop):
+        """Compute the gradients of the matrices from `start` to before `stop`, in chunks."""
         for first in range(start, stop, at_once):
             pool.checkpoint()
             end = min(first + at_once, stop)

@@ -127,6 +127,7 @@ def _scale(
     del num_threads
 
     def solve(given: TableBatch, n: int, layout: MarginLayout, rules: TableRules) -> tuple[Any, ...]:
+        """Scale a flat batch with the pattern of a layout, or of its soft version."""
         own = there
         if layout is not margins.layout:  # soft margins need not be reconciled
             pairs, within = (copy_to_device(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))

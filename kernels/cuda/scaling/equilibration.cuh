@@ -62,7 +62,7 @@ __device__ __forceinline__ bool assign(const Tile<W>& t) {
       if (t.rank() == 0) t.x(i) += least;
       here = following;
       row = int(t.q(here));
-      t.synchronize();  // before rows and columns are paired anew
+      t.synchronize();  // all have read the assignment before it changes
     }
     if (t.rank() == 0)
       while (here >= 0) {

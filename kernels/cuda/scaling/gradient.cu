@@ -25,7 +25,7 @@ __device__ __forceinline__ void label_blocks(const Tile<W>& t, Lives lives, int 
   }
 }
 
-// Compute factors of a limit, which has none of its own: within a block they follow from its cells, `factor(i, j)`
+// Compute factors of a limit, which has no factors itself: within a block they follow from its cells, `factor(i, j)`
 // being the product of both.
 template <int W, typename Lives, typename Factor>
 __device__ __forceinline__ void compute_limit_factors(const Tile<W>& t, Lives lives, Factor factor) {

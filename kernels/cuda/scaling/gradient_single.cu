@@ -38,7 +38,7 @@ struct Sloped {
         if (block[i] & block[k]) block[i] |= block[k];
   }
 
-  // Compute factors of a limit, which has none of its own: within a block they follow from its cells, `scaled(at)`.
+  // Compute factors of a limit, which has no factors itself: within a block they follow from its cells, `scaled(at)`.
   template <typename Scaled>
   __device__ __forceinline__ void compute_limit_factors(Scaled scaled) {
     unsigned block[K];

@@ -36,13 +36,14 @@ class _LaneSizes(NamedTuple):
     step: int
 
     @classmethod
-    def of(cls, width: int) -> "_LaneSizes":
+    def compute(cls, width: int) -> "_LaneSizes":
+        """Return the layout for matrices of up to `width` rows and columns."""
         even, pitch = width + width % 2, width + (2 - width) % 4
         used = 2 * width * pitch + 4 * even
         return cls(even, pitch, used, used + (even - used) % 16)
 
 
-_SIZES = [_LaneSizes.of(width) for width in range(MOST_GROUP_LINES + 1)]
+_SIZES = [_LaneSizes.compute(width) for width in range(MOST_GROUP_LINES + 1)]
 DEFINES = {
     "LANE_SIZES": ", ".join(f"{{{', '.join(map(str, sizes))}}}" for sizes in _SIZES),
     "GROUP_THREADS": GROUP_THREADS,

@@ -50,7 +50,7 @@ struct SweepState {
     if (++since < CM_SETTLED_PASSES) return;
     const double shrink = sqrt(residual / earlier), keep = momentum * momentum;
     if (!(shrink > momentum)) return;
-    // The slowest error shrinks by a root of z z - (1 + keep - gain gap) z + keep, which gives the spectral gap.
+    // The slowest error shrinks by a zero of z z - (1 + keep - gain gap) z + keep, which gives the spectral gap.
     const double gap = (1.0 + keep - shrink - keep / shrink) / ((1.0 + momentum) * (1.0 + momentum));
     const double root = sqrt(CM_GAP_MARGIN * gap);
     momentum = shrink < 1.0 ? (1.0 - root) / (1.0 + root) : 1.0;

@@ -285,7 +285,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
   BlockGroup alone{flags, exchange, exchange_size, groups, 1, 0, 0};
   BlockGroup& peers = LARGE ? BlockGroup::of_block() : alone;
   if constexpr (LARGE) {
-    static_assert(sizeof(BlockGroup) <= 8 * CM_GROUP_FIELDS, "the launcher makes room for it");
+    static_assert(sizeof(BlockGroup) <= 8 * CM_GROUP_FIELDS, "the launcher allocates it");
     if (me == 0) {
       peers = alone;
       if (group_size > 1) peers.join(group_size);

@@ -64,7 +64,7 @@ def solve_common(problem: ScalingProblem) -> tuple[Any, Any]:
     Returns
     -------
     array of int64, shape (n,)
-        Indices of all other matrices, in any order; none of their results is written.
+        Indices of all other matrices, in any order, whose results are not written.
     array of uint64, shape (1,)
         Their number.
     """
@@ -178,7 +178,7 @@ def make_layout(
     width = WARP if max(rows, cols) <= WARP else THREADS
     room = SHARED // 8 if width == WARP else (most_shared(device) - batches.team_scratch(str(width))) // 8
     first = width + (GROUP_FIELDS if is_large else 0)
-    sums = 0 if width == WARP else max(rows, cols)  # which lines end with room for
+    sums = 0 if width == WARP else max(rows, cols)  # buffer of sums after the vectors
     lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols + sums
     near, scratch = first + (lines if lines <= room - first else 0), 0
     places = {"lines_at": 0 if near > first else -1}
