@@ -29,9 +29,9 @@ LEAST_EQUILIBRATION = 0.01  # change of a log2 factor at which balancing has con
 
 PLAIN_SWEEPS = 3  # sweeps before Newton's method
 PAIRED_SWEEPS = 2  # sweeps over pairs of a row and a column before Newton's method
-LEAST_PIVOT = 1e-14  # of a Cholesky factorisation, relative to the diagonal: a smaller one is rounding
+LEAST_PIVOT = 1e-14  # smallest pivot of a Cholesky factor over the diagonal: a smaller one is rounding
 NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
-SAFE_WIDTH = 1.79  # norm of a full Newton step that decreases the dual for certain: e**w - 1 - w <= w * w
+SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual: e**w - 1 - w <= w * w
 
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
 SETTLED_PASSES = 3  # passes after which residuals show the effect of a new momentum
@@ -49,10 +49,11 @@ LINE_NOISE = 1e-13  # tolerance of a row or column below which its rounding matt
 FLOOR_LINES = 32  # terms of a sum up to which LEAST_RESIDUAL holds; rounding grows with more
 
 LINE_ROUNDING = 2.0**-51  # relative rounding of a target and its sum, which must not change cells noticeably
-# Rounding all targets moves no cell by more than 1e-5 of itself where all positive cells are this part of the total: no
-# more than what is rounded flows through one. Nor by more than twice that where one column has this part of every row:
-# with its factor kept, a row changes by no more than the rest of it does, and a column by no more than rows do. Where
-# the smallest column is grounded it takes the rounding of the total: there it is this part times the total over it.
+# Rounding all targets changes no cell by more than 1e-5, relative, where every positive cell is at least this part of the
+# total, since each carries at most the whole rounding. Nor by more than 2e-5 where one column holds at least this part of
+# every row: with that column's factor fixed, a row changes by at most as much as its other cells, and a column by at most
+# as much as its rows. If the smallest column is grounded it absorbs the rounding of the total, so there the part is
+# multiplied by the total over that column.
 DOUBT = 1e5 * LINE_ROUNDING
 MOST_CELL_ERROR = 1e-4  # largest relative error of a cell that counts as accurate
 FINE_WIDTH = 1e-6  # norm of the last step where the errors of cells are bounded

@@ -26,9 +26,7 @@ from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGra
 from cmfast.kernels.shared.scaling import LEAST_GRADIENT_RESIDUAL, MOST_ELIMINATED_COLUMNS
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-MIN_UNCANCELLED_SHARE = (
-    0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
-)
+MIN_UNCANCELLED_SHARE = 0.05  # least diagonal of the Laplacian, over column sums, for the product that cancels
 PROBE_RESIDUAL = 1e-5  # relative residual at which conjugate gradients have seen the smallest eigenvalue
 LEAST_EIGENVALUE = 1e-5  # below this eigenvalue conjugate gradients lose digits that elimination keeps
 

@@ -4,14 +4,14 @@
 // A matrix as solved: transposed if that makes the columns the shorter side.
 template <int K>
 struct Sloped {
-  const double *cells, *given;  // the cells and the gradients in the scaled ones, as in the input
+  const double *cells, *given;  // cells and gradients in the scaled cells, as in the input
   double smoothing;
   int rows, cols, by_row, by_col;
   bool flip;
   unsigned live, gone;          // bit masks: positive cells (of a limit the supported ones); empty columns
   double x[K], y[K], p[K][K];   // factors; scaled cells, later the gradient in log cells
-  double share[K], s[K], q[K];  // one over the sum of a row; gradients in the logarithms of factors, later those in
-  double a[K];                  // the targets of columns; those in the targets of rows
+  double share[K], s[K], q[K];  // 1 / row sums; gradients in log factors; later, in
+  double a[K];                  // q, those in the column targets; in the row targets
   double mean, total;           // weighted mean of the columns' solution; the total
 
   __device__ __forceinline__ bool has(int i, int j) const { return i < rows && j < cols; }

@@ -2,7 +2,7 @@
 // exact after every pass over them. The Hessian is the graph Laplacian of the columns (a Schur complement). Where row i
 // and column i are paired the diagonal never enters: small cells keep all their digits.
 
-// ---- starts ----
+// ---- initial factors ----
 
 // One Sinkhorn sweep: scale the rows, then the columns.
 template <int W>
@@ -99,7 +99,7 @@ __device__ __forceinline__ void start_paired(const Tile<W>& t) {
   for (int sweep = 0; sweep < 2; ++sweep) sweep_pairs(t);
 }
 
-// ---- equations ----
+// ---- Newton system ----
 
 // Scale the rows to their targets; write the column gaps, return the residual.
 template <int W>

@@ -30,7 +30,7 @@ DEFINES = {
     "BLOCK_REDUCE": "__noinline__",
 }
 
-_INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # width, and whether matrices are large
+_INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # team width, and whether matrices are large
 _COMMON = tuple((*each, "true") for each in _INSTANCES[1:])
 _TEAM = Kernel(
     "scaling/team",

@@ -15,7 +15,7 @@ struct Tile {
   BlockGroup& peers;  // state of the blocks that share the matrix
   int R, C;
   double total;
-  bool far, chosen, warm;  // powers of two were taken out; the pairing was found already; the caller gave factors
+  bool far, chosen, warm;  // equilibrated by powers of two; pairing known already; initial factors given
 
   __device__ __forceinline__ static int rank() { return zeros::rank<W>(); }
   __device__ __forceinline__ static void synchronize() { zeros::synchronize<W>(); }

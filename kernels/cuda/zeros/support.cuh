@@ -62,7 +62,7 @@ __device__ __forceinline__ int rank() {
   return threadIdx.x % W;
 }
 
-// ---- sets ----
+// ---- bit sets ----
 
 __device__ __forceinline__ int find_lowest_bit(unsigned word) { return __ffs(int(word)) - 1; }
 __device__ __forceinline__ bool has(const unsigned* set, int k) { return set[k >> 5] >> (k & 31) & 1u; }
@@ -125,7 +125,7 @@ __device__ __forceinline__ void transpose(const unsigned* sets, int n, unsigned*
   synchronize<W>();
 }
 
-// ---- the network ----
+// ---- maximum flow ----
 
 __device__ __forceinline__ int get_exponent(double x) {  // binary exponent, as by frexp
   if (x == 0.0) return 0;
@@ -377,7 +377,7 @@ __device__ __forceinline__ void drop_rounding_flows(const Scratch& z, i64 slack)
   synchronize<W>();
 }
 
-// ---- answers ----
+// ---- certificates and components ----
 
 // Add to `rows` and `cols` all that is reachable from them: row -> column (positive cell) -> row (flow), or backwards.
 template <int W>
