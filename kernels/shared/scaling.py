@@ -49,11 +49,11 @@ LINE_NOISE = 1e-13  # tolerance of a row or column below which its rounding matt
 FLOOR_LINES = 32  # terms of a sum up to which LEAST_RESIDUAL holds; rounding grows with more
 
 LINE_ROUNDING = 2.0**-51  # relative rounding of a target and its sum, which must not change cells noticeably
-# Rounding all targets changes no cell by more than 1e-5, relative, where every positive cell is at least this part of the
-# total, since each carries at most the whole rounding. Nor by more than 2e-5 where one column holds at least this part of
-# every row: with that column's factor fixed, a row changes by at most as much as its other cells, and a column by at most
-# as much as its rows. If the smallest column is grounded it absorbs the rounding of the total, so there the part is
-# multiplied by the total over that column.
+# Rounding all targets changes no cell by more than 1e-5, relative, where every positive cell is at least this part of
+# the total, since each carries at most the whole rounding. Nor by more than 2e-5 where one column holds at least this
+# part of every row: with that column's factor fixed, a row changes by at most as much as its other cells, and a column
+# by at most as much as its rows. If the smallest column is grounded it absorbs the rounding of the total, so there the
+# part is multiplied by the total over that column.
 DOUBT = 1e5 * LINE_ROUNDING
 MOST_CELL_ERROR = 1e-4  # largest relative error of a cell that counts as accurate
 FINE_WIDTH = 1e-6  # norm of the last step where the errors of cells are bounded
