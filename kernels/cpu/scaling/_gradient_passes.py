@@ -172,9 +172,9 @@ def multiply_centred(matrix, x, y, z, lines, sums, start, stop):
 
 @jit()
 def compute_gradient(matrix, factors, gradients, lines, results, rows, start, stop):
-    """Compute the rows' solution and the gradient in the cells, for blocks of rows.
+    """Compute the gradients in the row targets and in the cells from that in the column targets, by block of rows.
 
-    `gradients` are those in the scaled cells, those in the log row factors, and the columns' solution.
+    `gradients` are those in the scaled cells, those in the log row factors, and those in the column targets.
     """
     (M, _, _), (x, y), (G, s, d) = matrix, factors, gradients
     (u, tops), (out, a) = lines, results

@@ -106,9 +106,9 @@ def _group_keys(
 
 @jit()
 def assign_groups(keys, begin, slots, of, chosen):
-    """Assign numbers to distinct keys in order of appearance (open addressing).
+    """Assign a group number to each record by its key, in order of appearance (open addressing).
 
-    Return their count, -1 where `chosen` is too short.
+    Return the number of groups, -1 where `chosen` is too short.
     """
     number, last = 0, len(slots) - 1
     for c in range(len(keys)):
