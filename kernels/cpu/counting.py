@@ -172,7 +172,7 @@ class _LabelSamples:
             table = np.zeros(self.rows * cells, np.int64)
             np.add.at(table, cell, weight.astype(np.int64))
         if weight is not None and weight.dtype.kind == "f":
-            table = table.astype(np.float64, copy=False)  # int64 if nothing is counted
+            table = table.astype(np.float64, copy=False)  # int64 if no sample counts
         return table.reshape(self.rows, n_groups, n_classes, n_classes), outside
 
 
