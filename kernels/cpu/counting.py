@@ -202,10 +202,10 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
     if weight is not None and weight.dtype.kind != "f" and not samples.fit():
         options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
-        low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split(weight))
+        low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split_halves(weight))
         if low[2] is not None:
             return low
-        table, good = halves.join(low[0], high[0])
+        table, good = halves.join_halves(low[0], high[0])
         good = good.all(axis=(-2, -1))
         return table * good[..., None, None], np.where(good, np.int8(OK), np.int8(INVALID)), None
     if groups is None:

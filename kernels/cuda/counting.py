@@ -209,7 +209,7 @@ def confusion_matrix(
 def _add_integer_weights(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: Any) -> tuple[Any, Any, Any]:
     """Add integer weights as 32-bit halves, each split into pieces whose float64 sums are exact."""
     parts = []
-    for half in halves.split(weight):
+    for half in halves.split_halves(weight):
         table = None
         for shift, piece in split_into_pieces(half, y_true.shape[-1]):
             found, _, outside = confusion_matrix(y_true, y_pred, piece, groups, **options)
@@ -218,7 +218,7 @@ def _add_integer_weights(y_true: Any, y_pred: Any, weight: Any, groups: Any, **o
             found = found.astype(np.int64) << shift
             table = found if table is None else table + found
         parts.append(table)
-    table, good = halves.join(*parts)
+    table, good = halves.join_halves(*parts)
     good = good.all(axis=(-2, -1))
     return table * good[..., None, None], ((1 - good) * INVALID).astype(np.int8), None
 

@@ -91,7 +91,7 @@ def _dense(
 ) -> tuple[MarginLayout, Pattern]:
     """Return the layout of all cells of tables of a shape; it stays on the device."""
     del device
-    layout = margins_layout.dense(shape, axes)
+    layout = margins_layout.make_dense_layout(shape, axes)
     found = pattern(xp, layout)
     xp.cuda.get_current_stream().synchronize()  # any stream may read it from now on
     return layout, found
@@ -111,7 +111,7 @@ def ipf_cells(
     values: Any, coords: Any, *targets: Any, axes: margins_layout.Axes, shape: tuple[int, ...], **options: Any
 ) -> tuple[Any, ...]:
     """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
-    layout = margins_layout.layout(shape, axes, list(coords.get()))  # synchronises
+    layout = margins_layout.make_sparse_layout(shape, axes, list(coords.get()))  # synchronises
     there = pattern(library(values), layout)
     return _scale(values, targets, TableMargins(shape, axes, layout), there, **options)
 
