@@ -471,7 +471,7 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
   return apply_degenerate_limits(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
 }
 
-// Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n),
+// Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
 // the first n_scalars are results.
 template <typename O>
 struct Plan {
