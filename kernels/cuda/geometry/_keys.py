@@ -48,7 +48,7 @@ class GridPoints(NamedTuple):
     inverse: Any
 
     @classmethod
-    def on(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "GridPoints":
+    def create(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "GridPoints":
         """Copy the grid to the device of the points."""
         xp = library(X)
         return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse))

@@ -87,7 +87,7 @@ def cell_counts(
     if outside is not None:
         return None, None, None, None, outside
     assert n_classes is not None
-    points = _keys.GridPoints.on(X, origin, inverse)
+    points = _keys.GridPoints.create(X, origin, inverse)
     keys, found, n_dropped, first = _compute_keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
     keys, counts = _count_keys(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
     if progress is not None:
@@ -174,7 +174,7 @@ def sparse_histogram(
         if outside is not None:
             return None, None, None, None, None, outside
     assert n_groups is not None
-    points = _keys.GridPoints.on(X, origin, inverse)
+    points = _keys.GridPoints.create(X, origin, inverse)
     labels = [] if groups is None else [groups]
     keys, found, n_dropped, first = _compute_keys(points, labels, bits_of(n_groups))
     status, n_keys = None, found.n_keys(bits_of(n_groups) * len(labels))
