@@ -1,5 +1,5 @@
-"""Pages: their parts (``parts.py``), pictures (``pictures.py``), and the one renderer (``render.py``).
+"""HTML pages of reports and reproductions: parts (``parts.py``), pictures (``pictures.py``), renderer (``render.py``).
 
-``cmfast.report``, ``cmfast demo`` and ``cmfast reproduce`` hand in parts; a page is one file, in which nothing is
-fetched, so it can be mailed and kept.
+``cmfast.report``, ``cmfast demo`` and ``cmfast reproduce`` pass parts; a page is one self-contained file that loads
+nothing, so it can be mailed and archived.
 """

@@ -1,4 +1,4 @@
-"""Charts by hand, of numbers alone: rows on a scale, intervals, heatmaps, curves. They need no library."""
+"""Charts as SVG without matplotlib: rows on a scale, forest plots, heatmaps, line charts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ import numpy as np
 from cmfast._core.markup import shorten
 from cmfast._core.plot_style import DIAGONAL, OFF_DIAGONAL, choose_ink, format_percent, shade
 from cmfast._pages.svg import ACCENT, CHART, INK, LINE, MUTED, Svg
-from cmfast._pages.values import NOTHING
+from cmfast._pages.values import MISSING
 
 METHOD_COLOURS = {"all": "#98a2b3", "row": "#2a9d8f", "col": "#d9922b", "bi": "#2457c5"}
 Interval = tuple[str, float, float, float]  # name, low, estimate, high
-LONGEST = 21  # characters of a name
+LONGEST_NAME = 21  # longest name, in characters
 
 
-class Rows(Svg):
-    """Named rows, one below the other, over a common scale."""
+class RowChart(Svg):
+    """Chart of named rows over a common scale."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Rows(Svg):
         width: float = CHART,
         bold: str = "",
     ) -> None:
-        """Write the names; `margins` are left and right of the rows, above them, and under the scale."""
+        """Write the names; `margins` are left and right of the rows, above them, and below the scale."""
         self._left, right, self._top, below = margins
         self._span, self._step, (self._low, self._high) = width - self._left - right, step, scale
         self._bottom, self._width = self._top + step * len(names), width
@@ -39,20 +39,20 @@ class Rows(Svg):
         for k, name in enumerate(names):
             weight = 700 if name == bold else 400
             self.text(
-                self._left - 9, self.centre(k) + 4, shorten(name, LONGEST), size=size, anchor="end", weight=weight
+                self._left - 9, self.centre(k) + 4, shorten(name, LONGEST_NAME), size=size, anchor="end", weight=weight
             )
 
     def place(self, value: float) -> float:
-        """Return where a value is, at an end of the scale if it is beyond."""
+        """Return the x coordinate of a value, clipped to the scale."""
         value = min(max(value, self._low), self._high)
         return self._left + self._span * (value - self._low) / (self._high - self._low)
 
     def centre(self, k: int) -> float:
-        """Return the height of a row."""
+        """Return the y coordinate of the middle of row `k`."""
         return self._top + self._step * (k + 0.5)
 
     def draw_scale(self, ticks: Mapping[float, str], axis: str = "", zero: float | None = None) -> None:
-        """Draw lines at ticks, with what is said of each; that of `zero` stands out."""
+        """Draw labelled lines at the ticks; the line of `zero` is emphasised."""
         for value, text in ticks.items():
             x = self.place(value)
             self.line(x, self._top - 6, x, self._bottom, INK if value == zero else LINE)
@@ -62,7 +62,7 @@ class Rows(Svg):
             self.text(middle, self._bottom + 33, axis, size=11, anchor="middle", fill=MUTED)
 
     def write_value(self, k: int, text: str, weight: int = 400) -> None:
-        """Write what a row comes to, at its right end."""
+        """Write the value of a row at its right end."""
         self.text(self._width, self.centre(k) + 4, text, size=13, anchor="end", weight=weight)
 
     def draw_bar(
@@ -82,7 +82,7 @@ class Rows(Svg):
         self.rect(x, y, self.place(last) - x, height, fill, title=title, more=more)
 
 
-def forest(
+def draw_forest(
     rows: Sequence[Interval],
     label: str,
     *,
@@ -90,14 +90,14 @@ def forest(
     high: float = 1.0,
     signed: bool = False,
     titled: bool = False,
-) -> Rows:
-    """Draw intervals on a scale from `low` to `high`; `signed`: with a line at zero and signs; `titled`: by `label`."""
+) -> RowChart:
+    """Draw a forest plot of intervals; `signed` centres the scale on zero, `titled` writes `label` as a title."""
     known = [row for row in rows if not any(math.isnan(value) for value in row[1:])]
     if signed:
         high = max((abs(value) for row in known for value in row[1:]), default=1.0) or 1.0
         low = -high
     margins = (150.0, 56.0, 30.0 if titled else 6.0, 0.0)
-    chart = Rows(label, [row[0] for row in rows], margins=margins, step=25, scale=(low, high), width=480)
+    chart = RowChart(label, [row[0] for row in rows], margins=margins, step=25, scale=(low, high), width=480)
     if titled:
         chart.write_title(label)
     form = "+.3f" if signed else ".3g"
@@ -105,7 +105,7 @@ def forest(
     chart.draw_scale({value: f"{value:{form if value else '.3g'}}" for value in ticks}, zero=0.0 if signed else None)
     for k, (name, first, estimate, last) in enumerate(rows):
         if math.isnan(estimate):
-            chart.write_value(k, NOTHING)
+            chart.write_value(k, MISSING)
             continue
         if not (math.isnan(first) or math.isnan(last)):
             more = 'stroke-opacity="0.35" stroke-linecap="round"'
@@ -116,13 +116,13 @@ def forest(
     return chart
 
 
-def heatmap(
+def draw_heatmap(
     S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float, names: Sequence[str] | None = None
 ) -> Svg:
-    """Draw a matrix whose mean row sum is one: true classes down, predicted classes across, cells in percent."""
+    """Draw a matrix whose mean row sum is one: rows are true classes, cells are in percent."""
     names = [str(k) for k in range(len(S))] if names is None else names
     n, left, top = len(S), 42.0, 74.0
-    cell = max(30.0, 240.0 / n)  # wide enough for what is written above
+    cell = max(30.0, 240.0 / n)  # wide enough for the title
     svg = Svg(left + n * cell + 6, top + n * cell + 6, f"{title}: {subtitle}")
     svg.text(left, 16, title, size=15, weight=650)
     svg.text(left, 34, subtitle, size=11.5, fill=MUTED)
@@ -153,7 +153,7 @@ def paint_cell(
     weight: int = 400,
     title: str = "",
 ) -> None:
-    """Fill a cell (left, top, width, height) of a matrix, and write in white or dark what it holds."""
+    """Fill a cell (left, top, width, height) of a matrix and write `text` in a contrasting colour."""
     x, y, w, h = box
     svg.rect(x + 0.5, y + 0.5, w - 1, h - 1, colour, title=title)
     if text:
@@ -161,7 +161,7 @@ def paint_cell(
         svg.text(x + w / 2, y + h / 2 + 4, text, size=size, anchor="middle", fill=ink, weight=weight)
 
 
-def lines(
+def draw_lines(
     x_labels: Sequence[str],
     series: dict[str, Sequence[float]],
     colours: dict[str, str],
@@ -171,25 +171,26 @@ def lines(
     lowest: float = 0.0,
     highest: float = 1.0,
 ) -> Svg:
-    """Draw curves in `lowest`..`highest` over evenly spaced settings, each named at its right end."""
+    """Draw line charts over evenly spaced settings, each named at its right end."""
     left, right, top, height = 36.0, 92.0, 34.0, 190.0
     svg = Svg(CHART, top + height + 42, title)
     svg.write_title(title)
 
-    def at_height(value: float) -> float:
+    def locate_height(value: float) -> float:
+        """Return the y coordinate of a value."""
         return top + height * (highest - value) / (highest - lowest)
 
     for tick in np.linspace(lowest, highest, 6):
-        y = at_height(float(tick))
+        y = locate_height(float(tick))
         svg.line(left, y, CHART - right, y)
         svg.text(left - 6, y + 4, f"{tick:g}", size=10.5, anchor="end", fill=MUTED)
     at = [left + 12 + k * (CHART - right - left - 24) / (len(x_labels) - 1) for k in range(len(x_labels))]
     for x, label in zip(at, x_labels, strict=True):
         svg.text(x, top + height + 16, label, size=10.5, anchor="middle", fill=MUTED)
     svg.text((left + CHART - right) / 2, top + height + 35, x_title, size=11, anchor="middle", fill=MUTED)
-    ends = _apart([at_height(values[-1]) for values in series.values()], 15)
+    ends = _spread_labels([locate_height(values[-1]) for values in series.values()], 15)
     for (name, values), end in zip(series.items(), ends, strict=True):
-        ys = [at_height(v) for v in values]
+        ys = [locate_height(v) for v in values]
         for (x1, y1), (x2, y2) in pairwise(zip(at, ys, strict=True)):
             svg.line(x1, y1, x2, y2, colours[name], 2.2)
         for x, y, v in zip(at, ys, values, strict=True):
@@ -198,8 +199,8 @@ def lines(
     return svg
 
 
-def _apart(ys: Sequence[float], gap: float) -> list[float]:
-    """Return places for labels near `ys`, in the same order from top to bottom, at least `gap` apart."""
+def _spread_labels(ys: Sequence[float], gap: float) -> list[float]:
+    """Return y coordinates near `ys`, in the same order, at least `gap` apart."""
     out = list(ys)
     order = sorted(range(len(ys)), key=ys.__getitem__)
     for above, below in pairwise(order):

@@ -1,6 +1,6 @@
-"""What pages are made of: sections of paragraphs, tables, figures and claims. ``render.py`` makes HTML of them.
+"""Parts of pages: sections of paragraphs, tables, pictures and claims, which ``render.py`` turns into HTML.
 
-All text is plain here, names of users between the marks of ``markup.isolate``; only the renderer escapes.
+All text is plain, with user names between the marks of ``markup.isolate``; only the renderer escapes.
 """
 
 import re
@@ -10,76 +10,76 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 P = TypeVar("P")
-_WHOLE = ("holds", "fails", "undecided")
-_VERDICT = re.compile(rf"({'|'.join(_WHOLE)})( where .+)?")
+_PLAIN_VERDICTS = ("holds", "fails", "undecided")
+_VERDICT = re.compile(rf"({'|'.join(_PLAIN_VERDICTS)})( where .+)?")
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
 class Code(str):
-    """A piece of a paragraph that is shown as one types it."""
+    """A piece of a paragraph that is shown as code."""
 
     __slots__ = ()
 
 
 class Verdict(str):
-    """A cell of a table that has the colour of its verdict."""
+    """A table cell that is coloured by its verdict."""
 
     __slots__ = ()
 
 
 Paragraph: TypeAlias = str | tuple[str, ...]
-"""A text, or its pieces, of which some are Code."""
+"""A text, or its pieces, some of them Code."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers as text: a heading for every column, the first column names the rows."""
+    """Table of texts: a heading for every column; the first column names the rows."""
 
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     sorts: bool = False
-    """Whether a click on a heading sorts it; the page needs the report's script for that."""
+    """Whether a click on a heading sorts the table; needs the script of the report."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as SVG or as PNG, with the numbers that it shows. ``pictures.draw`` makes it."""
+    """A picture as SVG or PNG with the numbers that it shows; made by ``pictures.make_picture``."""
 
     name: str
-    """Of its file and of its numbers: words of small letters, with underscores; "" where it has no file of its own."""
+    """Name of its file and of its numbers, in snake case; "" without a separate file."""
     image: str | bytes
     numbers: dict[str, Any] = field(default_factory=dict)
     says: str = ""
-    """What is to be seen, for those who cannot see it; an SVG says that itself."""
+    """Alternative text of a PNG; an SVG has its own label."""
 
     def __post_init__(self) -> None:
         if self.name and not _NAME.fullmatch(self.name):
-            msg = f"name must be small letters and digits, with underscores, got {self.name!r}"
+            msg = f"name must be lower case letters, digits and underscores, got {self.name!r}"
             raise ValueError(msg)
 
     @property
     def file(self) -> str:
-        """The name of its file."""
+        """File name of the picture."""
         return f"{self.name}.{'svg' if isinstance(self.image, str) else 'png'}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and what came out."""
+    """A claim of a paper and the reproduced result."""
 
     text: str
     """The claim, in a sentence."""
     where: str
-    """Its place in the paper."""
+    """Place in the paper."""
     verdict: str
-    """"holds", "fails" or "undecided", or one of them with "where ..." behind it."""
+    """"holds", "fails" or "undecided", optionally followed by "where ..."."""
     found: str
-    """What came out, in a sentence with its figures."""
+    """The result, in a sentence with its values."""
     figures: dict[str, Any] = field(default_factory=dict)
-    """The numbers behind it."""
+    """Values behind the result."""
     seeds: Sequence[int] = ()
-    """Of the draws that it stands on."""
+    """Seeds of the random numbers."""
 
     def __post_init__(self) -> None:
         if not _VERDICT.fullmatch(self.verdict):
@@ -96,7 +96,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Markup:
-    """Elements of our own; no text of users may be in it."""
+    """Trusted HTML; it must not contain user text."""
 
     html: str
 
@@ -108,12 +108,12 @@ class Figure:
     parts: Sequence["Part"]
     caption: Sequence[Paragraph] = ()
     columns: Literal["", "shown", "two", "maps", "claims"] = ""
-    """Side by side where there is room: "shown" gives a table a row of its own, "two" does not, "maps" are narrow."""
+    """Layout of the parts: "shown" puts tables in separate rows, "two" does not, "maps" are narrow columns."""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Parts that are shown when one asks for them."""
+    """Parts that are collapsed until opened."""
 
     summary: str
     parts: Sequence["Part"]
@@ -124,19 +124,20 @@ Part: TypeAlias = Paragraph | Table | Picture | Heading | Markup | Figure | Fold
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a title."""
+    """A titled section of a page."""
 
     title: str
     parts: Sequence[Part]
     anchor: str = ""
-    """By which links find it."""
+    """Target of links."""
 
     def find(self, kind: type[P]) -> list[P]:
-        """Return all parts of a kind, in their order."""
+        """Return all parts of type `kind`, in order, at any depth."""
         return [part for part in _walk(self.parts) if isinstance(part, kind)]
 
 
 def _walk(parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield all parts, including those inside figures and folded parts."""
     for part in parts:
         yield part
         if isinstance(part, Figure | Folded):
@@ -150,32 +151,32 @@ class Page:
     title: str
     lead: str
     cards: Sequence[tuple[str, str]]
-    """Large values at the top, with what each is."""
+    """Large values at the top, with their labels."""
     sections: Sequence[Section]
     foot: Sequence[Part]
     name: str = ""
-    """In the tab of the browser; default: the title."""
+    """Title of the browser tab; default: the title."""
     notice: str = ""
-    """What is read before all else, in a frame."""
+    """Framed notice at the top."""
     source: str = ""
-    """What the page is about, where that has a source."""
+    """Source of the topic of the page."""
     opening: Sequence[Part] = ()
-    """Below the cards."""
+    """Parts below the cards."""
 
 
 def classify(verdict: str) -> str:
-    """Return the kind of a verdict, by which it is coloured and counted: holds, fails, undecided, or partly."""
-    return verdict if verdict in _WHOLE else "partly"
+    """Return the kind of a verdict for colours and counts: holds, fails, undecided, or partly."""
+    return verdict if verdict in _PLAIN_VERDICTS else "partly"
 
 
 def count_verdicts(verdicts: Iterable[str], words: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return the number of verdicts of each kind, with its word in `words`; of undecided only if there are any."""
+    """Return the number of verdicts of each kind, with its word in `words`; undecided only if there are any."""
     counted = Counter(map(classify, verdicts))
     return [(counted[name], word) for name, word in words.items() if counted[name] or name != "undecided"]
 
 
 def summarize_verdicts(verdicts: Iterable[str]) -> str:
-    """Return the verdicts in a line: "Claims: 1 that holds, 3 that fail, 2 in part."."""
+    """Return the verdicts in one line, such as "Claims: 1 that holds, 3 that fail, 2 in part."."""
     words = {"holds": "that hold", "fails": "that fail", "partly": "in part", "undecided": "undecided"}
     counted = (
         f"{count} {word}{'s' * (count == 1 and word.startswith('that'))}"

@@ -1,4 +1,4 @@
-"""The one renderer of pages: parts as a single HTML file that fetches nothing. Every text is escaped here."""
+"""Render pages: parts to one self-contained HTML file. All text is escaped here."""
 
 import base64
 import hashlib
@@ -20,26 +20,26 @@ FORBIDDEN = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"
 
 
 def render_page(page: parts.Page, *, dark: bool = False, style: str = "", script: str = "", data: Any = None) -> str:
-    """Return a page as HTML; `dark` has it follow the wish of the reader, else it is light.
+    """Return a page as HTML; `dark` follows the colour scheme of the reader, otherwise the page is light.
 
-    `style` is added to that of all pages; `script` is the only one that may run, and finds `data` as JSON in the
-    element of that name.
+    `style` is appended to the style of all pages; `script` is the only script that may run, and reads `data` as JSON
+    from the element of that name.
     """
     base = read_source("cmfast._pages", "page.css")
     facts = "" if data is None else embed_json("data", data)
     code = f"<script>{script}</script>" if script else ""
     return (
         f'<!doctype html><html lang="en" class="{"both" if dark else "light"}"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(script)}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{make_content_policy(script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape_attribute(page.name or page.title)}</title><style>{base}{style}</style></head>"
-        f"<body><main>{_header(page)}{''.join(map(_section, page.sections))}"
-        f"<footer>{render(page.foot)}</footer>{facts}</main>{code}</body></html>\n"
+        f"<body><main>{_render_header(page)}{''.join(map(_render_section, page.sections))}"
+        f"<footer>{render_parts(page.foot)}</footer>{facts}</main>{code}</body></html>\n"
     )
 
 
-def content_policy(script: str = "") -> str:
-    """Return what a page may load: nothing from a network, its own style, images within it, and this one script."""
+def make_content_policy(script: str = "") -> str:
+    """Return the content security policy: nothing from the network, inline style, data images, this one script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     scripts = f"'sha256-{digest}'" if script else "'none'"
     return (
@@ -54,70 +54,75 @@ def read_source(package: str, name: str) -> str:
 
 
 def embed_json(name: str, facts: Any) -> str:
-    """Return what a script reads as JSON; no text in it can end the element, or begin a comment."""
+    """Return a JSON script element; no text in it can end the element or begin a comment."""
     text = json.dumps(convert_to_plain(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, code in FORBIDDEN.items():
         text = text.replace(character, code)
     return f'<script type="application/json" id="{escape_attribute(name)}">{text}</script>'
 
 
-def name_versions() -> str:
-    """Return by which versions a page was made."""
+def format_versions() -> str:
+    """Return the versions of cmfast, Python and NumPy as a sentence."""
     return f"cmfast {__version__}, Python {platform.python_version()}, NumPy {np.__version__}."
 
 
-def render(shown: Iterable[Part]) -> str:
+def render_parts(shown: Iterable[Part]) -> str:
     """Return parts as HTML."""
-    return "".join(map(_part, shown))
+    return "".join(map(_render_part, shown))
 
 
-def _header(page: parts.Page) -> str:
+def _render_header(page: parts.Page) -> str:
+    """Return the header: notice, title, source, lead, cards and opening."""
     notice = f'<p class="notice" role="note">{escape_prose(page.notice)}</p>' if page.notice else ""
-    source = _part(page.source) if page.source else ""
+    source = _render_part(page.source) if page.source else ""
     cards = "".join(
         f'<div class="fact"><b>{escape_prose(value)}</b><span>{escape_prose(text)}</span></div>'
         for value, text in page.cards
     )
     return (
         f'<header>{notice}<h1>{escape_prose(page.title)}</h1>{source}<p class="lead">{escape_prose(page.lead)}</p>'
-        f'<div class="facts">{cards}</div>{render(page.opening)}</header>'
+        f'<div class="facts">{cards}</div>{render_parts(page.opening)}</header>'
     )
 
 
-def _section(section: parts.Section) -> str:
+def _render_section(section: parts.Section) -> str:
+    """Return a section with its heading."""
     anchor = f' id="{escape_attribute(section.anchor)}"' if section.anchor else ""
-    return f"<section><h2{anchor}>{escape_prose(section.title)}</h2>{render(section.parts)}</section>"
+    return f"<section><h2{anchor}>{escape_prose(section.title)}</h2>{render_parts(section.parts)}</section>"
 
 
-def _part(part: Part) -> str:
+def _render_part(part: Part) -> str:
+    """Return one part as HTML, by its type."""
     match part:
         case str() | tuple():
-            return f"<p>{_prose(part)}</p>"
+            return f"<p>{_render_prose(part)}</p>"
         case parts.Table():
-            return _table(part)
+            return _render_table(part)
         case parts.Picture():
-            return _picture(part)
+            return _render_picture(part)
         case parts.Heading():
             return f"<h3>{escape_prose(part.text)}</h3>"
         case parts.Markup():
             return part.html
         case parts.Figure():
-            return _figure(part)
+            return _render_figure(part)
         case parts.Folded():
-            return f"<details><summary>{escape_prose(part.summary)}</summary>{render(part.parts)}</details>"
+            return f"<details><summary>{escape_prose(part.summary)}</summary>{render_parts(part.parts)}</details>"
 
 
-def _figure(figure: parts.Figure) -> str:
-    shown = render(figure.parts)
+def _render_figure(figure: parts.Figure) -> str:
+    """Return a frame of parts with a caption."""
+    shown = render_parts(figure.parts)
     if figure.columns:
         kind = ' class="table"'
-        cells = "".join(f"<div{kind * isinstance(one, parts.Table)}>{_part(one)}</div>" for one in figure.parts)
+        cells = "".join(f"<div{kind * isinstance(one, parts.Table)}>{_render_part(one)}</div>" for one in figure.parts)
         shown = f'<div class="{figure.columns}">{cells}</div>'
-    caption = f"<figcaption>{render(figure.caption)}</figcaption>" if figure.caption else ""
+    caption = f"<figcaption>{render_parts(figure.caption)}</figcaption>" if figure.caption else ""
     return f"<figure>{shown}{caption}</figure>"
 
 
-def _prose(paragraph: parts.Paragraph) -> str:
+def _render_prose(paragraph: parts.Paragraph) -> str:
+    """Return a paragraph with its code pieces."""
     pieces = (paragraph,) if isinstance(paragraph, str) else paragraph
     return "".join(
         f"<code>{escape_prose(piece)}</code>" if isinstance(piece, parts.Code) else escape_prose(piece)
@@ -125,24 +130,26 @@ def _prose(paragraph: parts.Paragraph) -> str:
     )
 
 
-def _table(table: parts.Table) -> str:
+def _render_table(table: parts.Table) -> str:
     """Return a table with a heading for every row and column."""
     caption = f"<caption>{escape_prose(table.caption)}</caption>" if table.caption else ""
     names = "".join(f'<th scope="col">{escape_prose(cell)}</th>' for cell in table.head)
     lines = []
     for name, *cells in table.rows:
-        values = "".join(f"<td{_colour(cell)}>{escape_prose(cell)}</td>" for cell in cells)
+        values = "".join(f"<td{_render_verdict_class(cell)}>{escape_prose(cell)}</td>" for cell in cells)
         lines.append(f'<tr><th scope="row">{escape_prose(name)}</th>{values}</tr>')
     kind = ' class="sorts"' if table.sorts else ""
     head = f"<thead><tr>{names}</tr></thead>" if names else ""
     return f'<div class="wide"><table{kind}>{caption}{head}<tbody>{"".join(lines)}</tbody></table></div>'
 
 
-def _colour(cell: str) -> str:
+def _render_verdict_class(cell: str) -> str:
+    """Return the class attribute that colours a verdict, or an empty text."""
     return f' class="{parts.classify(cell)}"' if isinstance(cell, parts.Verdict) else ""
 
 
-def _picture(picture: parts.Picture) -> str:
+def _render_picture(picture: parts.Picture) -> str:
+    """Return an SVG inline, or a PNG as an embedded image."""
     if isinstance(picture.image, str):
         return picture.image
     image = base64.b64encode(picture.image).decode()

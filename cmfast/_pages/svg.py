@@ -1,20 +1,20 @@
-"""Pictures as inline SVG: sharp at any size, no library needed, nothing fetched. Numbers in, markup out."""
+"""Inline SVG drawing without a library: numbers in, markup out."""
 
 from cmfast._core.markup import escape_attribute
 
 INK, MUTED, LINE, ACCENT = "var(--ink)", "var(--muted)", "var(--line)", "var(--accent)"
-CHART = 440  # width of a chart in its own units: readable when scaled to a phone as to half a page
+CHART = 440  # width of a chart in user units: readable on a phone and on half a page
 
 
 class Svg:
-    """One picture; elements are added in drawing order."""
+    """An SVG drawing; elements are added in drawing order."""
 
     def __init__(self, width: float, height: float, label: str) -> None:
         self._head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape_attribute(label)}">'
         self._parts: list[str] = []
 
     def rect(self, x: float, y: float, w: float, h: float, fill: str, *, title: str = "", more: str = "") -> None:
-        """Add a filled rectangle; `title` shows when the pointer rests on it."""
+        """Add a filled rectangle; `title` is its tooltip."""
         inner = f"<title>{escape_attribute(title)}</title>" if title else ""
         box = f'x="{x:.1f}" y="{y:.1f}" width="{max(w, 0):.1f}" height="{h:.1f}"'
         self._parts.append(f'<rect {box} fill="{fill}" {more}>{inner}</rect>')
@@ -29,7 +29,7 @@ class Svg:
         )
 
     def dot(self, x: float, y: float, r: float, fill: str, *, title: str = "", stroke: str = "white") -> None:
-        """Add a round mark."""
+        """Add a circle."""
         inner = f"<title>{escape_attribute(title)}</title>" if title else ""
         self._parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:g}" fill="{fill}" stroke="{stroke}">{inner}</circle>'
@@ -47,7 +47,7 @@ class Svg:
         weight: int = 400,
         turn: bool = False,
     ) -> None:
-        """Add a line of text; `y` is its base line. `turn` writes it upwards."""
+        """Add a line of text with its baseline at `y`; `turn` writes it upwards."""
         turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turn else ""
         self._parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{fill}" '
@@ -55,7 +55,7 @@ class Svg:
         )
 
     def write_title(self, title: str, subtitle: str = "") -> None:
-        """Write a title, and a line below it."""
+        """Write a title, and a subtitle below it."""
         self.text(0, 14, title, size=14, weight=650)
         if subtitle:
             self.text(0, 32, subtitle, size=11.5, fill=MUTED)

@@ -6,9 +6,9 @@ import numpy as np
 
 from cmfast._core.markup import isolate
 from cmfast._pages import values
-from cmfast._pages.charts import forest
+from cmfast._pages.charts import draw_forest
 from cmfast._pages.parts import Figure, Folded, Heading, Part, Section, Table
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._report import _words
 
 Facts = dict[str, Any]
@@ -30,15 +30,15 @@ def _comparison(one: Facts, facts: Facts) -> Section:
         (_words.METRICS[name], float(v["low"]), float(v["difference"]), float(v["high"]))
         for name, v in one["metrics"].items()
     ]
-    picture = draw("", forest(rows, f"{first} less {second}, with intervals", signed=True))
+    picture = make_picture("", draw_forest(rows, f"{first} less {second}, with intervals", signed=True))
     lines = [
         (
             _words.METRICS[name],
-            values.number(v["first"]),
-            values.number(v["second"]),
-            values.number(v["difference"], "+z.3f"),
-            values.between(v["low"], v["high"], "+.3f"),
-            values.number(v["p_value"], ".3g"),
+            values.format_number(v["first"]),
+            values.format_number(v["second"]),
+            values.format_number(v["difference"], "+z.3f"),
+            values.format_interval(v["low"], v["high"], "+.3f"),
+            values.format_number(v["p_value"], ".3g"),
         )
         for name, v in one["metrics"].items()
     ]
@@ -69,13 +69,15 @@ def _groups(one: Facts, facts: Facts) -> Section:
         for metric in SIDE_BY_SIDE:
             head += [_words.METRICS[metric], "interval"]
         if len(rows) <= MOST_LINES:
-            pieces += [Heading(f"{name}: accuracy"), draw("", forest(rows, f"{name}: accuracy of groups"))]
+            pieces += [Heading(f"{name}: accuracy"), make_picture("", draw_forest(rows, f"{name}: accuracy of groups"))]
         pieces.append(Table(f"{name}: groups", head, lines, sorts=True))
     return Section("Groups", [Figure(pieces, [_words.groups(one), *one["notes"]])])
 
 
 def _with_ends(value: Facts, g: int) -> tuple[str, str]:
-    return values.number(value["estimate"][g]), values.between(float(value["low"][g]), float(value["high"][g]))
+    return values.format_number(value["estimate"][g]), values.format_interval(
+        float(value["low"][g]), float(value["high"][g])
+    )
 
 
 def _geometry(one: Facts, facts: Facts) -> Section:
@@ -85,11 +87,11 @@ def _geometry(one: Facts, facts: Facts) -> Section:
         "null_overlap": "expected if labels were permuted",
         "missing_mass": "share of the matrix without a point",
     }
-    rows = [(text, values.number(float(one[name]))) for name, text in named.items()]
+    rows = [(text, values.format_number(float(one[name]))) for name, text in named.items()]
     rows += [
         ("points", f"{one['points']:,}"),
         ("cells", f"{one['cells']:,}"),
-        ("alone in a cell", values.share(one["alone"])),
+        ("alone in a cell", values.format_share(one["alone"])),
     ]
     table = Table("Geometric confusion matrix against the balanced one", ("", "value"), rows)
     said = _words.geometry(facts, drawn=one["drawn"])
@@ -109,12 +111,12 @@ def _sets(one: Facts, facts: Facts) -> Section:
         (
             f"{isolate(p['first'])} and {isolate(p['second'])}",
             f"{p['sets']:,}",
-            values.number(float(p["correlation"]), "+z.2f"),
+            values.format_number(float(p["correlation"]), "+z.2f"),
         )
         for p in one["pairs"]
     ]
     by_class = [
-        (isolate(label), values.share(float(rate)))
+        (isolate(label), values.format_share(float(rate)))
         for label, rate in zip(facts["labels"], one["coverage_by_class"], strict=True)
     ]
     classes: Part = Table("Coverage of classes", ("class", "sets that hold it"), by_class, sorts=True)

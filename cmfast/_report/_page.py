@@ -6,10 +6,10 @@ import numpy as np
 
 from cmfast._core.markup import isolate
 from cmfast._pages import values
-from cmfast._pages.charts import forest
+from cmfast._pages.charts import draw_forest
 from cmfast._pages.parts import Figure, Folded, Markup, Page, Part, Section, Table
-from cmfast._pages.pictures import draw
-from cmfast._pages.render import name_versions, read_source, render_page
+from cmfast._pages.pictures import make_picture
+from cmfast._pages.render import format_versions, read_source, render_page
 from cmfast._report import _extra_sections, _words
 
 Facts = dict[str, Any]
@@ -35,7 +35,7 @@ def whole(facts: Facts, matrices: list[np.ndarray], data: dict[str, Any]) -> str
         lead=_words.lead(facts),
         cards=_cards(facts),
         sections=[*own, *_extra_sections.all_of(facts)],
-        foot=[_words.making(facts), f"{name_versions()} {_words.SOURCE}"],
+        foot=[_words.making(facts), f"{format_versions()} {_words.SOURCE}"],
     )
     style, script = (read_source("cmfast._report", name) for name in ("report.css", "report.js"))
     return render_page(page, dark=True, style=style, script=script, data=data)
@@ -45,7 +45,7 @@ def _cards(facts: Facts) -> list[tuple[str, str]]:
     cards = [(f"{facts['samples']:,}", "samples"), (f"{len(facts['labels']):,}", "classes")]
     for one in facts["models"]:
         value = one["metrics"]["accuracy"]
-        ends = values.shares_between(value["low"], value["high"])
+        ends = values.format_share_interval(value["low"], value["high"])
         said = f"{isolate(one['name'])}; {100 * facts['level']:g} % interval {ends}"
         cards.append((f"{100 * value['estimate']:.1f} % right", said))
     return cards
@@ -76,7 +76,7 @@ def _balancing(facts: Facts) -> Section:
                 f"{isolate(c['first'])} and {isolate(c['second'])}",
                 f"{c['count']:,}",
                 _rank(c["rank"]),
-                values.share(c["balanced"]),
+                values.format_share(c["balanced"]),
                 _rank(c["rank_balanced"]),
             )
             for c in one["standing"]["moved"]
@@ -106,8 +106,11 @@ def _metrics(facts: Facts) -> Section:
         found = {_words.METRICS[name]: ends for name, ends in one["metrics"].items()}
         rows = [(name, float(v["low"]), float(v["estimate"]), float(v["high"])) for name, v in found.items()]
         lowest = min((row[1] for row in rows if row[1] < 0), default=0.0)
-        picture = draw("", forest(rows, f"{isolate(one['name'])}: metrics with intervals", low=lowest))
-        lines = [(name, values.number(v["estimate"]), values.between(v["low"], v["high"])) for name, v in found.items()]
+        picture = make_picture("", draw_forest(rows, f"{isolate(one['name'])}: metrics with intervals", low=lowest))
+        lines = [
+            (name, values.format_number(v["estimate"]), values.format_interval(v["low"], v["high"]))
+            for name, v in found.items()
+        ]
         table = Table(isolate(one["name"]), ("metric", "value", f"{100 * facts['level']:g} % interval"), lines)
         pieces += [picture, table]
     said = dict.fromkeys([_words.intervals(facts), *(note for one in facts["models"] for note in one["notes"])])
@@ -121,10 +124,12 @@ def _confusions(facts: Facts) -> Section:
             (
                 _between(c),
                 f"{c['count']:,}",
-                values.share(c["row"]),
-                values.shares_between(c["low"], c["high"]),
-                values.share(c["balanced"]),
-                values.shares_between(c["balanced_low"], c["balanced_high"]) if "balanced_low" in c else values.NOTHING,
+                values.format_share(c["row"]),
+                values.format_share_interval(c["low"], c["high"]),
+                values.format_share(c["balanced"]),
+                values.format_share_interval(c["balanced_low"], c["balanced_high"])
+                if "balanced_low" in c
+                else values.MISSING,
             )
             for c in one["confusions"]
         ]
@@ -152,13 +157,13 @@ def _class_rows(columns: dict[str, np.ndarray], labels: list[str]) -> list[tuple
             label,
             f"{each['support'][k]:,}",
             f"{each['predicted'][k]:,}",
-            values.share(each["recall"][k]),
-            values.shares_between(each["recall_low"][k], each["recall_high"][k]),
-            values.share(each["precision"][k]),
-            values.shares_between(each["precision_low"][k], each["precision_high"][k]),
-            values.share(each["f1"][k]),
-            values.share(each["balanced"][k]),
-            labels[each["taken_for"][k]] if each["taken_for"][k] >= 0 else values.NOTHING,
+            values.format_share(each["recall"][k]),
+            values.format_share_interval(each["recall_low"][k], each["recall_high"][k]),
+            values.format_share(each["precision"][k]),
+            values.format_share_interval(each["precision_low"][k], each["precision_high"][k]),
+            values.format_share(each["f1"][k]),
+            values.format_share(each["balanced"][k]),
+            labels[each["taken_for"][k]] if each["taken_for"][k] >= 0 else values.MISSING,
         )
         for k, label in enumerate(labels)
     ]

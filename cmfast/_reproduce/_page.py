@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from cmfast._core.markup import isolate
 from cmfast._pages import values
 from cmfast._pages.parts import Code, Figure, Markup, Page, Part, Picture, Section, Table, Verdict, count_verdicts
-from cmfast._pages.render import name_versions, render_page
+from cmfast._pages.render import format_versions, render_page
 from cmfast._reproduce._frame import Reproduction
 
 # Room for tables of fifteen columns at 1300 px: the page is wider, headings and cells break at spaces, and a table has
@@ -55,11 +55,12 @@ def _foot(made: Reproduction) -> list[Part]:
     if made.arrays:
         kept += [", all matrices in ", Code("matrices.npz")]
     kept.append(f"{', every picture in a file of its own' * bool(made.pictures())}, beside this page.")
-    times = ", ".join(f"{name.replace('_', ' ')} {values.seconds(value)}" for name, value in made.timings.items())
+    durations = {name.replace("_", " "): values.format_seconds(value) for name, value in made.timings.items()}
+    times = ", ".join(f"{name} {duration}" for name, duration in durations.items())
     return [
         Markup("<h2>How this was made</h2>"),
         *made.making,
         ("The same again: ", Code(made.command + asked), *kept),
         f"Time: {times}.",
-        name_versions(),
+        format_versions(),
     ]

@@ -1,4 +1,4 @@
-"""Weights of bins that give all rows of a symmetric sparse matrix, as a contact map is, their sums."""
+"""Balancing of symmetric sparse matrices such as Hi-C contact maps: bin weights that give all rows their sums."""
 
 from cmfast.balancing._balance import balance
 from cmfast.balancing._result import BalanceResult

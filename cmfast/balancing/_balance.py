@@ -1,4 +1,4 @@
-"""Give all rows of a symmetric sparse matrix the same sum by a weight for each bin."""
+"""Balance a symmetric sparse matrix: one weight per bin such that all rows have given sums."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -9,12 +9,12 @@ from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
-from cmfast.balancing import _reasons
+from cmfast.balancing import _explain_failure
 from cmfast.balancing._result import BalanceResult
 
 Symmetric = Literal[False, "upper"]
 MOST_MATRIX_BINS = 2**31 - 1
-MAP = "a scipy.sparse matrix or (rows, columns, values, n)"
+ACCEPTED_MATRICES = "a scipy.sparse matrix or (rows, columns, values, n)"
 
 
 def balance(
@@ -36,42 +36,42 @@ def balance(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> BalanceResult[Any]:
-    r"""Weights of bins that give every row of a symmetric sparse matrix its sum.
+    r"""Compute bin weights that balance a symmetric sparse matrix: every row gets its sum.
 
-    With them :math:`x_i \sum_j a_{ij} x_j = s_i`: balancing of contact maps, which others find by ICE or Knight-Ruiz.
+    The weights x satisfy :math:`x_i \sum_j a_{ij} x_j = s_i`: balancing of contact maps, as by ICE or Knight-Ruiz.
     Newton's method on the logarithms of the weights, with conjugate gradients; every pixel is stored and read once.
 
     Parameters
     ----------
     A : scipy.sparse matrix or array, or (rows, columns, values, n)
-        Nonnegative, n x n. Pixels in one place are added up, zeros are as if they were not there.
+        Nonnegative, n x n. Duplicate pixels are added up, explicit zeros are ignored.
     sums : float or array, shape (n,), optional
-        What rows must sum to, positive; default: one.
+        Wanted row sums, positive; default: one.
     symmetric : {False, "upper"}
-        False: pixels on both sides of the diagonal are given, and must agree. "upper": each once, none below the
-        diagonal, as in files of maps.
+        False: pixels on both sides of the diagonal are given and must agree. "upper": each pixel is given once, none
+        below the diagonal, as in contact map files.
     keep : array of bool, shape (n,), optional
-        True for bins that may stay, as `kept` of the result is; the others are left out.
+        True for bins to keep, such as `kept` of a result; the others are left out.
     blocks : sequence of int, optional
-        Where diagonal blocks begin, from 0, and n, as the offsets of chromosomes. Each is balanced apart, with a status
-        of its own; pixels between blocks do not count.
+        Offsets of diagonal blocks, from 0 to n, such as chromosome offsets. Each block is balanced separately, with its
+        own status; pixels between blocks are ignored.
     mad_blocks : sequence of int, optional
-        The same for blocks whose sums are divided by their median before `mad_max` compares them; default: `blocks`.
+        Offsets of blocks whose sums are divided by their median before `mad_max` applies; default: `blocks`.
     ignore_diags : int
-        How many diagonals do not count: 1 leaves out the main one, 2 also those beside it.
+        Number of diagonals to ignore: 1 for the main diagonal, 2 for its neighbours too.
     min_nnz : int
         Bins with fewer pixels are left out.
     min_count : float
         Bins whose pixels add up to less are left out.
     mad_max : positive float, optional
-        Bins are left out whose sum is, in logarithms, more than so many median absolute deviations below the median.
+        Bins are left out whose log sum is more than this many median absolute deviations below the median.
     tol : float
-        Absolute bound of `BalanceResult.residual` and of `BalanceResult.worst_row`. Less than what rounding leaves,
-        2e-15 or that times the most pixels of a bin over 32, means that.
+        Absolute bound of `BalanceResult.residual` and of `BalanceResult.worst_row`; at least the rounding
+        error, 2e-15, or that times the most pixels of a bin over 32.
     max_iter : int, optional
-        Most passes over the pixels; default: 200 Newton steps. A step under way is finished in any case.
+        Most passes over the pixels; default: 200 Newton steps. A step in progress is always finished.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about blocks that have no answer (see Notes).
+        What to do about blocks that cannot be balanced (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
@@ -80,7 +80,7 @@ def balance(
     Returns
     -------
     BalanceResult
-        In the library of the arrays of `A`.
+        Arrays in the library of `A`.
 
     Raises
     ------
@@ -89,26 +89,26 @@ def balance(
 
     See Also
     --------
-    ras : Factors of rows and of columns, of matrices that are not symmetric.
+    ras : Row and column factors of matrices that are not symmetric.
 
     Notes
     -----
-    Bins are left out in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `keep`; of sums that
-    count all pixels but those of `ignore_diags`, and between `blocks`. Then those that have no pixel left. What is on
-    the diagonal counts once.
+    Bins are filtered in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `keep`, on sums of all
+    pixels except those of `ignore_diags` and between `blocks`. Then bins without pixels are left out. Diagonal pixels
+    count once.
 
-    Bad values: a block that has no weights gets NaN and a code in `status`, is reported as `on_failure` says, and
-    touches no other. INVALID, of all: a value that is NaN, infinite or negative, a sum that is not positive, a bin that
-    is not there, a matrix that is not symmetric. ZERO_LINE: no bin is left. INFEASIBLE: no matrix with pixels in these
-    places has these sums; `proof` says of which bins. LIMIT_ONLY: every such matrix has zeros for some of the pixels,
-    as where a bin meets one other only. RANGE: weights beyond float64. MAX_ITER keeps its last weights. UNDETERMINED
-    keeps weights with which the sums are right, but rounding them may move a pixel by more than 1e-4 of itself.
-    CONVERGED means that all sums were measured with the weights that are returned, that the last step changed no pixel
-    by more than 1e-3, and that no pixel is there that would have to vanish.
+    Bad values: a block that cannot be balanced gets NaN and a code in `status`, is reported as `on_failure` says, and
+    does not affect others. INVALID, for all blocks: a value that is NaN, infinite or negative, a sum that is not
+    positive, a bin out of range, a matrix that is not symmetric. ZERO_LINE: no bin is left. INFEASIBLE: no matrix with
+    this pattern has these sums; `proof` is the certificate. LIMIT_ONLY: every such matrix has zeros at some pixels, for
+    example of a bin with a single partner. RANGE: weights beyond float64. MAX_ITER keeps the last weights. UNDETERMINED
+    keeps weights with accurate sums, but rounding the sums may change a pixel by more than 1e-4 of its value. CONVERGED
+    means that all sums were recomputed with the returned weights, that the last step changed no pixel by more than
+    1e-3, and that no pixel has to vanish.
 
-    Synchronises a device: pixels are copied to the host once, which leaves bins out, and sorts and packs what is left.
-    Passes over pixels and conjugate gradients are the device's; the host waits for a number of each, and takes every
-    Newton step. Where zeros might forbid an answer, the host judges them. Reproducible: same input, same bits, for any
+    Synchronises a device: pixels are copied to the host once, which filters bins, sorts and packs the rest. Passes over
+    pixels and conjugate gradients run on the device; the host waits for one scalar of each, and takes every Newton
+    step. If zeros might prevent a solution, the host decides that. Reproducible: same input, same bits, for any
     `num_threads`, and on any device of one kind.
 
     References
@@ -130,7 +130,7 @@ def balance(
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if symmetric is not False:
-        validate.choice("symmetric", symmetric, ("upper",), "False, of pixels on both sides of the diagonal, or ")
+        validate.choice("symmetric", symmetric, ("upper",), "False, for pixels on both sides of the diagonal, or ")
     tol = validate.tolerance(tol)
     max_iter = validate.max_iter(max_iter)
     options: dict[str, Any] = {
@@ -141,23 +141,27 @@ def balance(
         "mad_max": None if mad_max is None else validate.positive("mad_max", mad_max),
         "tol": tol,
         "max_iter": max_iter,
-        "judge": _allowed,
+        "judge": _decide_support,
     }
-    arrays, n = _adopted(A, sums, keep)
-    options |= {"n": n, "blocks": _offsets("blocks", blocks, n), "mad_blocks": _offsets("mad_blocks", mad_blocks, n)}
+    arrays, n = _adopt_pixels(A, sums, keep)
+    options |= {
+        "n": n,
+        "blocks": _validate_offsets("blocks", blocks, n),
+        "mad_blocks": _validate_offsets("mad_blocks", mad_blocks, n),
+    }
     report = make_reporter(progress, "blocks")
     out = dispatch.call("balance", *arrays.values(), **options, num_threads=num_threads, progress=report)
     result: BalanceResult[Any] = BalanceResult(*out)
 
     def describe(index: tuple[int, ...]) -> str:
-        return _reasons.unbalanced(index, arrays, n, options["blocks"], options["upper"], result)
+        return _explain_failure.explain_unbalanced(index, arrays, n, options["blocks"], options["upper"], result)
 
     failures.report(result.status, on_failure, failed="blocks not balanced", describe=describe)
     return result
 
 
-def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
-    """Check what is given; return the arrays of one library, and the number of bins."""
+def _adopt_pixels(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
+    """Validate the arguments; return the arrays in one library, and the number of bins."""
     if sparse.is_sparse(A):
         if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
             validate.refuse("A", "square, of shape (n, n)", f"shape {tuple(A.shape)}")
@@ -167,9 +171,9 @@ def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
         rows, columns, values, n = A
         n = validate.count("n of A", n, least=0, most=MOST_MATRIX_BINS)
     else:
-        validate.refuse("A", MAP, type(A).__name__, TypeError)
+        validate.refuse("A", ACCEPTED_MATRICES, type(A).__name__, TypeError)
     names, optional = ("rows", "columns", "values", "sums", "keep"), ("sums", "keep")
-    one = float(sums) if type(sums) in (int, float) else None  # a sum for all
+    one = float(sums) if type(sums) in (int, float) else None  # one sum for all rows
     given = (
         validate.type_empty_labels(rows),
         validate.type_empty_labels(columns),
@@ -181,19 +185,19 @@ def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
     arrays = dict(zip(names, adopted, strict=True))
     if one is not None:
         arrays["sums"] = adapter(arrays["values"]).send(np.full(n, one), arrays["values"])
-    _check(arrays, n)
+    _check_arrays(arrays, n)
     return arrays, n
 
 
-def _allowed(*pixels: Any) -> Any:
-    """Say what the zeros of a matrix allow: for every target on the host, by kernels that few calls need."""
+def _decide_support(*pixels: Any) -> Any:
+    """Decide which pixels the zeros of a matrix allow, by kernels on the host that only few calls need."""
     from cmfast.kernels.cpu.balancing import launch
 
-    return launch.allowed(*pixels)
+    return launch.classify_zeros(*pixels)
 
 
-def _check(arrays: dict[str, Any], n: int) -> None:
-    """Check that types and shapes fit."""
+def _check_arrays(arrays: dict[str, Any], n: int) -> None:
+    """Check dtypes and shapes of the arrays."""
     rows, columns, values, sums, keep = arrays.values()
     validate.integer(rows=rows, columns=columns)
     validate.real(values=values, sums=sums)
@@ -208,8 +212,8 @@ def _check(arrays: dict[str, Any], n: int) -> None:
         validate.refuse("keep", "an array of bool", f"dtype {adapter(keep).dtype(keep)}", TypeError)
 
 
-def _offsets(name: str, given: Any, n: int) -> list[int] | None:
-    """Return where blocks begin, and n."""
+def _validate_offsets(name: str, given: Any, n: int) -> list[int] | None:
+    """Return the block offsets as integers from 0 to n, or None."""
     if given is None:
         return None
     wanted = f"offsets that begin with 0, do not fall, and end with n = {n}"

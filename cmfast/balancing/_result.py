@@ -1,4 +1,4 @@
-"""What balancing returns."""
+"""Result type of matrix balancing."""
 
 from typing import Any, Generic, NamedTuple
 
@@ -11,35 +11,36 @@ from cmfast.kernels.shared.balancing import REASONS
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "all bins that are left have their sums, measured again with the weights that are returned",
-    Status.MAX_ITER: "not converged; these are the last weights, give a larger max_iter=",
-    Status.LIMIT_ONLY: "no weights exist: some pixels would have to vanish; leave their bins out by min_nnz= or keep=",
-    Status.INFEASIBLE: "no weights exist: some bins must add up to more than those that they meet; leave them out",
+    Status.CONVERGED: "all kept bins have their sums, recomputed from the returned weights",
+    Status.MAX_ITER: "not converged; these are the last weights, pass a larger max_iter=",
+    Status.LIMIT_ONLY: "no weights exist: some pixels would have to be zero; leave their bins out by min_nnz= or keep=",
+    Status.INFEASIBLE: "no weights exist: some bins must sum to more than their partners; leave them out",
     Status.TOTALS: "the sums of two groups of bins differ",
-    Status.INVALID: "a number is NaN, infinite or negative, a bin is not there, or the matrix is not symmetric",
+    Status.INVALID: "a value is NaN, infinite or negative, a bin is out of range, or the matrix is not symmetric",
     Status.ZERO_LINE: "no bin is left",
     Status.RANGE: "weights leave the range of float64",
-    Status.UNDETERMINED: "the sums are met, but their digits do not say what all weights are",
+    Status.UNDETERMINED: "the sums are accurate, but their rounding leaves some weights undetermined",
 }
 
 
 @result_repr.add_repr
 class BalanceResult(NamedTuple, Generic[ArrayT]):
-    """What :func:`balance` returns.
+    """Result of :func:`balance`.
 
     Attributes
     ----------
     weights : array of float64, shape (n,)
-        What rows and columns are multiplied by; NaN where a bin is left out, and where there is no answer.
+        Factor of each row and column; NaN for bins left out and for failed blocks.
     reason : array of int8, shape (n,)
-        Why a bin is left out: 0, it is not; 1 `min_nnz`, 2 `min_count`, 3 `mad_max`, 4 `keep`, 5: no pixel is left.
+        Why a bin is left out: 0 kept, 1 `min_nnz`, 2 `min_count`, 3 `mad_max`, 4 `keep`, 5 no pixel left.
     proof : array of int8, shape (n,)
-        With INFEASIBLE 1 and 3 for bins whose sums are too large together, 2 and 3 for all that they have pixels with.
-        With LIMIT_ONLY 1 for bins of which some pixel is zero in every matrix with these sums. Else 0.
+        Infeasibility certificate. With INFEASIBLE 1 and 3 mark bins whose sums are together too large (Hall violator),
+        2 and 3 all their partners. With LIMIT_ONLY 1 marks bins with a pixel that is zero in every matrix with these
+        sums. Else 0.
     residual : array of float64, shape () or (blocks,)
-        What all sums are off, over what they should add up to.
+        Total absolute error of the sums, over their total.
     worst_row : array of float64, shape () or (blocks,)
-        The most that a sum is off, over what it should be.
+        Largest relative error of a sum.
     n_iter : array of int64, shape () or (blocks,)
         Passes over the pixels.
     status : array of int8, shape () or (blocks,)
@@ -56,7 +57,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
 
     @property
     def kept(self) -> Any:
-        """Which bins are not left out, an array of bool, shape (n,)."""
+        """Mask of the bins that are kept: bool, shape (n,)."""
         return adapter(self.reason).evaluate(lambda reason: reason == 0, self.reason)
 
     def _parts(self) -> dict[str, str]:
@@ -71,7 +72,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words what became of the matrix, or of its blocks.
+        """Return a text that explains the status of the matrix, or of its blocks.
 
         As :meth:`cmfast.ScalingResult.explain`.
 
@@ -79,6 +80,6 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper").explain()
-        'CONVERGED: all bins that are left have their sums, measured again with the weights that are returned'
+        'CONVERGED: all kept bins have their sums, recomputed from the returned weights'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no blocks")

@@ -169,7 +169,7 @@ class CellCounts(State, Generic[ArrayT]):
     @property
     def key_bits(self) -> int:
         """Bits of a key: cell, label and prediction."""
-        return KeyLayout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
+        return KeyLayout.create(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
 
     @property
     def bins(self) -> tuple[int, ...]:

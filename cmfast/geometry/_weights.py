@@ -10,8 +10,8 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import METHODS, Empty, Method, OnFailure, Smoothing
 from cmfast.kernels.status import Status
 from cmfast.normalizing import importance_weights
-from cmfast.normalizing._functions import bi_weights
-from cmfast.scaling._functions import EMPTY, checked_smoothing
+from cmfast.normalizing._normalize import compute_bi_weights
+from cmfast.scaling._ipf import EMPTY, validate_smoothing
 
 FAILED = "weightings not computed"
 USED = "a weight that is used is negative, not finite or too large"
@@ -43,7 +43,7 @@ def _count_axes(w: Any) -> int:
 def validate_bi_options(smoothing: Smoothing, empty: Empty) -> dict[str, Any]:
     """Validate the options of the weights "bi" and return them as a dict."""
     validate.choice("empty", empty, EMPTY)
-    return {"smoothing": checked_smoothing(smoothing), "empty": empty}
+    return {"smoothing": validate_smoothing(smoothing), "empty": empty}
 
 
 def make_weightings(M: Any, weights: Any, options: dict[str, Any]) -> list[Weighting]:
@@ -83,7 +83,7 @@ def _compute_named_weights(M: Any, method: Method, options: dict[str, Any]) -> W
     """
     if method != "bi":
         return Weighting(method, importance_weights(M, method), Status.CONVERGED, lambda: f"{method}: {USED}")
-    table, code, why = bi_weights(M, **options)
+    table, code, why = compute_bi_weights(M, **options)
     status = Status(int(code))
     # Smoothing by a number makes every cell positive, so that no class is empty or dropped.
     dropped = options.get("empty") == "drop" and not isinstance(options.get("smoothing"), float)

@@ -1,4 +1,4 @@
-"""What scaling returns."""
+"""Result type of matrix scaling."""
 
 from typing import Generic, NamedTuple
 
@@ -7,21 +7,21 @@ from cmfast._core.annotations import ArrayT, MatrixT
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "every row and column has the wanted sum, measured again on what is returned",
-    Status.MAX_ITER: "not converged; this is the last iterate, give a larger max_iter=",
+    Status.CONVERGED: "every row and column has the wanted sum, recomputed from the returned values",
+    Status.MAX_ITER: "not converged; this is the last iterate, pass a larger max_iter=",
     Status.LIMIT_ONLY: "no scaling exists; this is the exact limit, with some positive cells at zero and no factors",
-    Status.INFEASIBLE: "no matrix with these zeros has these sums; cmfast.support says which rows want too much",
+    Status.INFEASIBLE: "no matrix with these zeros has these sums; cmfast.support names rows with too large targets",
     Status.TOTALS: "row and column targets have different totals",
     Status.INVALID: "a cell or target is NaN, infinite or negative",
     Status.ZERO_LINE: "a row or column is empty but its target is not",
     Status.RANGE: "the factors leave the range of float64",
-    Status.UNDETERMINED: "rows and columns have the wanted sums, but their digits do not fix all cells",
+    Status.UNDETERMINED: "rows and columns have the wanted sums, but their rounding leaves some cells undetermined",
 }
 
 
 @result_repr.add_repr
 class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
-    """What :func:`ipf` and :func:`ras` return; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
+    """Result of :func:`ipf` and :func:`ras`; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         The scaled matrices, float32 if `M` (and the targets given) are float32, else float64. None from :func:`ras`;
         CSR of a sparse `M`.
     row_scale, col_scale : array of float64, shape (..., R) and (..., C)
-        The factors, gauged so that the geometric mean of `row_scale` is one; of ``logits=True`` their logarithms.
+        The factors, normalised so that the geometric mean of `row_scale` is one; their logarithms with ``logits=True``.
     residual : array of float64, shape (...)
         L1 distance of the row sums and column sums from their targets over the total of the targets, recomputed from
         `M` and the factors before any rounding to float32.
@@ -38,10 +38,10 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`.
     smoothing : array of float64, shape (...)
-        What was added to the cells: the number given, the weight k of the pseudo-Bayes prior, or 0.
+        Amount added to the cells: the given number, the weight k of the pseudo-Bayes prior, or 0.
     line_error : array of float64, shape (...)
-        The largest relative error of a row sum or column sum: ``abs(sum - target) / target``, measured as `residual`
-        is. Rows and columns with small targets are not seen in `residual`; of CONVERGED this is at most `tol`.
+        The largest relative error of a row sum or column sum: ``abs(sum - target) / target``, measured like
+        `residual`. Small rows and columns hardly contribute to `residual`; for CONVERGED this is at most `tol`.
     """
 
     matrix: MatrixT
@@ -65,12 +65,12 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words what became of the matrices, or of one.
+        """Return a text that explains the status of all matrices, or of one.
 
         Parameters
         ----------
         index : int or tuple of int, optional
-            Place in the batch; default: one line for every status that occurs.
+            Index in the batch; default: one line for every status that occurs.
 
         Returns
         -------
@@ -80,13 +80,13 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         Raises
         ------
         TypeError, IndexError
-            `index` is not one place in the batch.
+            `index` is not an index of the batch.
 
         Examples
         --------
         >>> import cmfast
         >>> result = cmfast.ipf([[1.0, 2.0], [3.0, 4.0]])
         >>> result.explain()
-        'CONVERGED: every row and column has the wanted sum, measured again on what is returned'
+        'CONVERGED: every row and column has the wanted sum, recomputed from the returned values'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no matrices")

@@ -73,7 +73,7 @@ class Swaps(NamedTuple):
         return n
 
 
-class TestResult(NamedTuple):
+class PermutationResult(NamedTuple):
     """Results of the permutation test, each of shape (G,) or (G, C).
 
     Attributes
@@ -177,11 +177,11 @@ def _concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def test_differences(
     swaps: Swaps, both: list[np.ndarray], home: Array, plan: Plan, n_classes: int, n_replicates: int, seed: int,
     num_threads: int | None,
-) -> list[TestResult]:  # fmt: skip
+) -> list[PermutationResult]:  # fmt: skip
     """Test every difference of `plan` by swaps, given `both` observed values, shape (2, G) or (2, G, C)."""
     n_groups = both[0].shape[1] if both else 0
     options: dict[str, Any] = {"plan": plan, "num_threads": num_threads}
-    parts: list[list[TestResult]] = [[] for _ in both]
+    parts: list[list[PermutationResult]] = [[] for _ in both]
     for group in range(n_groups):
         own = swaps.select_group(group)
         observed = [values[:, group] for values in both]
@@ -194,8 +194,8 @@ def test_differences(
         for part, apart, values in zip(parts, found, observed, strict=True):
             part.append(_count_extremes(apart, values, weights))
     if not n_groups:
-        return [TestResult(*(values[0],) * 3) for values in both]
-    return [TestResult(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
+        return [PermutationResult(*(values[0],) * 3) for values in both]
+    return [PermutationResult(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
 
 
 def _weigh_states(sizes: np.ndarray) -> np.ndarray:
@@ -269,7 +269,7 @@ def _draw_swaps(
         return [array[:, 0] - array[:, 1] for array in host]
 
 
-def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> TestResult:
+def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> PermutationResult:
     """Return the p-values of swapped differences `apart`, shape (S, ...), against observed values, shape (2, ...).
 
     `weights` are the probabilities of enumerated tables; None for random ones, which the observed table joins.
@@ -298,7 +298,7 @@ def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | N
         least = np.where(n > 0, (column * highest).sum(0) / share, 1.0)
     least = np.where(top > slack, least, 0.0)  # all swaps give the same difference
     undefined = np.isnan(observed)
-    return TestResult(*(np.where(undefined, np.nan, field) for field in (p, error, least)))
+    return PermutationResult(*(np.where(undefined, np.nan, field) for field in (p, error, least)))
 
 
 def evaluate_sums(sums: np.ndarray, home: Array, *, plan: Plan, num_threads: int | None) -> list[np.ndarray]:

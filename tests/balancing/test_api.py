@@ -14,12 +14,12 @@ from oracle.balancing import existence
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.solver.graph_structure import colours
 from cmfast.kernels.cpu.solver.symmetric_packing import pack
 from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
+from cmfast.kernels.cpu.solver.triangles_and_components import find_components
 from cmfast.kernels.shared.balancing import REASONS
-from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
-from cmfast.kernels.shared.symmetric_newton import direction
+from cmfast.kernels.shared.symmetric_conditioning import bound_eigenvalue_by_triangles, estimate_eigenvalue_by_probes
+from cmfast.kernels.shared.symmetric_newton import compute_newton_step
 
 
 def dense(i, j, a, n):
@@ -176,7 +176,7 @@ def test_weights_that_the_sums_barely_fix_are_not_called_right():
     """Two colours, but for pixels of 1e-14 within each: the weights of one over the other are free but for these."""
     i, j = np.array([0, 1, 2, 0, 0, 1]), np.array([1, 2, 3, 3, 0, 1])
     a = np.array([1.0, 2.0, 3.0, 9.0, 1e-14, 3e-14])
-    with pytest.warns(cmfast.FailureWarning, match="that does not fix all weights"):
+    with pytest.warns(cmfast.FailureWarning, match="that does not determine all weights"):
         result = upper(i, j, a, 4)
     assert result.status == Status.UNDETERMINED
 
@@ -207,8 +207,8 @@ def test_reasons_have_names():
 @pytest.mark.parametrize(
     ("cells", "n", "said"),
     [
-        ([(0, 1, 1), (1, 2, 1)], 3, "bins 0, 2 must add up to 2 but have pixels only with bin 1, which add up to 1"),
-        ([(0, 1, 1), (0, 2, 1), (1, 2, 1), (0, 3, 1)], 4, "pixels of bins 0, 1, 2 would have to vanish; .* by ipf"),
+        ([(0, 1, 1), (1, 2, 1)], 3, "bins 0, 2 must sum to 2 but have pixels only with bin 1, which sum to 1"),
+        ([(0, 1, 1), (0, 2, 1), (1, 2, 1), (0, 3, 1)], 4, "pixels of bins 0, 1, 2 would have to be zero; .* by ipf"),
         ([(0, 1, 1), (0, 2, np.nan)], 3, r"NaN value at values\[1\]"),
         ([(0, 1, 1), (0, 5, 1)], 3, "pixel 1 is in column 5, of 3"),
         ([(0, 1, 1), (2, 0, 1)], 3, "pixel 1 is below the diagonal, in row 2, column 0"),
@@ -249,8 +249,8 @@ def test_what_is_not_converged_says_so():
         ({"min_nnz": 1.5}, "min_nnz must be"),
         ({"min_count": -1}, "min_count must be"),
         ({"mad_max": 0}, "mad_max must be"),
-        ({"symmetric": "lower"}, "symmetric must be False, of pixels on both sides of the diagonal, or 'upper', got"),
-        ({"symmetric": True}, "symmetric must be False, of pixels on both sides of the diagonal, or 'upper', got bool"),
+        ({"symmetric": "lower"}, "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got"),
+        ({"symmetric": True}, "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got bool"),
     ],
 )
 def test_wrong_options_are_refused(wrong, said):
@@ -274,7 +274,7 @@ def test_the_proved_step_never_raises_what_is_minimised():
         r = passes.sums(x)
         wide = np.exp(e.astype(np.longdouble))
         values.append(wide @ A @ wide / 2 - e.astype(np.longdouble).sum())
-        d, _ = direction(passes, x, r, 1.0 - r, 1e-6)
+        d, _ = compute_newton_step(passes, x, r, 1.0 - r, 1e-6)
         rho = 2 * max(d.max(), 0.0)
         e = e + d * (1.0 if rho <= 1.79 else max(1.79, np.log1p(rho)) / rho)
     assert (np.diff(values) <= 1e-15 * np.abs(values[:-1])).all()
@@ -288,7 +288,7 @@ def test_components_and_their_colours():
         i, j = np.triu_indices(n, int(rng.integers(0, 2)))
         keep = rng.random(len(i)) < 1.3 / n
         i, j = i[keep], j[keep]
-        component, sign = colours(pack(i, j, np.ones(len(i)), n, 0))
+        component, sign = find_components(pack(i, j, np.ones(len(i)), n, 0))
         A = dense(i, j, 1.0, n) > 0
         reach = np.linalg.matrix_power(A + np.eye(n), n) > 0
         assert ((component[:, None] == component) == reach).all()
@@ -318,10 +318,12 @@ def test_the_smallest_eigenvalue_is_bounded_by_triangles_and_found_by_probes():
         r = passes.sums(x)
         P = dense(i, j, a, 60) * x * x[:, None]
         least = np.linalg.eigvalsh(np.eye(60) + P / np.sqrt(r * r[:, None]))[0]
-        bound = by_triangles(passes, x, r)
+        bound = bound_eigenvalue_by_triangles(passes, x, r)
         assert bound <= least * (1 + 1e-9)
         bounded += bound > 0
-        seen, moved = by_probes(passes, partial(direction, passes, x, r, forcing=1e-9), x, r)
+        seen, moved = estimate_eigenvalue_by_probes(
+            passes, partial(compute_newton_step, passes, x, r, forcing=1e-9), x, r
+        )
         assert least * (1 - 1e-9) <= seen <= 1.2 * least
         assert moved < 1e-13
     assert bounded >= 5

@@ -164,7 +164,7 @@ def test_what_has_no_weights_is_said(files, capsys):
     status, out, err = run(capsys, "path.npz", *none, "-o", "w.csv")
     assert status == 1
     assert "INFEASIBLE, " in out
-    assert "bins 0, 2 must add up to 2" in err
+    assert "bins 0, 2 must sum to 2" in err
     assert err.rstrip().endswith("by --min-nnz")  # the command has no keep=
     assert not (files / "w.csv").exists()
     status, out, _ = run(capsys, "path.npz")

@@ -115,7 +115,7 @@ def test_the_style_lets_tables_break_at_spaces_over_the_whole_width():
     assert ".claims td,.claims th{white-space:normal" in style
     assert ".wide{overflow-x:auto}" in style  # what is narrower scrolls, and hides nothing
     assert re.search(r'<div class="table"><div class="wide"><table>', page)
-    assert render.render([Table("c", ["", "x"], [["a", "1"]])]).startswith('<div class="wide">')
+    assert render.render_parts([Table("c", ["", "x"], [["a", "1"]])]).startswith('<div class="wide">')
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -452,7 +452,7 @@ def test_names_come_from_outside_only():
     assert caller.name() == ""  # called by no public function
     assert caller.prefix_name("text") == "text"
     assert caller._public_name("cmfast.kernels.cpu.scaling.launch", "ipf") is None
-    assert caller._public_name("cmfast.scaling._functions", "solve") is None
+    assert caller._public_name("cmfast.scaling._ipf", "solve") is None
     assert caller._public_name("cmfast.geometry._grid", "Grid.__init__") == "Grid"
     assert caller._public_name("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
     assert caller._public_name("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None

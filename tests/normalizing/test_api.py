@@ -100,7 +100,7 @@ def test_targets_broadcast_and_say_which_type_they_give(rng):
 @pytest.mark.parametrize(
     ("cell", "wanted", "status", "said"),
     [
-        (0.0, 0.5, Status.INFEASIBLE, r"the target is positive where there are no samples, at M\[1, 0\]"),
+        (0.0, 0.5, Status.INFEASIBLE, r"the target is positive where M has no samples, at M\[1, 0\]"),
         (np.nan, 0.5, Status.INVALID, r"NaN value at M\[1, 0\]"),
         (-1.0, 0.5, Status.INVALID, r"negative value at M\[1, 0\]"),
         (1.0, np.inf, Status.INVALID, r"infinite value at target\[1, 0\]"),
@@ -126,7 +126,7 @@ def test_a_target_out_of_reach_is_said_and_spoils_no_other(cell, wanted, status,
 
 def test_what_does_not_go_with_a_target():
     M, ticks = np.ones((2, 2)), []
-    with pytest.raises(TypeError, match=r"^importance_weights: give method or target, not both, got method 'row'"):
+    with pytest.raises(TypeError, match=r"^importance_weights: pass method or target, not both, got method 'row'"):
         cmfast.importance_weights(M, "row", target=M)
     with pytest.raises(TypeError, match=r"^importance_weights: target has no option 'tol'"):
         cmfast.importance_weights(M, target=M, tol=1e-3)

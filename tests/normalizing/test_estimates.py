@@ -130,7 +130,7 @@ def test_types(name):
 
 
 BAD = [
-    ((0, 0), 0.0, 0.5, Status.INFEASIBLE, r"class_shares\[1\] is positive and M has no such sample"),
+    ((0, 0), 0.0, 0.5, Status.INFEASIBLE, r"class_shares\[1\] is positive but M has no such sample"),
     ((np.nan, 1), 0.5, 0.5, Status.INVALID, r"NaN value at M\[1, 0\]"),
     ((-1, 1), 0.5, 0.5, Status.INVALID, r"negative value at M\[1, 0\]"),
     ((1, 1), 0.5, np.inf, Status.INVALID, r"infinite value at class_shares\[1\]"),
@@ -164,7 +164,7 @@ def test_what_has_no_estimate_is_said_and_harms_no_neighbour(row, first, second,
 @pytest.mark.parametrize(
     ("cell", "wanted", "status", "said"),
     [
-        (0.0, 0.5, Status.INFEASIBLE, r"the target is positive where there are no samples, at M\[1, 0\]"),
+        (0.0, 0.5, Status.INFEASIBLE, r"the target is positive where M has no samples, at M\[1, 0\]"),
         (1.0, np.nan, Status.INVALID, r"NaN value at target\[1, 0\]"),
         (1e-200, 1e200, Status.RANGE, "a weight leaves the range of the result"),
     ],
@@ -190,11 +190,11 @@ def test_a_class_without_share_needs_no_samples():
 def test_few_effective_samples_are_warned_of():
     M = np.array([[[900, 100], [2, 3]], [[900, 100], [40, 60]]])
     with pytest.warns(
-        DiagnosticWarning, match=r"^estimate_for_target: 1 of 2 estimates are worth fewer than 30 .* 6\.17\)"
+        DiagnosticWarning, match=r"^estimate_for_target: 1 of 2 estimates have fewer than 30 .* 6\.17\)"
     ):
         cmfast.estimate_for_target(M, class_shares=[0.1, 0.9])
     with pytest.warns(
-        DiagnosticWarning, match=r"the estimate is worth fewer than 30 samples \(effective sample size 6"
+        DiagnosticWarning, match=r"the estimate has fewer than 30 effective samples \(effective sample size 6"
     ):
         cmfast.estimate_for_target(M[0], class_shares=[0.1, 0.9], on_failure="raise")
     with warnings.catch_warnings():

@@ -145,9 +145,9 @@ def test_of_many_sizes_of_sets_quartiles_are_shown():
 
 
 def test_nothing_is_below_zero_and_written_as_zero():
-    assert values.number(-1e-9) == "0.000"
-    assert values.number(-1e-9, "+z.2f") == "+0.00"
-    assert values.number(float("nan")) == values.NOTHING
+    assert values.format_number(-1e-9) == "0.000"
+    assert values.format_number(-1e-9, "+z.2f") == "+0.00"
+    assert values.format_number(float("nan")) == values.MISSING
 
 
 def test_one_class_and_nothing_confused():

@@ -204,14 +204,14 @@ def test_progress_is_reported_up_to_the_end():
         ([[1, np.nan], [1, 1]], {}, "INVALID: NaN value at M[0, 1]"),
         ([[1, 1], [np.inf, 1]], {}, "INVALID: infinite value at M[1, 0]"),
         ([[1, 1], [1, -2]], {}, "INVALID: negative value at M[1, 1]"),
-        ([[1, 1], [0, 0]], {}, "ZERO_LINE: row 1 is empty but its target is 1; leave class 1 out or give smoothing="),
+        ([[1, 1], [0, 0]], {}, "ZERO_LINE: row 1 is empty but its target is 1; leave class 1 out or pass smoothing="),
         (
             [[1, 0], [1, 0]],
             {},
-            "ZERO_LINE: column 1 is empty but its target is 1; leave class 1 out or give smoothing=",
+            "ZERO_LINE: column 1 is empty but its target is 1; leave class 1 out or pass smoothing=",
         ),
-        ([[1, 0], [0, 0]], {}, 'ZERO_LINE: row 1 is empty but its target is 1; give empty="drop" or smoothing='),
-        ([[1, 0], [0, 0]], {"smoothing": "pseudo-bayes"}, 'give empty="drop" or smoothing= a number'),
+        ([[1, 0], [0, 0]], {}, 'ZERO_LINE: row 1 is empty but its target is 1; pass empty="drop" or smoothing='),
+        ([[1, 0], [0, 0]], {"smoothing": "pseudo-bayes"}, 'pass empty="drop" or smoothing= a number'),
         ([[5e-324, 1e-323], [5e-324, 5e-324]], {}, "RANGE: scale factors leave the float64 range"),
         (
             [[900, 3], [5, 1]],
@@ -219,7 +219,7 @@ def test_progress_is_reported_up_to_the_end():
             "MAX_ITER: not converged after 3 passes: residual ",
         ),
         ([[900, 3], [5, 1]], {"solver": "sinkhorn", "max_iter": 3}, 'sweeps left; try solver="auto"'),
-        ([[900, 3], [5, 1]], {"solver": "newton", "max_iter": 1}, "give a larger max_iter="),
+        ([[900, 3], [5, 1]], {"solver": "newton", "max_iter": 1}, "pass a larger max_iter="),
     ],
 )
 def test_messages_about_one_matrix(M, options, said):

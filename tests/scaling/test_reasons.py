@@ -188,7 +188,7 @@ def test_a_matrix_of_zeros_under_the_rule_that_divides_by_their_sum():
     with pytest.warns(cmfast.FailureWarning) as caught:
         result = cmfast.ipf(np.stack([np.zeros((2, 2)), np.ones((2, 2))]), smoothing="pseudo-bayes")
     said = "ipf: ZERO_LINE (element 0 of 2): row 0 is empty but its target is 1; "
-    assert str(caught[0].message) == said + 'give empty="drop" or smoothing= a number'
+    assert str(caught[0].message) == said + 'pass empty="drop" or smoothing= a number'
     assert np.isnan(result.matrix[0]).all()
     np.testing.assert_allclose(result.matrix[1], 0.5, rtol=1e-9)
     grid = cmfast.Grid(np.zeros(1), np.ones(1))
@@ -199,14 +199,14 @@ def test_a_matrix_of_zeros_under_the_rule_that_divides_by_their_sum():
 
 def test_a_class_that_was_dropped_is_not_named():
     with pytest.warns(
-        cmfast.FailureWarning, match="ZERO_LINE: row 2 is empty but its target is 1; leave class 2 out or give"
+        cmfast.FailureWarning, match="ZERO_LINE: row 2 is empty but its target is 1; leave class 2 out or pass"
     ):
         cmfast.ipf([[0, 0, 0], [0, 1, 1], [0, 0, 0]], empty="drop")
 
 
 def test_cells_that_float32_cannot_hold_are_not_called_dead():
     M = np.array([[1e30, 1, 0], [1, 1e30, 0], [1, 1, 1]], np.float32)
-    with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY: no scaling exists, and this limit takes 2 positive"):
+    with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY: no scaling exists, and the limit sets 2 positive"):
         cmfast.ipf(M)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast import conformal
 from cmfast._core import plotting
 from cmfast._pages.parts import Picture, Section, Table
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.conformal._clients import Runs
@@ -26,7 +26,7 @@ def of_sets(centre: list[dict[str, Any]]) -> Section:
     rows = [[f"{one['alpha']}", *(f"{one[name]:.4g}" for name in COLUMNS)] for one in centre[0]["by_alpha"]]
     head = ["alpha", "coverage", "mean size", "empty", "pairs that share a set", "never confused", "undefined classes"]
     said = f"Seed 0: accuracy {centre[0]['accuracy']:.3f}; {centre[0]['empty_cells']} of 90 confusions did not occur."
-    picture = draw("sets", display.figure_, numbers, "correlation of sets, confusion matrix, coverage, sizes")
+    picture = make_picture("sets", display.figure_, numbers, "correlation of sets, confusion matrix, coverage, sizes")
     return illustrate(
         "Beside the confusion matrix, by alpha", [picture, Table("Sets by alpha", head, rows)], after=[said]
     )
@@ -71,7 +71,7 @@ def _by_step(
         ax.axhline(dashed[0], color="0.4", linestyle="--", linewidth=1, label=dashed[1])
     ax.set(xlabel=step, ylabel=label)
     ax.legend()
-    return draw(name, figure, numbers, says)
+    return make_picture(name, figure, numbers, says)
 
 
 def of_rounds(runs: dict[int, Runs]) -> Section:

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast import contingency
 from cmfast._core import plotting
 from cmfast._pages.parts import Picture
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._reproduce.contingency import _costs, _epochs, _paths, _roc, _surfaces
 from cmfast._reproduce.contingency._table import AGNOSTIC, METRICS, OTHERS
 from cmfast.contingency import PathDisplay, SurfaceDisplay
@@ -26,8 +26,8 @@ def precision() -> list[Picture]:
     numbers = {"r": 1.0, "surface": _surfaces.surface("precision", 1.0, KEPT)}
     above, beside = display.plot().figure_, display.plot_3d().figure_
     return [
-        draw("figure_1_contours", above, numbers, "contours of precision, which meet in (1, 0)"),
-        draw("figure_1_surface", beside, numbers, "the surface of precision: a wall along tnr = 1"),
+        make_picture("figure_1_contours", above, numbers, "contours of precision, which meet in (1, 0)"),
+        make_picture("figure_1_surface", beside, numbers, "the surface of precision: a wall along tnr = 1"),
     ]
 
 
@@ -41,7 +41,9 @@ def of_metrics() -> Picture:
             _bare(ax, f"{name}, r = {r:g}")
     figure.colorbar(axes[0].images[0], ax=axes, shrink=0.5)
     kept = {name: {f"{r:g}": _surfaces.surface(name, r, KEPT) for r in _surfaces.SIDES} for name in METRICS}
-    return draw("figure_2_metrics", figure, kept, "twelve metrics, balanced on the left, r = 5 on the right", dpi=64)
+    return make_picture(
+        "figure_2_metrics", figure, kept, "twelve metrics, balanced on the left, r = 5 on the right", dpi=64
+    )
 
 
 def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
@@ -60,8 +62,8 @@ def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
         ax.boxplot([one.path.length for one in both.values()], tick_labels=list(both))
         ax.set(title=f"rate of learning {rate_:g}", ylabel="length of the path")
     return [
-        draw("figure_3_paths", figure, first, "a training on 0 and 1, and one on 3 and 8"),
-        draw("figure_4_lengths", figure_4, lengths, "lengths of the paths of both pairs, by rate of learning"),
+        make_picture("figure_3_paths", figure, first, "a training on 0 and 1, and one on 3 and 8"),
+        make_picture("figure_4_lengths", figure_4, lengths, "lengths of the paths of both pairs, by rate of learning"),
     ]
 
 
@@ -74,7 +76,7 @@ def of_pairs(found: _paths.Paths) -> Picture:
         if name in _paths.NAMES:
             ax.annotate(name, place, xytext=(5, 5), textcoords="offset points")
     ax.set(xlabel="median length of the path", ylabel="error at the end (1 - balanced accuracy)")
-    return draw("pairs", figure, found.pairs, "length of the path and error at the end, of 45 pairs of digits")
+    return make_picture("pairs", figure, found.pairs, "length of the path and error at the end, of 45 pairs of digits")
 
 
 def warped() -> list[Picture]:
@@ -91,8 +93,8 @@ def warped() -> list[Picture]:
     surfaces = {r: kept[r] for r in (f"{_surfaces.WARPED[0]:g}", f"{_surfaces.WARPED[-1]:g}")}
     numbers = {"volume": float(volume.value), "error": float(volume.error), "surfaces": surfaces}
     return [
-        draw("figure_5_imbalance", figure, kept, "F1 from r = 1 to r = 32: it falls but for tnr near 1"),
-        draw("figure_6_volume", figure_6, numbers, "the surface of F1 at r = 32 hangs below that at r = 1"),
+        make_picture("figure_5_imbalance", figure, kept, "F1 from r = 1 to r = 32: it falls but for tnr near 1"),
+        make_picture("figure_6_volume", figure_6, numbers, "the surface of F1 at r = 32 hangs below that at r = 1"),
     ]
 
 
@@ -113,7 +115,7 @@ def of_sensitivities(found: _surfaces.Sensitivities) -> list[Picture]:
     numbers = {
         "r": found.ratios, "volume": found.by_name, "error": found.error, "far_r": _surfaces.AWAY, "far": found.far
     }  # fmt: skip
-    return [draw("figure_7_sensitivity", figure, numbers, "volumes against the imbalance; none is a logarithm")]
+    return [make_picture("figure_7_sensitivity", figure, numbers, "volumes against the imbalance; none is a logarithm")]
 
 
 def of_weights() -> Picture:
@@ -126,7 +128,9 @@ def of_weights() -> Picture:
         title = f"omega ({x}, {y}), v = {v:g}"
         _bare(ax, title)
         kept[title] = _costs.weighted_surface(x, y, v, KEPT)
-    return draw("figure_8_weighted_tau", figure, kept, "weighted tau: quarters of ellipses about (1, 1)", dpi=64)
+    return make_picture(
+        "figure_8_weighted_tau", figure, kept, "weighted tau: quarters of ellipses about (1, 1)", dpi=64
+    )
 
 
 def of_epochs(tracks: _epochs.Tracks) -> list[Picture]:
@@ -142,7 +146,7 @@ def of_epochs(tracks: _epochs.Tracks) -> list[Picture]:
             ax.plot(epochs, found["tau"], color="red", linewidth=2.5, label="tau")
             ax.set(xlabel="epoch", ylim=(-0.1, 1.02), title=f"five digits, {kind}")
             ax.legend(fontsize="x-small")
-        out.append(draw(f"figure_9_{kind}", figure, found, f"ten metrics by epoch, five {kind} digits"))
+        out.append(make_picture(f"figure_9_{kind}", figure, found, f"ten metrics by epoch, five {kind} digits"))
     return out
 
 
@@ -164,4 +168,4 @@ def of_roc(found: _roc.Scores) -> Picture:
         ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal", xlabel=first, ylabel="true positive rate")
         ax.set_title("ROC space" if mirrored else "contingency space")
     axes[0].legend(fontsize="x-small", loc="lower left")
-    return draw("roc", figure, _roc.numbers(found), "one score in both spaces: mirror images")
+    return make_picture("roc", figure, _roc.numbers(found), "one score in both spaces: mirror images")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from cmfast._core.plot_style import DIAGONAL, OFF_DIAGONAL, shade
-from cmfast._pages.charts import METHOD_COLOURS, Rows, paint_cell
+from cmfast._pages.charts import METHOD_COLOURS, RowChart, paint_cell
 from cmfast._pages.svg import CHART, INK, MUTED, Svg
 
 CRISP = 'shape-rendering="crispEdges"'  # neighbours of one picture, without seams
@@ -32,7 +32,7 @@ def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title:
     """Draw grouped bars: how many pictures of every class there are in each set."""
     classes = [str(c) for c in range(len(next(iter(sizes.values()))))]
     most = max(max(values) for values in sizes.values())
-    chart = Rows(title, classes, margins=(40.0, 8.0, 50.0, 0.0), step=21, size=11, scale=(0.0, most))
+    chart = RowChart(title, classes, margins=(40.0, 8.0, 50.0, 0.0), step=21, size=11, scale=(0.0, most))
     chart.write_title(title)
     x = 0.0
     for name in sizes:
@@ -56,7 +56,7 @@ def _ticks(most: float) -> Iterable[float]:
 
 def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
     """Draw one bar per method: the mean, whiskers of one standard deviation, a dot for the run that is shown."""
-    chart = Rows(title, list(values), margins=(44.0, 62.0, 52.0, 0.0), step=40, scale=(0.0, limit), bold=best)
+    chart = RowChart(title, list(values), margins=(44.0, 62.0, 52.0, 0.0), step=40, scale=(0.0, limit), bold=best)
     chart.write_title(title, subtitle)
     chart.draw_scale({tick: f"{tick:.2g}" for tick in np.linspace(0, limit, 5).tolist()})
     for k, (name, v) in enumerate(values.items()):
@@ -92,7 +92,7 @@ def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Sv
 def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
     """Draw, per weighting, the overlap beside the part that was guaranteed and what permuted labels give."""
     label = "overlap beside its guaranteed share and the permuted labels"
-    chart = Rows(label, list(values), margins=(44.0, 46.0, 62.0, 0.0), step=42)
+    chart = RowChart(label, list(values), margins=(44.0, 46.0, 62.0, 0.0), step=42)
     chart.write_title("How much of that was decided beforehand?")
     chart.rect(0, 26, 10, 10, METHOD_COLOURS["bi"], more=PALE)
     chart.text(15, 35, "guaranteed by sparse cells", size=11.5, fill=MUTED)
@@ -119,7 +119,7 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
     """
     limit = max(max(values) for _, values in rows) * 1.05
     names = [name for name, _ in rows]
-    chart = Rows(title, names, margins=(108.0, 14.0, 80.0, 14.0), step=24, size=11.5, scale=(0.0, limit))
+    chart = RowChart(title, names, margins=(108.0, 14.0, 80.0, 14.0), step=24, size=11.5, scale=(0.0, limit))
     chart.write_title(title)
     chart.line(0, 32, 26, 32, METHOD_COLOURS["bi"], 5, 'stroke-opacity="0.35"')
     chart.dot(13, 32, 5, METHOD_COLOURS["bi"])

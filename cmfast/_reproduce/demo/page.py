@@ -8,9 +8,9 @@ import numpy as np
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages import charts
 from cmfast._pages.parts import Code, Figure, Part, Section, Table
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._pages.svg import Svg
-from cmfast._pages.values import seconds
+from cmfast._pages.values import format_seconds
 from cmfast._reproduce._frame import Reproduction
 from cmfast._reproduce.demo import figures, words
 
@@ -69,7 +69,9 @@ def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
 
 def _pair(left: Svg, right: Svg | Table, *caption: str) -> Figure:
     """Return a picture beside another or a table, with what is said of both."""
-    return Figure([draw("", left), right if isinstance(right, Table) else draw("", right)], caption, "two")
+    return Figure(
+        [make_picture("", left), right if isinstance(right, Table) else make_picture("", right)], caption, "two"
+    )
 
 
 def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
@@ -78,14 +80,16 @@ def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
     off = ~np.eye(len(next(iter(scaled.values()))[1]), dtype=bool)
     # The few largest cells may saturate: with them as the end of the scale, all others would look empty.
     top = float(np.ceil(20 * np.quantile([S[off] for _, S in scaled.values()], 0.98)) / 20)
-    maps = [charts.heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()]
-    return Figure([draw("", picture) for picture in (*maps, figures.heat_legend(top))], [caption], "maps")
+    maps = [
+        charts.draw_heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()
+    ]
+    return Figure([make_picture("", picture) for picture in (*maps, figures.heat_legend(top))], [caption], "maps")
 
 
 def _cards(numbers: Numbers) -> list[tuple[str, str]]:
     overlap, geometry = numbers["normalisation"]["overlap"], numbers["geometry"]["matched"]["bi"]
     timings, repeats = numbers["timings"], numbers["settings"]["repeats"]
-    rival, took = words.best_but(overlap, "bi"), seconds(timings["bootstrap_bi_normalising"])
+    rival, took = words.best_but(overlap, "bi"), format_seconds(timings["bootstrap_bi_normalising"])
     return [
         (
             f"{overlap['bi']['mean']:.2f} vs {overlap[rival]['mean']:.2f}",
@@ -154,7 +158,7 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
 def _smoothing_curve(numbers: Numbers) -> Svg:
     overlap, others = numbers["normalisation"]["overlap"], numbers["normalisation"]["overlap_by_smoothing"]
     rival = words.best_but(overlap, "bi")
-    return charts.lines(
+    return charts.draw_lines(
         list(others),
         {"bi": list(others.values()), rival: [overlap[rival]["mean"]] * len(others)},
         charts.METHOD_COLOURS,
@@ -188,7 +192,7 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> Section:
         "Clouds, weighted by bi": (f"overlap {g['matched']['bi']['overlap']['shown']:.3f}", matrices["gcm_bi"]),
     }
     by = g["by_width"]
-    curve = charts.lines(
+    curve = charts.draw_lines(
         [f"{w['factor']:g}" for w in by],
         {name: [w["null" if name == "permuted" else name] for w in by] for name in CURVE_COLOURS},
         CURVE_COLOURS,
@@ -227,7 +231,7 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
     ]
     facts = [
         ("Matrices", f"{b['resamples']:,}"),
-        ("Time to bi-normalise them", seconds(timings["bootstrap_bi_normalising"])),
+        ("Time to bi-normalise them", format_seconds(timings["bootstrap_bi_normalising"])),
         ("Matrices per second", f"{timings['bootstrap_matrices_per_second']:,.0f}"),
         ("Outcome", words.statuses(numbers)),
         ("Largest residual (asked)", f"{b['largest_residual']:.1e} ({numbers['settings']['tol']:.0e})"),

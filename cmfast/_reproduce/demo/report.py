@@ -6,7 +6,7 @@ from typing import Any
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._core.progress import Bar
 from cmfast._files.output import FileError, convert_to_plain, make_folder, remove_folder_on_error
-from cmfast._pages.values import seconds
+from cmfast._pages.values import format_seconds
 from cmfast._reproduce import _files
 from cmfast._reproduce.demo import experiment, page, words
 
@@ -56,7 +56,7 @@ def table(numbers: dict[str, Any], out: Path) -> str:
             f"  {k['mean']:6.3f} ± {k['sd']:.3f}  "
             f"{m['overlap']['mean']:7.3f}   {m['guaranteed']['mean']:10.3f}   {m['null']['mean']:15.3f}"
         )
-    speed = f"{seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
+    speed = f"{format_seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
     lines += [
         "",
         words.verdict(numbers),

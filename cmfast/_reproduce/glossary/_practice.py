@@ -6,7 +6,7 @@ import cmfast
 from cmfast import display, metrics
 from cmfast._core import plotting
 from cmfast._pages.parts import Claim, Section, Table
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.glossary import _matrices as given
 
@@ -31,7 +31,7 @@ def triple_cells() -> list[Section]:
             "rows": cmfast.normalize(M, "row"),
             "columns": cmfast.normalize(M, "col"),
         }
-        pictures.append(draw(name, picture.figure_, numbers, f"triple cells of {name.replace('_', ' ')}"))
+        pictures.append(make_picture(name, picture.figure_, numbers, f"triple cells of {name.replace('_', ' ')}"))
     said = "Count, share of the row and share of the column: on the diagonal the shares are recall and precision."
     return [illustrate("Its matrices, in triple cells", pictures, after=[said])]
 
@@ -58,7 +58,7 @@ def hierarchy() -> tuple[list[Claim], list[Section]]:
     )
     picture = display.ConfusionDisplay.from_matrix(M, class_names=list(names)).plot(text="triple")
     return [claim], [
-        illustrate("Defects by category", [draw("categories", picture.figure_, numbers, "four categories")])
+        illustrate("Defects by category", [make_picture("categories", picture.figure_, numbers, "four categories")])
     ]
 
 
@@ -85,7 +85,7 @@ def checkpoints() -> list[Section]:
         illustrate(
             "Two checkpoints",
             [
-                draw("checkpoints", picture.figure_, numbers, "what changed between two checkpoints"),
+                make_picture("checkpoints", picture.figure_, numbers, "what changed between two checkpoints"),
                 Table("Confusions that fell most", ["", "before", "now"], rows),
             ],
             after=[said],
@@ -190,7 +190,9 @@ def snippet() -> tuple[list[Claim], list[Section]]:
         ),
     ]
     picture = display.ConfusionDisplay.from_matrix(given.GRADES, normalize="row", class_names=given.GRADE_NAMES).plot()
-    shown = draw("colours", picture.figure_, {"shares": metrics.confusion_fractions(given.GRADES)}, "grades by row")
+    shown = make_picture(
+        "colours", picture.figure_, {"shares": metrics.confusion_fractions(given.GRADES)}, "grades by row"
+    )
     said = "The diagonal and what is beside it in colours of their own: nothing there is white, and darker is more."
     return claims, [illustrate("Colours", [shown], after=[said])]
 

@@ -7,7 +7,7 @@ import numpy as np
 import cmfast
 from cmfast._pages import charts
 from cmfast._pages.parts import Claim, Picture, Section
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._pages.svg import CHART, MUTED, Svg
 from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import lemmas
@@ -126,8 +126,8 @@ def _mixed(settings: NormalizationSettings) -> list[Picture]:
     out = []
     for name, (title, text, S) in shown.items():
         share = S * (len(S) / S.sum())
-        image = charts.heatmap(share, title=title, subtitle=text, off_diagonal_max=0.5, names="ABC")
-        out.append(draw(f"mixed_{name}", image, {"matrix": S}))
+        image = charts.draw_heatmap(share, title=title, subtitle=text, off_diagonal_max=0.5, names="ABC")
+        out.append(make_picture(f"mixed_{name}", image, {"matrix": S}))
     return out
 
 
@@ -156,6 +156,6 @@ def _clusters(settings: NormalizationSettings) -> list[Picture]:
         cells.rect(*where, COLOURS[first], title=said, more=f'fill-opacity="{share:.3f}"')
     cells.text(0, CHART + 28, "the darker, the more points", size=10.5, fill=MUTED)
     return [
-        draw("clusters", scatter, {"points": points, "classes": y}),
-        draw("histograms", cells, {"counts": counts, "edges": edges}),
+        make_picture("clusters", scatter, {"points": points, "classes": y}),
+        make_picture("histograms", cells, {"counts": counts, "edges": edges}),
     ]

@@ -9,7 +9,7 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages import charts
 from cmfast._pages.parts import Picture, Section, Table
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._reproduce import _paired as paired
 from cmfast._reproduce._frame import illustrate
 from cmfast._reproduce.normalization import properties
@@ -103,8 +103,10 @@ def _by_level(name: str, title: str, values: dict[str, dict[str, float]], highes
         "guaranteed": "#8aa6e0",
         "permuted": "#c0322b",
     }
-    image = charts.lines(list(values), series, colours, title=title, x_title="concentration alpha", highest=highest)
-    return draw(name, image, {"by_alpha": values})
+    image = charts.draw_lines(
+        list(values), series, colours, title=title, x_title="concentration alpha", highest=highest
+    )
+    return make_picture(name, image, {"by_alpha": values})
 
 
 def _recovery(first: Numbers, stop: str, eps: str) -> Table:
@@ -139,8 +141,8 @@ def _instance(
     for title, S in shown.items():
         striped = f"stripes {float(measure_stripes(S)):.2f}"
         text = f"{names[0]}, alpha {settings.levels[k]:g}: overlap {float(cmfast.overlap(S, M1)):.3f}, {striped}"
-        image = charts.heatmap(S * (len(S) / S.sum()), title=title, subtitle=text, off_diagonal_max=0.25)
-        out.append(draw(f"instance_{title}", image, {"matrix": S}))
+        image = charts.draw_heatmap(S * (len(S) / S.sum()), title=title, subtitle=text, off_diagonal_max=0.25)
+        out.append(make_picture(f"instance_{title}", image, {"matrix": S}))
     return out
 
 

@@ -2,9 +2,9 @@
 
 import math
 
-from cmfast._pages.charts import Interval, Rows, forest
+from cmfast._pages.charts import Interval, RowChart, draw_forest
 from cmfast._pages.parts import Picture
-from cmfast._pages.pictures import draw
+from cmfast._pages.pictures import make_picture
 from cmfast._pages.svg import ACCENT, INK, MUTED
 from cmfast._reproduce.uncertainty import _ranking
 from cmfast.metrics import MetricName
@@ -18,7 +18,7 @@ def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
     """Draw, for every metric of both kinds, the printed width, the one of its scheme and that of real draws."""
     label, names = f"widths of the intervals at {n} samples", list(rows)
     low, high = math.log(LEAST_DRAWN_SHARE), math.log(MOST_DRAWN_SHARE)
-    chart = Rows(label, names, margins=(150.0, 12.0, 56.0, 0.0), step=22, size=11.5, scale=(low, high), width=480)
+    chart = RowChart(label, names, margins=(150.0, 12.0, 56.0, 0.0), step=22, size=11.5, scale=(low, high), width=480)
     chart.write_title(f"Width of the intervals at {n:,} samples")
     for k, (mark, colour) in enumerate(MARKS.items()):
         chart.dot(8 + 150 * k, 32, 5, colour, stroke=INK)
@@ -28,7 +28,7 @@ def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
         for mark, value in marks.items():
             x, said = chart.place(math.log(max(value, LEAST_DRAWN_SHARE))), f"{name}, {mark}: {value:.4f}"
             chart.dot(x, chart.centre(k), 5, MARKS[mark], stroke=INK, title=said)
-    return draw(f"widths_{n}", chart, {"samples": n, "widths": rows})
+    return make_picture(f"widths_{n}", chart, {"samples": n, "widths": rows})
 
 
 def of_differences(found: list[_ranking.Difference], metric: MetricName, pairing: str) -> Picture:
@@ -41,4 +41,4 @@ def of_differences(found: list[_ranking.Difference], metric: MetricName, pairing
     name = f"differences_{metric}_{pairing.replace(' ', '_')}"
     numbers = {row[0]: {"low": row[1], "estimate": row[2], "high": row[3]} for row in rows}
     title = f"{metric.replace('_', ' ')} of two teams, {ERRING[pairing]}"
-    return draw(name, forest(rows, title, signed=True, titled=True), numbers)
+    return make_picture(name, draw_forest(rows, title, signed=True, titled=True), numbers)

@@ -1,4 +1,4 @@
-"""Divide by totals, row sums, column sums or all of them at once; and the same as weights of samples."""
+"""Normalise matrices by total, row sums, column sums or both, and the equivalent importance weights of samples."""
 
 import math
 from collections.abc import Callable
@@ -28,8 +28,8 @@ from cmfast._core.annotations import (
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
-from cmfast.scaling._functions import OPTIONS, check_rules, ipf, solve
-from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
+from cmfast.scaling._explain_failure import OUT_OF_RANGE, explain_unnormalised
+from cmfast.scaling._ipf import OPTIONS, ipf, solve, validate_rules
 
 __all__ = ["bi_normalize", "importance_weights", "normalize"]
 
@@ -68,7 +68,7 @@ def normalize(
     progress: Progress = None,
     **options: Unpack[BiOptions],
 ) -> Any:
-    """Normalise confusion matrices.
+    """Normalise confusion matrices by total, row sums, column sums, or both (bi-normalisation).
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def normalize(
         (``"col"`` or ``"pred"``: shares of each predicted class), or make every row and every column sum to one
         (``"bi"``, see :func:`bi_normalize`).
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices that have no answer (see Notes).
+        What to do about matrices that fail (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
     **options
-        With ``"bi"`` those of :func:`bi_normalize`; else none.
+        Options of :func:`bi_normalize` with ``"bi"``; otherwise none.
 
     Returns
     -------
@@ -99,12 +99,12 @@ def normalize(
 
     See Also
     --------
-    importance_weights : The same as weights of samples.
+    importance_weights : The equivalent weights of samples.
 
     Notes
     -----
-    Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID) is NaN as a whole, its neighbours are not
-    touched, and it is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore".
+    Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID) is NaN throughout, other matrices are not
+    affected, and it is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore".
     Reproducible: same input, same bits, for any number of threads.
 
     References
@@ -118,10 +118,10 @@ def normalize(
     array([[0.8 , 0.2 ],
            [0.25, 0.75]])
     """
-    by = _method(method, dict(options))
+    by = _resolve_method(method, dict(options))
     if by == "bi":
         return ipf(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options).matrix
-    return _by_line("normalize", M, by, on_failure, num_threads, progress)
+    return _run_by_sums("normalize", M, by, on_failure, num_threads, progress)
 
 
 @overload
@@ -159,9 +159,9 @@ def importance_weights(
     progress: Progress = None,
     **options: Unpack[BiOptions],
 ) -> Any:
-    """Weight of a sample by its true and its predicted class, under which the confusion matrix is the normalised one.
+    """Compute the importance weight of a sample, by true and predicted class, that gives the normalised matrix.
 
-    Counting each sample with the weight ``w[y_true, y_pred]`` gives ``normalize(M, method)``, or any other `target`.
+    Counting each sample with the weight ``w[y_true, y_pred]`` gives ``normalize(M, method)``, or another `target`.
 
     Parameters
     ----------
@@ -170,25 +170,25 @@ def importance_weights(
     method : {"all", "row", "true", "col", "pred", "bi"}, optional
         As in :func:`normalize`.
     target : array, shape (..., R, C), optional
-        In place of `method` the matrix that the weights shall give, nonnegative, with any total. For shares of the
-        true classes alone it is ``shares[:, None] * normalize(M, "row")``, for sums of rows and columns
+        Instead of `method`: the weighted matrix to reach, nonnegative, with any total. For shares of the true classes
+        pass ``shares[:, None] * normalize(M, "row")``, for row and column sums
         ``ipf(M, row_sums, col_sums).matrix``. The leading axes broadcast with those of `M`.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices that have no answer (see Notes).
+        What to do about matrices that fail (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
     **options
-        With ``"bi"`` those of :func:`ras`; else none.
+        Options of :func:`ras` with ``"bi"``; otherwise none.
 
     Returns
     -------
     array, shape (..., R, C), float32 if all arrays are float32, else float64
-        The table ``w``: ``w * M`` is ``normalize(M, method)`` to rounding (with `smoothing`, ``w`` times the smoothed
-        matrix is), or `target`, and then ``w`` is zero where both are. Zero where the sum that it divides by is zero.
-        With ``"bi"`` a matrix that has only a limit gets the weights of that limit: zero where `M` is, and where the
-        limit is. Library and device of `M`.
+        The table ``w``: ``w * M`` equals ``normalize(M, method)`` up to rounding (with `smoothing`, ``w`` times the
+        smoothed matrix), or `target`; then ``w`` is zero where both are. Zero where the sum to divide by is zero. With
+        ``"bi"`` a matrix that has only a limit gets the weights of that limit: zero where `M` or the limit is zero.
+        Library and device of `M`.
 
     Raises
     ------
@@ -197,16 +197,15 @@ def importance_weights(
 
     See Also
     --------
-    estimate_for_target : The estimate that they give, with its effective sample size.
+    estimate_for_target : The weighted estimate, with its effective sample size.
 
     Notes
     -----
     Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID), or so small that a weight leaves the
-    range of the result (RANGE), gets a table of NaN, its neighbours are not touched, and it is reported as `on_failure`
-    says; with ``"bi"`` also what :func:`ipf` cannot scale, or only in the limit, in its words; with `target` also a
-    matrix that is zero where the target is not (INFEASIBLE): no weight makes samples of none. Synchronises the device
-    unless `on_failure` is "ignore" and `method` is one of sums. Reproducible: same input, same bits, for any number of
-    threads.
+    range of the result (RANGE), gets a table of NaN, other matrices are not affected, and it is reported as
+    `on_failure` says; with ``"bi"`` the failures and limits of :func:`ipf` are reported too; with `target` also a
+    matrix that is zero where the target is not (INFEASIBLE). Synchronises the device unless `on_failure` is "ignore"
+    and `method` uses sums only. Reproducible: same input, same bits, for any number of threads.
 
     References
     ----------
@@ -223,23 +222,27 @@ def importance_weights(
            [0.1  , 0.05 ]])
     """
     if target is not None:
-        _refuse_beside_target(method, options)
-        return _by_target(M, target, on_failure=on_failure, num_threads=num_threads, progress=progress)
-    by = _method(method, dict(options))
+        _refuse_options_with_target(method, options)
+        return _weigh_by_target(M, target, on_failure=on_failure, num_threads=num_threads, progress=progress)
+    by = _resolve_method(method, dict(options))
     if by != "bi":
-        return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
-    return _by_factors(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options)
+        return _run_by_sums("importance_weights", M, by, on_failure, num_threads, progress)
+    return _weigh_by_factors(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options)
 
 
-def _refuse_beside_target(method: str | None, options: BiOptions) -> None:
+def _refuse_options_with_target(method: str | None, options: BiOptions) -> None:
+    """Refuse `method` and its options together with `target`."""
     if method is not None:
-        validate.fail(f"give method or target, not both, got method {method!r}", TypeError)
+        validate.fail(f"pass method or target, not both, got method {method!r}", TypeError)
     for name in options:
         validate.fail(f"target has no option {name!r}", TypeError)
 
 
 @accept_dask_arrays(M="RC", target="RC")
-def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
+def _weigh_by_target(
+    M: Array, target: Array, *, on_failure: OnFailure, num_threads: int | None, progress: Progress
+) -> Any:
+    """Return the weights ``target / M``, with failures reported."""
     validate.on_failure(on_failure)
     validate.num_threads(num_threads)
     validate.progress(progress)
@@ -253,7 +256,7 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
 
     def describe(index: tuple[int, ...]) -> str:
         arrays = [np.broadcast_to(adapter(array).to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
-        return unreached(*arrays)
+        return explain_unreachable_target(*arrays)
 
     failures.report(status, on_failure, failed="matrices without weights", describe=describe)
     if tick := make_reporter(progress, "matrices"):
@@ -262,7 +265,7 @@ def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: i
 
 
 def _weigh_samples(cells: Any, target: Any) -> tuple[Any, Any]:
-    """Return ``target / cells``, NaN in matrices for which it does not exist, and the statuses."""
+    """Return ``target / cells``, NaN for matrices without such weights, and the statuses."""
     out, invalid, lacking, beyond = divide_by_samples(*match_types(cells, target))
     lacking = lacking & ~invalid
     beyond = beyond & ~invalid & ~lacking
@@ -272,16 +275,16 @@ def _weigh_samples(cells: Any, target: Any) -> tuple[Any, Any]:
 
 
 def match_types(*arrays: Any) -> list[Any]:
-    """Return float32 arrays as they are, and of others all as float64."""
+    """Return float32 arrays unchanged if all are float32, else all as float64."""
     if all(adapter(array).dtype(array) == np.float32 for array in arrays):
         return list(arrays)
     return [adapter(array).cast(array, np.float64) for array in arrays]
 
 
 def divide_by_samples(cells: Any, target: Any) -> tuple[Any, Any, Any, Any]:
-    """Return ``target / cells``, zero where both are, and which matrices are invalid, lack samples, leave the range.
+    """Return ``target / cells``, zero where both are, and batch masks: invalid, without samples, out of range.
 
-    Of a batch; the three masks may overlap.
+    The three masks may overlap.
     """
     sound = (cells >= 0) & (cells < math.inf) & (target >= 0) & (target < math.inf)
     out = target / (cells + (cells == 0))
@@ -290,11 +293,11 @@ def divide_by_samples(cells: Any, target: Any) -> tuple[Any, Any, Any, Any]:
     return out, invalid, lacking, beyond
 
 
-def unreached(M: np.ndarray, target: np.ndarray) -> str:
-    """Say why no weights make a matrix the target."""
+def explain_unreachable_target(M: np.ndarray, target: np.ndarray) -> str:
+    """Return the reason why no weights turn a matrix into the target."""
     lacking = np.argwhere((M == 0) & (target > 0))
     said = (
-        f"the target is positive where there are no samples, at M{bad_values.format_index(lacking[0])}"
+        f"the target is positive where M has no samples, at M{bad_values.format_index(lacking[0])}"
         if len(lacking)
         else ""
     )
@@ -302,18 +305,19 @@ def unreached(M: np.ndarray, target: np.ndarray) -> str:
 
 
 @accept_dask_arrays(M="RC")
-def _by_factors(M: Array, *, on_failure: OnFailure, **options: Any) -> Any:
+def _weigh_by_factors(M: Array, *, on_failure: OnFailure, **options: Any) -> Any:
+    """Return the bi-normalisation weights, with failures reported."""
     validate.on_failure(on_failure)
-    out, status, why = bi_weights(M, **options)
+    out, status, why = compute_bi_weights(M, **options)
     failures.report(status, on_failure, failed=FAILED, describe=why, limit_is_answer=True)
     return out
 
 
-def bi_weights(
+def compute_bi_weights(
     M: Array, *, start: Start = None, num_threads: int | None = None, progress: Progress = None, **options: Any
 ) -> tuple[Any, Any, Callable[[tuple[int, ...]], str]]:
-    """Return the weights ``"bi"`` of a batch, their statuses, and what says in words why one has none, or a limit."""
-    rules = check_rules(**options)
+    """Return the bi-normalisation weights of a batch, their statuses, and a function that explains a failure."""
+    rules = validate_rules(**options)
     result, describe = solve("ras", M, rules=rules, start=start, num_threads=num_threads, progress=progress)
     (M,) = dispatch.adopt(op="importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
@@ -321,17 +325,18 @@ def bi_weights(
     limits = adapter(out).evaluate(lambda codes: codes == Status.LIMIT_ONLY, result.status)
     if adapter(limits).any(limits):
         limit, describe = solve("ipf", M, rules=rules, start=start, num_threads=num_threads)
-        out, status = adapter(out).evaluate(_with_limits, M, limit.matrix, limits, out, status)
+        out, status = adapter(out).evaluate(_insert_limit_weights, M, limit.matrix, limits, out, status)
 
     def why(index: tuple[int, ...]) -> str:
+        """Return the reason why the matrix at `index` failed."""
         code, scaled = (adapter(codes).to_host(codes)[index] for codes in (status, result.status))
         return OUT_OF_RANGE if code != scaled else describe(index)
 
     return out, status, why
 
 
-def _with_limits(M: Any, limit: Any, limits: Any, out: Any, status: Any) -> tuple[Any, Any]:
-    """Return weights and statuses with those of the `limits` in place: a limit has no factors, but it has weights."""
+def _insert_limit_weights(M: Any, limit: Any, limits: Any, out: Any, status: Any) -> tuple[Any, Any]:
+    """Return weights and statuses with those of the limits inserted: a limit has no factors, but has weights."""
     with np.errstate(over="ignore"):
         found = limit / (M + (M == 0))
     beyond = limits & (found == float("inf")).any(-1).any(-1)
@@ -406,10 +411,11 @@ def bi_normalize(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> Any:
-    """Make every row and every column of confusion matrices sum to one, changing them as little as possible.
+    """Scale confusion matrices so that every row and every column sums to one (bi-normalisation, doubly stochastic).
 
-    The matrix of :func:`ipf` without targets, alone. It answers: which confusion matrix would the classifier have if
-    every class were equally frequent, and equally often predicted?
+    Returns the matrix of :func:`ipf` without targets. It answers: which confusion matrix would the classifier have if
+    all classes were equally frequent and equally often predicted? It is the doubly stochastic matrix closest to `M` in
+    Kullback-Leibler divergence.
 
     Parameters
     ----------
@@ -459,7 +465,10 @@ def bi_normalize(
 
 
 @accept_dask_arrays(M="RC")
-def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
+def _run_by_sums(
+    op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress
+) -> Any:
+    """Run the op `op` with a normalisation by total, row or column sums, with failures reported."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     options = {"num_threads": validate.num_threads(num_threads), "progress": make_reporter(progress, "matrices")}
@@ -467,12 +476,14 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
     validate.matrices(M=M)
     factors = () if op == "normalize" else (None, None, None)
     out, status = dispatch.call(op, M, *factors, method=method, **options)
-    failures.report(status, on_failure, failed=FAILED, describe=lambda index: unnormalised(adapter(M).entry(M, index)))
+    failures.report(
+        status, on_failure, failed=FAILED, describe=lambda index: explain_unnormalised(adapter(M).entry(M, index))
+    )
     return out
 
 
-def _method(method: Any, options: dict[str, Any]) -> str:
-    """Return the one name of `method`; refuse options that it does not have."""
+def _resolve_method(method: Any, options: dict[str, Any]) -> str:
+    """Return the canonical name of `method`; refuse options that it does not have."""
     validate.choice("method", method, METHODS)
     one = str(SYNONYMS.get(method, method))
     for name in options:

@@ -1,4 +1,4 @@
-"""Importance-sampling estimates of confusion matrices under other distributions, and their effective sample sizes."""
+"""Importance-sampling estimates of confusion matrices under target distributions, with effective sample sizes."""
 
 import math
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, 
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
-from cmfast.normalizing._functions import divide_by_samples, match_types, unreached
-from cmfast.scaling._reasons import OUT_OF_RANGE
+from cmfast.normalizing._normalize import divide_by_samples, explain_unreachable_target, match_types
+from cmfast.scaling._explain_failure import OUT_OF_RANGE
 
 __all__ = ["TargetEstimate", "estimate_for_target"]
 
-# Fewer effective samples are warned of; tests/normalizing/test_estimates.py simulates what an estimate is worth then.
+# Below this effective sample size a warning is issued; tests/normalizing/test_estimates.py simulates the error.
 LEAST_RELIABLE_SAMPLES = 30
 MEANING = {
     Status.CONVERGED: "the estimate has the wanted distribution",
-    Status.INFEASIBLE: "the target is positive where there are no samples, and no weight makes samples of none",
+    Status.INFEASIBLE: "the target is positive where M has no samples, which no weights can change",
     Status.INVALID: "a cell or a target is NaN, infinite or negative, or the target is zero everywhere",
     Status.RANGE: "a weight or a total leaves the range of the result",
 }
@@ -31,17 +31,17 @@ MEANING = {
 
 @result_repr.add_repr
 class TargetEstimate(NamedTuple, Generic[ArrayT]):
-    """What :func:`estimate_for_target` returns; ``matrix = weights * M``.
+    """Result of :func:`estimate_for_target`; ``matrix = weights * M``.
 
     Attributes
     ----------
     matrix : array, shape (..., R, C)
-        Estimated confusion matrix under the target distribution, with the total of what was wanted; float32 if all
-        arrays given are float32, else float64.
+        Estimated confusion matrix under the target distribution, with the total of the target; float32 if all
+        arguments are float32, else float64.
     weights : array, shape (..., R, C)
         Weight of a sample by its true and its predicted class; dtype of `matrix`.
     effective_sample_size : array of float64, shape (...)
-        Number of samples, drawn from the target distribution itself, that the weighted samples are worth (Kish):
+        Effective sample size (Kish): the number of samples from the target distribution with the same information,
         ``sum(w)**2 / sum(w**2)`` over the samples. At most their number.
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`.
@@ -60,7 +60,7 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words what became of the estimates, or of one.
+        """Return a text that explains the status of all estimates, or of one.
 
         As :meth:`cmfast.ScalingResult.explain`.
 
@@ -108,22 +108,22 @@ def estimate_for_target(
 ) -> TargetEstimate[Any]:
     """Estimate a confusion matrix under another distribution by importance sampling, with its effective sample size.
 
-    It answers: which confusion matrix would the classifier have where classes are as frequent as `class_shares` says,
-    and how many samples from there would say as much as these do? Any metric of the matrix is then an estimate of the
-    metric there.
+    It answers: which confusion matrix would the classifier have if classes were as frequent as `class_shares`, and how
+    many samples from that distribution would be equally informative? Any metric of the matrix is an estimate of the
+    metric under the target distribution.
 
     Parameters
     ----------
     M : array, shape (..., R, C)
         Confusion matrix of the samples, as counts: the effective sample size is in their unit.
     class_shares : array, shape (..., R), optional
-        How frequent the true classes are in the target distribution, nonnegative, with any total; the predictions of a
-        class are taken to be as they are in `M` (label shift). The leading axes broadcast with those of `M`.
+        Frequencies of the true classes in the target distribution, nonnegative, with any total; predictions given the
+        class are assumed to be as in `M` (label shift). The leading axes broadcast with those of `M`.
     target : array, shape (..., R, C), optional
-        In place of `class_shares` the whole joint distribution of true and predicted class, nonnegative, with any
-        total. The leading axes broadcast with those of `M`.
+        Instead of `class_shares`: the joint distribution of true and predicted class, nonnegative, with any total. The
+        leading axes broadcast with those of `M`.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices that have no estimate (see Notes).
+        What to do about matrices without an estimate (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
@@ -133,7 +133,7 @@ def estimate_for_target(
     -------
     TargetEstimate
         ``(matrix, weights, effective_sample_size, status)``. The matrix is ``class_shares[:, None] * normalize(M,
-        "row")``, or `target`; its total is that of what was given. Library and device of `M`.
+        "row")``, or `target`; its total is that of the target. Library and device of `M`.
 
     Raises
     ------
@@ -148,20 +148,20 @@ def estimate_for_target(
 
     See Also
     --------
-    importance_weights : The weights alone, also those of a normalisation.
+    importance_weights : Only the weights, also those of a normalisation.
     cmfast.uncertainty.interval : Intervals of metrics.
 
     Notes
     -----
     The estimator is ``mu_g = sum_k w(y_k, p_k) E(y_k, p_k)`` with weights ``w = g / M`` for a target g, self-normalised
-    as f is estimated by the samples. For class shares pi and n_i samples of class i the effective sample size is
+    because f is estimated from the samples. For class shares pi and n_i samples of class i the effective sample size is
     ``sum(pi)**2 / sum(pi_i**2 / n_i)``. It is the number of samples that gives the variance of the accuracy if all
-    classes are equally difficult; where those with large weights are more difficult, the estimate is worth less.
+    classes are equally difficult; if classes with large weights are more difficult, the estimate is less precise.
 
     Bad values: a matrix or target with a NaN, an infinite or a negative value, or a target that is zero everywhere
     (INVALID), a positive share of a class without samples, or a positive `target` in a cell without samples
-    (INFEASIBLE), and a weight or total out of range (RANGE) give NaN throughout; neighbours in the batch are not
-    touched, and it is reported as `on_failure` says. A class with share 0 needs no samples. Synchronises the device
+    (INFEASIBLE), and a weight or total out of range (RANGE) give NaN throughout; other matrices of the batch are not
+    affected, and it is reported as `on_failure` says. A class with share 0 needs no samples. Synchronises the device
     unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References
@@ -190,7 +190,7 @@ def estimate_for_target(
     arrays = dispatch.adopt(op="importance_weights", M=M, **{name: class_shares if target is None else target})
     batch = _check_shapes(name, *arrays)
     cells, wanted = map(adapter(arrays[0]).unwrap, arrays)
-    by = partial(_by_shares, num_threads=num_threads) if target is None else _by_cells
+    by = partial(_weigh_shares, num_threads=num_threads) if target is None else _weigh_cells
     with np.errstate(all="ignore"):
         matrix, weights, size, status = adapter(cells).evaluate(partial(_estimate, by), cells, wanted)
 
@@ -203,7 +203,7 @@ def estimate_for_target(
 
     failures.report(status, on_failure, failed="matrices without estimates", describe=describe)
     if on_failure != "ignore":
-        _warn_of_few(size)
+        _warn_of_few_effective_samples(size)
     if tick := make_reporter(progress, "matrices"):
         tick(math.prod(batch), math.prod(batch))
     outs = zip((matrix, weights, size, status), ("(R,C)", "(R,C)", "()", "()"), strict=True)
@@ -223,13 +223,13 @@ def _check_shapes(name: str, M: Any, wanted: Any) -> tuple[int, ...]:
 
 
 def _estimate(by: Callable[..., tuple[Any, ...]], cells: Any, wanted: Any) -> tuple[Any, ...]:
-    """Return matrix, weights, effective sample sizes and statuses, as `by` makes them of one type of floats."""
+    """Return matrix, weights, effective sample sizes and statuses, in one float type; `by` computes the weights."""
     cells, wanted = match_types(cells, wanted)
-    return _measure(cells, *by(cells, wanted))
+    return _compute_effective_size(cells, *by(cells, wanted))
 
 
-def _by_shares(cells: Any, shares: Any, num_threads: int | None) -> tuple[Any, ...]:
-    """Return matrix and weights for shares of the rows, and which are invalid, lack samples, leave the range."""
+def _weigh_shares(cells: Any, shares: Any, num_threads: int | None) -> tuple[Any, ...]:
+    """Return matrix and weights for class shares, and masks: invalid, without samples, out of range."""
     options = {"method": "row", "num_threads": num_threads}
     conditional, _ = dispatch.call("normalize", cells, **options)
     per_sample, status = dispatch.call("importance_weights", cells, None, None, None, **options)
@@ -242,17 +242,18 @@ def _by_shares(cells: Any, shares: Any, num_threads: int | None) -> tuple[Any, .
     return column * conditional, weights, invalid, lacking, beyond
 
 
-def _by_cells(cells: Any, target: Any) -> tuple[Any, ...]:
-    """Return matrix and weights for a joint target, and which are invalid, lack samples, leave the range."""
+def _weigh_cells(cells: Any, target: Any) -> tuple[Any, ...]:
+    """Return matrix and weights for a joint target, and masks: invalid, without samples, out of range."""
     weights, invalid, lacking, beyond = divide_by_samples(cells, target)
     return target + 0 * cells, weights, invalid | (target == 0).all(-1).all(-1), lacking, beyond
 
 
-def _measure(cells: Any, matrix: Any, weights: Any, invalid: Any, lacking: Any, beyond: Any) -> tuple[Any, ...]:
-    """Return matrix and weights, NaN where there is no estimate, the effective sample sizes, and the statuses.
+def _compute_effective_size(
+    cells: Any, matrix: Any, weights: Any, invalid: Any, lacking: Any, beyond: Any
+) -> tuple[Any, ...]:
+    """Return matrix and weights (NaN on failure), effective sample sizes and statuses.
 
-    With shares r of the estimate's total the size is ``1 / sum(r**2 / cells)``: the square of a sum of weights would
-    leave the range first.
+    With shares r of the total the size is ``1 / sum(r**2 / cells)``: the squared sum of weights could overflow.
     """
     total = _sum_cells(adapter(matrix).cast(matrix, np.float64))
     lacking = lacking & ~invalid
@@ -268,10 +269,11 @@ def _measure(cells: Any, matrix: Any, weights: Any, invalid: Any, lacking: Any, 
 
 def _sum_cells(x: Any) -> Any:
     """Return the sums of float64 matrices, added pairwise in one order for every library and memory layout."""
-    return _sum_last(_sum_last(x))
+    return _sum_last_axis(_sum_last_axis(x))
 
 
-def _sum_last(x: Any) -> Any:
+def _sum_last_axis(x: Any) -> Any:
+    """Return pairwise sums along the last axis."""
     n = dispatch.shape_of(x)[-1]
     if not n:
         return x.sum(-1)
@@ -285,30 +287,30 @@ def _sum_last(x: Any) -> Any:
 
 
 def _explain_failure(name: str, M: np.ndarray, wanted: np.ndarray) -> str:
-    """Say why there is no estimate for one matrix."""
+    """Return the reason why one matrix has no estimate."""
     if said := bad_values.describe_bad_value(M=M, **{name: wanted}):
         return said
     if not wanted.any():
         return f"{name} is zero everywhere"
     if name == "target":
-        return unreached(M, wanted)
+        return explain_unreachable_target(M, wanted)
     lacking = np.flatnonzero((M == 0).all(-1) & (wanted > 0))
     return (
-        f"{name}{bad_values.format_index(lacking[:1])} is positive and M has no such sample"
+        f"{name}{bad_values.format_index(lacking[:1])} is positive but M has no such sample"
         if len(lacking)
         else OUT_OF_RANGE
     )
 
 
-def _warn_of_few(size: Any) -> None:
-    """Warn of estimates that are worth too few samples; synchronises the device."""
+def _warn_of_few_effective_samples(size: Any) -> None:
+    """Warn of estimates with few effective samples; synchronises the device."""
     known = adapter(size).to_host(size)
     few = np.count_nonzero(known < LEAST_RELIABLE_SAMPLES)
     if not few:
         return
-    where = f"{few} of {known.size} estimates are" if known.ndim else "the estimate is"
+    where = f"{few} of {known.size} estimates have" if known.ndim else "the estimate has"
     least = f"{'smallest ' * bool(known.ndim)}effective sample size {np.nanmin(known):.3g}"
     failures.warn_diagnostic(
-        f"{where} worth fewer than {LEAST_RELIABLE_SAMPLES} samples ({least}), so metrics of it are uncertain and may "
-        "be biased; collect more samples of the classes with the largest weights"
+        f"{where} fewer than {LEAST_RELIABLE_SAMPLES} effective samples ({least}), so metrics of it are uncertain and "
+        "may be biased; collect more samples of the classes with the largest weights"
     )

@@ -1,4 +1,4 @@
-"""Scale one sparse matrix without making it dense."""
+"""Scale one sparse matrix to given sums without making it dense."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,17 +10,19 @@ from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import MEANING, ScalingResult
 
-MOST_NAMED_LINES = 4  # lines
-LINES = ("row_sums", "col_sums", "row_scale of start", "col_scale of start")
+MOST_NAMED_LINES = 4  # most rows or columns listed in a message
+VECTORS = ("row_sums", "col_sums", "row_scale of start", "col_scale of start")
 
 
-def solve(
+def solve_sparse(
     M: Any, lines: tuple[Any, ...], options: dict[str, Any], num_threads: int | None, progress: Any, *, matrix: bool
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
-    """Check everything and scale `M`, one of scipy.sparse; also return what says in words why that failed."""
+    """Validate the arguments and scale one scipy.sparse matrix; also return a function that explains a failure."""
     if options["smoothing"] is not None:
         validate.refuse(
-            "smoothing", "None for a sparse M, which it would fill", validate.format_value(options["smoothing"])
+            "smoothing",
+            "None for a sparse M, which smoothing would make dense",
+            validate.format_value(options["smoothing"]),
         )
     if len(M.shape) != 2:
         validate.refuse("M", "of shape (R, C)", f"shape {tuple(M.shape)}")
@@ -29,13 +31,13 @@ def solve(
     R, C = M.shape
     cells = M.tocsr(copy=True)
     cells.sum_duplicates()
-    given = dict(zip(LINES, lines, strict=True))
-    u, v, start_row, start_col = dispatch.adopt(optional=LINES, values=cells.data, **given)[1:]
+    given = dict(zip(VECTORS, lines, strict=True))
+    u, v, start_row, start_col = dispatch.adopt(optional=VECTORS, values=cells.data, **given)[1:]
     if (u is None) != (v is None):
         validate.refuse("row_sums and col_sums", "given both or neither", "only one")
     if u is None and R != C:
         validate.refuse("M", "square, of shape (C, C)", f"shape {tuple(M.shape)}")
-    for name, line, n in zip(LINES, (u, v, start_row, start_col), (R, C, R, C), strict=True):
+    for name, line, n in zip(VECTORS, (u, v, start_row, start_col), (R, C, R, C), strict=True):
         if line is not None and validate.vectors(name, line, n):
             validate.refuse(name, f"of shape ({n},) for a sparse M", f"shape {dispatch.shape_of(line)}")
     rules = {name: value for name, value in options.items() if name != "smoothing"}
@@ -48,13 +50,15 @@ def solve(
 
     def describe(index: tuple[int, ...]) -> str:
         del index
-        return _reason(cells, u, v, result, rows, columns)
+        return _explain_failure(cells, u, v, result, rows, columns)
 
     return result, describe
 
 
-def _reason(cells: Any, u: Any, v: Any, result: ScalingResult[Any, Any], rows: np.ndarray, columns: np.ndarray) -> str:
-    """Say why a sparse matrix was not scaled."""
+def _explain_failure(
+    cells: Any, u: Any, v: Any, result: ScalingResult[Any, Any], rows: np.ndarray, columns: np.ndarray
+) -> str:
+    """Return the reason why a sparse matrix was not scaled."""
     status = Status(int(result.status))
     if status is Status.INVALID:
         return sparse.explain_bad_cells(cells) or bad_values.describe_bad_value(row_sums=u, col_sums=v)
@@ -63,14 +67,15 @@ def _reason(cells: Any, u: Any, v: Any, result: ScalingResult[Any, Any], rows: n
         return f"row targets add up to {u.sum():.12g}, column targets to {v.sum():.12g} (relative gap 1e-9 allowed)"
     if status is Status.INFEASIBLE:
         wanted, there = f"{u[rows].sum():.12g}", f"{v[columns].sum():.12g}"
-        reach = f"reach only {_named('column', columns)}, which sum to {there}"
-        return f"{_named('row', rows)} must sum to {wanted} but {reach}"
+        reach = f"reach only {_name_lines('column', columns)}, which sum to {there}"
+        return f"{_name_lines('row', rows)} must sum to {wanted} but {reach}"
     if status is Status.MAX_ITER:
         return f"not converged after {int(result.n_iter)} passes: residual {float(result.residual):.1e}"
     return MEANING[status]
 
 
-def _named(line: str, marked: np.ndarray) -> str:
+def _name_lines(line: str, marked: np.ndarray) -> str:
+    """Return a text that lists the first marked rows or columns."""
     at = np.flatnonzero(marked)
     more = f" and {len(at) - MOST_NAMED_LINES} more" if len(at) > MOST_NAMED_LINES else ""
     return f"{line}{'s' * (len(at) != 1)} {', '.join(map(str, at[:MOST_NAMED_LINES].tolist()))}{more}"

@@ -21,13 +21,13 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
-from cmfast.scaling import _reasons, _sparse
+from cmfast.scaling import _explain_failure, _sparse_ipf
 from cmfast.scaling._result import ScalingResult
 
 SOLVERS, EMPTY = get_args(Solver), get_args(Empty)
-NAN, USUAL_TOL, AUTO = "nan", 1e-9, "auto"  # what is usual
-USUAL: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": USUAL_TOL, "max_iter": None, "solver": AUTO}
-# What ipf takes beside its arrays and on_failure, num_threads, progress.
+NAN, DEFAULT_TOL, AUTO = "nan", 1e-9, "auto"  # defaults
+DEFAULT_RULES: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": DEFAULT_TOL, "max_iter": None, "solver": AUTO}
+# Options of ipf other than arrays, on_failure, num_threads and progress.
 OPTIONS = frozenset(BiOptions.__annotations__)
 FAILED = "matrices not scaled"
 FACTORS = ("row_scale of start", "col_scale of start")
@@ -106,7 +106,7 @@ def ipf(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> ScalingResult[Any, Any]:
-    """Scale rows and columns of nonnegative matrices until they have the wanted sums.
+    """Scale rows and columns of nonnegative matrices to given sums (iterative proportional fitting).
 
     The result is the matrix closest to `M` in Kullback-Leibler divergence among those with these sums.
 
@@ -121,37 +121,38 @@ def ipf(
         (bi-normalisation). The leading axes broadcast with those of `M`.
     smoothing : positive float or "pseudo-bayes", optional
         A number to add to every cell, in the unit of `M`, or the weight of a prior without a free number, the product
-        of the margins of `M` (Bishop, Fienberg and Holland). Never implicit: another smoothing is another answer.
+        of the marginals of `M` (Bishop, Fienberg and Holland). Never implicit: smoothing changes the result.
     empty : {"nan", "drop"}
-        Without targets, what becomes of a class that is never true and never predicted: no answer for the matrix
+        Without targets, treatment of a class that is never true and never predicted: no result for the matrix
         (ZERO_LINE), or zeros for the class while the rest is scaled.
     tol : float
         Bound of the relative error of every row sum and every column sum, below 1, and of `ScalingResult.residual`. The
-        epsilon of the paper is ``tol`` times the total of the targets, which small rows and columns are not seen in.
-        Nothing is demanded of what rounding leaves: less than 2e-15 means that, and of more than 32 lines on the longer
-        side a matrix that no longer moves is CONVERGED within 2e-15 times that side over 32.
+        epsilon of the paper is ``tol`` times the total of the targets, to which small rows and columns hardly
+        contribute. Bounds below rounding are relaxed: `tol` is at least 2e-15, and with more than 32 rows or columns a
+        matrix that no longer changes is CONVERGED within 2e-15 times the longer side over 32.
     max_iter : int, optional
-        Most passes over the matrix; default: 200 where these are Newton steps alone (up to 64 classes), else 10,000.
-        With Newton's method the sweeps it starts from (five at most) and a step under way are finished in any case.
-        From 200 on, a matrix that small rows, columns or cells are in doubt of may take as many as 200 steps more.
+        Most passes over the matrix; default: 200 if all are Newton steps (up to 64 classes), else 10,000. Newton's
+        method always finishes its initial sweeps (at most five) and a step in progress. From 200 on, a matrix whose
+        small rows, columns or cells are not yet accurate may take up to 200 more steps.
     solver : {"auto", "newton", "sinkhorn"}
-        ``"sinkhorn"`` is algorithm 1 of the paper and nothing else; it ends where every row and column fits, and
-        CONVERGED is said of these alone, not of cells: of 3,345 CONVERGED tables with widely spread cells 30 had a
-        cell off by more than 1e-4, one by a factor of 4.5e8 (docs/scaling_proof.md).
-        ``"newton"`` converges in a few steps where that takes thousands of sweeps; ``"auto"`` picks per matrix. These
-        two also demand that the last step was small, so that small cells are right and not only the sums.
+        ``"sinkhorn"`` is exactly algorithm 1 of the paper; it stops when all row and column sums fit, so CONVERGED
+        refers to sums, not to cells: of 3,345 CONVERGED tables with widely spread cells 30 had a cell off by more than
+        1e-4, one by a factor of 4.5e8 (docs/scaling_proof.md). ``"newton"`` converges in a few steps where Sinkhorn
+        takes thousands of sweeps; ``"auto"`` chooses per matrix. Both also require a small last step, so that small
+        cells are accurate too.
     start : ScalingResult or (row_scale, col_scale), optional
-        Factors to start from, for instance those of a similar matrix; ignored where one is not positive and finite.
+        Initial factors, for example of a similar matrix; ignored for matrices with a factor that is not positive and
+        finite.
     logits : bool
-        `M` holds the natural logarithms of the cells, of any sign and size, -inf for zeros: cells that no float64 holds
-        are scaled too. `row_scale` and `col_scale` are logarithms then, with the mean of `row_scale` at zero, and
-        ``matrix = exp(row_scale[..., :, None] + M + col_scale[..., None, :])`` up to the rounding of this sum, which of
-        logarithms near 1e9 is 1e-7; `matrix` itself is as accurate as ever. Of a result in which cells of less than
-        1e-130 alone connect some lines to the others, these factors and cells are not determined. Logarithms that span
-        more than 300 are halved until they do not, and scaled again whenever they are doubled: `max_iter` is of each of
-        these problems, `n_iter` of all. Without `smoothing` and `start`; on the CPU.
+        `M` holds the natural logarithms of the cells, of any sign and size, -inf for zeros, so that cells beyond
+        float64 can be scaled. `row_scale` and `col_scale` are then logarithms, with the mean of `row_scale` zero, and
+        ``matrix = exp(row_scale[..., :, None] + M + col_scale[..., None, :])`` up to the rounding of this sum (1e-7 for
+        logarithms near 1e9); `matrix` itself is fully accurate. If only cells below 1e-130 connect some rows and
+        columns to the others, their factors and cells are not determined. Logarithms that span more than 300 are halved
+        repeatedly, and the problem is solved again after each doubling (homotopy): `max_iter` applies to each of them,
+        `n_iter` counts all. Without `smoothing` and `start`; only on the CPU.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices that have no answer (see Notes).
+        What to do about matrices that cannot be scaled (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
@@ -169,29 +170,28 @@ def ipf(
 
     See Also
     --------
-    ras : The factors alone.
-    bi_normalize : The matrix alone, without targets.
+    ras : Only the factors.
+    bi_normalize : Only the matrix, without targets.
 
     Notes
     -----
     Bad values: a matrix that cannot be scaled gets NaN and a code in `status`, is reported as `on_failure` says, and
-    touches no other. INVALID: a cell or target that is NaN, infinite or negative. TOTALS: row and column targets of
-    different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64.
-    INFEASIBLE: zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for
-    which only the limit of the iteration exists; `matrix` is that limit, the factors are NaN (see
-    :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means that every row and every column has its
-    target to a relative `tol`, however small it is, measured again on what is returned. UNDETERMINED, of matrices with
-    targets, keeps one whose rows and columns have their targets, while rounding these once may move a cell by more than
-    1e-4 of itself.
-    Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
-    threads and any neighbours in the batch.
+    does not affect others. INVALID: a cell or target that is NaN, infinite or negative. TOTALS: row and column targets
+    of different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64.
+    INFEASIBLE: no matrix with these zeros has these sums. LIMIT_ONLY counts as success but warns: with these zeros only
+    the limit of the iteration exists; `matrix` is that limit, the factors are NaN (see :func:`cmfast.support`).
+    MAX_ITER keeps the last iterate. CONVERGED means that every row and column sum meets its target to a relative `tol`,
+    however small, recomputed from the returned values. UNDETERMINED (only with targets) keeps a matrix whose sums meet
+    their targets, but in which rounding the targets may change a cell by more than 1e-4 of its value. Synchronises the
+    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads and any
+    neighbours in the batch.
 
-    Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
+    Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are accurate to a relative 1e-6 with the
     default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision); those of
-    matrices with targets to 1e-4, of at most 512 lines on the shorter side: a bound of what rounding the targets may do
-    decides, wherever small cells leave any doubt. So it does for sparse matrices whose connected components have at
-    most 16,384 places each, zeros included; cells of larger components are bounded by what the sums miss, and where
-    that is too little to say, estimated.
+    matrices with targets to 1e-4, if the shorter side is at most 512: if small cells are in question, a bound of the
+    effect of rounding the targets decides. The same holds for sparse matrices whose connected components have at most
+    16,384 positions each, zeros included; cells of larger components are bounded by the errors of the sums or, if that
+    is inconclusive, estimated.
 
     References
     ----------
@@ -208,7 +208,7 @@ def ipf(
     >>> cmfast.Status(result.status), bool(result.residual < 1e-9)
     (<Status.CONVERGED: 0>, True)
 
-    Of logarithms:
+    From logarithms:
 
     >>> result = cmfast.ipf([[0.0, 2000.0], [3000.0, 4998.0]], logits=True)
     >>> result.matrix.round(6), result.row_scale
@@ -222,7 +222,7 @@ def ipf(
         M,
         row_sums,
         col_sums,
-        rules=check_rules(smoothing, empty, tol, max_iter, solver),
+        rules=validate_rules(smoothing, empty, tol, max_iter, solver),
         start=start,
         num_threads=num_threads,
         progress=progress,
@@ -282,7 +282,7 @@ def ras(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> ScalingResult[Any, Any]:
-    """Factors of rows and columns that give nonnegative matrices the wanted sums.
+    """Compute the row and column factors that scale nonnegative matrices to given sums (RAS).
 
     As :func:`ipf`, but no scaled matrix is written: `ScalingResult.matrix` is None.
 
@@ -324,12 +324,12 @@ def ras(
         M,
         row_sums,
         col_sums,
-        rules=check_rules(smoothing, empty, tol, max_iter, solver),
+        rules=validate_rules(smoothing, empty, tol, max_iter, solver),
         start=start,
         num_threads=num_threads,
         progress=progress,
     )
-    # The limit is a matrix; factors that lead to it do not exist.
+    # A limit exists as a matrix, but has no factors: a failure of ras.
     failures.report(result.status, on_failure, failed=FAILED, describe=describe)
     return result
 
@@ -345,7 +345,7 @@ def solve(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
-    """Check the arrays and run `kernel`; also return what says in words why one matrix of the batch failed."""
+    """Validate the arrays and run the op `kernel`; return its result and a function that explains a failed matrix."""
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     of_logits = kernel == "ipf_of_logits"
@@ -354,14 +354,14 @@ def solve(
     if sparse.is_sparse(M):
         if of_logits:
             validate.refuse("logits", "False for a sparse M", "True")
-        lines = row_sums, col_sums, *_pair(start)
-        return _sparse.solve(M, lines, rules, num_threads, progress, matrix=kernel == "ipf")
+        lines = row_sums, col_sums, *_unpack_start(start)
+        return _sparse_ipf.solve_sparse(M, lines, rules, num_threads, progress, matrix=kernel == "ipf")
     if row_sums is col_sums is start is None:
         arrays = [dispatch.adopt_one("M", M, kernel), None, None, None, None]
     else:
-        factors = dict(zip(FACTORS, _pair(start), strict=True))
+        factors = dict(zip(FACTORS, _unpack_start(start), strict=True))
         arrays = dispatch.adopt(optional=VECTORS, op=kernel, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
-    batch = _shapes(*arrays)
+    batch = _check_shapes(*arrays)
     report = make_reporter(progress, "matrices")
     if of_logits:
         given = {name: value for name, value in rules.items() if name != "smoothing"}
@@ -369,24 +369,24 @@ def solve(
     else:
         out = dispatch.call(kernel, *arrays, **rules, num_threads=num_threads, progress=report)
     result: ScalingResult[Any, Any] = ScalingResult(None, *out) if kernel == "ras" else ScalingResult(*out)
-    reason = _reasons.unscaled_logits if of_logits else _reasons.unscaled
+    reason = _explain_failure.explain_unscaled_logits if of_logits else _explain_failure.explain_unscaled
     return result, lambda index: reason(index, batch, arrays[:3], result, rules)
 
 
-def check_rules(
+def validate_rules(
     smoothing: Smoothing = None,
     empty: Empty = "nan",
-    tol: float = USUAL_TOL,
+    tol: float = DEFAULT_TOL,
     max_iter: int | None = None,
     solver: Solver = "auto",
 ) -> dict[str, Any]:
-    """Return how matrices are scaled, as the kernels take it."""
-    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == USUAL_TOL:
-        return USUAL  # as most often: nothing to check
+    """Validate the scaling options; return them as the kernels take them."""
+    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == DEFAULT_TOL:
+        return DEFAULT_RULES  # fast path: defaults need no validation
     validate.choice("solver", solver, SOLVERS)
     validate.choice("empty", empty, EMPTY)
     return {
-        "smoothing": checked_smoothing(smoothing),
+        "smoothing": validate_smoothing(smoothing),
         "empty": empty,
         "tol": validate.tolerance(tol),
         "max_iter": validate.max_iter(max_iter),
@@ -395,14 +395,15 @@ def check_rules(
 
 
 def _refuse_with_logits(smoothing: Any, start: Any) -> None:
+    """Refuse `smoothing` and `start` with logits=True."""
     if smoothing is not None:
         validate.refuse("smoothing", "None with logits=True, as in numpy.logaddexp(M, log(smoothing))", repr(smoothing))
     if start is not None:
         validate.refuse("start", "None with logits=True", type(start).__name__)
 
 
-def checked_smoothing(smoothing: Any) -> float | str | None:
-    """Return the option as the kernels take it."""
+def validate_smoothing(smoothing: Any) -> float | str | None:
+    """Validate the option `smoothing`: None, a positive number or "pseudo-bayes"."""
     if smoothing is None:
         return None
     if isinstance(smoothing, str):
@@ -412,7 +413,8 @@ def checked_smoothing(smoothing: Any) -> float | str | None:
     return validate.positive("smoothing", smoothing)
 
 
-def _pair(start: Any) -> tuple[Any, Any]:
+def _unpack_start(start: Any) -> tuple[Any, Any]:
+    """Return the row and column factors of the option `start`, or None for both."""
     if start is None:
         return None, None
     if isinstance(start, ScalingResult):
@@ -426,7 +428,7 @@ def _pair(start: Any) -> tuple[Any, Any]:
     return row_scale, col_scale
 
 
-def _shapes(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any) -> tuple[int, ...]:
+def _check_shapes(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any) -> tuple[int, ...]:
     """Check that targets and starting factors fit `M`; return the shape of the batch."""
     bi = row_sums is None and col_sums is None
     R, C = validate.matrices(square=bi, M=M)
