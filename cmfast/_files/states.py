@@ -1,4 +1,4 @@
-"""Save and load states as bytes, npz files and JSON; everything read is validated, nothing is unpickled.
+"""Save and load states as bytes, npz files and JSON; everything read is validated and pickles are refused.
 
 An ``.npz`` holds little-endian arrays, neither compressed nor pickled: ``class`` and ``format`` (version), then the
 parts of the class. A part of bytes (``|u1``) is JSON in UTF-8. In JSON a state is one object: arrays are dtype, shape
