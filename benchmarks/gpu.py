@@ -322,7 +322,7 @@ GROUPS: dict[str, Callable[[Size], Iterator[Job]]] = {
 def seconds(call: Callable[[], Any]) -> float:
     """Return the median time of `call` on the device, after one call that compiles, and what threads compile for it."""
     call()
-    if sorting.settle():
+    if sorting.wait_for_compilers():
         call()
     times: list[float] = []
     begin = time.perf_counter()

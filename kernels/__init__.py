@@ -1,1 +1,1 @@
-"""Algorithms on trusted arrays: no validation, no dispatch. Imported as ``cmfast.kernels``."""
+"""Numba and CUDA kernels of all operations, their table, and the code that both targets share."""

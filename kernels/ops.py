@@ -1,4 +1,4 @@
-"""Every op, once. Dispatch, conformance tests, benchmarks and the support table read this table."""
+"""Table of all operations, which dispatch, conformance tests, benchmarks and the support table read."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,25 +9,25 @@ BOTH: frozenset[Target] = frozenset({"cpu", "cuda"})
 
 @dataclass(frozen=True)
 class Op:
-    """One row of the table.
+    """One operation of the table.
 
     Attributes
     ----------
     module : str
-        Where the op is in ``kernels/cpu`` and in ``kernels/cuda``: a file, or a folder and a file of it. What stands
-        before the dot is the topic, which has the same name in every layer.
+        Module of the op in ``kernels/cpu`` and ``kernels/cuda``: a file, or a folder and a file. The part before the
+        dot is the topic, which has the same name in every layer.
     signature : str
-        Core axes in NumPy's gufunc notation; what is left of them is the batch.
+        Core axes in NumPy's gufunc notation; leading axes are the batch.
     targets : frozenset of {"cpu", "cuda"}
-        Where the op has a kernel. A call elsewhere raises; nothing falls back.
+        Targets with a kernel. A call on another target raises; there is no fallback.
     merge : {None, "sum", "cells"}
         How the results of two parts of the samples combine: not at all (batch axes are independent), by adding
         integer tables, by merging sorted cells.
     rtol : (float, float)
         Relative tolerance against the oracle for float32 and float64 results. Integers are always exact.
     gradient : str or None
-        The op that makes gradients in its arrays of those in its results, which torch then propagates where that op has
-        a kernel. None: tensors that require gradients are refused.
+        The op of the backward pass, which torch uses on targets with its kernel. None: tensors that require gradients
+        are refused.
     """
 
     module: str
@@ -39,7 +39,7 @@ class Op:
 
     @property
     def topic(self) -> str:
-        """Name of the topic, in every layer."""
+        """Return the name of the topic, the same in every layer."""
         return self.module.partition(".")[0]
 
 
@@ -54,7 +54,7 @@ OPS: dict[str, Op] = {
         "normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12), gradient="normalizing_gradient"
     ),
     "normalizing_gradient": Op("normalizing", "(R,C),(R,C)->(R,C)", BOTH, rtol=(1e-5, 1e-12)),
-    # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
+    # Newton's last step determines the digits of small cells; the test cases use tol=1e-13.
     "ipf": Op(
         "scaling.launch",
         "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),(),()",
@@ -69,7 +69,7 @@ OPS: dict[str, Op] = {
         rtol=(1e-6, 1e-11),
         gradient="scaling_gradient",
     ),
-    # A matrix by rows: where they begin, columns, cells.
+    # A matrix in CSR form: row starts, columns, cells.
     "ipf_sparse": Op(
         "scaling.sparse", "(r),(p),(p),(R),(C),(R),(C)->(p),(R),(C),(),(),(),(),(R),(C)", rtol=(1e-6, 1e-11)
     ),
@@ -79,19 +79,19 @@ OPS: dict[str, Op] = {
         rtol=(1e-6, 1e-11),
         gradient="scaling_gradient",
     ),
-    # Of what the margins of a result were rounded to: a last step further than the forward pass.
+    # The gradient at the rounded margins of a result: one more step than the forward pass.
     "scaling_gradient": Op(
         "scaling.gradient", "(R,C),(R,C),(R),(C),(R),(C),(R,C),(),()->(R,C),(R),(C)", BOTH, rtol=(1e-6, 1e-9)
     ),
-    # A table, and arrays for each of its margins; the cases ask for tol=1e-13.
+    # A table, and arrays for each of its margins; the test cases use tol=1e-13.
     "ipf_nd": Op("margins.launch", "(t),(m)->(t),(m),(m),(),(),(),()", BOTH, rtol=(1e-6, 1e-9)),
-    # The same for some cells: their values, where they stand, and an array for each margin.
+    # The same for a sparse table: values and indices of the cells, and an array for each margin.
     "ipf_cells": Op("margins.launch", "(n),(d,n),(m)->(n),(m),(m),(),(),(),()", BOTH, rtol=(1e-6, 1e-9)),
-    # Statuses, cells that must be zero, numbers for the lines of each margin, what these ask and have.
+    # Status, cells that must be zero, dual certificate per margin, requested and available mass of it.
     "support_nd": Op("margins.support", "(t),(m)->(),(t),(m),(),()", rtol=(1e-6, 1e-9)),
-    # Records, design weights, and the totals of each margin; the cases ask for tol=1e-13.
+    # Respondents, design weights, and the totals of each margin; the test cases use tol=1e-13.
     "rake": Op("margins.rake", "(n,K),(n),(m)->(n),(m),(m),(m),(),(),(),()", rtol=(1e-6, 1e-9)),
-    # Places and values of pixels, sums, and bins that are left out; the cases ask for tol=1e-13.
+    # Indices and values of pixels, sums, and omitted bins; the test cases use tol=1e-13.
     "balance": Op("balancing.launch", "(p),(p),(p),(n),(n)->(n),(n),(n),(b),(b),(b),(b)", BOTH, rtol=(1e-6, 1e-9)),
     "round_to_margins": Op("margins.rounding", "(t)->(t),(),()"),
     "support": Op("zeros.support", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
@@ -114,13 +114,13 @@ OPS: dict[str, Op] = {
     "margins": Op("metrics.values", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
     "metrics_of_matrices": Op("metrics.values", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12), gradient="metrics_gradient"),
     "metrics_gradient": Op("metrics.gradient", "(C,C),(s),(t,C)->(C,C)", BOTH, rtol=(1e-5, 1e-9)),
-    # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
+    # A difference of two sums over all cells: absolute error 1e-13, so the relative error near zero is larger.
     "weighted_kappa": Op("metrics.values", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
     "metrics_of_sums": Op("metrics.values", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),
     "one_vs_rest": Op("metrics.confusions", "(C,C)->(C,2,2)", BOTH),
     "confusion_fractions": Op("metrics.confusions", "(C,C)->(C,C)", BOTH),
     "most_confused": Op("metrics.confusions", "(C,C)->(k),(k),(k)", BOTH),
-    # Sums of weights in another order: they round, those of integers do not.
+    # Float weights are summed in another order on each target; integer sums are exact.
     "threshold_matrices": Op("metrics.thresholds", "(n),(n),(n)->(t),(t,2,2)", BOTH, rtol=(1e-6, 1e-12)),
     "score_areas": Op("metrics.thresholds", "(n),(n),(n)->(),()", BOTH, rtol=(1e-12, 1e-12)),
     "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),

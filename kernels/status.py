@@ -1,4 +1,4 @@
-"""What became of one element of a batch. The CUDA prelude takes its codes from here."""
+"""Status codes of the elements of a batch; the CUDA prelude takes its codes from here."""
 
 import operator
 from enum import IntEnum
@@ -9,8 +9,8 @@ class Status(IntEnum):
     """Outcome of one element of a batch; arrays of it are int8.
 
     Codes 0 and 2 count as success (:attr:`ok`). What the result holds: ``CONVERGED`` the answer, ``MAX_ITER`` the last
-    iterate, ``LIMIT_ONLY`` the exact limit (factors NaN), ``UNDETERMINED`` a table whose sums are right while the
-    digits of its targets do not say what all of its cells are, every other code NaN.
+    iterate, ``LIMIT_ONLY`` the exact limit (factors NaN), ``UNDETERMINED`` a table with correct sums while the
+    digits of its targets do not determine all of its cells, every other code NaN.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Status(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        """Take whatever is an index, as the scalars of torch are."""
+        """Accept any integer-like scalar, such as those of torch."""
         try:
             return cls._value2member_map_.get(operator.index(value))  # type: ignore[arg-type, return-value]
         except TypeError:
@@ -38,11 +38,11 @@ class Status(IntEnum):
 
     @property
     def ok(self) -> bool:
-        """Whether the matrix returned with this status is the exact answer or its exact limit."""
+        """Return whether the matrix returned with this status is the exact answer or its exact limit."""
         return self in (Status.CONVERGED, Status.LIMIT_ONLY)
 
 
-# The same as plain integers: what kernels write into arrays and compare with them.
+# The codes as plain integers, for kernels.
 OK = int(Status.CONVERGED)
 MAX_ITER = int(Status.MAX_ITER)
 LIMIT_ONLY = int(Status.LIMIT_ONLY)

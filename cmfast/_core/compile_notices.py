@@ -80,11 +80,11 @@ USUAL_SECONDS = 0.3  # compile time of every other op
 KERNELS = {
     "scale_square": 5.0,
     "scale_square for a size": 2.5,
-    "scale_oblong": 5.0,
-    "scale_plainly": 4.0,
-    "bring_near": 2.0,
+    "scale_rectangular": 5.0,
+    "scale_by_sinkhorn": 4.0,
+    "equilibrate_lane": 2.0,
     "scale_lanes": 2.5,
-    "_prune": 4.0,
+    "_prune_any_targets": 4.0,
 }
 
 _GRID = ("column_ranges", "column_moments")

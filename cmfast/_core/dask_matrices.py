@@ -48,15 +48,15 @@ def count_blocks(
     if dtype is None or (dtype.kind != "f" and dtype.itemsize < LEAST_SUMMED_BYTES):
         found = count_weighted(weight)
     elif dtype.kind == "f":
-        top = abs(halves.finite(weight)).max()
+        top = abs(halves.replace_nonfinite(weight)).max()
         digits = {
             f"d{k}": count_weighted(weight.map_blocks(_extract_digit, top, k, dtype=np.int64))
             for k in range(SUMMED_DIGITS)
         }
-        bad = count_weighted((weight != halves.finite(weight)).astype(np.int8))
+        bad = count_weighted((weight != halves.replace_nonfinite(weight)).astype(np.int8))
         found = _join_digits(**digits, bad=bad, top=top, **rest)
     else:
-        low, high = map(count_weighted, halves.split(weight))
+        low, high = map(count_weighted, halves.split_halves(weight))
         return _join_halves(low, high, normalize=normalize, **rest)
     return found if normalize is None else normalize(found, num_threads=options["num_threads"])
 
@@ -66,7 +66,7 @@ def _join_halves(
     low: Any, high: Any, *, normalize: Callable[..., Any] | None, on_failure: OnFailure, num_threads: int | None
 ) -> Any:
     """Join the summed 32-bit halves of integer weights, normalised if requested; 0 or NaN where int64 overflows."""
-    table, good = halves.join(low, high)
+    table, good = halves.join_halves(low, high)
     good = good.all(axis=(-2, -1))
     failures.report((~good * np.int8(Status.INVALID)).astype(np.int8), on_failure)
     if normalize is None:
@@ -83,7 +83,7 @@ def _extract_digit(weight: Any, top: Any, k: int) -> Any:
     Bits below 2**-96 of that power are rounded off.
     """
     exponent = np.frexp(top.astype(np.float64))[1]
-    return next(islice(halves.digits(weight, exponent, SUMMED_DIGITS, SUMMED_DIGIT_BITS), k, None))
+    return next(islice(halves.extract_digits(weight, exponent, SUMMED_DIGITS, SUMMED_DIGIT_BITS), k, None))
 
 
 @lazy.accept_dask_arrays(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")

@@ -4,7 +4,7 @@ from typing import Any
 
 from cmfast._core import validate
 from cmfast._core.adapters import _columns
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 
 def library_name(option: str, frame: Any) -> str:
@@ -33,7 +33,7 @@ def index_levels(series: Any, names: list[str]) -> list[Any] | None:
 
     None for anything but a Series.
     """
-    pd = loaded("pandas")
+    pd = find_loaded_module("pandas")
     if pd is None or not isinstance(series, pd.Series):
         return None
     index = series.index

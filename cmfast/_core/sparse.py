@@ -46,8 +46,8 @@ def count_sparse(
         return matrix, _status(good=bool(np.isfinite(matrix.data).all()))
     if not weight.size or halves.fits(int(weight.min()), int(weight.max()), weight.size):
         return _sum_entries(weight.astype(np.int64), at, C), np.int8(Status.CONVERGED)
-    low, high = (_sum_entries(half, at, C) for half in halves.split(weight))
-    values, good = halves.join(low.data, high.data)
+    low, high = (_sum_entries(half, at, C) for half in halves.split_halves(weight))
+    values, good = halves.join_halves(low.data, high.data)
     if not good.all():
         return type(low)((C, C), dtype=np.int64), _status(good=False)
     return type(low)((values, low.indices, low.indptr), shape=(C, C)), _status(good=True)
@@ -109,8 +109,8 @@ def sum_margins(M: Any) -> tuple[np.ndarray, ...]:
     if values.size and not (values >= 0).all():  # a sum could hide the bad cell
         sums[0] = -1
     elif kind is np.int64 and values.size and not halves.fits(0, int(values.max()), values.size):
-        low, high = (half.sum() for half in halves.split(values))
-        if not halves.join(low, high)[1]:  # the sums above may have overflowed
+        low, high = (half.sum() for half in halves.split_halves(values))
+        if not halves.join_halves(low, high)[1]:  # the sums above may have overflowed
             sums[0] = -1
     return tuple(sums)
 

@@ -1,1 +1,1 @@
-"""Files in and out: tables, points, archives, results that appear whole or not at all."""
+"""Read and write files: tables, points, archives, and outputs that are written atomically."""

@@ -1,4 +1,4 @@
-"""Archives of arrays (npz) from anybody: nothing in them is believed, and memory is taken for what is there alone."""
+"""Read arrays from untrusted npz archives, validating every header and allocating only what the file can fill."""
 
 import errno
 import os
@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-Parts = Mapping[str, tuple[tuple[str, ...], int]]  # name -> types that its array may have, number of dimensions
+Parts = Mapping[str, tuple[tuple[str, ...], int]]  # name -> accepted dtypes, number of dimensions
 
-READ_BYTES = 1 << 24  # bytes that are read at a time
+READ_BYTES = 1 << 24  # bytes read at a time
 MOST_HEADER = 1 << 12
 LENGTHS = {1: 2, 2: 4, 3: 4}  # version of the npy format -> bytes of the length of its header
 HEADER = re.compile(
@@ -22,24 +22,24 @@ HEADER = re.compile(
 
 
 class DamagedError(Exception):
-    """The file is not what it should be; the text says why."""
+    """The file or text is not a valid state; the message says why."""
 
 
 def demand(holds: bool, why: str) -> None:
-    """Raise DamagedError with `why` unless something `holds`."""
+    """Raise DamagedError with `why` unless `holds` is true."""
     if not holds:
         raise DamagedError(why)
 
 
-def read(
+def read_npz(
     file: BinaryIO, parts: Parts, *, optional: tuple[str, ...] = (), others: bool = False
 ) -> dict[str, np.ndarray]:
-    """Return the arrays `parts` of an npz file as `numpy.savez` writes it; it has no others, or `others` are not read.
+    """Return the arrays `parts` of an npz file; other arrays raise, or are skipped with `others`.
 
-    Raises DamagedError for whatever else `file` may hold.
+    Raises DamagedError for a file that `numpy.savez` would not write.
     """
     most = file.seek(0, os.SEEK_END)
-    with _foreign_bytes():
+    with _catch_zip_errors():
         archive = zipfile.ZipFile(file)
     with archive:
         entries = archive.infolist()
@@ -51,32 +51,34 @@ def read(
         for name in parts:
             demand(name in names or name in optional, f"it has no {name}")
         wanted = [(name, entry) for name, entry in zip(names, entries, strict=True) if name in parts]
-        return {name: _array(archive, entry, most, *parts[name]) for name, entry in wanted}
+        return {name: _read_array(archive, entry, most, *parts[name]) for name, entry in wanted}
 
 
 @contextmanager
-def _foreign_bytes() -> Iterator[None]:
-    """Name whatever zipfile raises on bytes that it did not write, which can be anything."""
+def _catch_zip_errors() -> Iterator[None]:
+    """Turn any error of zipfile about malformed bytes into DamagedError."""
     try:
         yield
     except (DamagedError, MemoryError):
         raise
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a place that no file has
+        if error.errno != errno.EINVAL:  # an invalid file offset
             raise
         raise DamagedError(str(error)) from None
     except Exception as error:  # noqa: BLE001
         raise DamagedError(str(error) or type(error).__name__) from None
 
 
-def _array(
+def _read_array(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int, types: tuple[str, ...], ndim: int
 ) -> np.ndarray:
-    """Return one array of an archive of `most` bytes."""
+    """Read one array of an archive of `most` bytes, after validating its header."""
     what = f"its {entry.filename}"
-    demand(entry.compress_type == zipfile.ZIP_STORED, f"{what} is compressed")  # small files could ask for any memory
+    demand(
+        entry.compress_type == zipfile.ZIP_STORED, f"{what} is compressed"
+    )  # a small compressed file could claim any amount of memory
     demand(entry.file_size == entry.compress_size <= most, f"{what} is larger than the file")
-    with _foreign_bytes(), archive.open(entry) as stream:
+    with _catch_zip_errors(), archive.open(entry) as stream:
         head = stream.read(8)
         demand(head[:6] == b"\x93NUMPY" and len(head) == 8 and head[6] in LENGTHS, f"{what} is no array")
         length = int.from_bytes(stream.read(LENGTHS[head[6]]), "little")
@@ -94,6 +96,6 @@ def _array(
         while more := stream.read(min(READ_BYTES, size - filled)):
             raw[filled : filled + len(more)] = np.frombuffer(more, np.uint8)
             filled += len(more)
-        demand(filled == size and not stream.read(1), f"{what} is cut short")  # the last read looks at the checksum
+        demand(filled == size and not stream.read(1), f"{what} is cut short")  # the last read verifies the checksum
     out = raw.view(dtype).reshape(shape, order="F" if order == "True" else "C")
     return np.ascontiguousarray(out.astype(out.dtype.newbyteorder("="), copy=False)).reshape(shape)

@@ -1,6 +1,6 @@
-"""Matrices in files of every kind: npy as a map; zarr, and tables with a matrix in each row, copied once to disk.
+"""Open batches of matrices in files: npy as a memory map; zarr and tables are copied once to a scratch file.
 
-A row has a column of lists, (C lists of C numbers or C * C of them), or a column for each cell, row by row.
+A table row has a matrix: a column of lists (C lists of C numbers, or C * C numbers), or a column per cell, row by row.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,46 +15,47 @@ from cmfast._files import points, tables
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
-MATRIX_BLOCK_ROWS = 1 << 13  # of a table, per block
+MATRIX_BLOCK_ROWS = 1 << 13  # table rows per block
 TABLES = (*points.TABLES, *tables.TEXTS)
 
 Tick = Callable[[int, int], object]
 
 
 def open_matrices(path: Path, cells: list[str] | None, *, tick: Tick) -> np.ndarray:
-    """Return the array of a file (..., R, C), which is read from disk where it is touched.
+    """Return the matrices of a file, shape (..., R, C), as an array read from disk on access.
 
     Parameters
     ----------
     path : Path
-        npy, zarr, csv, tsv, Parquet, Arrow or Feather, told by the suffix.
+        npy, zarr, csv, tsv, Parquet, Arrow or Feather file, recognised by its suffix.
     cells : list of str, optional
         Columns of a table; default: all.
     tick : callable
-        Called with ``(done, total)``: rows of what has to be copied, or bytes of a csv file.
+        Progress callback ``(done, total)``: rows to copy, or bytes of a csv file.
     """
     suffix = path.suffix.lower()
     if suffix in points.TABLES:
-        tables.needs("pyarrow", path)
-        return _shaped(path, _gathered(_of_arrow(path, cells, tick)))
+        tables.require_module("pyarrow", path)
+        return _reshape_to_matrices(path, _collect_blocks(_read_arrow_blocks(path, cells, tick)))
     if suffix in tables.TEXTS:
-        return _shaped(path, _gathered(_of_text(path, cells, tick)))
+        return _reshape_to_matrices(path, _collect_blocks(_read_text_blocks(path, cells, tick)))
     return points.open_array(path, tick=tick)
 
 
-def _gathered(blocks: Iterator[np.ndarray]) -> np.ndarray:
-    """Return blocks of rows as one array on disk: of integers as long as all are."""
+def _collect_blocks(blocks: Iterator[np.ndarray]) -> np.ndarray:
+    """Write blocks of rows to one scratch array: integers if all blocks are, else float64."""
     with Scratch() as out:
         kind: np.dtype | None = None
         for block in blocks:
             if kind is not None and kind.kind != "f" and block.dtype.kind == "f":
-                return _as_floats(out.mapped(), chain([block], blocks))
+                return _convert_to_floats(out.mapped(), chain([block], blocks))
             kind = block.dtype if kind is None else kind
             out.append(block.astype(kind, copy=False))
         return out.mapped()
 
 
-def _as_floats(before: np.ndarray, blocks: Iterator[np.ndarray]) -> np.ndarray:
+def _convert_to_floats(before: np.ndarray, blocks: Iterator[np.ndarray]) -> np.ndarray:
+    """Rewrite integer rows as float64 and append the remaining blocks."""
     with Scratch() as out:
         for start in range(0, len(before), MATRIX_BLOCK_ROWS):
             out.append(before[start : start + MATRIX_BLOCK_ROWS].astype(np.float64))
@@ -63,28 +64,29 @@ def _as_floats(before: np.ndarray, blocks: Iterator[np.ndarray]) -> np.ndarray:
         return out.mapped()
 
 
-def _shaped(path: Path, M: np.ndarray) -> np.ndarray:
-    """Return rows of cells as matrices."""
+def _reshape_to_matrices(path: Path, M: np.ndarray) -> np.ndarray:
+    """Reshape rows of C * C cells to (n, C, C); raise FileError if the number of cells is not a square."""
     if M.ndim == 3:
         return M
     C = isqrt(M.shape[-1])
     if not C:
         raise FileError(path, "holds no cells")
     if M.shape[-1] != C * C:
-        raise FileError(path, f"has {M.shape[-1]} cells in a row, which are no square matrix; name them with --cells")
+        raise FileError(path, f"has {M.shape[-1]} cells in a row, which is not a square number; name them with --cells")
     return M.reshape(-1, C, C)
 
 
-def _of_arrow(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.ndarray]:
+def _read_arrow_blocks(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.ndarray]:
+    """Yield blocks of matrices from a Parquet or Arrow file."""
     names, total, parts = tables.arrow_batches(path, MATRIX_BLOCK_ROWS)
-    places = [tables.column_named(path, names, name) for name in cells] if cells else list(range(len(names)))
+    places = [tables.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
     done, core = 0, None
     for columns in parts(places):
         if not len(columns[0]):
             continue
-        with tables.understood(path, "not readable"):
+        with tables.catch_reader_errors(path, "not readable"):
             chosen = zip(places, columns, strict=True)
-            found = [_cells(path, names[place], column, done) for place, column in chosen]
+            found = [_column_to_array(path, names[place], column, done) for place, column in chosen]
             flat = [one.reshape(len(one), -1) for one in found]
             M = found[0] if len(found) == 1 else np.concatenate(flat, axis=1)
         if core not in (None, M.shape[1:]):
@@ -97,8 +99,8 @@ def _of_arrow(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.nd
         raise FileError(path, "has no rows")
 
 
-def _cells(path: Path, name: str, column: Any, start: int) -> np.ndarray:
-    """Return a column of numbers, of lists of them, or of lists of lists of them."""
+def _column_to_array(path: Path, name: str, column: Any, start: int) -> np.ndarray:
+    """Convert an Arrow column of numbers, or of nested lists of numbers, to an array; raise for missing cells."""
     import pyarrow as pa
 
     values = column.storage if isinstance(column.type, pa.BaseExtensionType) else column
@@ -106,7 +108,7 @@ def _cells(path: Path, name: str, column: Any, start: int) -> np.ndarray:
         raise FileError(path, f"column {name!r} holds tensors whose axes are in another order than their numbers")
     shape = [len(values)]
     while len(shape) < 4 and points.are_lists(values.type):
-        values, length = points.flattened(path, name, values)
+        values, length = points.flatten_lists(path, name, values)
         shape.append(length)
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
@@ -119,25 +121,26 @@ def _cells(path: Path, name: str, column: Any, start: int) -> np.ndarray:
     return numbers.reshape((-1, *tensor) if tensor else shape if len(shape) > 1 else (-1, 1))
 
 
-def _of_text(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.ndarray]:
+def _read_text_blocks(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.ndarray]:
+    """Yield blocks of rows from a csv or tsv file; a first line of numbers is data unless `cells` are named."""
     lines = tables.csv_lines(path)
     total = path.stat().st_size
     first = next(lines)
     names = [name.strip() for name in first[1]]
-    places = [tables.column_named(path, names, name) for name in cells] if cells else list(range(len(names)))
+    places = [tables.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
     if cells is None and all(map(_is_number, names)):
         lines = chain([first], lines)
     done = 0
     while rows := list(islice(lines, MATRIX_BLOCK_ROWS)):
-        yield _numbers(path, [(line, [row[k].strip() for k in places]) for line, row, _ in rows])
+        yield _parse_rows(path, [(line, [row[k].strip() for k in places]) for line, row, _ in rows])
         done += len(rows)
         tick(min(rows[-1][2], total), total)
     if not done:
         raise FileError(path, "has no rows")
 
 
-def _numbers(path: Path, rows: list[tuple[int, list[str]]]) -> np.ndarray:
-    """Return rows of numbers: integers if all of them are."""
+def _parse_rows(path: Path, rows: list[tuple[int, list[str]]]) -> np.ndarray:
+    """Parse rows of texts as numbers: int64 if all are integers, else float64."""
     texts = np.array([row for _, row in rows])
     for kind in (np.int64, np.float64):
         try:

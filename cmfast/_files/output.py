@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write output files atomically: they appear whole or not at all."""
 
 import errno
 import json
@@ -13,29 +13,29 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from cmfast._files import parts
+from cmfast._files import partial_files
 
 FULL = {getattr(errno, name) for name in ("EFBIG", "ENOSPC", "EDQUOT", "EIO") if hasattr(errno, name)}
 
 
 class FileError(Exception):
-    """A file that cannot be read, written or understood; the text is one line for the person who named it."""
+    """A file cannot be read, written or understood; the message is one line for the user."""
 
     def __init__(self, path: Path | str, what: str) -> None:
-        super().__init__(path, what)  # as they are, so that it can go from one process to another
+        super().__init__(path, what)  # as two arguments, so that the error can be pickled
 
     def __str__(self) -> str:
         path, what = self.args
         return f"{path}: {what}"
 
 
-def reason(error: OSError) -> str:
-    """Return what the system said, without the number and the name of the file."""
+def describe_os_error(error: OSError) -> str:
+    """Return the system's message of an OSError, without number and file name."""
     return (error.strerror or str(error)).lower()
 
 
 def make_folder(out: Path) -> None:
-    """Make a folder for files that are yet to be made; refuse one that cannot hold them."""
+    """Create an output folder; raise FileError if it cannot hold files."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -47,7 +47,7 @@ def make_folder(out: Path) -> None:
 
 
 def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> Path:
-    """Return where to write for `path` (links resolved); refuse before any work is done what would fail after it."""
+    """Resolve links of an output path and raise FileError if writing would fail; called before any work."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise FileError(path, "is a link that leads back to itself")
@@ -68,8 +68,8 @@ def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> 
 
 
 @contextmanager
-def removing_empty(folder: Path) -> Iterator[None]:
-    """Remove `folder` where the block fails, if it was not there before and nothing is in it."""
+def remove_folder_on_error(folder: Path) -> Iterator[None]:
+    """Remove `folder` if the block fails, provided the block created it and it is empty."""
     is_new = not folder.exists()
     try:
         yield
@@ -81,33 +81,33 @@ def removing_empty(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def naming(target: Path) -> Iterator[None]:
-    """Have an error of writing name the output: the system names the new file, or none where a disk is full."""
+def name_output_in_errors(target: Path) -> Iterator[None]:
+    """Make errors of writing name the output `target` instead of the temporary file."""
     try:
         yield
     except OSError as error:
         nameless = error.filename is None and error.errno in FULL
-        if nameless or (error.filename is not None and parts.is_part(error.filename, target)):
+        if nameless or (error.filename is not None and partial_files.is_part(error.filename, target)):
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 
-class _New(NamedTuple):
-    """A file that is written beside the output whose place it takes."""
+class _NewFile(NamedTuple):
+    """A file written next to the output that it will replace."""
 
     target: Path
     part: Path
     file: BinaryIO
     force: bool
 
-    def take_place(self) -> None:
+    def commit(self) -> None:
         if self.target.exists():
             if not self.force:
                 self._refuse()
             shutil.copymode(self.target, self.part)
-        if not parts.LOCKS:
-            self.file.close()  # Windows renames no open file
-        if not self.force:  # a link replaces nothing, not even what appears between two system calls
+        if not partial_files.LOCKS:
+            self.file.close()  # Windows cannot rename an open file
+        if not self.force:  # linking never replaces a file, not even one created between two system calls
             try:
                 os.link(self.part, self.target)
             except FileExistsError:
@@ -115,7 +115,7 @@ class _New(NamedTuple):
             except OSError:  # a file system without links
                 pass
             else:
-                return  # the other name goes when the block ends
+                return  # the temporary name is removed at the end of the block
         self.part.replace(self.target)
 
     def _refuse(self) -> NoReturn:
@@ -123,14 +123,14 @@ class _New(NamedTuple):
 
 
 class Outputs:
-    """Files that take their places together when the block ends well; where it fails, all stays as it was.
+    """Several output files that are replaced together if the block succeeds; if it fails, all stay unchanged.
 
-    A process that is killed between the first and the last of them leaves some of both.
+    A process killed while replacing leaves some new and some old files.
     """
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._written: list[_New] = []
+        self._written: list[_NewFile] = []
 
     def __enter__(self) -> Self:
         return self
@@ -138,43 +138,43 @@ class Outputs:
     def __exit__(self, kind: Any, *error: object) -> None:
         with self._stack:
             if kind is None:
-                self._take_places()
+                self._commit_all()
 
     @contextmanager
-    def replacing(self, target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
-        """Open a new file beside `target`, which is one of the outputs when the block ends well."""
-        with naming(target):
-            part, file = parts.create(target)
+    def replace_file(self, target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
+        """Open a new file that replaces `target` if the block succeeds."""
+        with name_output_in_errors(target):
+            part, file = partial_files.create_part(target)
             self._stack.callback(part.unlink, missing_ok=True)
-            self._stack.enter_context(file)  # locked until it has its place
+            self._stack.enter_context(file)  # locked until it is renamed
             try:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             except BaseException:
                 with suppress(OSError):
-                    file.close()  # which would write what is buffered still
+                    file.close()  # closing flushes the buffer, which may fail again
                 raise
-        self._written.append(_New(target, part, file, force))
+        self._written.append(_NewFile(target, part, file, force))
 
-    def _take_places(self) -> None:
+    def _commit_all(self) -> None:
         replaced: list[tuple[Path, Path | None]] = []
         try:
             for new in self._written:
-                with naming(new.target):
-                    earlier = self._kept(new.target) if new is not self._written[-1] else None
-                    new.take_place()
+                with name_output_in_errors(new.target):
+                    earlier = self._keep_old_file(new.target) if new is not self._written[-1] else None
+                    new.commit()
                 replaced.append((new.target, earlier))
         except BaseException:
             for target, earlier in replaced:
                 target.unlink() if earlier is None else earlier.replace(target)
             raise
 
-    def _kept(self, target: Path) -> Path | None:
-        """Return where else the file at `target` is until the block ends, None where there is none."""
+    def _keep_old_file(self, target: Path) -> Path | None:
+        """Keep the file at `target` under another name until the block ends; return that path, None without a file."""
         if not target.exists():
             return None
-        kept = parts.fresh_name(target)
+        kept = partial_files.make_fresh_name(target)
         self._stack.callback(kept.unlink, missing_ok=True)
         try:
             os.link(target, kept)
@@ -184,32 +184,33 @@ class Outputs:
 
 
 @contextmanager
-def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
-    """Open a new file beside `target` that takes its place when the block ends well, and vanishes otherwise.
+def replace_file(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
+    """Open a new file that replaces `target` if the block succeeds and is removed otherwise.
 
-    Not a memory map of the output: on a full disk a store into one kills the process, a write raises OSError. Without
-    `force`, a file that another run has put there in the meantime stays.
+    Not a memory map of the output: storing to one on a full disk kills the process, while a write raises OSError.
+    Without
+    `force`, a file that another run has created in the meantime stays.
     """
-    with Outputs() as outputs, outputs.replacing(target, force=force) as file:
+    with Outputs() as outputs, outputs.replace_file(target, force=force) as file:
         yield file
 
 
 def write_npy_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Write the head of an npy file in C order; the bytes of the array follow, in as many writes as one likes."""
+    """Write the header of an npy file in C order; the caller then writes the array's bytes."""
     descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
 
 
 def write_block(file: BinaryIO, block: np.ndarray) -> None:
-    """Write the bytes of `block` in C order.
+    """Write the bytes of an array in C order.
 
-    Not by NumPy's `tofile` or `save`: on a full disk they lose the last 4 KiB of a file without an error.
+    NumPy's `tofile` and `save` silently lose the last 4 KiB of a file on a full disk.
     """
     file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
 
 
 def write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> None:
-    """Write what ``numpy.savez`` would, which turns into a pickle what it finds no type for; here that raises."""
+    """Write an npz archive like ``numpy.savez``, but raise instead of pickling objects."""
     from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
     with ZipFile(file, "w", ZIP_DEFLATED if compressed else ZIP_STORED) as archive:
@@ -219,27 +220,27 @@ def write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: b
 
 
 def to_json(facts: dict[str, Any], *, ascii_only: bool = False) -> str:
-    """Return `facts` as strict JSON: NumPy's numbers as Python's, infinity as a string and NaN as null.
+    """Return `facts` as strict JSON: NumPy numbers become Python's, infinity a string and NaN null.
 
-    The strings "Infinity" and "-Infinity" are what ``float()`` of Python and ``Number()`` of JavaScript read back. What
-    a terminal would act on is escaped, which is the same text to a program.
+    ``float()`` of Python and ``Number()`` of JavaScript parse the strings "Infinity" and "-Infinity". Characters that a
+    terminal could interpret are escaped.
     """
-    text = json.dumps(plain(facts), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
-    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text)
+    text = json.dumps(convert_to_plain(facts), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
+    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 
-def plain(value: Any) -> Any:
-    """Return `value` made of dicts, lists, strings and Python's own numbers."""
+def convert_to_plain(value: Any) -> Any:
+    """Convert `value` to dicts, lists, strings and Python numbers; infinity becomes a string, NaN None."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): convert_to_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return convert_to_plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [convert_to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else json.dumps(value)
     return value

@@ -1,7 +1,7 @@
-"""Embeddings with labels and predictions from files larger than memory: npy, zarr, Parquet and Arrow.
+"""Open embeddings with labels and predictions from files larger than memory: npy, zarr, Parquet and Arrow.
 
-What cannot be mapped as it is, is copied once, block by block, to a file without a name: every pass over the points
-(there are several) then reads plain numbers.
+Data that cannot be memory-mapped directly is copied once, block by block, to an unnamed file, because the points are
+read in several passes.
 """
 
 import math
@@ -20,44 +20,44 @@ from cmfast._files.scratch import Scratch
 
 TABLES = (*tables.PARQUET, *tables.IPC)
 ZARR = ".zarr"
-POINT_BLOCK_ROWS = 1 << 16  # of a table, per block
-ZARR_BLOCK_BYTES = 1 << 24  # of a zarr array, per block
+POINT_BLOCK_ROWS = 1 << 16  # table rows per block
+ZARR_BLOCK_BYTES = 1 << 24  # bytes of a zarr array per block
 
 Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 Tick = Callable[[int, int], object]
 
 
 def open_points(path: Path, true: str, pred: str, features: list[str] | None, *, tick: Tick) -> Points:
-    """Return ``(X, y_true, y_pred)`` as arrays that are read from disk where they are touched.
+    """Return ``(X, y_true, y_pred)`` as arrays read from disk on access.
 
     Parameters
     ----------
     path : Path
-        Embeddings (n, m) as npy or zarr; or a Parquet, Arrow or Feather table, told by the suffix.
+        Embeddings (n, m) as npy or zarr; or a Parquet, Arrow or Feather table, recognised by its suffix.
     true, pred : str
-        Files of the labels and the predictions; columns of the table.
+        Files of labels and predictions; for a table, its columns.
     features : list of str, optional
-        Columns of the table, numbers or lists of numbers of one length; default: all others.
+        Columns of the table with numbers or equally long lists of numbers; default: all other columns.
     tick : callable
-        Called with ``(done, total)`` rows of what has to be copied.
+        Progress callback ``(done, total)`` in rows to copy.
     """
     if path.suffix.lower() in TABLES:
-        _, X, (y, p) = _table(path, [true, pred], features, tick)
+        _, X, (y, p) = _read_table(path, [true, pred], features, tick)
         return X, y, p
     X, y, p = (open_array(Path(name), tick=tick) for name in (path, true, pred))
     return X, y, p
 
 
 def open_labels(path: Path, true: str, pred: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the class ids in two columns of a table, without the points."""
+    """Return the class ids in two columns of a table, without reading the points."""
     names, _, parts = tables.arrow_batches(path)
-    places = [tables.column_named(path, names, name) for name in (true, pred)]
+    places = [tables.find_column(path, names, name) for name in (true, pred)]
     blocks = [np.empty((2, 0), np.int64)]
     done = 0
     for columns in parts(places):
-        with tables.understood(path, "not readable"):
+        with tables.catch_reader_errors(path, "not readable"):
             pairs = zip((true, pred), columns, strict=True)
-            blocks.append(np.stack([_classes(path, name, column, done, None) for name, column in pairs]))
+            blocks.append(np.stack([_column_to_classes(path, name, column, done, None) for name, column in pairs]))
         done += len(columns[0])
     y, p = np.concatenate(blocks, axis=1)
     return y, p
@@ -66,17 +66,17 @@ def open_labels(path: Path, true: str, pred: str) -> tuple[np.ndarray, np.ndarra
 def open_rows(
     path: Path, label: str | None, features: list[str] | None, *, tick: Tick
 ) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
-    """Return the names of the columns, the rows and their labels; without names where it is no table.
+    """Return column names, rows and labels of a file; names are None unless it is a table.
 
     Parameters
     ----------
     path, features, tick
         As for :func:`open_points`.
     label : str, optional
-        File of the labels; a column of the table, where text names one of the columns that are rows.
+        File of the labels; for a table a column, whose text labels must be names of feature columns.
     """
     if path.suffix.lower() in TABLES:
-        names, X, labels = _table(path, [] if label is None else [label], features, tick, by_name=True)
+        names, X, labels = _read_table(path, [] if label is None else [label], features, tick, by_name=True)
         return names, X, labels[0] if labels else None
     return None, open_array(path, tick=tick), None if label is None else open_array(Path(label), tick=tick)
 
@@ -84,23 +84,23 @@ def open_rows(
 def iter_labels(
     paths: Sequence[Path], *, tick: Tick, rows: tuple[int, int] | None = None
 ) -> Iterator[list[tables.Column]]:
-    """Yield blocks of labels that stand in files of their own, npy or zarr: truth, prediction, and maybe groups.
+    """Yield blocks of labels from separate npy or zarr files: truth, prediction, and groups if given.
 
-    `rows` are the first and the last but one that are wanted; None: all.
+    `rows` is the range (start, stop) to read; None: all rows.
     """
     arrays = [open_array(path, tick=lambda done, total: None, rows=rows) for path in paths]
-    n = _labels_in(paths, [array.shape for array in arrays])
+    n = _check_lengths(paths, [array.shape for array in arrays])
     for start in range(0, max(n, 1), tables.TABLE_BLOCK_ROWS):
         stop = min(start + tables.TABLE_BLOCK_ROWS, n)
         parts = [np.array(array[start:stop]) for array in arrays]
         first = start + (rows[0] if rows else 0)
-        block = [tables.coded(path, part, first) for path, part in zip(paths, parts, strict=True)]
-        yield tables.comparable(paths[1], block)
+        block = [tables.encode_column(path, part, first) for path, part in zip(paths, parts, strict=True)]
+        yield tables.unify_kinds(paths[1], block)
         tick(stop, n)
 
 
-def _labels_in(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]]) -> int:
-    """Return how many labels there are in every one of the arrays."""
+def _check_lengths(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]]) -> int:
+    """Return the common number of labels of one-dimensional arrays; raise FileError if they differ."""
     n = shapes[0][0] if shapes[0] else 0
     for path, shape in zip(paths, shapes, strict=True):
         if len(shape) != 1:
@@ -110,34 +110,34 @@ def _labels_in(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]]) -> int:
     return n
 
 
-def labels_in(paths: Sequence[Path], most: int) -> tuple[int, int]:
-    """Return how many labels there are in arrays that belong together, and how many to read at a time, about `most`."""
-    shapes, _, chunks = zip(*map(layout, paths), strict=True)
-    return _labels_in(paths, shapes), whole_chunks(most, chunks[0])
+def count_labels(paths: Sequence[Path], most: int) -> tuple[int, int]:
+    """Return the number of labels in files that belong together, and a block size of about `most` in whole chunks."""
+    shapes, _, chunks = zip(*map(read_layout, paths), strict=True)
+    return _check_lengths(paths, shapes), round_to_chunks(most, chunks[0])
 
 
-def whole_chunks(rows: int, chunk: int) -> int:
-    """Return about as many rows as are wanted, of whole chunks of an array."""
+def round_to_chunks(rows: int, chunk: int) -> int:
+    """Round a number of rows down to whole chunks, at least one."""
     return max(rows // chunk, 1) * chunk
 
 
 def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -> np.ndarray:
-    """Return an npy or zarr array as a map; `rows` are the first and the last but one that are wanted."""
+    """Return an npy or zarr array as a memory map; `rows` is the range (start, stop) to read."""
     if path.suffix.lower() != ZARR:
         array = tables.open_npy(path)
         return array if rows is None or not array.ndim else array[slice(*rows)]
-    with _opened_zarr(path) as (loop, array), Scratch() as out:
+    with _open_zarr(path) as (loop, array), Scratch() as out:
         first, last = (0, array.shape[0]) if rows is None else rows
         shape, done = (last - first, *array.shape[1:]), 0
-        if (size := math.prod(shape) * array.dtype.itemsize) > (room := free_bytes()):
+        if (size := math.prod(shape) * array.dtype.itemsize) > (room := get_free_bytes()):
             raise FileError(
                 path,
                 f"needs {size / 2**30:,.1f} GiB in the folder for temporary files, "
                 f"which has {room / 2**30:,.1f}; name another by TMPDIR",
             )
-        for part in _parts(shape, array.chunks, array.dtype.itemsize):
+        for part in _iterate_blocks(shape, array.chunks, array.dtype.itemsize):
             place = (slice(first + part[0].start, min(first + part[0].stop, last)), *part[1:])
-            with tables.understood(path, "damaged zarr array"):
+            with tables.catch_reader_errors(path, "damaged zarr array"):
                 block = np.asarray(loop.run(array.getitem(place)))
             out.append(block.ravel())
             done += block.size
@@ -145,31 +145,31 @@ def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -
         return out.mapped().reshape(shape)
 
 
-def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice, ...]]:
-    """Yield the parts of an array in C order, at least one: whole chunks where they fit, as each is read anew."""
+def _iterate_blocks(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice, ...]]:
+    """Yield slices that tile an array in C order, whole chunks if they fit, because each chunk is read as a whole."""
     each = math.prod(shape[1:]) * itemsize
     if each > ZARR_BLOCK_BYTES and shape[0] and shape[1:]:
         for k in range(shape[0]):
-            yield from ((slice(k, k + 1), *rest) for rest in _parts(shape[1:], chunks[1:], itemsize))
+            yield from ((slice(k, k + 1), *rest) for rest in _iterate_blocks(shape[1:], chunks[1:], itemsize))
         return
-    step = whole_chunks(ZARR_BLOCK_BYTES // max(each, 1), chunks[0])
+    step = round_to_chunks(ZARR_BLOCK_BYTES // max(each, 1), chunks[0])
     yield from ((slice(start, start + step),) for start in range(0, max(shape[0], 1), step))
 
 
 @contextmanager
-def _opened_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
-    """Yield a loop and a zarr array that is read in it, of numbers in rows."""
-    tables.needs("zarr", path)
+def _open_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Yield an event loop and a numeric zarr array that is read in it."""
+    tables.require_module("zarr", path)
     for folder, _, names in os.walk(path):
         for name in names:
-            tables.check_source(Path(folder, name))  # zarr would wait for a pipe for ever
+            tables.check_source(Path(folder, name))  # reading a pipe would block forever
     import asyncio
 
     from zarr.api import asynchronous
 
-    # In a loop of its own: it waits for what is still being read when one of many chunks turns out to be damaged.
+    # An own event loop, which waits for pending reads when a chunk is damaged.
     with asyncio.Runner() as loop:
-        with tables.understood(path, "is no zarr array"):
+        with tables.catch_reader_errors(path, "is no zarr array"):
             array = loop.run(asynchronous.open_array(store=str(path), mode="r"))
             if array.ndim == 0 or array.dtype.kind not in "biuf":
                 raise FileError(
@@ -180,31 +180,31 @@ def _opened_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
         yield loop, array
 
 
-def layout(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Return the shape and the type of an npy or zarr array, and how many rows should be read together."""
+def read_layout(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Return shape, dtype and rows per chunk of an npy (1) or zarr array."""
     if path.suffix.lower() != ZARR:
         array = tables.open_npy(path)
         return array.shape, array.dtype, 1
-    with _opened_zarr(path) as (_, array):
+    with _open_zarr(path) as (_, array):
         return array.shape, array.dtype, array.chunks[0]
 
 
-def free_bytes() -> int:
-    """Return how much fits into the folder for temporary files."""
+def get_free_bytes() -> int:
+    """Return the free bytes in the folder for temporary files."""
     import tempfile  # see Scratch
 
     return shutil.disk_usage(tempfile.gettempdir()).free
 
 
-def _table(
+def _read_table(
     path: Path, of_labels: list[str], features: list[str] | None, tick: Tick, *, by_name: bool = False
 ) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
-    """Return the names of the columns with features, these, and those of labels, `by_name` of the former."""
-    tables.needs("pyarrow", path)
+    """Read feature columns and label columns of a table; with `by_name` text labels are names of feature columns."""
+    tables.require_module("pyarrow", path)
     names, total, parts = tables.arrow_batches(path, POINT_BLOCK_ROWS)
-    labels = [tables.column_named(path, names, name) for name in of_labels]
+    labels = [tables.find_column(path, names, name) for name in of_labels]
     if features:
-        wanted = [tables.column_named(path, names, name) for name in features]
+        wanted = [tables.find_column(path, names, name) for name in features]
     else:
         wanted = [k for k in range(len(names)) if k not in labels]
     if not wanted:
@@ -218,10 +218,10 @@ def _table(
             if not rows:
                 continue
             named = [(names[k], column) for k, column in zip([*wanted, *labels], columns, strict=True)]
-            with tables.understood(path, "not readable"):
-                points = np.concatenate([_numbers(path, *each) for each in named[: len(wanted)]], axis=1)
+            with tables.catch_reader_errors(path, "not readable"):
+                points = np.concatenate([_column_to_numbers(path, *each) for each in named[: len(wanted)]], axis=1)
                 known = classes if by_name and points.shape[1] == len(classes) else None
-                found = [_classes(path, name, column, done, known) for name, column in named[len(wanted) :]]
+                found = [_column_to_classes(path, name, column, done, known) for name, column in named[len(wanted) :]]
             X.append(points)
             for one, block in zip(ids, found, strict=True):
                 one.append(block)
@@ -233,14 +233,14 @@ def _table(
 
 
 def are_lists(kind: Any) -> bool:
-    """Return whether a type of Arrow's is one of lists."""
+    """Whether an Arrow type is a list type."""
     import pyarrow as pa
 
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def flattened(path: Path, name: str, column: Any) -> tuple[Any, int]:
-    """Return what the lists of a column hold, one after another, and their length."""
+def flatten_lists(path: Path, name: str, column: Any) -> tuple[Any, int]:
+    """Return the concatenated values of a column of lists, and their common length."""
     import pyarrow as pa
 
     values = column.flatten()
@@ -253,14 +253,14 @@ def flattened(path: Path, name: str, column: Any) -> tuple[Any, int]:
     return values, length
 
 
-def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
-    """Return a column as (rows, 1), or a column of lists as (rows, length); what is missing is NaN."""
+def _column_to_numbers(path: Path, name: str, column: Any) -> np.ndarray:
+    """Return a column as (rows, 1), or a column of lists as (rows, length); missing values become NaN."""
     import pyarrow as pa
 
-    values, length = flattened(path, name, column) if are_lists(column.type) else (column, 1)
+    values, length = flatten_lists(path, name, column) if are_lists(column.type) else (column, 1)
     kind = values.type
     if pa.types.is_boolean(kind):
-        values = values.cast(pa.int8())  # which NumPy has a missing value for, as it has for any number
+        values = values.cast(pa.int8())  # integers with nulls convert to floats with NaN, bools would not
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise FileError(path, f"column {name!r} must hold numbers, but is {kind}; name the features with --features")
     numbers: np.ndarray = values.to_numpy(zero_copy_only=False)
@@ -268,8 +268,8 @@ def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
     return numbers.astype(np.float32 if narrow else np.float64, copy=False).reshape(-1, length)
 
 
-def _classes(path: Path, name: str, column: Any, start: int, known: list[str] | None) -> np.ndarray:
-    """Return class ids; of text the places among the `known` names."""
+def _column_to_classes(path: Path, name: str, column: Any, start: int, known: list[str] | None) -> np.ndarray:
+    """Return class ids of a column; text labels become positions in `known`."""
     import pyarrow as pa
 
     if column.null_count:
@@ -278,7 +278,7 @@ def _classes(path: Path, name: str, column: Any, start: int, known: list[str] | 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if known is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return _places(path, name, column, start, known)
+        return _match_names(path, name, column, start, known)
     if not pa.types.is_integer(column.type):
         raise FileError(path, f"column {name!r} must hold class ids 0, 1, ..., but is {column.type}")
     ids: np.ndarray = column.to_numpy(zero_copy_only=False)
@@ -288,8 +288,8 @@ def _classes(path: Path, name: str, column: Any, start: int, known: list[str] | 
     return ids.astype(np.int64)
 
 
-def _places(path: Path, name: str, column: Any, start: int, known: list[str]) -> np.ndarray:
-    """Return where every label of a column stands among the `known` names."""
+def _match_names(path: Path, name: str, column: Any, start: int, known: list[str]) -> np.ndarray:
+    """Return the position of each text label in the `known` names; raise FileError for unknown ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Arrays that are too large for memory, in files without a name: nothing is left of them however the process ends."""
+"""Arrays larger than memory in unnamed temporary files, which vanish however the process ends."""
 
 import os
 from collections.abc import Iterator
@@ -10,24 +10,24 @@ import numpy as np
 
 
 @contextmanager
-def naming(directory: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Have an error of writing name the folder of files that have no name themselves."""
+def name_folder_in_errors(directory: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Make errors of writing name the folder of unnamed files."""
     from tempfile import gettempdir
 
     from cmfast._files import output
 
-    with output.naming(Path(os.fsdecode(directory or gettempdir()), "a temporary file")):
+    with output.name_output_in_errors(Path(os.fsdecode(directory or gettempdir()), "a temporary file")):
         yield
 
 
 def close(file: Any) -> None:
-    """Close a file that nobody needs any more: what it could not write is not missed."""
+    """Close a file that is no longer needed, ignoring errors of writing."""
     with suppress(OSError):
         file.close()
 
 
 class Scratch:
-    """An array that grows by rows and is read as a memory map.
+    """An array on disk that grows by rows and is then read as a memory map.
 
     Parameters
     ----------
@@ -36,7 +36,9 @@ class Scratch:
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
-        from tempfile import TemporaryFile  # a twentieth of the time of importing cmfast, for large inputs alone
+        from tempfile import (
+            TemporaryFile,  # imported here: 5% of the time to import cmfast, needed for large inputs only
+        )
 
         self._folder = directory
         self._file = TemporaryFile(dir=directory)  # noqa: SIM115  (closed by __exit__)
@@ -51,25 +53,25 @@ class Scratch:
         close(self._file)
 
     def append(self, rows: np.ndarray) -> None:
-        """Write rows, all of one type and width."""
+        """Append rows, all of one dtype and width."""
         self._dtype, self._core = rows.dtype, rows.shape[1:]
         from cmfast._files.output import write_block
 
-        # Not through a map: a full disk is then an error that can be caught.
-        with naming(self._folder):
+        # Written, not mapped: a full disk then raises an error.
+        with name_folder_in_errors(self._folder):
             write_block(self._file, rows)
         self._rows += len(rows)
 
     def mapped(self) -> np.ndarray:
-        """Return what was written as a read-only map, which keeps its pages when the file is closed.
+        """Return the rows as a read-only memory map, which stays valid after the file is closed.
 
-        Read-only to NumPy alone: torch has no such tensors, so the pages can be written. Nobody else has them.
+        The pages themselves are writable, because torch has no read-only tensors; no other object shares them.
         """
         assert self._dtype is not None, "something was appended, if only no rows"
         shape = (self._rows, *self._core)
         if 0 in shape:
             return np.empty(shape, self._dtype)
-        with naming(self._folder):
+        with name_folder_in_errors(self._folder):
             self._file.flush()
         out = np.asarray(np.memmap(self._file, self._dtype, "r+", shape=shape))
         out.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Files that are named together, by a folder, a glob or a URL: which they are, in order, and each as a local file."""
+"""Resolve input files given by a folder, glob or URL into a sorted list, and copy remote ones locally."""
 
 import glob
 import re
@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 from cmfast._files import tables
 from cmfast._files.output import FileError
 
-ARRAY = ".zarr"  # a folder that is one array
+ARRAY = ".zarr"  # suffix of a folder that is a single array
 LOCAL = "file://"
 
 
 @dataclass(frozen=True)
 class Url:
-    """What fsspec reads: an object of a store, or a folder of such."""
+    """A URL read by fsspec: an object in a store, or a folder of objects."""
 
     text: str
 
@@ -26,26 +26,26 @@ class Url:
 
     @property
     def suffix(self) -> str:
-        """The end of the name, as a path has it."""
+        """The suffix of the name, as for a path."""
         return PurePosixPath(self.text).suffix
 
     def exists(self) -> bool:
-        """Whether it is a file of this machine."""
+        """Whether it is a local file: False."""
         return False
 
 
 Source: TypeAlias = Path | Url
 
 
-def located(text: str) -> Source:
-    """Return the file, folder or glob that a text names; what has a scheme as ``s3://`` is a URL."""
+def parse_source(text: str) -> Source:
+    """Return the path or URL that a text names; texts with a scheme such as ``s3://`` are URLs."""
     if text.startswith(LOCAL):
         return Path(text.removeprefix(LOCAL))
     return Url(text) if "://" in text else Path(text)
 
 
 def is_several(source: Source) -> bool:
-    """Whether a source has to be looked into before it is read: a folder, a glob or a URL."""
+    """Whether a source must be expanded before reading: a folder, a glob or a URL."""
     if isinstance(source, Url):
         return True
     return (source.is_dir() and source.suffix.lower() != ARRAY) or _is_glob(source)
@@ -55,25 +55,25 @@ def _is_glob(path: Path) -> bool:
     return glob.has_magic(str(path)) and not path.exists()
 
 
-def expanded(source: Source) -> list[Source]:
-    """Return the files that a source names by their whole paths, numbers in names in order; without those hidden.
+def expand_source(source: Source) -> list[Source]:
+    """Return the visible files that a source names, as absolute paths in natural order (numbers by value).
 
-    Hidden is, as for Spark and Arrow, what begins with a dot or an underscore.
+    As for Spark and Arrow, names that begin with a dot or an underscore are hidden.
     """
-    with tables.understood(str(source), "cannot be reached"):
-        found = _of_store(source) if isinstance(source, Url) else _of_disk(source)
+    with tables.catch_reader_errors(str(source), "cannot be reached"):
+        found = _list_store(source) if isinstance(source, Url) else _list_disk(source)
     if not found:
         is_folder = isinstance(source, Path) and source.is_dir()
         raise FileError(str(source), "is a directory without files" if is_folder else "stands for no files")
-    return sorted(found, key=_in_order)
+    return sorted(found, key=_get_natural_key)
 
 
-def kind(source: Source) -> str:
-    """Return the suffix of a file, or that of the first one of several, in small letters."""
-    return (expanded(source)[0] if is_several(source) else source).suffix.lower()
+def get_suffix(source: Source) -> str:
+    """Return the lower-case suffix of a file, or of the first of several."""
+    return (expand_source(source)[0] if is_several(source) else source).suffix.lower()
 
 
-def _of_disk(path: Path) -> list[Source]:
+def _list_disk(path: Path) -> list[Source]:
     if not is_several(path):
         return [path.absolute()]
     heads = [path.absolute()]
@@ -86,13 +86,13 @@ def _of_disk(path: Path) -> list[Source]:
             below = one.relative_to(head).parts
             if one.is_dir() and one.suffix.lower() != ARRAY:
                 continue
-            if (kept := _kept(below)) is not None:
+            if (kept := _get_visible_parts(below)) is not None:
                 found[head.joinpath(*kept)] = None
     return list(found)
 
 
-def _of_store(url: Url) -> list[Source]:
-    store, head = _store(url)
+def _list_store(url: Url) -> list[Source]:
+    store, head = _open_store(url)
     heads = store.glob(head) if glob.has_magic(head) else [head]
     found: dict[Source, None] = {}
     for one in heads:
@@ -101,14 +101,14 @@ def _of_store(url: Url) -> list[Source]:
         else:
             inside = store.find(one)
         for name in inside:
-            kept = _kept(PurePosixPath(name).relative_to(one).parts)
+            kept = _get_visible_parts(PurePosixPath(name).relative_to(one).parts)
             if kept is not None:
                 found[Url(store.unstrip_protocol("/".join((one.rstrip("/"), *kept))))] = None
     return list(found)
 
 
-def _kept(below: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the parts of a name below a folder up to an array, None where they are hidden."""
+def _get_visible_parts(below: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the parts of a relative name, up to an array folder; None if a part is hidden."""
     for k, part in enumerate(below):
         if part.startswith((".", "_")):
             return None
@@ -117,16 +117,16 @@ def _kept(below: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(below)
 
 
-def _in_order(source: Source) -> list[Any]:
+def _get_natural_key(source: Source) -> list[Any]:
     parts = re.split(r"(\d+)", str(source))
     return [(int(part), part) if k % 2 else (-1, part) for k, part in enumerate(parts)]
 
 
-def identity(source: Source) -> list[Any]:
-    """Return what tells a file from what it was before it changed: its name, sizes and times, or what its store has."""
-    with tables.understood(str(source), "cannot be reached"):
+def fingerprint(source: Source) -> list[Any]:
+    """Return values that change when a file changes: name, sizes and times, or the store's own key."""
+    with tables.catch_reader_errors(str(source), "cannot be reached"):
         if isinstance(source, Url):
-            store, name = _store(source)
+            store, name = _open_store(source)
             names = store.find(name) if source.suffix.lower() == ARRAY else [name]
             return [str(source), *(store.ukey(one) for one in sorted(names))]
         inside = sorted(source.rglob("*")) if source.is_dir() else [source]
@@ -135,10 +135,10 @@ def identity(source: Source) -> list[Any]:
 
 
 @contextmanager
-def reached(sources: Sequence[Source]) -> Iterator[list[Path]]:
-    """Yield a local path for each source; what is in a store is copied, for as long as the block takes.
+def open_locally(sources: Sequence[Source]) -> Iterator[list[Path]]:
+    """Yield a local path for each source; remote objects are copied for the duration of the block.
 
-    Messages about a copy name the object.
+    Errors about a copy name the remote object.
     """
     names: dict[str, str] = {}
     with ExitStack() as stack:
@@ -156,15 +156,15 @@ def _copy(url: Url, stack: ExitStack, names: dict[str, str]) -> Path:
     from tempfile import TemporaryDirectory
 
     folder = stack.enter_context(TemporaryDirectory(prefix="cmfast-"))
-    with tables.understood(str(url), "cannot be read"):
-        store, name = _store(url)
+    with tables.catch_reader_errors(str(url), "cannot be read"):
+        store, name = _open_store(url)
         path = Path(folder, PurePosixPath(name).name)
         store.get(name, str(path), recursive=url.suffix.lower() == ARRAY)
     names[str(path)] = str(url)
     return path
 
 
-def _store(url: Url) -> tuple[Any, str]:
-    fsspec = tables.needs("fsspec", str(url), "cluster")
+def _open_store(url: Url) -> tuple[Any, str]:
+    fsspec = tables.require_module("fsspec", str(url), "cluster")
     store, name = fsspec.core.url_to_fs(url.text)
     return store, name

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core.markup import escape_attribute, escape_prose
-from cmfast._files.output import plain
+from cmfast._files.output import convert_to_plain
 from cmfast._pages import parts
 from cmfast._pages.parts import Part
 from cmfast._version import __version__
@@ -55,7 +55,7 @@ def read_source(package: str, name: str) -> str:
 
 def embed_json(name: str, facts: Any) -> str:
     """Return a JSON script element; no text in it can end the element or begin a comment."""
-    text = json.dumps(plain(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(convert_to_plain(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, code in FORBIDDEN.items():
         text = text.replace(character, code)
     return f'<script type="application/json" id="{escape_attribute(name)}">{text}</script>'

@@ -6,7 +6,7 @@ from typing import Any
 
 from cmfast._core import validate
 from cmfast._core.markup import escape_attribute, isolate
-from cmfast._files.output import FileError, check_target, plain, replacing
+from cmfast._files.output import FileError, check_target, convert_to_plain, replace_file
 
 
 class HtmlReport:
@@ -44,13 +44,13 @@ class HtmlReport:
             target = check_target(Path(path), force=force)
         except FileError as error:
             raise OSError(str(error)) from None
-        with replacing(target, force=force) as file:
+        with replace_file(target, force=force) as file:
             file.write(self.html.encode())
         return target
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers of the page as dicts, lists, strings and Python's own numbers; None for undefined."""
-        facts: dict[str, Any] = plain(self._facts)
+        facts: dict[str, Any] = convert_to_plain(self._facts)
         return facts
 
     def __repr__(self) -> str:

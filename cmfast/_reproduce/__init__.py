@@ -61,10 +61,10 @@ def name_missing(modules: Iterable[str]) -> list[str]:
 def run(name: str, out: Path, *, quick: bool, **options: Any) -> dict[str, Any]:
     """Reproduce a paper, write its files into the folder `out`, and return what ``results.json`` holds."""
     from cmfast._core.progress import Bar
-    from cmfast._files.output import removing_empty
+    from cmfast._files.output import remove_folder_on_error
     from cmfast._reproduce import _files
 
-    with removing_empty(out):
+    with remove_folder_on_error(out):
         folder = _files.prepared(out)
         made = import_module(f"cmfast._reproduce.{name}").reproduce(quick=quick, progress=Bar, **options)
         return _files.write(made, folder)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cmfast._files.output import FileError, Outputs, make_folder, plain, to_json, write_npz
+from cmfast._files.output import FileError, Outputs, convert_to_plain, make_folder, to_json, write_npz
 from cmfast._pages.parts import Picture
 from cmfast._pages.render import read_source
 from cmfast._reproduce import _page
@@ -46,12 +46,12 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
         write_npz(archive, made.arrays, compressed=True)
         content[MATRICES] = archive.getvalue()
     files = [*content, RESULTS]
-    numbers: dict[str, Any] = plain(made.to_dict(files))
+    numbers: dict[str, Any] = convert_to_plain(made.to_dict(files))
     content[RESULTS] = to_json(numbers).encode()
     stale = set(_written(folder)).difference(files)
     with Outputs() as outputs:
         for name, data in content.items():
-            with outputs.replacing(folder / name) as file:
+            with outputs.replace_file(folder / name) as file:
                 file.write(data)
     for name in stale:
         (folder / name).unlink(missing_ok=True)

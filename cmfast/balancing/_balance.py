@@ -193,7 +193,7 @@ def _decide_support(*pixels: Any) -> Any:
     """Decide which pixels the zeros of a matrix allow, by kernels on the host that only few calls need."""
     from cmfast.kernels.cpu.balancing import launch
 
-    return launch.allowed(*pixels)
+    return launch.classify_zeros(*pixels)
 
 
 def _check_arrays(arrays: dict[str, Any], n: int) -> None:

@@ -1,4 +1,4 @@
-"""The command ``cmfast``."""
+"""Command line interface ``cmfast``."""
 
 from cmfast.cli._main import main
 

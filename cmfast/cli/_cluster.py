@@ -1,7 +1,8 @@
-"""Partitions of files, each counted by a task of its own: here one after another, or on a cluster of Dask's.
+"""Count partitions of files in separate tasks, one after another or on a Dask cluster, resumably.
 
-What a task has made is a file of a state, as ``cmfast merge`` reads it, named by what it was made of. So a run that was
-ended goes on where it stood.
+The result of a task is a state file that ``cmfast merge`` can read, named by a hash of its inputs, so that an
+interrupted
+run can be resumed.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import cmfast
 from cmfast._core.source_digest import explain_mismatch, version_and_digest
 from cmfast._files import sources, tables
-from cmfast._files.output import FileError, make_folder, replacing
+from cmfast._files.output import FileError, make_folder, replace_file
 from cmfast._files.sources import Source
 from cmfast.cli._calls import tick
 from cmfast.cli._parser import Parser, UsageError, misuse
@@ -30,35 +31,37 @@ from cmfast.cli._values import natural_number
 LOCAL = re.compile(r"local(?::(\d+))?")
 ADDRESS = re.compile(r"\w+://.+")
 STATES = re.compile(r"[a-z]+-[0-9a-f]{32}\.npz")
-PATIENCE = "30s"  # with a scheduler that does not answer
+PATIENCE = "30s"  # timeout for a scheduler that does not answer
 
 Task = Callable[..., bytes]
 
 
 class Part(NamedTuple):
-    """A part of the samples, which one task counts."""
+    """A part of the samples, counted by one task."""
 
     sources: tuple[Source, ...]
-    """A table; or a file for each array, whose rows belong together."""
+    """A table; or a file per array, matched row by row."""
     rows: tuple[int, int] | None = None
-    """First and last but one, of arrays; None: all."""
+    """Range (start, stop) of rows, for arrays; None: all rows."""
     place: int = 0
-    """Where the first sample stands among those of all parts, if that is any matter."""
+    """Index of the first sample among those of all parts, if needed."""
 
     def __str__(self) -> str:
         return str(self.sources[0]) if self.rows is None else f"{self.sources[0]}, rows from {self.rows[0]:,}"
 
 
 def add_cluster(parser: Parser) -> None:
-    """Add where tasks run, and where what they have made is kept."""
-    what = "count folders, globs and URLs by Dask: at tcp://..., where a scheduler listens, or in N processes here"
+    """Add the options --scheduler and --state."""
+    what = "count folders, globs and URLs in parallel by Dask: at a scheduler tcp://..., or in N local processes"
     parser.add_argument("--scheduler", type=scheduler, metavar="ADDRESS|local[:N]", help=what)
-    what = "folder for what was counted so far, which a run that was ended goes on from (default: OUT.parts, until OUT)"
+    what = (
+        "folder for intermediate counts, from which an interrupted run resumes (default: OUT.parts, removed at the end)"
+    )
     parser.add_argument("--state", type=Path, metavar="DIR", help=what)
 
 
 def scheduler(text: str) -> str | int | None:
-    """Read the address of a scheduler; or the number of processes here, 0 for as many as there are cores."""
+    """Parse the address of a scheduler, or a number of local processes (0: one per core)."""
     here = LOCAL.fullmatch(text)
     if here is not None:
         return natural_number(here[1]) if here[1] else 0
@@ -69,13 +72,13 @@ def scheduler(text: str) -> str | int | None:
 
 
 def start_tasks(args: argparse.Namespace) -> "Tasks":
-    """Return the tasks of a command, which end with it; their states are removed when it has written its result."""
+    """Return the tasks of a command; their state files are removed once the result is written."""
     tasks: Tasks = args.stack.enter_context(Tasks(args))
     return tasks
 
 
 class Tasks:
-    """What has to be done for every partition, or was done already by a run that was ended."""
+    """Tasks of a command, one per partition; results of an interrupted run are reused."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -94,15 +97,15 @@ class Tasks:
                 for path in self._folder.iterdir() if kind is None else ():
                     if STATES.fullmatch(path.name):
                         path.unlink()
-                with suppress(OSError):  # states to go on from, or what somebody else keeps there
+                with suppress(OSError):  # keep remaining states and other files
                     self._folder.rmdir()
 
     def are_needed(self, *named: Source) -> bool:
-        """Whether the command is to count in parts."""
+        """Whether the command must count in parts."""
         return (self._args.scheduler, self._args.state) != (None, None) or any(map(sources.is_several, named))
 
     def states(self, kind: str, task: Task, parts: Sequence[Any], *given: Any) -> list[Path]:
-        """Return a file for what ``task(part, *given, threads=...)`` returns of every part; some may be there."""
+        """Return a state file per part, computed by ``task(part, *given, threads=...)`` unless it exists."""
         paths = [self._path(kind, part, given) for part in parts]
         missing = [k for k, path in enumerate(paths) if not path.exists()]
         done = len(parts) - len(missing)
@@ -110,23 +113,23 @@ class Tasks:
             sys.stderr.write(f"cmfast: {kind} of {done:,} of {len(parts):,} parts are there already\n")
         show = tick(self._args, f"{self._args.command}, {kind}", "parts")
         for k, data in self.each(task, [parts[k] for k in missing], *given):
-            with replacing(paths[missing[k]]) as file:
+            with replace_file(paths[missing[k]]) as file:
                 file.write(data)
             done += 1
             show(done, len(parts))
         return paths
 
     def state(self, kind: str, parts: Sequence[Part], given: tuple[Any, ...], make: Callable[[], bytes]) -> Path:
-        """Return a file for what is made of all parts together."""
+        """Return the state file of a result from all parts, made by `make` unless it exists."""
         path = self._path(kind, parts, given)
         if not path.exists():
             data = make()
-            with replacing(path) as file:
+            with replace_file(path) as file:
                 file.write(data)
         return path
 
     def each(self, task: Callable[..., Any], parts: Sequence[Any], *given: Any) -> Iterator[tuple[int, Any]]:
-        """Yield the number of every part and what the task returns of it, in any order."""
+        """Yield the number of each part and the result of the task, in any order."""
         if not parts:
             return
         if self._map is None:
@@ -152,7 +155,7 @@ class Tasks:
         return folder
 
     def _digest(self, part: Any, given: tuple[Any, ...]) -> str:
-        """Return the hash of all that a state is made of."""
+        """Return the hash of all inputs of a state: version, files and arguments."""
         parts = [part] if isinstance(part, Part) else part
         files = [[[self._identity(one) for one in each.sources], *each[1:]] for each in parts]
         facts = json.dumps([version_and_digest(), files, given], sort_keys=True, default=_hashed)
@@ -160,7 +163,7 @@ class Tasks:
 
     def _identity(self, source: Source) -> list[Any]:
         if source not in self._known:
-            self._known[source] = sources.identity(source)
+            self._known[source] = sources.fingerprint(source)
         return self._known[source]
 
 
@@ -173,11 +176,11 @@ Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[int, Any]]]
 
 @contextmanager
 def _mapping(where: str | int | None) -> Iterator[Map]:
-    """Yield what calls a task with every part: here, or on a cluster."""
+    """Yield a function that maps a task over parts: here, or on a cluster."""
     if where is None:
         yield _here
         return
-    distributed = tables.needs("distributed", f"--scheduler {where or 'local'}", "cluster")
+    distributed = tables.require_module("distributed", f"--scheduler {where or 'local'}", "cluster")
     with ExitStack() as stack:
         address: Any = where
         if isinstance(where, int):
@@ -193,7 +196,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
             futures = client.map(task, parts, pure=False)
             rest = {future.key: (k, future) for k, future in enumerate(futures)}
             done = distributed.as_completed(futures, loop=client.loop, with_results=True)
-            del futures  # of what has been yielded nothing is held
+            del futures  # keep no reference to finished futures
             try:
                 for future, (failed, result) in done:
                     if failed is not None:
@@ -211,13 +214,13 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Have the processes that are started, then or later, leave Ctrl-C to this one, which ends them."""
+    """Block SIGINT in processes started in this block, so that Ctrl-C reaches this process only."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # which would unblock the signal again
+    resource_tracker.ensure_running()  # started first, because starting it unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # threads and processes inherit this
     try:
         yield
@@ -236,9 +239,9 @@ def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[in
 def run_task(
     part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None, made_by: str
 ) -> tuple[Exception | None, Any]:
-    """Call a task; what is wrong with its files, or with their values, comes back as an error that names them.
+    """Run a task; return errors about its files or values as FileError instead of raising.
 
-    A worker of another version than that which made the task refuses it.
+    Refuses a task made by another version of cmfast.
     """
     other = explain_mismatch(made_by)
     if other:
@@ -252,23 +255,23 @@ def run_task(
 
 
 def parts_of_tables(named: Source) -> list[Part]:
-    """Return a part for each table."""
-    return [Part((one,)) for one in sources.expanded(named)]
+    """Return one part per table."""
+    return [Part((one,)) for one in sources.expand_source(named)]
 
 
 def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Path]], tuple[int, int]]) -> list[Part]:
-    """Return parts of arrays whose rows belong together: of files in pairs, those of this machine cut into rows.
+    """Return parts of arrays that are matched row by row; local files are split by rows.
 
-    `rows` tells of the files of a part how many rows they have, and how many make a part.
+    `rows` returns, for the files of a part, their number of rows and the number of rows per part.
     """
-    every = [sources.expanded(one) for one in named]
+    every = [sources.expand_source(one) for one in named]
     for one, found in zip(named, every, strict=True):
         if len(found) != len(every[0]):
             raise FileError(str(one), f"holds {len(found):,} files, but {named[0]} {len(every[0]):,}")
     parts: list[Part] = []
     for together in zip(*every, strict=True):
         paths = [one for one in together if isinstance(one, Path)]
-        if len(paths) < len(together):  # to cut what is in a store would be to copy it for every piece
+        if len(paths) < len(together):  # a remote file is not split, because each piece would copy it
             parts.append(Part(together))
             continue
         n, step = rows(paths)

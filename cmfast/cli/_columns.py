@@ -1,4 +1,4 @@
-"""Columns of a table whose rows are kept: labels of several models, and groups."""
+"""Read columns of a table row by row: labels of several models, and groups."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._files import tables, texts
+from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import collect_texts, encode_labels
@@ -14,20 +14,20 @@ from cmfast.cli._ordering import Orders, resolve_order, sort_labels
 
 
 class LabelTable(NamedTuple):
-    """Labels of every row by columns, as indices of classes, and further columns by their own values."""
+    """Class codes of every row for each label column, and further columns with their values."""
 
     labels: list[Any]
     """The classes in order."""
     codes: list[np.ndarray]
     """The class of every row, for each column of labels."""
     others: list[tuple[list[Any], np.ndarray]]
-    """Of every further column its values in order, and that of each row."""
+    """For each further column its sorted values, and the code of each row."""
     has_order: bool
-    """Whether --order or the file says how the classes are ordered."""
+    """Whether --order or the file gives the order of the classes."""
 
 
 def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:
-    """Read the truth and predictions, which share their classes, and other columns; the file is read once."""
+    """Read truth, predictions (with common classes) and other columns, in one pass over the file."""
     n = len(labels)
     values, codes, orders = _read_codes(args, (*labels, *others), n)
     classes = list(dict.fromkeys(label for own in values[:n] for label in own))
@@ -42,13 +42,13 @@ def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequen
 
 
 def _sort(values: list[Any], known: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """Return the names of values, and themselves, in order."""
+    """Return the names of values and the values, both sorted."""
     names, order = sort_labels(values, known)
     return names, [values[k] for k in order]
 
 
 def _rank(values: list[Any], order: list[Any], codes: np.ndarray) -> np.ndarray:
-    """Return codes of values as indices of `order`."""
+    """Recode values as positions in `order`."""
     indices = {value: k for k, value in enumerate(order)}
     ranked: np.ndarray = np.array([indices[value] for value in values], np.int32)[codes]
     return ranked
@@ -57,9 +57,9 @@ def _rank(values: list[Any], order: list[Any], codes: np.ndarray) -> np.ndarray:
 def _read_codes(
     args: argparse.Namespace, wanted: Sequence[str], n_labels: int
 ) -> tuple[list[list[Any]], np.ndarray, Orders]:
-    """Return the distinct values of every column, the index of every row's, and the orders that the file declares.
+    """Read columns as codes; return distinct values, codes (columns, rows) and declared orders.
 
-    The first of the `wanted` columns are `n_labels` of labels: the truth and predictions.
+    The first `n_labels` of the `wanted` columns are truth and predictions.
     """
     known: list[dict[Any, int]] = [{} for _ in wanted]
     written: list[dict[str, int]] = []
@@ -77,6 +77,7 @@ def _read_codes(
         return [list(own) for own in known], codes, orders
     y, *others = written[:n_labels]
     predicted = {text: line for one in reversed(others) for text, line in one.items()}
-    truths, guesses = texts.labels(args.input, y, predicted)
-    said = [truths, *(guesses for _ in others), *(texts.groups(args.input, own) for own in written[n_labels:])]
-    return [[means[text] for text in own] for means, own in zip(said, known, strict=True)], codes, orders
+    truths, guesses = csv_values.parse_labels(args.input, y, predicted)
+    parsed_groups = (csv_values.parse_groups(args.input, own) for own in written[n_labels:])
+    values = [truths, *(guesses for _ in others), *parsed_groups]
+    return [[means[text] for text in own] for means, own in zip(values, known, strict=True)], codes, orders

@@ -1,4 +1,4 @@
-"""Confusion matrices of labels, of one kind or another, read in blocks; here, or by a task for each part of them."""
+"""Count confusion matrices of label files in blocks, directly or in a task per part."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 import cmfast
-from cmfast._files import points, texts
+from cmfast._files import csv_values, points
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source, reached
+from cmfast._files.sources import Source, open_locally
 from cmfast.cli._calls import compute, tick
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
 from cmfast.cli._labels import (
@@ -29,24 +29,24 @@ from cmfast.confusion_counts._groups import Keys
 from cmfast.confusion_counts._label_axis import FOUND, ORDERED, Axis
 from cmfast.confusion_counts._state import CountsState, get_parts
 
-MOST_TASK_LABELS = 1 << 24  # labels of arrays that are counted by one task
+MOST_TASK_LABELS = 1 << 24  # labels of arrays per task
 
 
 class CountedLabels(NamedTuple):
-    """A confusion matrix, or one for each group of the columns `by`."""
+    """Confusion matrices of all groups of the columns `by`, or a single one."""
 
     labels: list[Any]
     by: list[str] | None
     groups: list[tuple[Any, ...]]
-    """A value of every column; without columns one empty group."""
+    """A value per column; without columns one empty group."""
     matrices: np.ndarray
-    """Of every group (G, C, C)."""
+    """Matrix of each group, shape (G, C, C)."""
     has_order: bool
-    """Whether --order or the file says how the classes are ordered."""
+    """Whether --order or the file gives the order of the classes."""
 
 
 def count(args: argparse.Namespace, by: list[str] | None) -> CountedLabels:
-    """Count the labels of every group; files are read once, in blocks."""
+    """Count the labels of every group, reading the files once in blocks."""
     named = find_label_files(args)
     columns = LabelColumns.requested(args, by)
     if args.tasks.are_needed(*named):
@@ -64,7 +64,7 @@ def count(args: argparse.Namespace, by: list[str] | None) -> CountedLabels:
 
 
 class _FoundLabels(NamedTuple):
-    """Distinct labels and groups, a matrix for every group, and the orders that files declare."""
+    """Distinct labels and groups, the matrix of every group, and the orders that files declare."""
 
     labels: list[Any]
     groups: list[tuple[Any, ...]]
@@ -79,7 +79,7 @@ def _count_blocks(
     tick: points.Tick,
     rows: tuple[int, int] | None = None,
 ) -> _FoundLabels:
-    """Count a table, or files of labels; the result is empty where there are no samples."""
+    """Count a table or label files block by block; the result is empty without samples."""
     total = np.zeros((0, 0, 0), np.int64)
     indices: dict[Any, int] = {}
     groups: dict[tuple[Any, ...], int] = {}
@@ -89,7 +89,7 @@ def _count_blocks(
         y_true, y_pred, *others = block
         orders.add(block)
         written = collect_texts(block, written)
-        found: dict[Any, int] = {}  # indices in this block, which may hold few of all classes
+        found: dict[Any, int] = {}  # indices within this block, which may have few of the classes
         ids = [encode_labels(column, found) for column in (y_true, y_pred)]
         names, codes = encode_groups(others, len(y_true.codes))
         where = [indices.setdefault(label, len(indices)) for label in found]
@@ -113,9 +113,9 @@ def _merge_texts(
     groups: dict[tuple[Any, ...], int],
     total: np.ndarray,
 ) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
-    """Return labels, groups and counts by the values of the texts of a csv file; equal values are merged."""
+    """Merge labels and groups of a csv file whose texts have equal values."""
     labels, axes = resolve_classes(source, written, indices)
-    columns = [texts.groups(source, lines) for lines in written[2:]]
+    columns = [csv_values.parse_groups(source, lines) for lines in written[2:]]
     values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
     named = {group: k for k, group in enumerate(dict.fromkeys(values))}
     out = np.zeros((len(named), len(labels), len(labels)), np.int64)
@@ -124,9 +124,9 @@ def _merge_texts(
 
 
 def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: LabelColumns) -> _FoundLabels:
-    """Count tables or files of labels by a task for each part."""
+    """Count tables or label files in a task per part and merge the counts."""
     if columns.are_files:
-        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, MOST_TASK_LABELS))
+        parts = parts_of_arrays(named, lambda paths: points.count_labels(paths, MOST_TASK_LABELS))
     else:
         parts = parts_of_tables(named[0])
     total = cmfast.ConfusionCounts()
@@ -140,14 +140,14 @@ def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: Lab
 
 
 def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> bytes:
-    """Return the counts of a table, or of some rows of labels, as a state."""
-    with reached(part.sources) as paths:
+    """Count one part and return the counts as the bytes of a state."""
+    with open_locally(part.sources) as paths:
         found = _count_blocks(paths, columns, threads, lambda done, total: None, part.rows)
         return _to_counts(found, columns.names[2:]).to_bytes()
 
 
 def _to_counts(found: _FoundLabels, by: Sequence[str]) -> cmfast.ConfusionCounts:
-    """Return counts that know their labels and groups."""
+    """Convert labels, groups and matrices to ConfusionCounts."""
     axis = _axis(found.labels, found.orders.label_order)
     indices = [axis.positions[label] for label in found.labels]
     M = np.zeros((len(found.groups), len(axis.labels), len(axis.labels)), np.int64)
@@ -168,18 +168,18 @@ def _to_counts(found: _FoundLabels, by: Sequence[str]) -> cmfast.ConfusionCounts
 
 
 def _axis(labels: Iterable[Any], known: tuple[Any, ...]) -> Axis:
-    """Return labels in the order that a file declares, others after those, sorted."""
+    """Return an axis of labels: declared ones in order, then the others, sorted."""
     return Axis((*known, *sorted(set(labels) - set(known))), ORDERED if known else FOUND)
 
 
 def _from_counts(counts: cmfast.ConfusionCounts[Any], source: Source) -> _FoundLabels:
-    """Return the labels, groups and matrices of counts, without labels that are declared and do not occur."""
+    """Return labels, groups and matrices of ConfusionCounts, without labels that do not occur."""
     held = counts._held
     M: Any = held.whole()
     M = M.reshape(-1, *held.shape()[-2:])
     occur = np.flatnonzero(M.any(axis=(0, 1)) | M.any(axis=(0, 2)))
     labels = [held.axis.labels[k] for k in occur]
-    if len({type(label) for label in labels}) > 1:  # truths of one file among the numbers of another
+    if len({type(label) for label in labels}) > 1:  # booleans of one file and integers of another
         labels = list(map(int, labels))
     groups: list[tuple[Any, ...]] = [()]
     axes = {-1: held.axis}
@@ -191,7 +191,7 @@ def _from_counts(counts: cmfast.ConfusionCounts[Any], source: Source) -> _FoundL
 
 
 def _sort_groups(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """Return groups sorted by their columns, and the index that each had."""
+    """Return the groups sorted by columns, and their previous positions."""
     named: list[list[Any]] = []
     ranked: list[list[int]] = []
     for k, column in enumerate(zip(*groups, strict=True)):

@@ -1,4 +1,4 @@
-"""Labels and groups that are read in blocks: where they are, their codes, what texts mean, the memory they take."""
+"""Read blocks of labels and groups: columns, codes, csv texts, memory check."""
 
 import argparse
 import os
@@ -10,28 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import points, tables, texts
+from cmfast._files import csv_values, points, tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source
 
 
 class LabelColumns(NamedTuple):
-    """Which columns of a table the labels are; or files of their own, which have no names."""
+    """Columns of a table that hold the labels, or separate label files."""
 
     names: tuple[Any, ...]
-    """Truth, prediction and groups; the first two may be None, for the table to say."""
+    """Truth, prediction and groups; None for the first two selects usual names."""
     header: bool | None
     are_files: bool = False
 
     @classmethod
     def requested(cls, args: argparse.Namespace, by: Sequence[str] | None) -> "LabelColumns":
-        """Return what the options name."""
+        """Return the columns that the options name."""
         return cls((args.true, args.pred, *(by or ())), args.header, args.labels is not None)
 
     def blocks(
         self, paths: Sequence[Path], tick: points.Tick, rows: tuple[int, int] | None = None
     ) -> Iterator[list[tables.Column]]:
-        """Yield truth, prediction and groups, in blocks that hold something."""
+        """Yield nonempty blocks of truth, prediction and groups."""
         if self.are_files:
             found = points.iter_labels(paths, tick=tick, rows=rows)
         else:
@@ -40,9 +40,9 @@ class LabelColumns(NamedTuple):
 
 
 def collect_texts(columns: list[tables.Column], known: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Return the texts of every column of a csv file, each with its first line; an empty list for other files.
+    """Collect the distinct texts of each csv column with their first line; an empty list for other files.
 
-    `known` are those of earlier blocks, which the texts of a block are added to in place.
+    Adds to `known`, the texts of earlier blocks, in place.
     """
     if columns[0].lines is None:
         return []
@@ -56,27 +56,27 @@ def collect_texts(columns: list[tables.Column], known: list[dict[str, int]]) -> 
 def resolve_classes(
     source: Path, written: list[dict[str, int]], indices: dict[Any, int]
 ) -> tuple[dict[Any, int], list[list[int]]]:
-    """Return the classes, and the index of the class of every label of truth and of prediction.
+    """Return the classes, and for each label index its class index, for truth and for prediction.
 
-    Texts of a csv file are known by all of them together; two of them may be one class.
+    The type of csv texts is known only from all of them; two texts may be one class.
     """
     if not written:
         return indices, [list(range(len(indices)))] * 2
-    y_true, y_pred = texts.labels(source, written[0], written[1])
+    y_true, y_pred = csv_values.parse_labels(source, written[0], written[1])
     labels = {label: k for k, label in enumerate(dict.fromkeys([*y_true.values(), *y_pred.values()]))}
-    # The counts of a text that truth or prediction lacks are 0, and may be added to any class.
+    # A text that truth or prediction lacks has counts 0, which may be added to any class.
     return labels, [[labels[known[text]] if text in known else 0 for text in indices] for known in (y_true, y_pred)]
 
 
 def encode_labels(column: tables.Column, indices: dict[Any, int]) -> np.ndarray:
-    """Return the index of every row's label; new labels are added to `indices`."""
+    """Return the index of each row's label; adds new labels to `indices` in place."""
     ids = np.array([indices.setdefault(label, len(indices)) for label in column.labels], np.int64)
     codes: np.ndarray = ids[column.codes]
     return codes
 
 
 def encode_groups(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]], np.ndarray]:
-    """Return the groups of `n` rows, by a value of every column, and the group of each row."""
+    """Return the groups of `n` rows (a value per column), and the group index of each row."""
     if not columns:
         return [()], np.zeros(n, np.int64)
     sizes = [len(column.labels) for column in columns]
@@ -90,7 +90,7 @@ def encode_groups(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any,
 
 
 def warn_of_disjoint_labels(total: np.ndarray) -> None:
-    """Warn where no label is both a truth and a prediction, of several each: no prediction can be correct."""
+    """Warn if truth and prediction, with several labels each, have none in common."""
     occurs = [total.any(axis=axes) for axes in ((0, 2), (0, 1))]
     if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
         numbers = " and ".join(str(int(found.sum())) for found in occurs)
@@ -99,7 +99,7 @@ def warn_of_disjoint_labels(total: np.ndarray) -> None:
 
 
 def check_memory(path: Source, n_matrices: int, n_classes: int) -> None:
-    """Refuse matrices that this machine cannot hold, before the system ends the process for trying."""
+    """Raise FileError for matrices larger than this machine's memory, instead of being killed."""
     if 8 * n_matrices * n_classes**2 > _memory():
         matrices = "a matrix" if n_matrices == 1 else f"{n_matrices:,} matrices"
         raise FileError(
@@ -108,8 +108,8 @@ def check_memory(path: Source, n_matrices: int, n_classes: int) -> None:
 
 
 def _memory() -> int:
-    """Return the bytes of this machine's memory."""
+    """Return the memory of this machine in bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return 1 << 40  # unknown: the allocation will fail in its place
+        return 1 << 40  # unknown: rely on the allocation to fail

@@ -1,7 +1,7 @@
-"""The command ``cmfast``: files in, tables or files out. It holds no mathematics.
+"""Entry point of the command ``cmfast``: parse arguments, run a command, map errors to exit statuses.
 
-Exit status: 0 fine, 1 some elements failed, 2 wrong usage or a file that cannot be read or written; 128 and the number
-of the signal where one ended it, as a shell says it.
+Exit status: 0 success; 1 some elements failed; 2 wrong usage or an unreadable file; 128 plus the signal number if a
+signal ended the run.
 """
 
 import signal
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import cmfast
 from cmfast._core import compile_notices, wording
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError, describe_os_error
 from cmfast.cli import _screen
 from cmfast.cli._parser import Parser, UsageError
 from cmfast.cli._result import deliver
@@ -33,10 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain(str(error))
         except MemoryError as error:
             return _complain(f"not enough memory ({error})" if str(error) else "not enough memory")
-        except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        except BrokenPipeError:  # the reader of the output has exited, as `head` does
             return 128 + signal.SIGPIPE
         except OSError as error:
-            return _complain(f"{error.filename}: {reason(error)}" if error.filename else reason(error))
+            return _complain(
+                f"{error.filename}: {describe_os_error(error)}" if error.filename else describe_os_error(error)
+            )
         except _Stopped as stopped:
             return stopped.status
         except KeyboardInterrupt:
@@ -70,11 +72,11 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def overview() -> str:
-    """Return what there is to do, with an example of each."""
-    lines = ["Confusion matrices, fast and exact. What there is, with an example each:", ""]
+    """Return the list of commands, with an example of each."""
+    lines = ["Confusion matrices, fast and exact. The commands, with an example of each:", ""]
     for name, command in COMMANDS.items():
         lines += [f"  {command.summary}", f"    $ {f'cmfast {name} {command.example}'.rstrip()}", ""]
-    return "\n".join([*lines, "cmfast COMMAND --help: all that a command takes."])
+    return "\n".join([*lines, "Run cmfast COMMAND --help for all options of a command."])
 
 
 def _parser() -> Parser:
@@ -88,7 +90,7 @@ def _parser() -> Parser:
 
 
 def _prepare(name: str, parser: Parser) -> None:
-    """Give the parser of a command its options."""
+    """Add the options of a command to its parser."""
     module = load(name)
     parser.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
     module.add_options(parser)
@@ -105,7 +107,7 @@ def _complain(text: str) -> int:
 
 
 class _Stopped(BaseException):
-    """The process was asked to end; what it had half written is removed on the way out."""
+    """The process received a signal to stop; partial files are removed while it propagates."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -113,7 +115,7 @@ class _Stopped(BaseException):
 
 
 class _Signals:
-    """Turn SIGTERM and SIGHUP into an exception, so that files are cleaned up; as it was before, afterwards."""
+    """Raise an exception on SIGTERM and SIGHUP in this block, so that files are cleaned up."""
 
     def __enter__(self) -> None:
         names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()

@@ -1,4 +1,4 @@
-"""Matrices in files: which they may be, and how they are read."""
+"""Open and validate files of matrices."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._files import matrices, points
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source, reached
+from cmfast._files.sources import Source, open_locally
 from cmfast.cli._calls import tick
 from cmfast.cli._parser import misuse
 
@@ -16,17 +16,17 @@ OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *points.TABLES)
 
 
 def open_matrices(args: argparse.Namespace) -> np.ndarray:
-    """Return the array of one file of matrices, which is read where it is touched."""
+    """Return the matrices of one file as an array read from disk on access."""
     if args.cells and args.input.suffix.lower() not in matrices.TABLES:
         misuse("--cells belongs to a table")
     if isinstance(args.input, Path):
         return matrices.open_matrices(args.input, args.cells, tick=tick(args, args.command))
-    with reached((args.input,)) as (path,):  # the copy of it ends here
+    with open_locally((args.input,)) as (path,):  # the local copy is removed at the end of the block
         return np.array(matrices.open_matrices(path, args.cells, tick=tick(args, args.command)))
 
 
 def check_matrices(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, square: bool) -> None:
-    """Refuse by the name of the file what the functions would refuse."""
+    """Raise FileError, naming the file, for shapes and dtypes that the functions would refuse."""
     if len(shape) < 2 or (square and shape[-2] != shape[-1]):
         what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"
         raise FileError(str(source), f"must hold {what}, but its shape is {shape}")
@@ -35,21 +35,21 @@ def check_matrices(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any],
 
 
 def check_is_npy(option: str, path: Path | None) -> None:
-    """Refuse the name of an output that is no npy file."""
+    """Raise UsageError if an output path has the suffix of another format than npy."""
     if path is not None and path.suffix.lower() in OTHER_KINDS:
         misuse(f"{option} is written as npy, so its name should not end in {path.suffix}")
 
 
 def local_files(*sources: Source) -> tuple[Path, ...]:
-    """Return the sources that are on this machine."""
+    """Return the sources that are local paths."""
     return tuple(source for source in sources if isinstance(source, Path))
 
 
 def count_matrices(n: int) -> str:
-    """Return how many matrices there are, in words."""
+    """Return the number of matrices as text."""
     return "1 matrix" if n == 1 else f"{n:,} matrices"
 
 
 def block_bytes(args: argparse.Namespace) -> int:
-    """Return the bytes of the matrices that are worked on at a time."""
+    """Return the size in bytes of a block of matrices."""
     return int(min(args.block_mb, 2**40) * 2**20)

@@ -1,4 +1,4 @@
-"""Matrices of many files in parts: what they are together, and the states of what was made of each part."""
+"""Process batches of matrices from many files in parts: plan, read, compute, pack results."""
 
 import argparse
 import io
@@ -11,16 +11,16 @@ import numpy as np
 
 from cmfast._files import points, sources
 from cmfast._files.output import FileError, write_npz
-from cmfast._files.sources import reached
+from cmfast._files.sources import open_locally
 from cmfast.cli._cluster import Part, Task
 
 KINDS = (".npy", points.ZARR)
 
-Layout: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], int]  # shape, type, and rows that are read together
+Layout: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], int]  # shape, dtype, and rows per chunk
 
 
 class Batch(NamedTuple):
-    """What the matrices of all files are like, and the parts that they are cut into."""
+    """Shape and dtype of the matrices of all files together, and their parts."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -28,11 +28,11 @@ class Batch(NamedTuple):
 
 
 def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, placed: bool = False) -> Batch:
-    """Return the matrices of a source, files one after another; a file of one matrix is a batch of one.
+    """Plan the parts of all matrix files, concatenated in order; a file with one matrix is a batch of one.
 
-    `block_bytes` tells for a number of columns how large a part should be; `placed` has parts know where they stand.
+    `block_bytes` returns the size of a part for a number of columns; `placed` parts know their offset in the batch.
     """
-    files = sources.expanded(args.input)
+    files = sources.expand_source(args.input)
     named: dict[int, Layout] = dict(args.tasks.each(_layout, [Part((one,)) for one in files]))
     known = [named[k] for k in range(len(files))]
     first, dtype, _ = known[0]
@@ -51,7 +51,7 @@ def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, p
             parts.append(Part((one,), place=place))
             continue
         each = max(int(np.prod(shape[1:])) * max(8, dtype.itemsize), 1)
-        step = points.whole_chunks(block_bytes(shape[-1]) // each, chunk)
+        step = points.round_to_chunks(block_bytes(shape[-1]) // each, chunk)
         inner = math.prod(shape[1:-2]) if placed else 0
         parts += [
             Part((one,), (start, min(start + step, shape[0])), place + start * inner)
@@ -69,27 +69,27 @@ def _describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
 
 
 def _layout(part: Part, *, threads: int | None) -> Layout:
-    """Return shape, type and rows of a chunk of an array of matrices."""
+    """Return shape, dtype and rows per chunk of an array of matrices."""
     del threads
     (source,) = part.sources
     if source.suffix.lower() not in KINDS:
         raise FileError(str(source), f"is no file of matrices, which ends in {' or '.join(KINDS)}")
-    with reached(part.sources) as (path,):
-        shape, dtype, chunk = points.layout(path)
+    with open_locally(part.sources) as (path,):
+        shape, dtype, chunk = points.read_layout(path)
         if len(shape) < 2:
             raise FileError(path, f"must hold matrices (..., R, C), but its shape is {shape}")
         return shape, dtype, chunk
 
 
 def read_part(part: Part) -> np.ndarray:
-    """Return the matrices of a part (b, R, C)."""
-    with reached(part.sources) as (path,):
+    """Read the matrices of a part, shape (b, R, C)."""
+    with open_locally(part.sources) as (path,):
         M = points.open_array(path, tick=lambda done, total: None, rows=part.rows)
         return np.array(M).reshape(-1, *M.shape[-2:])
 
 
 def pack_arrays(**arrays: np.ndarray | None) -> bytes:
-    """Return arrays as an archive; without those that are None."""
+    """Pack arrays into the bytes of an npz archive, leaving out None."""
     file = io.BytesIO()
     write_npz(file, {name: array for name, array in arrays.items() if array is not None})
     return file.getvalue()
@@ -98,7 +98,7 @@ def pack_arrays(**arrays: np.ndarray | None) -> bytes:
 def compute_parts(
     args: argparse.Namespace, kind: str, task: Task, found: Batch, *given: Any
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the arrays that a task makes of every part, in the order of the parts."""
+    """Yield the arrays computed by a task for each part, in order."""
     for path in args.tasks.states(kind, task, found.parts, *given):
         with np.load(path, allow_pickle=False) as archive:
             yield dict(archive)

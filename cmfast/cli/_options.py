@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they name: files, columns, metrics."""
+"""Options shared by several commands, and parsing of the files, columns and metrics that they name."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, get_args
 from cmfast._core.annotations import Empty
 from cmfast._files import tables
 from cmfast._files.output import check_target
-from cmfast._files.sources import Source, located
+from cmfast._files.sources import Source, parse_source
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._values import natural_number, policy, positive_number, replicates, share, smoothing, whole_number
 
@@ -15,9 +15,9 @@ MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table w
 CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"
 TABLES = (".csv", ".parquet", ".json")  # suffixes of columns that are written
 COLUMN = "name or number of a column"
-AGAIN = "may be given again for further columns"
-TRUTH = "name or number of the column of the truth"
-DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
+AGAIN = "repeat for further columns"
+TRUTH = "name or number of the column of true labels"
+DEFAULT = "default: a column with a usual name such as y_true, or the first of two"
 
 COMMON: dict[str, dict[str, Any]] = {
     "--block-mb": {"type": positive_number, "default": tables.MATRIX_BLOCK_BYTES / 2**20, "help": argparse.SUPPRESS},
@@ -27,23 +27,27 @@ COMMON: dict[str, dict[str, Any]] = {
     "--empty": {"choices": get_args(Empty), "help": "bi: a class never true nor predicted, default nan"},
     "--features": {"nargs": "+", "metavar": "COLUMN"},
     "--header": {"action": argparse.BooleanOptionalAction, "help": "csv: whether the first line names the columns"},
-    "--level": {"type": share, "default": 0.95, "metavar": "L", "help": "of the intervals (default: 0.95)"},
-    "--max-iter": {"type": natural_number, "metavar": "N", "help": "most passes, default 200 Newton steps"},
+    "--level": {"type": share, "default": 0.95, "metavar": "L", "help": "confidence level (default: 0.95)"},
+    "--max-iter": {
+        "type": natural_number,
+        "metavar": "N",
+        "help": "maximum number of iterations, default 200 Newton steps",
+    },
     "--only": {"nargs": "+", "metavar": "NAME"},
     "--order": {
         "nargs": "+",
         "metavar": "CLASS",
-        "help": "all classes in their order, which weighted kappas depend on (default: that of the file, else sorted)",
+        "help": "all classes in order, for weighted kappas (default: the order of the file, else sorted)",
     },
     "--quiet": {"action": "store_true", "help": "no progress on stderr"},
     "--replicates": {"type": replicates, "default": 10_000, "metavar": "N"},
-    "--seed": {"type": whole_number, "default": 0, "metavar": "N", "help": "of the draws, default 0"},
+    "--seed": {"type": whole_number, "default": 0, "metavar": "N", "help": "random seed, default 0"},
     "--smoothing": {
         "type": smoothing,
         "metavar": "EPS",
         "help": "bi: a number added to every cell, or pseudo-bayes, default none",
     },
-    "--threads": {"type": natural_number, "metavar": "N", "help": "most threads to use, default: all"},
+    "--threads": {"type": natural_number, "metavar": "N", "help": "maximum number of threads, default: all"},
     "--tol": {"type": positive_number},
     "--undefined": {"type": policy, "default": "present", "metavar": "POLICY"},
     "--true": {"required": True, "metavar": "COLUMN", "help": TRUTH},
@@ -51,32 +55,35 @@ COMMON: dict[str, dict[str, Any]] = {
 
 
 def add_common(parser: Parser, *names: str, **changes: Any) -> None:
-    """Add options that several commands have, with `changes` to what these share."""
+    """Add shared options to `parser`; `changes` override their settings."""
     for name in names:
         parser.add_argument(name, **COMMON[name] | changes)
 
 
 def add_output(parser: Parser, what: str, *, required: bool = False) -> None:
-    """Add the output, whether to replace it, and whether to show progress."""
+    """Add the options --output, --force and --quiet."""
     parser.add_argument("-o", "--output", type=Path, required=required, metavar="OUT", help=what)
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_common(parser, "--quiet", help="no progress on stderr, where it is a terminal")
 
 
 def add_labels(parser: Parser, what: str) -> None:
-    """Add columns of labels: of a table, or files of their own."""
-    parser.add_argument("input", type=located, nargs="?", metavar="FILE", help=what)
+    """Add the options that name label columns of a table, or separate label files."""
+    parser.add_argument("input", type=parse_source, nargs="?", metavar="FILE", help=what)
     parser.add_argument(
-        "--labels", type=located, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
+        "--labels",
+        type=parse_source,
+        metavar="Y",
+        help="instead of FILE: npy or zarr file (n,) of the truth; needs --pred",
     )
     add_common(parser, "--true", required=False, help=f"{TRUTH}; {DEFAULT}")
     parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
-    add_common(parser, "--by", help=f"{COLUMN}: a matrix for each of its values; {AGAIN}")
+    add_common(parser, "--by", help=f"{COLUMN}: one matrix per value; {AGAIN}")
     add_common(parser, "--header", "--order")
 
 
 def find_label_files(args: argparse.Namespace) -> list[Source]:
-    """Return the files that hold the labels, after checking how they are named."""
+    """Return the files that hold the labels, after checking the options that name them."""
     if args.labels is None:
         if args.input is None:
             misuse("give FILE, or --labels and --pred")
@@ -87,11 +94,11 @@ def find_label_files(args: argparse.Namespace) -> list[Source]:
         misuse("--labels needs --pred, the file of the predictions")
     if (args.true, args.header) != (None, None):
         misuse("--true and --header belong to FILE")
-    return [args.labels, located(args.pred), *map(located, args.by or ())]
+    return [args.labels, parse_source(args.pred), *map(parse_source, args.by or ())]
 
 
 def check_output(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:
-    """Return where --output goes, None if nowhere, before anything is computed."""
+    """Return the resolved path of --output (None without it); raise before computing if writing would fail."""
     if args.output is None:
         return None
     if args.output.suffix.lower() not in suffixes:
@@ -101,7 +108,7 @@ def check_output(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: 
 
 
 def parse_metric_names(given: list[str]) -> list[str]:
-    """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
+    """Parse metric names separated by spaces or commas; suggest a name for a mistyped one."""
     from cmfast.metrics import _catalogue
 
     names = [name for text in given for name in text.split(",") if name]

@@ -1,4 +1,4 @@
-"""The order of classes and groups: as a file or --order gives it, else sorted."""
+"""Order of classes and groups: as --order or the file gives it, else sorted."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core import labels as _labels
-from cmfast._files import tables, texts
+from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source
 from cmfast.cli._parser import misuse
@@ -16,16 +16,16 @@ from cmfast.metrics._evaluate import get_ordered_sums
 
 
 class Orders:
-    """The orders of categories that a file declares: of the labels, which several columns have, and of others."""
+    """Category orders that a file declares: one for all label columns, one per other column."""
 
     def __init__(self, source: Source, n_labels: int, known: dict[int, tuple[Any, ...]] | None = None) -> None:
         self._source, self._n_labels = source, n_labels
         self._known = known or {}
 
     def add(self, columns: list[tables.Column]) -> None:
-        """Take what the columns of a block declare; orders must not contradict each other."""
+        """Add the orders declared by the columns of a block; raise FileError if two contradict."""
         for k, column in enumerate(columns):
-            place = max(k - self._n_labels, -1)  # of all labels together, of every other column by itself
+            place = max(k - self._n_labels, -1)  # -1 for all label columns together, k for other columns
             known = self._known.get(place, ())
             if not column.order or column.order == known:
                 continue
@@ -36,18 +36,18 @@ class Orders:
 
     @property
     def label_order(self) -> tuple[Any, ...]:
-        """Labels in their order, empty where none is declared."""
+        """The labels in declared order; empty if none is declared."""
         return self._known.get(-1, ())
 
     def group_order(self, k: int) -> tuple[Any, ...]:
-        """Return the values of the column `k` after those of labels in their order, empty where none is declared."""
+        """Return the values of group column `k` in declared order; empty if none is declared."""
         return self._known.get(k, ())
 
 
 def sort_labels(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any], list[int]]:
-    """Return labels in order, and the index that each had: those that are `known` in that order, then others, sorted.
+    """Return sorted labels and their previous positions: `known` ones in that order, then the others.
 
-    They are integers where one type of 64 bits holds them all, else strings.
+    Labels become integers if one 64-bit type holds them all, else strings.
     """
     names, order = _sort(labels)
     indices = {label: k for k, label in enumerate(known)}
@@ -57,7 +57,7 @@ def sort_labels(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[An
 
 
 def resolve_order(requested: list[str] | None, labels: Iterable[Any], declared: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the labels in the order that --order gives, which has to have all of them; else as they are declared."""
+    """Return the labels in the order of --order, which must name all of them; without it as declared."""
     if requested is None:
         return declared
     twice = [name for k, name in enumerate(requested) if name in requested[:k]]
@@ -72,7 +72,7 @@ def resolve_order(requested: list[str] | None, labels: Iterable[Any], declared: 
 
 
 def warn_of_order(names: Iterable[str], labels: Sequence[Any]) -> None:
-    """Warn where metrics depend on the order of text, for labels that neither --order nor the file orders."""
+    """Warn if metrics depend on the order of text labels that neither --order nor the file gives."""
     ordered = [name for name in names if get_ordered_sums(name)]
     if ordered and _labels.are_unordered_text(labels):
         verb = "depends" if len(ordered) == 1 else "depend"
@@ -81,26 +81,27 @@ def warn_of_order(names: Iterable[str], labels: Sequence[Any]) -> None:
 
 
 class Names:
-    """What the values of a column are called in order: integers where one type of 64 bits holds them all, else strings.
+    """Names of the values of a column: integers if one 64-bit type holds all, else strings.
 
-    They may come part by part.
+    Values may be added in parts.
     """
 
     def __init__(self) -> None:
         self._strings = False
         self.numbers = True
-        """Whether strings are integers, as far as is known, which are sorted as such."""
+        """Whether all strings so far are integers, so that they are sorted as numbers."""
         self.plain = True
-        """Whether these are written in one way alone, not as 01 and 1."""
+        """Whether every integer has its canonical spelling (1, not 01)."""
         self._least: Any = None
         self._most: Any = None
 
     def add(self, values: Iterable[Any]) -> None:
-        """Take in values of one kind."""
+        """Add values of one kind."""
         for value in values:
             if isinstance(value, str):
                 self._strings = True
-                self.numbers = self.numbers and texts.is_integer(value) and len(value) <= texts.MOST_INTEGER_DIGITS
+                is_short = len(value) <= csv_values.MOST_INTEGER_DIGITS
+                self.numbers = self.numbers and csv_values.is_integer(value) and is_short
                 if not self.numbers:
                     continue
                 self.plain = self.plain and str(int(value)) == value
@@ -109,16 +110,16 @@ class Names:
             self._most = number if self._most is None else max(self._most, number)
 
     def key(self, value: Any) -> Any:
-        """Return what stands for a value where it is sorted."""
+        """Return the sort key of a value."""
         return int(value) if self._strings and self.numbers else value
 
     def name(self, value: Any) -> Any:
-        """Return what a value is called, when all are known."""
+        """Return the name of a value, once all values were added."""
         return self.key(value) if self.fit else str(value)
 
     @property
     def fit(self) -> bool:
-        """Whether all are numbers that one type holds."""
+        """Whether all values are integers that one 64-bit type holds."""
         if self._strings and not self.numbers:
             return False
         least, most = self._least, self._most
@@ -126,7 +127,7 @@ class Names:
 
     @property
     def dtype(self) -> Any:
-        """The type of an array of names."""
+        """The dtype of an array of names."""
         if not self.fit:
             return object
         return np.uint64 if isinstance(self._most, int) and self._most >= 1 << 63 else None
@@ -135,7 +136,7 @@ class Names:
 def _sort(labels: list[Any]) -> tuple[list[Any], list[int]]:
     names = Names()
     names.add(labels)
-    # "01" and "1" stay two strings.
+    # Distinct strings such as "01" and "1" stay strings.
     names.numbers = names.numbers and (names.plain or len(set(map(names.key, labels))) == len(labels))
     order = sorted(range(len(labels)), key=lambda k: names.key(labels[k]))
     return [names.name(labels[k]) for k in order], order

@@ -1,4 +1,4 @@
-"""The parser of the command line, and what a wrong use of it is."""
+"""Argument parser of the command, with one-line errors."""
 
 import argparse
 from collections.abc import Callable
@@ -8,23 +8,23 @@ from cmfast._core import validate
 
 
 class UsageError(Exception):
-    """Wrong options; the text is one line."""
+    """Wrong use of the command; the message is one line."""
 
 
 def misuse(text: str) -> NoReturn:
-    """Refuse the options of the command, in one line."""
+    """Raise UsageError with a one-line message."""
     raise UsageError(text)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and whose options are added when it is used."""
+    """Argument parser that raises one-line errors and adds a command's options only when it is used."""
 
     prepare: Callable[["Parser"], None] | None = None
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # of overloads
         self, args: Any = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Refuse what is not known in the parser that knows what is near."""
+        """Parse arguments; suggest a similar option for an unknown one."""
         if self.prepare is not None:
             prepare, self.prepare = self.prepare, None
             prepare(self)
@@ -39,9 +39,9 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def flags(self) -> dict[str, str]:
-        """The options by what they set."""
+        """Dict from destination to the option string that sets it."""
         return {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the whole usage."""
+        """Raise UsageError instead of printing the usage."""
         misuse(f"{message} (see {self.prog} --help)")

@@ -1,4 +1,4 @@
-"""Results on standard output: JSON for programs, aligned lines for people."""
+"""Print results to standard output: JSON for programs, aligned tables for people."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,11 @@ from cmfast._files.output import to_json
 from cmfast._files.states import State
 from cmfast.cli import _screen
 
-CELL = 12  # characters of a number in a table
+CELL = 12  # width of a table column in characters
 
 
 def print_json(metadata: Mapping[str, Any] | State) -> None:
-    """Print metadata, with escapes where standard output lacks a letter; counts have a JSON of their own."""
+    """Print metadata as JSON, with ASCII escapes if standard output cannot encode a character."""
     if isinstance(metadata, State):
         text = metadata.to_json()
     else:
@@ -26,18 +26,18 @@ def print_json(metadata: Mapping[str, Any] | State) -> None:
 
 
 def single(values: Sequence[Any] | None) -> Any:
-    """Return names or values of columns as JSON has them: of one column as they are, of several as a list."""
+    """Return the only value of one column, or a list of the values of several; None for None."""
     return None if values is None else values[0] if len(values) == 1 else list(values)
 
 
 def describe_group(names: Sequence[str], group: Sequence[Any]) -> str:
-    """Return what a group is, in words: the value of every column."""
+    """Return a group as text: the value of each column."""
     pairs = zip(names, group, strict=True)
     return ", ".join(f"{_screen.shown(name)} = {_screen.shown(value)}" for name, value in pairs)
 
 
 def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
-    """Yield a line for each row of a matrix, with labels of rows and columns, if it is small enough to be read."""
+    """Yield the lines of a labelled matrix, or one line if it is too large to read."""
     if len(labels) > MOST_SHOWN_CLASSES:
         yield f"{len(labels)} x {len(labels)} matrix; --output or --json gives all of it"
         return
@@ -49,7 +49,7 @@ def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
 def format_table(
     title: str, heads: Sequence[str], rows: Mapping[str, Sequence[str]], width: int = CELL
 ) -> Iterator[str]:
-    """Yield the title and the heads of columns, if there are any, then a line for each row with its name."""
+    """Yield the title with column heads, if any, then a line per row with its name."""
     first = max(map(len, (title, *rows)))
     for name, cells in ((title, heads), *rows.items()):
         yield name.ljust(first) + "".join(cell.rjust(width) for cell in cells) if cells else name

@@ -1,4 +1,4 @@
-"""What a command hands back: one record, which is written, printed and turned into an exit status here alone."""
+"""Result of a command, and its delivery: written to a file, printed, turned into an exit status."""
 
 import argparse
 from collections.abc import Iterable, Mapping
@@ -10,20 +10,20 @@ from cmfast.cli._writing import Content, write
 
 
 class Result(NamedTuple):
-    """What was requested and what came of it, in every form that a command may be called for."""
+    """Result of a command in all its output forms."""
 
     metadata: Mapping[str, Any] | State
-    """What --json prints."""
+    """Printed by --json."""
     lines: Iterable[str]
-    """What is printed without --json; made when it is."""
+    """Printed without --json; computed lazily."""
     content: Content | None = None
-    """What --output gets; None: nothing, or it was written block by block."""
+    """Written to --output; None if nothing is, or it was already written block by block."""
     failed: bool = False
-    """Whether some elements failed, which is an exit status of 1."""
+    """Whether some elements failed, which gives exit status 1."""
 
 
 def deliver(args: argparse.Namespace, result: Result) -> int:
-    """Write the result to ``args.target``, print it, and return the exit status."""
+    """Write the result to ``args.target``, print it and return the exit status."""
     if result.content is not None and args.target is not None:
         write(args.target, result.content, force=args.force)
     if args.json:

@@ -1,4 +1,4 @@
-"""Counts in files: as states save them, or as JSON of ``cmfast confusion``."""
+"""Read saved counts: state files, or the JSON of ``cmfast confusion``."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import cmfast
 from cmfast._files import states, tables
 from cmfast._files.archive import DamagedError
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError, describe_os_error
 from cmfast._files.states import State
 
 COUNTS = (".json", ".npz")  # suffixes of counts that were saved
@@ -15,29 +15,29 @@ KINDS = (("booleans", bool), ("integers", int), ("floats", float))
 
 
 def read_counts(path: Path, *classes: type[State]) -> Any:
-    """Return the counts in a file, of whichever of `classes` they are; those of the command are ConfusionCounts."""
+    """Read counts of any of `classes` from a file; JSON of the command becomes ConfusionCounts."""
     try:
         facts = _facts(path)
         if facts is not None:
             classes = (cmfast.ConfusionCounts,)
             return states.read_json(json.dumps(facts), *classes)
         with path.open("rb") as file:
-            return states.read(file, *classes)
+            return states.read_state(file, *classes)
     except (DamagedError, ValueError) as error:
         what = states.describe_damage(error, classes) if isinstance(error, DamagedError) else str(error)
         is_table = path.suffix.lower() in (*tables.TEXTS, *tables.PARQUET)
         raise FileError(path, what + ("; cmfast confusion --json counts a table" if is_table else "")) from error
     except OSError as error:
-        raise FileError(path, reason(error)) from error
+        raise FileError(path, describe_os_error(error)) from error
 
 
 def _facts(path: Path) -> dict[str, Any] | None:
-    """Return what ``cmfast confusion`` wrote as ConfusionCounts would write it, None for anything else."""
+    """Convert JSON of ``cmfast confusion`` to that of ConfusionCounts; return None for anything else."""
     if path.suffix.lower() != ".json":
         return None
     try:
         facts = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):  # it is told what it is not where it is read
+    except (ValueError, RecursionError):  # the reader reports the error
         return None
     if not isinstance(facts, dict) or "class" in facts or not {"labels", "normalize"} <= set(facts):
         return None
@@ -50,7 +50,7 @@ def _facts(path: Path) -> dict[str, Any] | None:
 
 
 def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of matrices of groups."""
+    """Return the parts of matrices with groups."""
     try:
         names = facts["by"] if isinstance(facts["by"], list) else [facts["by"]]
         values = [one["group"] if isinstance(facts["by"], list) else [one["group"]] for one in facts["groups"]]
@@ -70,7 +70,7 @@ def _axis(labels: list[Any]) -> dict[str, Any]:
 
 
 def _array(values: Any) -> dict[str, Any]:
-    """Return nested lists of integers as JSON has arrays."""
+    """Return nested lists of integers as a JSON-like array."""
     shape, one = [], values
     while isinstance(one, list):
         shape.append(len(one))

@@ -1,4 +1,4 @@
-"""What people read: nothing that a terminal would act on, through streams that may be closed, full or narrow."""
+"""Safe terminal output: escapes control characters, and copes with closed, full or narrow streams."""
 
 import io
 import os
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, TextIO, cast
 
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError, describe_os_error
 
 LONGEST_LINE = 2000  # characters of a message
-LONGEST_NAME = 60  # of a label in a table
+LONGEST_NAME = 60  # characters of a label in a table
 
 
 def shown(text: object) -> str:
-    """Return `text` with escapes for control characters, marks of direction and whatever else cannot be seen."""
+    """Return `text` with escapes for control characters, direction marks and other invisible characters."""
     text = str(text)
     if text.isprintable():
         return text
@@ -27,7 +27,7 @@ def line(text: str) -> str:
 
 
 def names(labels: Iterable[object], taken: Sequence[str] = ()) -> list[str]:
-    """Return labels as they stand in tables: none twice, and none of those that are `taken`."""
+    """Return labels as unique names for tables, avoiding those in `taken`."""
     texts = [_clipped(shown(label), LONGEST_NAME) for label in labels]
     used = set(taken)
     found = []
@@ -46,14 +46,14 @@ def _clipped(text: str, longest: int) -> str:
 
 
 class Stream(io.TextIOBase):
-    """Standard output or standard error, whatever became of it.
+    """Standard output or standard error that tolerates being closed, full or of a narrow encoding.
 
     Parameters
     ----------
     stream : text stream or None
-        None: it is closed, and nobody wants what is written.
+        None: the stream is closed; output is discarded.
     name : str, optional
-        What to call the stream when it cannot be written; without one what is lost is lost.
+        Name of the stream in errors of writing; without a name such errors are ignored.
     """
 
     def __init__(self, stream: TextIO | None, name: str = "") -> None:
@@ -61,21 +61,21 @@ class Stream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Return how text becomes bytes."""
+        """The encoding of the stream."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
-        """Return whether people are looking."""
+        """Return whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
-        """Return the descriptor."""
+        """Return the file descriptor."""
         if self._stream is None:
             raise io.UnsupportedOperation
         return self._stream.fileno()
 
     def takes(self, text: str) -> bool:
-        """Return whether every letter can be written."""
+        """Return whether the encoding can represent every character."""
         try:
             text.encode(self.encoding)
         except UnicodeEncodeError:
@@ -83,20 +83,20 @@ class Stream(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Write `text`, with escapes for letters that the encoding lacks."""
+        """Write `text`, with escapes for characters that the encoding lacks."""
         if self._stream is not None:
             with self._failing():
                 self._stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
         return len(text)
 
     def flush(self) -> None:
-        """Write what waits, and find out whether it can be."""
+        """Flush the buffer, raising an error if that fails."""
         if self._stream is not None:
             with self._failing():
                 self._stream.flush()
 
     def release(self) -> None:
-        """Have nothing more to do with the stream: when this is collected its owner may have closed it."""
+        """Detach from the stream, which its owner may have closed before this object is collected."""
         self._stream = None
 
     @contextmanager
@@ -108,12 +108,12 @@ class Stream(io.TextIOBase):
             if isinstance(error, BrokenPipeError) and self._name:
                 raise
             if self._name:
-                raise FileError(self._name, reason(error)) from error
+                raise FileError(self._name, describe_os_error(error)) from error
 
     def _silence(self) -> None:
-        """Let what still waits go nowhere: the interpreter would complain at exit, with a status of its own."""
+        """Redirect buffered output to the null device, because the interpreter would fail at exit otherwise."""
         assert self._stream is not None
-        with suppress(OSError, ValueError):  # a stream without a descriptor is not the process's own
+        with suppress(OSError, ValueError):  # a stream without a descriptor is not a stream of the process
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
@@ -122,7 +122,7 @@ class Stream(io.TextIOBase):
 
 @contextmanager
 def attached() -> Iterator[Any]:
-    """Put streams that cannot surprise in place of standard output and standard error; yield the former."""
+    """Replace standard output and standard error by safe streams in this block; yield the former."""
     _occupy()
     out, err = Stream(sys.stdout, "standard output"), Stream(sys.stderr)
     with redirect_stdout(cast("TextIO", out)), redirect_stderr(cast("TextIO", err)):
@@ -136,7 +136,7 @@ def attached() -> Iterator[Any]:
 
 
 def _occupy() -> None:
-    """Open what is closed of the three standard descriptors, or the next file would get its number, and its writes."""
+    """Open closed standard descriptors, so that the next opened file does not get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -1,4 +1,4 @@
-"""Kinds of values that options take: each reads a text, or says what it must be."""
+"""Parse option values; errors say what the value must be."""
 
 import argparse
 from collections.abc import Callable
@@ -14,43 +14,43 @@ ValueT = TypeVar("ValueT")
 
 
 def positive_number(text: str) -> float:
-    """Read a finite number above zero."""
+    """Parse a finite number above zero."""
     return _parse(text, float, _is_positive, "a number above 0")
 
 
 def importances(text: str) -> list[float]:
-    """Read numbers above zero, or inf, between commas."""
+    """Parse numbers above zero, or inf, separated by commas."""
     wanted = "a number above 0 or inf, or some between commas"
     return [_parse(part, float, lambda value: value > 0, wanted) for part in text.split(",")]
 
 
 def share(text: str) -> float:
-    """Read a number between 0 and 1."""
+    """Parse a number between 0 and 1, exclusive."""
     return _parse(text, float, lambda value: 0 < value < 1, "a number between 0 and 1")
 
 
 def whole_number(text: str) -> int:
-    """Read an integer of at least 0."""
+    """Parse an integer of at least 0."""
     return _parse(text, int, lambda value: value >= 0, "an integer of at least 0")
 
 
 def natural_number(text: str) -> int:
-    """Read an integer of at least 1."""
+    """Parse an integer of at least 1."""
     return _parse(text, int, lambda value: value >= 1, "an integer of at least 1")
 
 
 def replicates(text: str) -> int:
-    """Read an integer of at least 2."""
+    """Parse an integer of at least 2."""
     return _parse(text, natural_number, lambda value: value >= 2, "at least 2")
 
 
 def components(text: str) -> int | None:
-    """Read an integer of at least 1, or "none"."""
+    """Parse an integer of at least 1, or "none"."""
     return None if text == "none" else natural_number(text)
 
 
 def smoothing(text: str) -> float | str:
-    """Read a finite number above zero, or "pseudo-bayes"."""
+    """Parse a finite number above zero, or "pseudo-bayes"."""
     if text == "pseudo-bayes":
         return text
     value: float = _parse(text, float, _is_positive, "a number above 0 or pseudo-bayes")
@@ -58,7 +58,7 @@ def smoothing(text: str) -> float | str:
 
 
 def policy(text: str) -> Undefined:
-    """Read a policy for 0/0: one of the names, or a number from 0 to 1."""
+    """Parse a policy for 0/0: a name, or a number from 0 to 1."""
     if text in POLICIES:
         return cast(Undefined, text)
     wanted = f"a number from 0 to 1, or one of {', '.join(POLICIES)}"
@@ -67,7 +67,7 @@ def policy(text: str) -> Undefined:
 
 
 def _parse(text: str, read: Callable[[str], ValueT], fits: Callable[[ValueT], bool], wanted: str) -> ValueT:
-    """Read a value that `fits`, or say that it must be what is `wanted`."""
+    """Parse a value by `read` and check it by `fits`; raise ArgumentTypeError with `wanted` otherwise."""
     with suppress(ValueError):
         value = read(text)
         if fits(value):

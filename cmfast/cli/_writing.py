@@ -1,4 +1,4 @@
-"""Results in files: arrays as npy and npz, columns as csv, Parquet and JSON; whole, or block by block."""
+"""Write results to files: arrays as npy and npz, columns as csv, Parquet and JSON, whole or block by block."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,18 +7,26 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cmfast._files.output import FileError, plain, replacing, to_json, write_block, write_npy_header, write_npz
+from cmfast._files.output import (
+    FileError,
+    convert_to_plain,
+    replace_file,
+    to_json,
+    write_block,
+    write_npy_header,
+    write_npz,
+)
 from cmfast._files.states import State
-from cmfast._files.tables import needs
+from cmfast._files.tables import require_module
 
-Columns: TypeAlias = Sequence[tuple[str, Sequence[Any] | np.ndarray]]  # names, and values of one length
+Columns: TypeAlias = Sequence[tuple[str, Sequence[Any] | np.ndarray]]  # names and equally long values
 
 
 class Content(NamedTuple):
-    """The content of a file in several forms, of which its suffix chooses one."""
+    """Content of an output file in several forms; its suffix selects one."""
 
     arrays: Mapping[str, np.ndarray] | None = None
-    """For npz; npy gets the first."""
+    """For npz; npy stores the first array."""
     columns: Columns | None = None
     """For csv, Parquet and JSON."""
     metadata: Mapping[str, Any] | None = None
@@ -28,20 +36,20 @@ class Content(NamedTuple):
 
 
 def content_of_state(state: State, target: Path | None) -> Content | None:
-    """Return counts in the form of their file; None without a file."""
+    """Return a state in the format of its output file; None without a file."""
     if target is None:
         return None
     return Content(data=state.to_json().encode() if target.suffix.lower() == ".json" else state.to_bytes())
 
 
 def write(target: Path, content: Content, *, force: bool) -> None:
-    """Write a file, whole or not at all."""
+    """Write an output file atomically."""
     kind = target.suffix.lower()
     if content.columns is not None and kind in (".csv", ".parquet"):
         write_rows(target, [content.columns], content.metadata or {}, force=force)
         return
     data = _json(content).encode() if content.data is None and kind == ".json" else content.data
-    with replacing(target, force=force) as file:
+    with replace_file(target, force=force) as file:
         if data is not None:
             file.write(data)
         elif kind == ".npz":
@@ -61,7 +69,7 @@ def _json(content: Content) -> str:
 
 
 def write_npy(file: BinaryIO, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> np.dtype[Any]:
-    """Write an array of a shape that comes in blocks, at least one; return its type."""
+    """Write an array of the given shape from its blocks, at least one; return its dtype."""
     dtype = None
     for block in blocks:
         if dtype is None:
@@ -73,8 +81,8 @@ def write_npy(file: BinaryIO, shape: tuple[int, ...], blocks: Iterable[np.ndarra
 
 
 def write_rows(target: Path, blocks: Iterable[Columns], metadata: Mapping[str, Any], *, force: bool) -> tuple[int, int]:
-    """Write columns that come in blocks of rows, as csv or Parquet; return the numbers of rows and of columns."""
-    with replacing(target, force=force) as file:
+    """Write blocks of rows as csv or Parquet; return the numbers of rows and columns."""
+    with replace_file(target, force=force) as file:
         if target.suffix.lower() == ".parquet":
             return _write_parquet(target, file, blocks, metadata)
         return _write_csv(target, file, blocks)
@@ -91,7 +99,7 @@ def _write_csv(target: Path, file: BinaryIO, blocks: Iterable[Columns]) -> tuple
 
 
 def _csv(target: Path, rows: Iterable[Sequence[Any]]) -> bytes:
-    """Return rows as csv; a number that is not there is an empty cell."""
+    """Return rows as csv; NaN becomes an empty cell."""
     try:
         return "".join(",".join(map(_cell, row)) + "\n" for row in rows).encode()
     except UnicodeEncodeError as error:
@@ -100,7 +108,7 @@ def _csv(target: Path, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a cell, in quotes where a reader would split it or strip its blanks."""
+    """Return a value as a csv cell, quoted where needed."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone differs from itself
         return ""
     text = str(value)
@@ -111,10 +119,10 @@ def _cell(value: Any) -> str:
 def _write_parquet(
     target: Path, file: BinaryIO, blocks: Iterable[Columns], metadata: Mapping[str, Any]
 ) -> tuple[int, int]:
-    pa = needs("pyarrow", target)
+    pa = require_module("pyarrow", target)
     from pyarrow import parquet
 
-    about = {"cmfast": json.dumps(plain(dict(metadata)))}
+    about = {"cmfast": json.dumps(convert_to_plain(dict(metadata)))}
     n_rows = n_columns = 0
     writer = None
     for block in blocks:

@@ -10,7 +10,7 @@ from cmfast._core import dispatch, lazy, overflow_checks, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.overflow_checks import MOST_SAMPLES
 from cmfast._files.archive import demand
-from cmfast._files.states import State, of_class
+from cmfast._files.states import State, class_only
 
 
 class BatchedCounts(State):
@@ -100,7 +100,7 @@ class BatchedCounts(State):
         msg = f"{type(self).__name__} are unhashable, as arrays are"
         raise TypeError(msg)
 
-    @of_class
+    @class_only
     @classmethod
     def merge(cls, parts: Iterable[Self], /) -> Self:
         """Merge the counts of any number of parts, as ``sum(parts)``.

@@ -12,7 +12,7 @@ from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._threshold import Alpha, parse_alphas
-from cmfast.kernels.shared.conformal import rank
+from cmfast.kernels.shared.conformal import quantile_rank
 
 MOST_HISTOGRAM_BINS = 1 << 28
 
@@ -84,7 +84,7 @@ class ScoreHistogram(BatchedCounts):
         for b, row in enumerate(running):
             n = int(row[-1])
             for a, one in enumerate(alphas):
-                at = int(np.searchsorted(row, rank(n, *one.as_integer_ratio())))
+                at = int(np.searchsorted(row, quantile_rank(n, *one.as_integer_ratio())))
                 if at < self.bins:
                     out[b, a] = (at + 1) * (self.top / self.bins)
         counts = adapter(self.counts).unwrap(self.counts)

@@ -15,7 +15,7 @@ from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast.conformal import _explain_invalid
-from cmfast.kernels.shared.conformal import rank
+from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
 KINDS = {"y": "classes", "groups": "groups"}
@@ -56,9 +56,9 @@ def compute_ranks(alphas: list[Fraction], sizes: range) -> np.ndarray:
         numerator, denominator = alpha.as_integer_ratio()
         if most * numerator < 2**63 and denominator < 2**63:
             n = np.arange(sizes.start, sizes.stop, dtype=np.int64)
-            out[a] = rank(n, numerator, denominator)
+            out[a] = quantile_rank(n, numerator, denominator)
         else:
-            out[a] = [rank(n, numerator, denominator) for n in sizes]
+            out[a] = [quantile_rank(n, numerator, denominator) for n in sizes]
     return out
 
 

@@ -25,7 +25,7 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
-from cmfast._files.states import State, array_facts, array_of_facts, of_class
+from cmfast._files.states import State, class_only, decode_array, encode_array
 from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
 from cmfast.confusion_counts._label_axis import GROWING
 from cmfast.confusion_counts._state import (
@@ -304,7 +304,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         out._empty, out._held, out._library = empty, held, self._library
         return out
 
-    @of_class
+    @class_only
     @classmethod
     def merge(cls, parts: Iterable[Self], /) -> Self:
         """Merge any number of parts exactly, as ``sum(parts)``.
@@ -647,7 +647,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         :meth:`to_json`; CuPy arrays stay arrays.
         """
         parts = get_parts(self._held, on_host=False)
-        return {name: array_facts(part) if isinstance(part, np.ndarray) else part for name, part in parts.items()}
+        return {name: encode_array(part) if isinstance(part, np.ndarray) else part for name, part in parts.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Replace the counts by those that :meth:`state_dict` returned; the matrix stays on its device.
@@ -661,7 +661,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             validate.refuse("state_dict", "a dict", type(state_dict).__name__, TypeError)
         try:
             plain = {name for name, part in state_dict.items() if name in PARTS and isinstance(part, dict)}
-            arrays = {name: array_of_facts(name, state_dict[name], *PARTS[name]) for name in plain - {"classes"}}
+            arrays = {name: decode_array(name, state_dict[name], *PARTS[name]) for name in plain - {"classes"}}
             held, empty = parse_parts({**state_dict, **arrays})
         except DamagedError as error:
             validate.fail(f"state_dict must be a state of ConfusionCounts: {error}")

@@ -20,7 +20,7 @@ from cmfast.geometry._cells import CellCounts, push_and_merge
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
 from cmfast.geometry._points import AdoptedPoints, adopt_labelled_points
-from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
+from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, merge_ranges
 
 TRIPLE_BYTES = 16  # memory of a distinct triple: 8 bytes for the key, 8 for the count
 MOST_PART_POINTS = 1 << 25  # points counted at a time, which needs about half a gigabyte
@@ -164,7 +164,7 @@ class CellAccumulator:
             dispatch.adopt(cells=cells.counts, before=other.counts)
         n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
         check_total(n_points, n_dropped)
-        ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
+        ranges = cells._ranges if held.ranges is None else merge_ranges(held.ranges, cells._ranges)
         parts, spilled = list(held.parts), held.spilled
         push_and_merge(parts, cells)
         # Half of the memory is for the result of a merge.

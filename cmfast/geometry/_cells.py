@@ -14,7 +14,7 @@ from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
-from cmfast._files.states import State, of_class
+from cmfast._files.states import State, class_only
 from cmfast.geometry import _cell_partition
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total, explain_matrix_memory, explain_overflow
@@ -169,7 +169,7 @@ class CellCounts(State, Generic[ArrayT]):
     @property
     def key_bits(self) -> int:
         """Bits of a key: cell, label and prediction."""
-        return KeyLayout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
+        return KeyLayout.create(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
 
     @property
     def bins(self) -> tuple[int, ...]:
@@ -237,7 +237,7 @@ class CellCounts(State, Generic[ArrayT]):
         arrays: list[Any] = [self._keys, self.counts, self._table]
         return super().__sizeof__() + int(sum(x.nbytes for x in arrays if x is not None))
 
-    @of_class
+    @class_only
     @classmethod
     def merge(cls, parts: Iterable[CountsT], /) -> CountsT:
         """Merge any number of parts, as ``sum(parts)`` but with each count copied only O(log(parts)) times.

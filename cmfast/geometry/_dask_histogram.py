@@ -70,7 +70,7 @@ def _find_largest_weight(X: Array, weights: Array, *, grid: Grid, num_threads: i
 
     def largest(X: Any, weights: Any) -> float:
         inside = (abs((X.astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
-        return float((abs(halves.finite(weights.astype(np.float64))) * inside).max())  # synchronises
+        return float((abs(halves.replace_nonfinite(weights.astype(np.float64))) * inside).max())  # synchronises
 
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, step):
@@ -90,17 +90,19 @@ def _sum_part(
     values = found.values
     columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
     if weights is not None and top is None:
-        columns = adapter(values).evaluate(halves.carried, *columns)
+        columns = adapter(values).evaluate(halves.carry_halves, *columns)
     return _PartSums(KeyedSums(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
 
 
 def _split_weights(weights: Any, top: float | None) -> Any:
     """Split weights into integer columns: 32-bit halves of integers, or digits of floats plus a not-finite flag."""
     if top is None:
-        return np.stack(halves.split(weights), axis=1)
+        return np.stack(halves.split_halves(weights), axis=1)
     bad = (~np.isfinite(weights)).astype(np.int64)
     known = np.where(abs(weights) <= top, weights, 0)  # larger weights belong to points without a cell
-    return np.stack([*halves.digits(known, int(np.frexp(top)[1]) + 1, HEIGHT_DIGITS, HEIGHT_DIGIT_BITS), bad], axis=1)
+    return np.stack(
+        [*halves.extract_digits(known, int(np.frexp(top)[1]) + 1, HEIGHT_DIGITS, HEIGHT_DIGIT_BITS), bad], axis=1
+    )
 
 
 def _merge_all(parts: list[_PartSums]) -> _PartSums:
@@ -112,7 +114,7 @@ def _merge_two(a: _PartSums, b: _PartSums) -> _PartSums:
     """Merge the sums of two chunks, carrying between the halves of integers."""
     runs = merge_keyed_sums(a.runs, b.runs, bits_of(a.n_groups))
     if len(runs.columns) == 2:
-        runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carried, *runs.columns))
+        runs = runs._replace(columns=adapter(runs.keys).evaluate(halves.carry_halves, *runs.columns))
     return _PartSums(runs, a.n_groups, a.n_dropped + b.n_dropped)
 
 
@@ -127,7 +129,7 @@ def _make_histogram(
         values = _join_halves(*columns)
     else:
         host = [adapter(column).to_host(column) for column in columns]
-        heights = halves.rounded(
+        heights = halves.round_digit_sums(
             host[:-1], HEIGHT_DIGIT_BITS, int(np.frexp(top)[1]) + 1 - HEIGHT_DIGITS * HEIGHT_DIGIT_BITS
         )
         with np.errstate(over="ignore"):
@@ -142,7 +144,7 @@ def _make_histogram(
 
 def _join_halves(low: Any, high: Any) -> Any:
     """Join the sums of 32-bit halves; raise OverflowError if int64 cannot hold a sum."""
-    values, good = adapter(low).evaluate(halves.join, low, high)
+    values, good = adapter(low).evaluate(halves.join_halves, low, high)
     if not adapter(good).evaluate(lambda good: bool(good.all()), good):  # synchronises
         pairs = zip(adapter(low).to_host(low).tolist(), adapter(high).to_host(high).tolist(), strict=True)
         worst = max(((b << halves.BITS) + a for a, b in pairs), key=abs)

@@ -9,7 +9,7 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry._width_rules import Spread
-from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, steps_of
+from cmfast.kernels.shared.geometry_columns import COORDINATE_DIGIT_BITS, make_steps
 
 
 def diagonalize(scatter: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +37,7 @@ def compute_exact_axes(found: Spread, words: np.ndarray, m: int) -> tuple[np.nda
     n, number = len(found.low), found.n
     if not number:
         return np.full(n, np.nan), np.full((m, n), np.nan), np.full(m, np.nan)
-    steps = steps_of(found.low, found.high)
+    steps = make_steps(found.low, found.high)
 
     def sums(line: int) -> tuple[Any, Any, Any]:
         """Return as Python ints the sum of one digit and the sums of its products with all upper and lower digits."""

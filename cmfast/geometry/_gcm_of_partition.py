@@ -20,7 +20,7 @@ from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total
 from cmfast.geometry._prepare_points import finish_gcm
 from cmfast.geometry._weights import Weighting, is_list, make_weightings
-from cmfast.kernels.shared.geometry_keys import KeyLayout, bits_of, fits, union
+from cmfast.kernels.shared.geometry_keys import KeyLayout, bits_of, fits, merge_ranges
 
 PROBED_TRIPLES = 64  # sampled triples of a part that are checked for its part number
 
@@ -154,7 +154,7 @@ def _merge_shapes(parts: list[tuple[Shapes, Any]]) -> tuple[Shapes, Any]:
     sizes, place = np.unique(np.concatenate([each.sizes for each in shapes]), return_inverse=True)
     number = np.zeros(len(sizes), first.number.dtype)
     np.add.at(number, place, np.concatenate([each.number for each in shapes]))
-    both, totals = reduce(union, ranges), np.add.reduce([each.totals for each in shapes])
+    both, totals = reduce(merge_ranges, ranges), np.add.reduce([each.totals for each in shapes])
     bits = 2 * bits_of(len(first.matrix))
     table = None if fits(both[1], bits) else np.empty((int(totals[0]), 0))
     one = Shapes(
@@ -163,7 +163,7 @@ def _merge_shapes(parts: list[tuple[Shapes, Any]]) -> tuple[Shapes, Any]:
         n_dropped=sum(each.n_dropped for each in shapes),
         n_triples=sum(each.n_triples for each in shapes),
         bins=both[1],
-        key_bits=KeyLayout.of(both, table).key_bits(bits),
+        key_bits=KeyLayout.create(both, table).key_bits(bits),
         sizes=sizes,
         number=number,
         totals=totals,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cmfast._core import bad_values, wording
-from cmfast._files.tidy_totals import named
+from cmfast._files.survey_totals import describe_key
 
 
 class AxisLabels(NamedTuple):
@@ -19,7 +19,7 @@ class AxisLabels(NamedTuple):
         if not self.columns:
             return bad_values.format_index(at)
         key = tuple(str(self.labels[axis][k]) for axis, k in zip(axes, at, strict=True))
-        return named(tuple(self.columns[axis] for axis in axes), key) or "the total"
+        return describe_key(tuple(self.columns[axis] for axis in axes), key) or "the total"
 
     def margin(self, name: str, margin: int, axes: Sequence[int]) -> str:
         """Return the name of a margin of the argument `name`."""

@@ -9,7 +9,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast.confusion_counts._count_samples import warn_of_order
-from cmfast.kernels.shared.uncertainty import acceleration, add_cells
+from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _permutations, _replicate_statistics
@@ -379,7 +379,7 @@ def _compute_accelerations(
     found = []
     for group in range(groups.start, groups.stop):
         some = slice(units.starts[group], units.starts[group + 1])
-        found.append(acceleration(np.moveaxis(left_out[some], 0, -1), units.weights[some], [slice(None)]))
+        found.append(compute_acceleration(np.moveaxis(left_out[some], 0, -1), units.weights[some], [slice(None)]))
     return np.stack(found)
 
 

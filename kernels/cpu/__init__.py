@@ -1,1 +1,1 @@
-"""Numba kernels: plain loops over part of a batch, run by one thread pool."""
+"""CPU kernels (Numba): loops over part of a batch, run by one thread pool."""

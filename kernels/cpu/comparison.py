@@ -1,4 +1,4 @@
-"""Overlap, L1 distance and KL divergence of two batches of matrices, each divided by its own total."""
+"""Overlap, L1 distance and KL divergence of pairs of matrices, each divided by its total, and their gradients."""
 
 import math
 
@@ -13,8 +13,8 @@ SECONDS_PER_COMPARED_CELL = 2e-9
 
 
 @jit(inline=True)
-def _total(values):
-    """Sum of nonnegative finite values; NaN if one of them is not."""
+def _sum_valid(values):
+    """Return the sum of nonnegative finite values; NaN if any other value occurs."""
     total = 0.0
     for k in range(values.shape[0]):
         x = np.float64(values[k])
@@ -25,16 +25,17 @@ def _total(values):
 
 
 @jit(inline=True)
-def _of(S, b):
-    """Return the cells of matrix `b`, which may be one that all share."""
+def _select_matrix(S, b):
+    """Return the cells of matrix `b`, or of the only matrix if all share it."""
     return S[b if S.shape[0] > 1 else 0]
 
 
 @jit()
-def _totals(S, T, out_totals, out_status, start, stop):
+def _write_totals(S, T, out_totals, out_status, start, stop):
+    """Write the totals of both matrices of every pair, and the status."""
     for b in range(start, stop):
-        s = _total(_of(S, b))
-        t = _total(_of(T, b))
+        s = _sum_valid(_select_matrix(S, b))
+        t = _sum_valid(_select_matrix(T, b))
         out_totals[b, 0] = s
         out_totals[b, 1] = t
         if not (s < np.inf and t < np.inf):
@@ -46,12 +47,13 @@ def _totals(S, T, out_totals, out_status, start, stop):
 
 
 @jit()
-def _overlap(S, T, totals, status, out, start, stop):
+def _write_overlaps(S, T, totals, status, out, start, stop):
+    """Write the overlap, the sum of the smaller of two shares, of every pair."""
     for b in range(start, stop):
         if status[b] != OK:
             out[b] = np.nan
             continue
-        p, q = _of(S, b), _of(T, b)
+        p, q = _select_matrix(S, b), _select_matrix(T, b)
         s, t = totals[b, 0], totals[b, 1]
         total = 0.0
         for k in range(p.shape[0]):
@@ -60,12 +62,13 @@ def _overlap(S, T, totals, status, out, start, stop):
 
 
 @jit()
-def _l1_distance(S, T, totals, status, out, start, stop):
+def _write_l1_distances(S, T, totals, status, out, start, stop):
+    """Write the L1 distance of every pair."""
     for b in range(start, stop):
         if status[b] != OK:
             out[b] = np.nan
             continue
-        p, q = _of(S, b), _of(T, b)
+        p, q = _select_matrix(S, b), _select_matrix(T, b)
         s, t = totals[b, 0], totals[b, 1]
         total = 0.0
         for k in range(p.shape[0]):
@@ -75,7 +78,7 @@ def _l1_distance(S, T, totals, status, out, start, stop):
 
 @jit(inline=True)
 def _kl_term(x, y):
-    """X log(x/y) - x + y, which is nonnegative: unlike x log(x/y), it cannot cancel between cells."""
+    """Return ``x log(x / y) - x + y``, the nonnegative KL term of a cell, accurate for nearly equal x and y."""
     if x == 0.0:
         return y
     d = (y - x) / x
@@ -86,12 +89,13 @@ def _kl_term(x, y):
 
 
 @jit()
-def _kl_divergence(S, T, totals, status, out, start, stop):
+def _write_kl_divergences(S, T, totals, status, out, start, stop):
+    """Write the KL divergence of every pair."""
     for b in range(start, stop):
         if status[b] != OK:
             out[b] = np.nan
             continue
-        p, q = _of(S, b), _of(T, b)
+        p, q = _select_matrix(S, b), _select_matrix(T, b)
         s, t = totals[b, 0], totals[b, 1]
         total = 0.0
         for k in range(p.shape[0]):
@@ -102,6 +106,7 @@ def _kl_divergence(S, T, totals, status, out, start, stop):
 
 
 def _compare(kernel, S, T, num_threads):
+    """Run a comparison kernel on broadcast batches; return results and status."""
     S, T = batches.as_floating(S), batches.as_floating(T)
     batch, (S3, T3), _ = batches.broadcast_batches(2, S, T)
     cells = S.shape[-2] * S.shape[-1]
@@ -109,29 +114,29 @@ def _compare(kernel, S, T, num_threads):
     n = math.prod(batch)
     totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
     seconds = 2 * n * cells * SECONDS_PER_COMPARED_CELL
-    pool.run(_totals, (P, Q, totals, status), n, seconds=seconds, num_threads=num_threads)
+    pool.run(_write_totals, (P, Q, totals, status), n, seconds=seconds, num_threads=num_threads)
     pool.run(kernel, (P, Q, totals, status, out), n, seconds=seconds, num_threads=num_threads)
     return out.astype(batches.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
 
 
 def overlap(S, T, *, num_threads=None):
-    """Erbani et al., section 5.3: the sum of the smaller of the two shares."""
-    return _compare(_overlap, S, T, num_threads)
+    """Return the overlap, the sum of the smaller of two shares per cell (Erbani et al., section 5.3); the status."""
+    return _compare(_write_overlaps, S, T, num_threads)
 
 
 def l1_distance(S, T, *, num_threads=None):
-    """Erbani et al., C.2: 2 - 2 overlap, summed on its own so that small distances keep their digits."""
-    return _compare(_l1_distance, S, T, num_threads)
+    """Return the L1 distance, 2 - 2 overlap, summed directly to keep digits (Erbani et al., C.2); the status."""
+    return _compare(_write_l1_distances, S, T, num_threads)
 
 
 def kl_divergence(S, T, *, num_threads=None):
-    """Natural logarithm; infinite where T is zero under mass of S."""
-    return _compare(_kl_divergence, S, T, num_threads)
+    """Return the KL divergence in nats, infinite if T is zero where S has mass; the status."""
+    return _compare(_write_kl_divergences, S, T, num_threads)
 
 
 @jit(inline=True)
-def _slopes(code, x, y):
-    """Return the slopes of the term of two shares in the first and in the second; a tie has the mean of both sides."""
+def _differentiate_term(code, x, y):
+    """Return the derivatives of a cell's term in both shares; at a tie the mean of the one-sided ones."""
     if code == KL:
         if x == 0.0:
             return (-np.inf if y > 0.0 else 0.0), 0.0
@@ -143,27 +148,28 @@ def _slopes(code, x, y):
 
 
 @jit()
-def _comparison_gradient(S, T, G, code, out_s, out_t, start, stop):
+def _write_gradients(S, T, G, code, out_s, out_t, start, stop):
+    """Write the gradients in the cells of both matrices of every pair."""
     for b in range(start, stop):
-        p, q, g = _of(S, b), _of(T, b), G[b]
-        s, t = _total(p), _total(q)
+        p, q, g = _select_matrix(S, b), _select_matrix(T, b), G[b]
+        s, t = _sum_valid(p), _sum_valid(q)
         if not (0.0 < s < np.inf and 0.0 < t < np.inf):
             out_s[b], out_t[b] = np.nan, np.nan
             continue
         mean, other = 0.0, 0.0
         for k in range(p.shape[0]):
             x, y = np.float64(p[k]) / s, np.float64(q[k]) / t
-            one, two = _slopes(code, x, y)
+            one, two = _differentiate_term(code, x, y)
             mean += x * one if x > 0.0 else 0.0
             other += y * two
         for k in range(p.shape[0]):
-            one, two = _slopes(code, np.float64(p[k]) / s, np.float64(q[k]) / t)
+            one, two = _differentiate_term(code, np.float64(p[k]) / s, np.float64(q[k]) / t)
             out_s[b, k] = g * ((one - mean) / s)
             out_t[b, k] = g * ((two - other) / t)
 
 
 def comparison_gradient(S, T, G, *, of, num_threads=None):
-    """Gradients in both matrices, of those in what the op `of` makes of them."""
+    """Return the gradients in the cells of both matrices, given the gradient `G` of comparison `of`."""
     kinds = batches.result_dtype(S), batches.result_dtype(T)
     S, T = batches.as_floating(S), batches.as_floating(T)
     batch, (S3, T3), _ = batches.broadcast_batches(2, S, T)
@@ -172,7 +178,5 @@ def comparison_gradient(S, T, G, *, of, num_threads=None):
     G = batches.flat_batch(G.astype(np.float64, copy=False), 0)
     out = np.empty((n, P.shape[1])), np.empty((n, P.shape[1]))
     seconds = 4 * out[0].size * SECONDS_PER_COMPARED_CELL
-    pool.run(
-        _comparison_gradient, (P, Q, G, CODES_OF_COMPARISONS[of], *out), n, seconds=seconds, num_threads=num_threads
-    )
+    pool.run(_write_gradients, (P, Q, G, CODES_OF_COMPARISONS[of], *out), n, seconds=seconds, num_threads=num_threads)
     return tuple(a.astype(kind, copy=False).reshape(*batch, *shape) for a, kind in zip(out, kinds, strict=True))

@@ -1,4 +1,4 @@
-"""Confusion matrices from labels: one table per piece of the samples, added up in the order of the pieces."""
+"""Count confusion matrices from label arrays: one table per piece of the samples, summed in order of the pieces."""
 
 import itertools
 import math
@@ -12,17 +12,17 @@ from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SAMPLE = 1.2e-9
-# Samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion.
+# Samples per piece: about 0.1 ms, and 2 MB that stay in the level-2 cache after a conversion.
 SAMPLES_PER_PIECE = 1 << 17
-LEAST_SHARED_ROWS = 16  # from here on whole rows are shared out, below it the samples of each row
-# Samples up to which NumPy counts them: as fast, and nothing has to be compiled for the first answer.
+LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
+# Samples up to which NumPy counts: as fast, and a first call compiles nothing.
 MOST_NUMPY_SAMPLES = 4096
-FEW_LABELS = 64  # classes up to which they are
+FEW_LABELS = 64  # classes up to which NumPy counts
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
-GUESS = 4096  # labels looked at to guess how large the table must be
+GUESS = 4096  # labels sampled to guess the size of the table
 FINE = np.int8(OK)
 
-# Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
+# Types that kernels are compiled for; a negative id viewed as unsigned is out of range, as it must be.
 VIEWS = {
     np.dtype(np.int64): np.int64,
     np.dtype(np.uint64): np.int64,
@@ -34,11 +34,11 @@ VIEWS = {
 
 
 @jit()
-def _tally(y_true, y_pred, weight, groups, classes, ignored, out, outside):
-    """Add the samples of each row to its table, and count those with a label that is none of the classes.
+def _count_rows(y_true, y_pred, weight, groups, classes, ignored, out, outside):
+    """Count the samples of each row into its table, and the samples with a label outside the classes.
 
-    These are the lowest label and their number. An array of one row serves all rows. A truth of `ignored`, if that is
-    given, counts nowhere.
+    `classes` is the lowest label and the number of classes. An array of one row is shared by all rows. Samples whose
+    truth is `ignored` are skipped.
     """
     low, n_classes = classes
     for row in range(out.shape[0]):
@@ -61,7 +61,7 @@ def _tally(y_true, y_pred, weight, groups, classes, ignored, out, outside):
 
 
 class _LabelSamples:
-    """The label arrays as rows of samples, with what each row counts into."""
+    """Label arrays, weights and groups as rows of samples."""
 
     def __init__(self, y_true, y_pred, weight, groups, ignored, num_threads):
         arrays = (y_true, y_pred, weight, groups)
@@ -74,6 +74,7 @@ class _LabelSamples:
         self.num_threads = num_threads
 
     def _as_rows(self, array):
+        """Return an array as (rows, n), or (1, n) if all rows share it."""
         if array is None:
             return None
         shared = math.prod(array.shape[:-1]) == 1
@@ -82,7 +83,7 @@ class _LabelSamples:
         return array.reshape(1 if shared else self.rows, self.n)
 
     def span(self, *arrays):
-        """Smallest and largest value of integer arrays, as Python integers, in one pass over all of them."""
+        """Return the smallest and largest value of integer arrays in one pass; (0, -1) if they are empty."""
         found = []
         flats = [a.reshape(-1) for a in arrays]
 
@@ -98,18 +99,18 @@ class _LabelSamples:
         return (min(low for low, _ in found), max(high for _, high in found)) if found else (0, -1)
 
     def fit(self):
-        """Whether int64 holds every sum of the weights, which are integers."""
+        """Return whether int64 holds every sum of the integer weights."""
         low, high = self.span(self.weight)
         return halves.fits(low, high, self.n)
 
     def tables(self, low, n_classes, n_groups, *, weighted):
-        """Return the tables ``(rows, G, C, C)`` and the number of pairs outside."""
+        """Return the tables ``(rows, G, C, C)`` and the number of pairs out of range."""
         cells = n_groups * n_classes**2
         weight = self.weight if weighted else None
         if self.rows > 0 and self.rows * self.n <= MOST_NUMPY_SAMPLES and self.rows * cells <= MOST_LABEL_SPAN**2:
-            return self._few(weight, low, n_classes, n_groups)
-        split = max(SAMPLES_PER_PIECE, 4 * cells)  # so that all partial tables together are smaller than the labels
-        # Weights are summed per part first, so that the bits do not depend on how rows are shared out.
+            return self._count_with_numpy(weight, low, n_classes, n_groups)
+        split = max(SAMPLES_PER_PIECE, 4 * cells)  # partial tables together are smaller than the labels
+        # Weights are summed per part first, so that the bits do not depend on the threads.
         parts = 1 if self.rows >= LEAST_SHARED_ROWS and weight is None else max(1, -(-self.n // split))
         sums = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
         out = np.zeros((self.rows * parts, cells), sums)
@@ -130,7 +131,7 @@ class _LabelSamples:
                 block(weight, rows, samples, sums),
                 block(self.groups, rows, samples, np.int64),
             )
-            _tally(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
+            _count_rows(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
 
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
         bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
@@ -143,8 +144,8 @@ class _LabelSamples:
                 out += pieces[:, part]
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
 
-    def _few(self, weight, low, n_classes, n_groups):
-        """As `tables`, with the same bits: every cell adds up the same numbers in the same order."""
+    def _count_with_numpy(self, weight, low, n_classes, n_groups):
+        """Count few samples with NumPy: the bits of `tables`, because every cell adds the same values in order."""
         cells = n_groups * n_classes**2
         i, j = (np.asarray(y, np.int64).view(np.uint64) - np.uint64(low % 2**64) for y in (self.y_true, self.y_pred))
         inside = np.maximum(i, j) < n_classes  # unsigned: one comparison for both ends
@@ -171,12 +172,12 @@ class _LabelSamples:
             table = np.zeros(self.rows * cells, np.int64)
             np.add.at(table, cell, weight.astype(np.int64))
         if weight is not None and weight.dtype.kind == "f":
-            table = table.astype(np.float64, copy=False)  # it is int64 where nothing is counted
+            table = table.astype(np.float64, copy=False)  # int64 if nothing is counted
         return table.reshape(self.rows, n_groups, n_classes, n_classes), outside
 
 
 def block(array, rows, samples, dtype):
-    """Rows and samples of `array`, contiguous, in a type that the kernels know, read-only."""
+    """Return rows and samples of `array`, contiguous and read-only, in a type that kernels are compiled for."""
     if array is None:
         return None
     block = array[rows if array.shape[0] > 1 else slice(None), samples]
@@ -188,23 +189,23 @@ def block(array, rows, samples, dtype):
 
 
 def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_groups, ignored=None, num_threads=None):
-    """Count pairs; see the public function.
+    """Count pairs of labels into confusion matrices; return matrices, status, and labels out of range.
 
-    Returns the matrices, their status, and what lies outside: None, or a tuple of the name of the argument, the limit,
-    the number of values, and the first of them as (index, value).
+    Arguments are those of the public function. The last result is None, or a tuple: the name of the argument, the
+    limit, the number of values out of range, and the first of them as (index, value).
     """
     if weight is None and groups is None and labels is None and ignored is None and y_true.shape == y_pred.shape:
         few = y_true.ndim == 1 and 0 < y_true.size <= MOST_NUMPY_SAMPLES and (n_classes or 0) <= FEW_LABELS
-        found = _of_few(y_true, y_pred, n_classes) if few else None
-        if found is not None:
-            return found, FINE, None
+        table = _count_few(y_true, y_pred, n_classes) if few else None
+        if table is not None:
+            return table, FINE, None
     samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
     if weight is not None and weight.dtype.kind != "f" and not samples.fit():
         options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
-        low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split(weight))
+        low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split_halves(weight))
         if low[2] is not None:
             return low
-        table, good = halves.join(low[0], high[0])
+        table, good = halves.join_halves(low[0], high[0])
         good = good.all(axis=(-2, -1))
         return table * good[..., None, None], np.where(good, np.int8(OK), np.int8(INVALID)), None
     if groups is None:
@@ -220,18 +221,18 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         if outside:
             return None, None, find_outside(np, n_classes, ignored, y_true=y_true, y_pred=y_pred)
     else:
-        table = _selected(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
+        table = _count_range(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
-            y_true, y_pred, n_classes = _numbered(y_true, y_pred, labels, ignored)
+            y_true, y_pred, n_classes = _map_labels(y_true, y_pred, labels, ignored)
             samples = _LabelSamples(y_true, y_pred, weight, groups, None, num_threads)
             table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
-    return (*_finish(table, samples.batch, groups is not None, weight), None)
+    return (*_shape_tables(table, samples.batch, groups is not None, weight), None)
 
 
-def _of_few(y_true, y_pred, n_classes):
-    """Count a few labels; None unless they are small numbers, and below `n_classes`.
+def _count_few(y_true, y_pred, n_classes):
+    """Count a few small labels with NumPy; None if they are large, negative or not below `n_classes`.
 
-    Nearly all of such a call would be Python: rows, spans, tables of groups.
+    In the general path Python overhead would be nearly all of the time.
     """
     truth = y_true if y_true.dtype is INT64 else y_true.astype(np.int64)
     guess = y_pred if y_pred.dtype is INT64 else y_pred.astype(np.int64)
@@ -248,8 +249,8 @@ def _of_few(y_true, y_pred, n_classes):
     return table if order.size == C else table[order[:, None], order]
 
 
-def _selected(samples, labels, n_groups):
-    """Count a whole span of labels, then keep `labels` or those that occur; None if the span is too wide for that."""
+def _count_range(samples, labels, n_groups):
+    """Count a whole range of labels, then select `labels` or those that occur; None if the range is too wide."""
     weighted = samples.weight is not None
 
     def fits(span):
@@ -266,7 +267,7 @@ def _selected(samples, labels, n_groups):
             return None
         order = np.asarray(labels.astype(object) - span[0], np.intp)
         return count(span, weighted=weighted)[0][..., order[:, None], order]
-    for span in _spans(samples):
+    for span in _guess_ranges(samples):
         if not fits(span):
             continue
         table, outside = count(span, weighted=False)
@@ -281,8 +282,8 @@ def _selected(samples, labels, n_groups):
     return table if order.size == table.shape[-1] else table[..., order[:, None], order]
 
 
-def _spans(samples):
-    """Yield the span of some of the labels, widened (most often all lie in it), then that of all, which is a pass."""
+def _guess_ranges(samples):
+    """Yield candidate label ranges: that of a sample, widened, which usually suffices, then the exact one."""
     step = max(1, samples.n // GUESS)
     low, high = samples.span(samples.y_true[:GUESS, ::step], samples.y_pred[:GUESS, ::step])
     yield (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABEL_SPAN else (low, high)
@@ -290,7 +291,7 @@ def _spans(samples):
 
 
 def _are_integers(*arrays):
-    """Whether these are integers that 64 bits tell apart: an unsigned id above 2**63 has the bits of a negative one."""
+    """Return whether all are integers that differ in their low 64 bits (uint64 above 2**63 with no signed type)."""
     given = [a for a in arrays if a is not None]
     if any(a.dtype.kind not in "bui" for a in given):
         return False
@@ -298,10 +299,10 @@ def _are_integers(*arrays):
     return not (large and any(a.dtype.kind == "i" for a in given))
 
 
-def _numbered(y_true, y_pred, labels, ignored):
-    """Any labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1.
+def _map_labels(y_true, y_pred, labels, ignored):
+    """Map labels of any type to indices in `labels`, or in the sorted distinct labels; -1 if absent or ignored.
 
-    So does a truth of `ignored`; what is predicted there alone does not occur.
+    Labels that are only predicted where the truth is ignored do not count as present.
     """
     values = [y.reshape(-1).tolist() for y in (y_true, y_pred)]
     if labels is not None:
@@ -319,8 +320,8 @@ def _numbered(y_true, y_pred, labels, ignored):
     return codes[0].reshape(y_true.shape), codes[1].reshape(y_pred.shape), len(names)
 
 
-def _finish(table, batch, grouped, weight):
-    """Give the tables their shape, type and status."""
+def _shape_tables(table, batch, grouped, weight):
+    """Reshape the tables to the batch, and set those that are not finite to NaN with status INVALID."""
     shape = (*batch, *(table.shape[1:2] if grouped else ()))
     table = table.reshape(*shape, *table.shape[-2:])
     status = np.zeros(shape, np.int8)

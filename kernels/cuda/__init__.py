@@ -1,1 +1,1 @@
-"""CUDA C++ kernels and the code that launches them, on CuPy arrays."""
+"""CUDA kernels and their launchers, for arrays that are on a device already."""

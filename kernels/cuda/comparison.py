@@ -24,7 +24,7 @@ def _compare(kernel: Kernel, S: Any, T: Any, out: tuple[Any, ...] | None) -> tup
     pair = (batches.as_floating(x).astype(dtype, copy=False) for x in (S, T))  # exact: float32 beside float64 widens
     batch, (P, Q), (p_step, q_step) = batches.broadcast_batches(2, *pair)
     cells, n = S.shape[-2] * S.shape[-1], math.prod(batch)
-    values, status = workspace.results(xp, out, (batch, dtype), (batch, np.int8))
+    values, status = workspace.prepare_results(xp, out, (batch, dtype), (batch, np.int8))
     if n:
         width = batches.width(cells)
         kernel.launch(

@@ -97,7 +97,7 @@ class _LabelSamples:
     def count(self, shape: tuple[int, ...], given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
         """Return the tables of counts, and how many pairs lie outside, as an array of one number."""
         cells = math.prod(shape[1:])
-        out, outside = workspace.results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
+        out, outside = workspace.prepare_results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
         out[...] = 0
         outside[...] = 0
         if not self.rows * self.n:
@@ -157,7 +157,7 @@ def count_pairs(y_true: Any, y_pred: Any, n_classes: int, *, out: tuple[Any, ...
     samples = _LabelSamples(y_true, y_pred, None, None)
     shape, given = (samples.rows, 1, n_classes, n_classes), None
     if out is not None:
-        workspace.results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
+        workspace.prepare_results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
         given = (out[0].view(np.uint64).reshape(shape), out[1])
     table, outside = samples.count(shape, given)
     return table.reshape(*samples.batch, n_classes, n_classes), outside
@@ -206,7 +206,7 @@ def confusion_matrix(
 def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: Any) -> tuple[Any, Any, Any]:
     """Add weights that are integers: float64 holds the sums of pieces of them exactly, int64 those of the halves."""
     parts = []
-    for half in halves.split(weight):
+    for half in halves.split_halves(weight):
         table = None
         for shift, piece in pieces_of(half, y_true.shape[-1]):
             found, _, outside = confusion_matrix(y_true, y_pred, piece, groups, **options)
@@ -215,7 +215,7 @@ def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: 
             found = found.astype(np.int64) << shift
             table = found if table is None else table + found
         parts.append(table)
-    table, good = halves.join(*parts)
+    table, good = halves.join_halves(*parts)
     good = good.all(axis=(-2, -1))
     return table * good[..., None, None], ((1 - good) * INVALID).astype(np.int8), None
 

@@ -32,7 +32,7 @@ def _by_line(kernel: Kernel, M: Any, method: str, given: tuple[Any, ...] | None 
     xp, dtype = library(M), batches.result_dtype(M)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
-    out, status = workspace.results(xp, given, (M.shape, dtype), (M.shape[:-2], np.int8))
+    out, status = workspace.prepare_results(xp, given, (M.shape, dtype), (M.shape[:-2], np.int8))
     status[...] = 0
     if out.size:
         cells = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2)

@@ -1,7 +1,4 @@
-"""The cells of a contact map checked, put in order and counted by NumPy: where they are few, and for a device.
-
-Calls of that load no kernels of the other target.
-"""
+"""Cells of a contact map validated, sorted and counted by NumPy: for small maps, and for maps on a device."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,38 +17,39 @@ class SortedContactMap(NamedTuple):
     to_passes: Callable[[Any, Any, Any, int], Any]
 
     def where(self, keep: Any) -> "SortedContactMap":
-        """Return those to keep."""
+        """Return the cells selected by the mask `keep`."""
         if keep.all():
             return self
         return SortedContactMap(self.rows[keep], self.columns[keep], self.values[keep], self.to_passes)
 
-    def per_bin(self, place: Any, weigh: bool = False) -> Any:
-        """Return of each bin that has a place how many cells it has with such bins, or what these add up to."""
+    def sum_by_bin(self, place: Any, weigh: bool = False) -> Any:
+        """Return for each bin with a position the number, or the sum if `weigh`, of its cells with such bins."""
         left, n = self.where((place[self.rows] >= 0) & (place[self.columns] >= 0)), len(place)
         values = left.values if weigh else np.ones(len(left.rows))
         off = left.rows < left.columns
         return np.bincount(left.rows, values, n) + np.bincount(left.columns[off], values[off], n)
 
     def _block(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any, Any]:
+        """Return the positions and values of the cells of a block."""
         part = slice(*np.searchsorted(self.rows, (low, high)))
         i, j = (place[bins[part]].astype(np.int64) for bins in self[:2])
         on = (i >= 0) & (j >= 0)
         return i[on] - base, j[on] - base, self.values[part][on]
 
     def passes(self, low: int, high: int, place: Any, base: int, n: int) -> Any:
-        """Return passes over the cells of a block."""
+        """Return the passes over the cells of a block."""
         return self.to_passes(*self._block(low, high, place, base), n)
 
-    def between(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any]:
-        """Return the bins of these cells."""
+    def list_bins(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any]:
+        """Return the bins of the cells of a block, as positions in it."""
         return self._block(low, high, place, base)[:2]
 
 
-def read(
+def read_contact_map(
     rows: Any, columns: Any, values: Any, *, n: int, upper: bool, cuts: Any, nearest: int, to_passes: Any
 ) -> SortedContactMap | None:
-    """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
-    found = _sorted(rows, columns, values, n, upper)
+    """Return the contact map of the cells; None if one is invalid or the two triangles differ."""
+    found = _sort_pixels(rows, columns, values, n, upper)
     if found is None:
         return None
     pixels, block = SortedContactMap(*found, to_passes), np.searchsorted(cuts, np.arange(n), side="right")
@@ -60,18 +58,18 @@ def read(
     return pixels.where(pixels.columns - pixels.rows >= nearest)
 
 
-def _sorted(rows: Any, columns: Any, values: Any, n: int, upper: bool) -> tuple[Any, Any, Any] | None:
-    """Return the pixels, each once; None where a number is none, or the two sides of the diagonal differ."""
+def _sort_pixels(rows: Any, columns: Any, values: Any, n: int, upper: bool) -> tuple[Any, Any, Any] | None:
+    """Return the upper triangle, sorted and without duplicates; None if a cell is invalid or the triangles differ."""
     i, j = rows.astype(np.int64, copy=False), columns.astype(np.int64, copy=False)
     a = values.astype(np.float64, copy=False)
     if not ((a >= 0.0) & (a < np.inf)).all() or any(((k < 0) | (k >= n)).any() for k in (i, j)):
         return None
     if upper and (i > j).any():
         return None
-    i, j, a = _summed(i, j, a)
+    i, j, a = _sum_duplicates(i, j, a)
     if not upper:
         below, above = i > j, i <= j
-        other = _summed(j[below], i[below], a[below])
+        other = _sum_duplicates(j[below], i[below], a[below])
         i, j, a = i[above], j[above], a[above]
         off = i < j
         pairs = tuple(zip((i[off], j[off], a[off]), other, strict=True))
@@ -82,8 +80,8 @@ def _sorted(rows: Any, columns: Any, values: Any, n: int, upper: bool) -> tuple[
     return i, j, a
 
 
-def _summed(i: Any, j: Any, a: Any) -> tuple[Any, Any, Any]:
-    """Sort cells by row and column, add up those that are in one place, and leave out zeros."""
+def _sum_duplicates(i: Any, j: Any, a: Any) -> tuple[Any, Any, Any]:
+    """Sort cells by row and column, sum duplicates, and leave out zeros."""
     if a.size and not a.all():
         i, j, a = i[a > 0.0], j[a > 0.0], a[a > 0.0]
     if len(i) < 2 or (((i[1:] == i[:-1]) & (j[1:] > j[:-1])) | (i[1:] > i[:-1])).all():

@@ -1,4 +1,4 @@
-"""Which bins of a contact map are left, and the weights that give all of them their sums."""
+"""Balancing of contact maps: filtering of bins, then weights that give all remaining bins their sums."""
 
 import itertools
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from cmfast.kernels.status import INVALID, MAX_ITER, OK, UNDETERMINED, ZERO_LINE
 
 
 class Pixels(Protocol):
-    """The pixels of a map that count, of a target: each once, positive, on and above the diagonal, within a block.
+    """The pixels of a contact map that count: each once, positive, on and above the diagonal, within a block.
 
-    Of bins it is told the places, from 0 on: -1 for those that are left out.
+    Bins are given by positions from 0 on, -1 for those left out.
     """
 
-    def per_bin(self, place: Any, weigh: bool = False) -> Any:
-        """Return of each bin that has a place how many pixels it has with such bins, or what these add up to.
+    def sum_by_bin(self, place: Any, weigh: bool = False) -> Any:
+        """Return for each bin with a position the number, or the sum if `weigh`, of its pixels with such bins.
 
-        What is on the diagonal counts once.
+        Pixels on the diagonal count once.
         """
 
     def passes(self, low: int, high: int, place: Any, base: int, n: int) -> Any:
-        """Return passes over the pixels of a block; the places of its bins begin with `base`."""
+        """Return the passes over the pixels of a block, whose positions begin with `base`."""
 
-    def between(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any]:
-        """Return the bins of these pixels, by their places in the block."""
+    def list_bins(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any]:
+        """Return the rows and columns of the pixels of a block, as positions in it."""
 
 
 def balance(
@@ -51,10 +51,11 @@ def balance(
     max_iter: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[Any, ...]:
-    """Weights, reason and proof of every bin; residual, worst row, passes and status of every block.
+    """Balance a contact map; return weights, reasons and proofs of all bins, and diagnostics of every block.
 
-    Arrays are NumPy's. ``read(rows, columns, values, n=, upper=, cuts=, nearest=)`` gives a target's pixels, None where
-    a number is none, or the two sides of the diagonal differ; ``judge(rows, columns, n, sums)`` says what zeros allow.
+    The diagnostics are residual, worst row, passes and status. Arrays are NumPy's. ``read(rows, columns, values, n=,
+    upper=, cuts=, nearest=)`` returns a target's pixels, None if a cell is invalid or the two triangles differ;
+    ``judge(rows, columns, n, sums)`` classifies the zeros.
     """
     cuts = np.array([0, n] if blocks is None else blocks, np.int64)
     number = len(cuts) - 1
@@ -65,15 +66,15 @@ def balance(
     pixels = read(rows, columns, values, n=n, upper=upper, cuts=cuts, nearest=ignore_diags)
     if pixels is not None and ((targets > 0.0) & (targets < np.inf)).all():
         groups = cuts if mad_blocks is None else np.array(mad_blocks, np.int64)
-        reason[:], found = _reasons(pixels, n, keep, groups, min_nnz, min_count, mad_max)
+        reason[:], found = _find_reasons(pixels, n, keep, groups, min_nnz, min_count, mad_max)
         kept = reason == 0
-        bins = _Bins(_places(kept), np.concatenate([[0], np.cumsum(kept)]), found)
-        with np.errstate(all="ignore"):  # what overflows ends as RANGE
+        bins = _Bins(_compute_positions(kept), np.concatenate([[0], np.cumsum(kept)]), found)
+        with np.errstate(all="ignore"):  # overflows end as RANGE
             for b in range(number):
                 low, high = int(cuts[b]), int(cuts[b + 1])
                 within = kept[low:high]
                 s = targets[low:high][within]
-                x, marks, rest = _block(pixels, low, high, bins, s, judge, tol, max_iter)
+                x, marks, rest = _balance_block(pixels, low, high, bins, s, judge, tol, max_iter)
                 weights[low:high][within], proof[low:high][within] = x, marks
                 residual[b], worst[b], n_iter[b], status[b] = rest
                 if progress is not None:
@@ -83,29 +84,31 @@ def balance(
 
 
 class _Bins(NamedTuple):
-    """Bins that are left."""
+    """The bins that are kept."""
 
-    place: Any  # of each bin among these, -1 for others
-    before: Any  # each bin, and all
-    number: Any  # pixels of each with these
+    place: Any  # position of each bin, -1 if left out
+    before: Any  # number of kept bins before each bin, and in all
+    number: Any  # pixels of each bin with kept bins
 
 
-def _places(kept: Any) -> Any:
+def _compute_positions(kept: Any) -> Any:
+    """Return the position of each kept bin, -1 for others."""
     return np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
 
 
-def _reasons(
+def _find_reasons(
     pixels: Pixels, n: int, keep: Any, groups: Any, min_nnz: int, min_count: float, mad_max: float | None
 ) -> tuple[Any, Any]:
-    """Say of every bin why it is left out, in the order of cooler, 0: it is not; and how many pixels are left to it."""
+    """Return the reason code of each bin (0 if kept), by cooler's filters, and its number of remaining pixels."""
     reason, all_bins = np.zeros(n, np.int8), np.arange(n, dtype=np.int32)
 
     def leave_out(wrong: Any, code: int) -> None:
+        """Set the reason of bins that have none yet."""
         reason[wrong & (reason == 0)] = code
 
     if min_nnz > 0:
-        leave_out(pixels.per_bin(all_bins) < min_nnz, MIN_NNZ)
-    counts = pixels.per_bin(all_bins, weigh=True) if min_count > 0 or mad_max else np.zeros(n)
+        leave_out(pixels.sum_by_bin(all_bins) < min_nnz, MIN_NNZ)
+    counts = pixels.sum_by_bin(all_bins, weigh=True) if min_count > 0 or mad_max else np.zeros(n)
     if min_count > 0:
         leave_out(counts < min_count, MIN_COUNT)
     if mad_max:
@@ -119,26 +122,27 @@ def _reasons(
             leave_out(counts < np.exp(middle - mad_max * np.median(np.abs(logs - middle))), MAD_MAX)
     if keep is not None:
         leave_out(~keep.astype(np.bool_), NOT_KEPT)
-    left = pixels.per_bin(_places(reason == 0))
+    left = pixels.sum_by_bin(_compute_positions(reason == 0))
     leave_out(left == 0, EMPTY)
     return reason, left
 
 
-def _block(
+def _balance_block(
     pixels: Pixels, low: int, high: int, bins: _Bins, s: Any, judge: Any, tol: float, max_iter: int | None
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Balance the bins of one block that are left; return their weights and marks, and the numbers of the block."""
+    """Balance the kept bins of one block; return their weights, proof marks, and the diagnostics of the block."""
     n, marks = len(s), np.zeros(len(s), np.int8)
     if n == 0:
         return np.nan, marks, (np.nan, np.nan, 0, ZERO_LINE)
     where = low, high, bins.place, int(bins.before[low])
 
-    def judged() -> int:
-        found = judge(*pixels.between(*where), n, s)
+    def classify_zeros() -> int:
+        """Classify the zeros of the block and mark the bins of its proof; return the status."""
+        found = judge(*pixels.list_bins(*where), n, s)
         marks[:] = found.rows + 2 * found.columns
         return int(found.status)
 
-    task = symmetric_newton.SymmetricProblem(pixels.passes(*where, n), s, 0, tol, max_iter, judged)
+    task = symmetric_newton.SymmetricProblem(pixels.passes(*where, n), s, 0, tol, max_iter, classify_zeros)
     found = symmetric_newton.solve(task, int(bins.number[low:high].max()))
     if found.status not in (OK, MAX_ITER, UNDETERMINED):
         return np.nan, marks, (np.nan, np.nan, found.n_iter, found.status)

@@ -1,4 +1,4 @@
-"""How arrays with a batch of any shape become flat ones, the same for every target."""
+"""Flatten arrays with a batch of any shape, the same for every target."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,15 +8,15 @@ import numpy as np
 
 
 def as_floating(x: Any) -> Any:
-    """Return `x` as float32 if it is that, else as float64; kernels see no other type of real number."""
+    """Return `x` as float32 if it is float32, else as float64: kernels take no other floating type."""
     return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
 
 
-def flatten(a: Any, batch: tuple[int, ...], core: int, xp: Any, flat_batch: Callable[[Any, int], Any]) -> Any:
-    """Return `a` with one batch axis, and its step along the batch: 0 where every element shares it.
+def flatten_one(a: Any, batch: tuple[int, ...], core: int, xp: Any, flat_batch: Callable[[Any, int], Any]) -> Any:
+    """Return `a` with one batch axis, and its batch stride in items: 0 if every element shares it.
 
     An array of `xp` with a batch of one is never repeated in memory; one that broadcasts along some axes only is.
-    `flat_batch` makes an array with all of the batch contiguous.
+    `flat_batch` flattens an array that has the whole batch.
     """
     own = a.shape[: a.ndim - core]
     if math.prod(own) == 1:
@@ -28,8 +28,8 @@ def flatten(a: Any, batch: tuple[int, ...], core: int, xp: Any, flat_batch: Call
 def flatten_all(
     arrays: Sequence[Any], core: int, xp: Any, flat_batch: Callable[[Any, int], Any]
 ) -> tuple[tuple[int, ...], list[Any], list[int]]:
-    """Return the common batch shape of arrays, the flat arrays, and the step of each along the batch."""
+    """Return the common batch shape of arrays, the flattened arrays, and the batch stride of each."""
     shapes = [a.shape[: a.ndim - core] for a in arrays]
     batch = shapes[0] if all(shape == shapes[0] for shape in shapes) else np.broadcast_shapes(*shapes)
-    found = [flatten(a, batch, core, xp, flat_batch) for a in arrays]
+    found = [flatten_one(a, batch, core, xp, flat_batch) for a in arrays]
     return batch, [flat for flat, _ in found], [step for _, step in found]

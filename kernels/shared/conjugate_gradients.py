@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-# Inexact Newton steps: conjugate gradients leave a part of what is missed of the targets.
-MOST_FORCING = 0.1  # the largest part that a step leaves
+# Forcing terms of inexact Newton steps: the relative residual that conjugate gradients leave.
+MOST_FORCING = 0.1  # the largest
 LEAST_FORCING = 1e-6  # the smallest
 FINER_FORCING = 1e-3  # where the error of cells or weights is still too large at the end
-FINER_STEPS = 3  # of that kind
-MOST_PRODUCTS = 1000  # of one step
-MOST_FORMED_UNKNOWNS = 3000  # up to which the Hessian is formed at once
+FINER_STEPS = 3  # number of such steps
+MOST_PRODUCTS = 1000  # products of one step
+MOST_FORMED_UNKNOWNS = 3000  # unknowns up to which the Hessian is formed from the start
 EIGENVALUE_MARGIN = 0.1  # the least eigenvalue over the least of the Lanczos matrix, at least
 
 

@@ -1,20 +1,20 @@
-"""Counting of pairs of labels, the same for every target."""
+"""Validation of label arrays, the same for every target."""
 
 from typing import Any
 
 import numpy as np
 
-MOST_LABEL_SPAN = 1024  # labels between the smallest and the largest up to which a table holds all of them
-NAMED_LABELS = 3  # that a message names
+MOST_LABEL_SPAN = 1024  # label range up to which one table holds all labels
+NAMED_LABELS = 3  # labels that a message names
 
 Outside = tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]
 
 
 def find_outside(xp: Any, limit: int | None, ignored: int | None = None, **arrays: Any) -> Outside:
-    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
+    """Return the out-of-range values of the first array that has some: name, limit, count, first (index, value) pairs.
 
-    That is its name, the limit, how many there are, and the first of them as (index, value). Arrays are of `xp`.
-    Samples where the first array is `ignored` are skipped. Synchronises.
+    Valid values are ``0, ..., limit - 1``, or all nonnegative ones without a limit. Arrays are of `xp`. Samples where
+    the first array is `ignored` are skipped. Synchronises the device.
     """
     if ignored is not None:
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))

@@ -1,8 +1,8 @@
-"""Weights in fixed point, so that sums of them are integers and have the same bits in any order.
+"""Fixed-point weights, so that weighted sums are integers with the same bits in any order.
 
-A weight w becomes ``q = rint(w 2**shift)`` with the largest shift for which no sum of the matrix leaves int64; the only
-later rounding is that of the result. The relative error of every sum is at most ``2**-(shift + 1) / w_min``; where that
-exceeds ``MOST_WEIGHT_ERROR`` the integers are wider than one machine word and held as limbs.
+A weight w becomes ``q = rint(w 2**shift)`` with the largest shift for which no sum of the matrix overflows int64; the
+only later rounding is that of the result. The relative error of every sum is at most ``2**-(shift + 1) / w_min``; if
+that exceeds ``MOST_WEIGHT_ERROR``, the integers are stored as several limbs.
 """
 
 import math
@@ -12,27 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MOST_WEIGHT_ERROR = 2.0**-40
-SURE = 1e-10  # sums in any order agree to this, relatively
+SURE = 1e-10  # relative tolerance within which float sums in any order agree
 MOST_WEIGHT = 2.0**1020
-# Entries of a matrix that are worked on together, about: all that is made of them stays in cache.
+# Matrix entries per block, about: intermediate results stay in cache.
 WEIGHT_BLOCK_ENTRIES = 1 << 15
 
 
 class WeightSummary(NamedTuple):
-    """What a table of weights says over the pairs that occur in counts.
+    """Summary of a table of weights over the pairs with nonzero counts.
 
     Attributes
     ----------
     good : bool
-        None is negative or not finite.
+        All are nonnegative and finite.
     equal : bool
-        All are the same.
+        All are equal.
     first : float
-        The first; 0 without any.
+        The first weight; 0 without any.
     smallest : float
-        Of those above zero.
+        The smallest positive weight.
     top : float
-        The largest sum of weights times counts over a row or a column, up to its power of two; infinite beyond float64.
+        The largest weighted row or column sum, exact to its binary exponent; infinite on overflow.
     total : int
         Sum of all counts.
     """
@@ -46,9 +46,9 @@ class WeightSummary(NamedTuple):
 
 
 class FixedPoint(NamedTuple):
-    """How a table of weights is held as integers: ``w = scale * q * 2**-shift``, `limbs` of `width` bits each.
+    """Format of a table of fixed-point weights: ``w = scale * q * 2**-shift``, with `limbs` of `width` bits.
 
-    Where one word is wide enough `width` is 0. Weights that are all the same are in `scale`, and their `q` is 1.
+    If one word is wide enough, `width` is 0. If all weights are equal, `scale` is the weight and `q` is 1.
     """
 
     shift: int
@@ -60,9 +60,9 @@ class FixedPoint(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A table of weights as integers, see :class:`FixedPoint`.
+    """A table of fixed-point weights, with its :class:`FixedPoint` format.
 
-    `q` is int64 (C, C); where one word is too narrow it is (C, C, K), limbs of `width` bits, the lowest first.
+    `q` is int64 (C, C); if one word is too narrow it is (C, C, K), limbs of `width` bits, lowest first.
     """
 
     q: np.ndarray
@@ -72,8 +72,8 @@ class Fixed(NamedTuple):
     error: float
 
 
-def fixed_point(found: WeightSummary) -> FixedPoint | None:
-    """Return how the table is held, or None: a weight in use is no weight, or sums leave float64."""
+def choose_format(found: WeightSummary) -> FixedPoint | None:
+    """Return the fixed-point format of a table, or None if a weight is invalid or sums overflow float64."""
     if not (found.good and math.isfinite(found.top)):
         return None
     if found.equal:
@@ -83,32 +83,32 @@ def fixed_point(found: WeightSummary) -> FixedPoint | None:
     error = _relative_error(found.smallest, shift)
     if error <= MOST_WEIGHT_ERROR:
         return FixedPoint(shift, 1.0, 0, 1, error, equal=False)
-    # As many limbs as keep 54 bits of the smallest weight.
+    # Enough limbs to keep 54 bits of the smallest weight.
     wide = max(shift + 62, 54 - math.frexp(found.smallest)[1])
-    width = 62 - found.total.bit_length()  # limbs times counts, summed over everything, stay below 2**63
+    width = 62 - found.total.bit_length()  # sums of limbs times counts stay below 2**63
     return FixedPoint(
         wide, 1.0, width, -(-(wide - shift + 63) // width), _relative_error(found.smallest, wide), equal=False
     )
 
 
 def row_blocks(M: np.ndarray) -> Iterator[slice]:
-    """Yield ranges of rows of a matrix that stay in cache while several steps go over them."""
+    """Yield row ranges of a matrix that fit in cache."""
     rows = max(WEIGHT_BLOCK_ENTRIES // max(M.shape[1], 1), 1)
     for start in range(0, len(M), rows):
         yield slice(start, start + rows)
 
 
 def quantise(W: np.ndarray, M: np.ndarray, out: np.ndarray | None = None) -> Any:
-    """Return the table `W` in fixed point for counts `M`, or None.
+    """Return the table `W` in fixed point for counts `M`, or None if it is invalid.
 
-    None if a weight in use is negative or not finite, or so large that sums leave float64. Where one word is wide
-    enough `q` is `out`, if that is given.
+    None if a weight with a nonzero count is negative or not finite, or if sums overflow float64. If one word is wide
+    enough, `q` is written to `out`, if given.
     """
-    found = fixed_point(_summary(W, M))
+    found = choose_format(_summarize_weights(W, M))
     if found is None:
         return None
     if found.width:
-        q = _limbs(np.where(M > 0, W, 0.0), found)
+        q = _split_limbs(np.where(M > 0, W, 0.0), found)
     else:
         q = np.empty(M.shape, np.int64) if out is None else out
         for rows in row_blocks(M):
@@ -117,8 +117,8 @@ def quantise(W: np.ndarray, M: np.ndarray, out: np.ndarray | None = None) -> Any
     return Fixed(q, found.shift, found.scale, found.width, found.error)
 
 
-def _summary(W: np.ndarray, M: np.ndarray) -> WeightSummary:
-    """Say of the weights at counts above zero what :class:`WeightSummary` tells; only how large `top` is, is sure."""
+def _summarize_weights(W: np.ndarray, M: np.ndarray) -> WeightSummary:
+    """Return the :class:`WeightSummary`; of `top` only the binary exponent is exact."""
     first, equal, smallest = None, True, np.inf
     rows_sums, columns = np.empty(len(M)), np.zeros(M.shape[1])
     for rows in row_blocks(M):
@@ -138,14 +138,14 @@ def _summary(W: np.ndarray, M: np.ndarray) -> WeightSummary:
         return WeightSummary(True, True, 0.0, 0.0, 0.0, 0)
     top = max(rows_sums.max(), columns.max())
     if math.frexp(top * (1 - SURE))[1] != math.frexp(top * (1 + SURE))[1] or top > MOST_WEIGHT:
-        top = _top(W, M)
+        top = _find_largest_sum(W, M)
     return WeightSummary(True, equal, float(first), float(smallest), float(top), int(M.sum()))
 
 
-def _top(W: np.ndarray, M: np.ndarray) -> float:
-    """Return the largest sum of weights times counts over a row or a column.
+def _find_largest_sum(W: np.ndarray, M: np.ndarray) -> float:
+    """Return the largest weighted row or column sum, summed in index order.
 
-    In index order, not pairwise: the shift is then the same wherever it is computed.
+    A fixed order, because the shift must be the same on every machine.
     """
     top, columns = 0.0, np.zeros((1, M.shape[1]))
     with np.errstate(over="ignore"):
@@ -157,23 +157,24 @@ def _top(W: np.ndarray, M: np.ndarray) -> float:
 
 
 def _relative_error(smallest: float, shift: int) -> float:
-    """``2**-(shift + 1) / smallest``, where `smallest` times ``2**shift`` may be anything."""
+    """Return ``2**-(shift + 1) / smallest`` without intermediate overflow."""
     fraction, exponent = math.frexp(smallest)
     power = -(shift + 1) - exponent
     return math.ldexp(1 / fraction, power) if power < 1023 else math.inf
 
 
-def _limbs(w: np.ndarray, found: FixedPoint) -> np.ndarray:
+def _split_limbs(w: np.ndarray, found: FixedPoint) -> np.ndarray:
+    """Return the fixed-point integers of weights as limbs."""
     q = np.zeros((*w.shape, found.limbs), np.int64)
     for index in zip(*np.nonzero(w), strict=True):
-        value = _times_power(float(w[index]), found.shift)
+        value = _scale_to_integer(float(w[index]), found.shift)
         for k in range(found.limbs):
             q[(*index, k)] = (value >> (k * found.width)) & ((1 << found.width) - 1)
     return q
 
 
-def _times_power(x: float, shift: int) -> int:
-    """``rint(x * 2**shift)`` as a Python integer, half to even."""
+def _scale_to_integer(x: float, shift: int) -> int:
+    """Return ``rint(x * 2**shift)`` as a Python integer, ties to even."""
     top, bottom = x.as_integer_ratio()
     if shift >= 0:
         top <<= shift
@@ -183,39 +184,40 @@ def _times_power(x: float, shift: int) -> int:
     return quotient + (2 * rest > bottom or (2 * rest == bottom and quotient % 2))
 
 
-def to_float(total: np.ndarray, fixed: Fixed) -> np.ndarray:
-    """Return integer sums of `fixed` as float64, each rounded once (and once more by a constant weight)."""
+def convert_sums(total: np.ndarray, fixed: Fixed) -> np.ndarray:
+    """Return integer sums of fixed-point weights as float64, each rounded once (and once more by an equal weight)."""
     if not fixed.width:
         return np.ldexp(total.astype(np.float64), -fixed.shift) * fixed.scale
     out = np.empty(total.shape[:-1])
     for index in np.ndindex(out.shape):
         value = sum(int(limb) << (k * fixed.width) for k, limb in enumerate(total[index]))
-        out[index] = _over_power(value, fixed.shift)
+        out[index] = _divide_by_power(value, fixed.shift)
     return out
 
 
-def _over_power(value: int, shift: int) -> float:
+def _divide_by_power(value: int, shift: int) -> float:
+    """Return ``value / 2**shift`` as float64, rounded once."""
     return value / (1 << shift) if shift >= 0 else float(value << -shift)
 
 
-def bounds(G: np.ndarray, M: np.ndarray, fixed: Fixed, out: list[np.ndarray]) -> None:
-    """Write the geometric matrix, the normalised counts and the upper bound for integers `G` of one table of weights.
+def write_bounds(G: np.ndarray, M: np.ndarray, fixed: Fixed, out: list[np.ndarray]) -> None:
+    """Write the geometric matrix, the normalised counts and the upper bound, from integer sums `G` of one table.
 
-    `G` is (C, C), or (C, C, K) in limbs as the table is. Of `out` the first alone may be given.
+    `G` is (C, C), or (C, C, K) in limbs as the table is. `out` may hold the first array only.
     """
     if fixed.width:
         mass = (fixed.q * M[:, :, None]).astype(object)
         exact = sum(mass[..., k] << (k * fixed.width) for k in range(mass.shape[-1]))
         upper = np.minimum(exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :])
         for to, total in zip(out, (G, exact[..., None], upper[..., None]), strict=False):  # Python integers: one limb
-            to[...] = to_float(total, fixed)
+            to[...] = convert_sums(total, fixed)
         return
     for rows in row_blocks(M):
-        out[0][rows] = to_float(G[rows], fixed)
+        out[0][rows] = convert_sums(G[rows], fixed)
     if len(out) == 1:
         return
     columns = sum(((fixed.q[rows] * M[rows]).sum(axis=0) for rows in row_blocks(M)), np.zeros(M.shape[1], np.int64))
     for rows in row_blocks(M):
         exact = fixed.q[rows] * M[rows]
-        out[1][rows] = to_float(exact, fixed)
-        out[2][rows] = to_float(np.minimum(exact.sum(axis=1)[:, None], columns), fixed)
+        out[1][rows] = convert_sums(exact, fixed)
+        out[2][rows] = convert_sums(np.minimum(exact.sum(axis=1)[:, None], columns), fixed)

@@ -1,4 +1,4 @@
-"""Sums that 64 bits may not hold: of integers those of their halves of 32 bits, of floats those of digits.
+"""Sums beyond 64 bits: integers are summed by their 32-bit halves, floats by their digits.
 
 The arrays may be of any library with NumPy's operators.
 """
@@ -9,45 +9,45 @@ from typing import Any
 import numpy as np
 
 BITS = 32
-SUMS_PER_BLOCK = 1 << 16  # sums that are rounded at a time: as Python's integers they take much memory
-OVERFLOW = 2**1024 - 2**970  # what rounds to infinity
+SUMS_PER_BLOCK = 1 << 16  # sums rounded at a time: as Python integers they take much memory
+OVERFLOW = 2**1024 - 2**970  # least value that rounds to infinity
 
 
 def fits(low: int, high: int, n: int) -> bool:
-    """Return whether every sum of `n` integers from `low` to `high` is an int64."""
+    """Test whether every sum of `n` integers from `low` to `high` fits into int64."""
     return max(abs(low), abs(high)) * n < 2**63
 
 
-def split(x: Any) -> tuple[Any, Any]:
-    """Return the low halves, which are not negative, and the high ones, as int64."""
+def split_halves(x: Any) -> tuple[Any, Any]:
+    """Return the low 32-bit halves, nonnegative, and the high halves of integers, as int64."""
     x = x if x.dtype == np.uint64 else x.astype(np.int64)
     return (x & x.dtype.type(2**BITS - 1)).astype(np.int64), (x >> x.dtype.type(BITS)).astype(np.int64)
 
 
-def join(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return the sums of the whole from those of the halves, 0 where int64 does not hold one; and where it does."""
-    low, high = carried(low, high)
+def join_halves(low: Any, high: Any) -> tuple[Any, Any]:
+    """Return the sums of the whole integers from those of their halves, 0 on overflow of int64, and where they fit."""
+    low, high = carry_halves(low, high)
     good = (high >= -(2 ** (BITS - 1))) & (high < 2 ** (BITS - 1))
     return ((high * good) << BITS) + low * good, good
 
 
-def carried(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return sums of halves of which the low ones are below 2**32 again."""
+def carry_halves(low: Any, high: Any) -> tuple[Any, Any]:
+    """Carry sums of halves, so that the low ones are below 2**32 again."""
     return low & (2**BITS - 1), high + (low >> BITS)
 
 
-def finite(x: Any) -> Any:
-    """Return an array of any library with 0 in the place of what is not finite."""
+def replace_nonfinite(x: Any) -> Any:
+    """Return an array with zeros for NaN and infinities."""
     return np.where(np.isfinite(x), x, 0)
 
 
-def digits(x: Any, exponent: Any, number: int, bits: int) -> Iterator[Any]:
-    """Yield digits of floats below ``2**exponent``, int64, the highest first; 0 for what is not finite.
+def extract_digits(x: Any, exponent: Any, number: int, bits: int) -> Iterator[Any]:
+    """Yield the digits of floats below ``2**exponent``, as int64, the highest first; 0 for NaN and infinities.
 
-    They are from ``-2**(bits - 1)`` to ``2**(bits - 1)``, but for the first, which may be twice as large. What is
-    below the last is rounded off, half to even.
+    Digits are from ``-2**(bits - 1)`` to ``2**(bits - 1)``, but the first may be twice as large. The rest below the
+    last digit is rounded off, half to even.
     """
-    rest = np.ldexp(finite(x.astype(np.float64)), -exponent)
+    rest = np.ldexp(replace_nonfinite(x.astype(np.float64)), -exponent)
     for _ in range(number):
         rest = np.ldexp(rest, bits)
         whole = np.rint(rest)
@@ -55,7 +55,7 @@ def digits(x: Any, exponent: Any, number: int, bits: int) -> Iterator[Any]:
         rest = rest - whole
 
 
-def rounded(columns: list[np.ndarray], bits: int, exponent: int) -> np.ndarray:
+def round_digit_sums(columns: list[np.ndarray], bits: int, exponent: int) -> np.ndarray:
     """Return the sums (n,) whose digits were summed, the last times ``2**exponent``, each rounded once to float64."""
     top, bottom = 2 ** max(exponent, 0), 2 ** max(-exponent, 0)
     out = np.empty(len(columns[0]))

@@ -1,25 +1,25 @@
-"""Tables scaled to margins over any of their axes, the same for every target: where its rules turn."""
+"""Rules and constants of scaling tables to margins and of raking, the same for every target."""
 
-LEAST_MARGIN_RESIDUAL = 2e-14  # rounding: margins that agree to fourteen digits are not made to agree better
+LEAST_MARGIN_RESIDUAL = 2e-14  # rounding: the smallest residual that can be demanded
 MOST_MARGIN_PASSES = 100_000
 
-RECONCILE_ROUNDS = 8  # of making margins agree, each with every other
-MOST_ROUNDED_GAP = 1e-14  # difference that is rounding
-NUDGE = 1e-13  # of Levenberg's method, relative to the sums of lines
+RECONCILE_ROUNDS = 8  # rounds of reconciling every two margins
+MOST_ROUNDED_GAP = 1e-14  # relative difference that counts as rounding
+NUDGE = 1e-13  # Levenberg-Marquardt damping, relative to the marginals
 
-PROOFS_FROM = 3  # steps until it is asked what they prove
-# Part of the sums that a gap must be, and part of its lines that a cell may have that counts as zero.
+PROOFS_FROM = 3  # Newton steps after which certificates are tested
+# Least relative gap of a certificate; and the share of its marginals below which a cell counts as zero.
 LEAST_PROOF_GAP = 1e-9
-BELOW = 0.1  # the largest logarithm that such a cell must be below the others
+BELOW = 0.1  # least distance of such a cell's z from the largest z
 
-MOST_ECHOES = 30  # sweeps within which a change must die out
-FADED = 1e-4  # part of it that may be left
-CELL_PROBES = 4
-CELLS_TOL = 10.0  # times the tolerance of margins: how right cells are that sweeps alone have found
-MOST_PRODUCT = 2.0**1000  # of products of a cell and factors in any order, in which no digit is lost
+MOST_ECHOES = 30  # sweeps within which a perturbation must decay
+FADED = 1e-4  # remaining part at which a perturbation has decayed
+CELL_PROBES = 4  # random perturbations of the targets that estimate the error of cells
+CELLS_TOL = 10.0  # tolerance of cells over that of margins, where sweeps alone converge
+MOST_PRODUCT = 2.0**1000  # largest product of a cell and factors, in any order, that is safe from overflow
 
-MOST_ROUNDS = 300  # of conjugate gradients
-MOST_LOGARITHM_RESIDUAL = 1e-13  # part of the logarithms that may be left
+MOST_ROUNDS = 300  # steps of conjugate gradients for the minimum-norm dual solution
+MOST_LOGARITHM_RESIDUAL = 1e-13  # their relative residual at convergence
 
-RAKING, LINEAR, TRUNCATED, LOGIT = range(4)  # how the weights of records follow from their multipliers
+RAKING, LINEAR, TRUNCATED, LOGIT = range(4)  # distance functions of raking
 METHODS = {"raking": RAKING, "linear": LINEAR, "truncated": TRUNCATED, "logit": LOGIT}

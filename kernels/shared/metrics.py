@@ -1,18 +1,18 @@
-"""What a metric is made of: codes that the table of metrics and the kernels of every target share.
+"""Codes of metrics, steps and plans, shared by the table of metrics and the kernels of every target.
 
-Every metric is a function of five sums per class (see :class:`ClassSums`), and the way there has few kinds of steps:
-a number per class (:class:`Value`), a reduction of those over the classes (:class:`Over`), a number per matrix
-(:class:`Total`). A :class:`Plan` is a list of such steps, run on a few matrices while their sums are in the cache.
+Every metric is a function of five sums per class (:class:`ClassSums`), computed in few kinds of steps: a value per
+class (:class:`Value`), a reduction over classes (:class:`Over`), a value of the matrix (:class:`Total`). A
+:class:`Plan` is a list of such steps, run on a few matrices while their sums are in cache.
 """
 
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-LINES_OF_VALUE = 5  # a value of one class, and its slopes in d, t, p and n
+LINES_OF_VALUE = 5  # a value of one class, and its derivatives in d, t, p and n
 
 
 class ClassSums(IntEnum):
-    """The sums of one matrix M: all have one number per class, and a matrix is never looked at again."""
+    """The five sums per class of a matrix that all metrics are computed from."""
 
     DIAGONAL = 0
     """``M[k, k]``."""
@@ -27,24 +27,24 @@ class ClassSums(IntEnum):
 
 
 class Step(IntEnum):
-    """What one row of a plan does."""
+    """Kind of a step of a plan."""
 
     VALUE = 0
-    """Make the values of one metric for every class, NaN where 0/0."""
+    """Compute a value for every class, NaN for 0/0."""
     EACH = 1
-    """Write them out, undefined ones filled."""
+    """Write the class values, undefined ones replaced by the fill value."""
     REDUCE = 2
-    """Reduce them over the classes."""
+    """Reduce the class values over the classes."""
     TOTAL = 3
-    """Make a number of the whole matrix."""
+    """Compute a value of the whole matrix."""
     HARMONIC = 4
-    """Harmonic mean of two numbers made before; 0 when both are 0."""
+    """Harmonic mean of two earlier results; 0 if both are 0."""
     RESCALE = 5
-    """Map a number made before from [-1, 1] to [0, 1]."""
+    """Map an earlier result from [-1, 1] to [0, 1]."""
 
 
 class Value(IntEnum):
-    """A number per class, from its own 2x2 table of one class against the rest."""
+    """A value per class, from its 2x2 table of one class against the rest."""
 
     RECALL = 0
     PRECISION = 1
@@ -73,7 +73,7 @@ class Value(IntEnum):
 
 
 class Over(IntEnum):
-    """A reduction of the values over the classes."""
+    """A reduction of the class values over the classes."""
 
     MEAN = 0
     WEIGHTED = 1
@@ -85,17 +85,17 @@ class Over(IntEnum):
     TAU_NORMALIZED = 5
     """TAU with a weight for each class, scaled such that all wrong gives 0, then raised to a power."""
     ADJUSTED = 6
-    """Mean, moved and scaled so that chance gives 0 and perfection 1."""
+    """Mean, shifted and scaled so that chance gives 0 and perfection 1."""
     PICK = 7
     """The value of one class."""
     MICRO = 8
-    """The value of the sum of the 2x2 tables of the classes, whichever enter other averages."""
+    """Micro average: the value of the summed 2x2 tables of the classes."""
     TAU_WEIGHTED = 9
-    """TAU with a weight for each class, which has no lower bound, times a factor."""
+    """TAU with a weight per class, times a factor; without a lower bound."""
 
 
 class Total(IntEnum):
-    """A number per matrix."""
+    """A value of the whole matrix."""
 
     ACCURACY = 0
     JACCARD_MICRO = 1
@@ -112,17 +112,17 @@ class Total(IntEnum):
     KRIPPENDORFF = 12
 
 
-# Members of two enums with one code are equal: a set has those of one.
+# Members of different enums with equal codes are equal, so each set holds members of one enum only.
 CHANCE = frozenset({Value.TSS, Value.HEIDKE, Value.GILBERT, Value.DOOLITTLE, Value.MARKEDNESS, Value.MCC})
-"""The values that are corrected for chance; all of them need products of margins, and no other value does."""
+"""Chance-corrected values: the ones that need products of margins."""
 ORDERED = frozenset({Total.KAPPA_LINEAR, Total.KAPPA_QUADRATIC, Total.GERRITY})
-"""The totals that depend on the order of the classes: they need BAND or TOP."""
+"""Totals that depend on the order of the classes: they need BAND or TOP."""
 PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE, Total.SCOTT_PI, Total.GWET_AC1, Total.KRIPPENDORFF}
-"""The totals that need products of margins."""
+"""Totals that need products of margins."""
 
 
 AGAIN = frozenset({Over.MIN, Over.GEOMETRIC, Over.TAU, Over.TAU_NORMALIZED})
-"""The reductions that are no sums, all of them of recalls."""
+"""Reductions of recalls that need a second pass."""
 
 
 class Mode(IntEnum):
@@ -136,33 +136,33 @@ class Mode(IntEnum):
 
 
 class Plan(NamedTuple):
-    """Steps that make any number of metrics of a matrix from its sums.
+    """Steps that compute any number of metrics of a matrix from its class sums.
 
     Attributes
     ----------
     steps : array of int64, shape (steps, 5)
         ``Step``, code, target (a register; for EACH the table), two arguments.
     params : array of float64, shape (steps, 2)
-        What a 0/0 becomes; a parameter (beta of F-beta, v of a weighted tau).
+        The fill value for 0/0; a parameter (beta of F-beta, v of a weighted tau).
     rows : array of int64, shape (steps, 7)
-        The same for who makes all values first, then the rest, those of a kind side by side: the five codes of a step
-        (of a VALUE, the first argument says whether a weighted mean is made of it), which value it is or is made of,
-        its row in `params`.
+        The steps for kernels that compute all values first, then the rest, grouped by kind: the five codes of a step
+        (of a VALUE, the first argument says whether a weighted mean is needed), the value it computes or uses, its row
+        in `params`.
     values : int
-        How many steps make values.
+        Number of VALUE steps.
     weights : array of float64, shape (k C,)
-        Class weights of each weighted tau; the first argument of such a step says where its own begin.
+        Class weights of each weighted tau; the first argument of such a step is the index of its first weight.
     members : array of float64, shape (C,) or (0,)
-        1 for the classes that averages are of, 0 for the others; empty: of all.
+        1 for the classes that enter averages, 0 for the others; empty: all enter.
     mode : int
         Code of the :class:`Mode`: which classes enter an average.
     scalars, tables : int
-        Registers that are results, the first ones of all; per-class results.
+        Number of result registers, which come first, and of per-class results.
     registers : int
         All registers.
     rates, products, ordered, again, pooled : bool
-        Whether a step needs the recall or the specificity of every class; products of margins; BAND or TOP; another
-        pass over the recalls; the sum of the tables of the classes.
+        Whether a step needs recall or specificity of every class; products of margins; BAND or TOP; a second pass over
+        the recalls; the sum of the 2x2 tables.
     """
 
     steps: Any
@@ -185,7 +185,7 @@ class Plan(NamedTuple):
 def as_counts_or_floats(M: Any) -> Any:
     """Return matrices in a type that kernels are compiled for: int64, int32, float64 or float32.
 
-    What int64 does not hold of uint64 becomes negative, which is refused as well.
+    uint64 values above 2**63 become negative, which is refused later.
     """
     kind, size = M.dtype.kind, M.dtype.itemsize
     if kind == "f":
@@ -197,31 +197,31 @@ def as_counts_or_floats(M: Any) -> Any:
 
 
 def as_sums(a: Any, *, fractions: bool) -> Any:
-    """Return sums as float64 if any are fractions, else as int64; what int64 does not hold becomes negative."""
+    """Return sums as float64 if any are fractions, else as int64; uint64 values above 2**63 become negative."""
     if a.dtype == "u8" and not fractions:
         return a.view("i8")
     return a.astype("f8" if fractions else "i8", copy=False)
 
 
-def areas_of(xp: Any, matrices: Any) -> tuple[Any, Any]:
-    """Return the area under the ROC curve and the average precision from matrices of thresholds, (..., n + 1, 2, 2).
+def compute_areas(xp: Any, matrices: Any) -> tuple[Any, Any]:
+    """Return the area under the ROC curve and the average precision from threshold matrices (..., n + 1, 2, 2).
 
     `xp` is the library of the arrays.
     """
     tp, fp = matrices[..., 1, 1].astype("f8"), matrices[..., 0, 1].astype("f8")
     called = (tp + fp)[..., 1:]
     precision = xp.where(called > 0.0, tp[..., 1:] / called, 0.0)
-    if matrices.dtype == "f8":  # of weights, whose products need not fit; powers of two change no digit
+    if matrices.dtype == "f8":  # weights may overflow in products; scaling by powers of two is exact
         tp, fp = (xp.ldexp(x, -xp.frexp(abs(x).max(-1, keepdims=True))[1]) for x in (tp, fp))
     area = ((fp[..., 1:] - fp[..., :-1]) * (tp[..., 1:] + tp[..., :-1])).sum(-1) / (2.0 * tp[..., -1] * fp[..., -1])
     return area, ((tp[..., 1:] - tp[..., :-1]) * precision).sum(-1) / tp[..., -1]
 
 
-def lines_of_slopes(C: int, *, ordered: bool) -> int:
-    """Return the lines of slopes of one number of a matrix: diagonal, row, column (band, top) of classes; the total."""
+def count_slope_lines(C: int, *, ordered: bool) -> int:
+    """Return the number of derivatives of a scalar: diagonal, row, column (band, top) of each class, and the total."""
     return (len(ClassSums) if ordered else len(ClassSums) - 2) * C + 1
 
 
 def shape_results(scalars: Any, tables: Any, batch: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return scalars (S, n), then per-class results (T, n, C), each with the shape of the batch."""
+    """Return scalars (S, n), then per-class results (T, n, C), each reshaped to the batch."""
     return (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, table.shape[-1]) for table in tables))

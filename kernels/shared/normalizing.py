@@ -1,6 +1,6 @@
-"""Division by sums, the same for every target: what one sum goes over, and how one that overflows is taken again."""
+"""Codes of the sums that cells are divided by, and the scale for sums that overflow, the same for every target."""
 
 ALL_CELLS, ROW, COL = 0, 1, 2
 CODES_OF_LINES = {"all": ALL_CELLS, "row": ROW, "col": COL}
 
-SHRINK = 2.0**-64  # times the cells, finite sums do not overflow, and the cells keep all their digits
+SHRINK = 2.0**-64  # exact factor by which cells are scaled if their sum overflows

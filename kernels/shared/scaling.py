@@ -64,7 +64,7 @@ CLOSE = 0.1  # width of a step after which the next one should be much smaller
 STANDING = 0.5  # of the width of the one before, at least, where it is not: only rounding is left
 
 
-def rounding(R: int, C: int) -> float:
+def compute_rounding(R: int, C: int) -> float:
     """Return a residual that nothing can be demanded below, for matrices of R rows and C columns."""
     return LEAST_RESIDUAL * max(1.0, max(R, C) / FLOOR_LINES)
 
@@ -76,7 +76,7 @@ def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
     third is for that of what is returned, measured again. They are so far apart that rounding never turns "just
     converged" into "not quite" while passes are left.
     """
-    half = 0.5 * rounding(R, C)
+    half = 0.5 * compute_rounding(R, C)
     return tol - min(half, 0.5 * tol), half, max(tol, 2.0 * half)
 
 
@@ -197,7 +197,7 @@ class ScalingProblem(NamedTuple):
         if (first, last) == (0, self.n):
             return self
         part = slice(first, last)
-        changed: dict[str, Any] = {name: _part_of_lines(getattr(self, name), part) for name in LINES_OF_PROBLEM}
+        changed: dict[str, Any] = {name: _slice_lines(getattr(self, name), part) for name in LINES_OF_PROBLEM}
         results = ((name, getattr(self, name)) for name in RESULTS_OF_PROBLEM)
         changed |= {name: None if a is None else a[part] for name, a in results}
         return self._replace(n=last - first, cells=self.cells[part] if self.m_step else self.cells, **changed)
@@ -207,7 +207,7 @@ LINES_OF_PROBLEM = ("row_sums", "col_sums", "start_row", "start_col")
 RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing", "line_error")
 
 
-def _part_of_lines(lines: Lines, part: slice) -> Lines:
+def _slice_lines(lines: Lines, part: slice) -> Lines:
     return Lines(lines.values[part], lines.step) if lines.step else lines
 
 

@@ -1,9 +1,9 @@
-"""How far off cells may be whose rows and columns have their sums to so many digits.
+"""Bounds of the errors of cells whose rows and columns meet their sums to a tolerance, by the least eigenvalue.
 
-A change of the weights that leaves all sums nearly as they are is what sums do not show. Its size is bounded by the
-smallest eigenvalue of the second derivative, the diagonal scaled to one, but for changes that leave all cells as they
-are. That derivative along d is the sum over cells of ``(d[i] + d[j])**2``; over a triangle that is at least
-``d[i]**2 + d[j]**2 + d[k]**2``, so triangles that cover all bins bound it. Where there are none it is estimated.
+A change of the weights that barely changes any sum goes unnoticed. Its size is bounded by the smallest nonzero
+eigenvalue of the Hessian, scaled to a unit diagonal. The Hessian along d is the sum over cells of ``(d[i] + d[j])**2``;
+over a triangle that is at least ``d[i]**2 + d[j]**2 + d[k]**2``, so triangles that cover all bins bound it. Otherwise
+it is estimated.
 """
 
 import math
@@ -18,8 +18,8 @@ TRIANGLE_PIXELS = 16  # pixels of a row that may be the sides of its triangle
 EIGENVALUE_PROBES = 2
 
 
-def by_triangles(passes: Any, x: Any, r: Any) -> float:
-    """Return a bound from below of the smallest eigenvalue; 0 where triangles do not cover all bins."""
+def bound_eigenvalue_by_triangles(passes: Any, x: Any, r: Any) -> float:
+    """Return a lower bound of the smallest eigenvalue; 0 where triangles do not cover all bins."""
     n = passes.n
     if passes.shift:
         return 0.0
@@ -27,7 +27,7 @@ def by_triangles(passes: Any, x: Any, r: Any) -> float:
     found = np.flatnonzero(weights)
     if not len(found):
         uses = 1
-    else:  # a side is one of its own bins' triangles, and the far side of some others'
+    else:  # a pixel is a side of its row's triangle, and the far side of some others'
         far = np.sort(second[found] * n + third[found])
         changes = np.flatnonzero(np.concatenate([[True], far[1:] != far[:-1], [True]]))
         uses = 1 + int(np.diff(changes).max())
@@ -37,12 +37,14 @@ def by_triangles(passes: Any, x: Any, r: Any) -> float:
     return float((cover / r).min())
 
 
-def by_probes(passes: Any, solve: Callable[[Any], tuple[Any, float]], x: Any, r: Any) -> tuple[float, float]:
-    """Return an estimate of the smallest eigenvalue, and of how far rounding the sums once moves a cell.
+def estimate_eigenvalue_by_probes(
+    passes: Any, solve: Callable[[Any], tuple[Any, float]], x: Any, r: Any
+) -> tuple[float, float]:
+    """Estimate the smallest eigenvalue, and how far rounding of the sums moves a cell, by random right-hand sides.
 
-    By solving for random signs, without what no change of weights can bring about.
+    Random signs, with their part in the null space of the Hessian (bipartite components) removed.
     """
-    component, sign = passes.colours()
+    component, sign = passes.find_components()
     size = np.bincount(component, r, passes.n)
     random = np.random.default_rng(0)
     least, moved = math.inf, 0.0

@@ -1,10 +1,9 @@
-"""Newton's method with conjugate gradients for ``x[i] * sum(a[i, j] * x[j]) = s[i]``.
+"""Newton's method with conjugate gradients for the symmetric scaling problem ``x[i] * sum(a[i, j] * x[j]) = s[i]``.
 
-It minimises the sum over cells of ``a[i, j] * exp(e[i] + e[j])``, half of it, less ``s @ e``, where ``x = exp(e)``. Its
-second derivative is the diagonal of the row sums plus the scaled matrix. A table with rows and columns is the symmetric
-matrix with that table, and its transpose, beside its diagonal.
-
-Vectors are NumPy's here. Passes over the pixels, and conjugate gradients, are those of a target.
+It minimises half the sum over cells of ``a[i, j] * exp(e[i] + e[j])``, less ``s @ e``, where ``x = exp(e)``. The
+Hessian is the diagonal of the row sums plus the scaled matrix. A table with rows and columns is the symmetric matrix
+with the table and its transpose as off-diagonal blocks. Vectors are NumPy's; passes over pixels and conjugate gradients
+are those of a target.
 """
 
 import math
@@ -24,54 +23,56 @@ from cmfast.kernels.shared.scaling import (
     has_stalled,
     last_width,
 )
-from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
+from cmfast.kernels.shared.symmetric_conditioning import bound_eigenvalue_by_triangles, estimate_eigenvalue_by_probes
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
-SYMMETRIC_SWEEPS = 3  # before Newton's method
-SUSPICIOUS = 15  # steps after which zeros are looked at that may forbid an answer
-FINEST_STEPS = 2  # beyond the tolerance, for a bound of how far off cells are in place of an estimate
-SHARPENING = 0.7  # how much better steps are solved as the residual falls
-LEAST_STEP_RESIDUAL = 0.3  # of the tolerance, of what a step leaves: more is of no use
-MOST_SYMMETRIC_PRODUCTS = 20_000  # of one step
-PRODUCTS_PER_BIN = 20  # and more: without rounding one would do, and with it few bins may never get there
+SYMMETRIC_SWEEPS = 3  # sweeps before Newton's method
+ZERO_CHECK_STEP = 15  # step at which the zeros are classified, since they may make the problem infeasible
+FINEST_STEPS = 2  # steps beyond the tolerance that turn the error estimate of cells into a bound
+SHARPENING = 0.7  # exponent of the residual in the forcing term (inexact Newton)
+LEAST_STEP_RESIDUAL = 0.3  # part of the tolerance to which a step is solved at most
+MOST_SYMMETRIC_PRODUCTS = 20_000  # products of one step
+PRODUCTS_PER_BIN = 20  # products of a step for each bin: exact arithmetic needs one, rounding more
 MOST_SYMMETRIC_PASSES = 10**9
-ROW_SUM_ROUNDING = 1e-15  # of a sum, over itself
+ROW_SUM_ROUNDING = 1e-15  # relative rounding error of a sum
 
 
 class SymmetricProblem(NamedTuple):
-    """What is asked."""
+    """A symmetric scaling problem: its passes, targets and options."""
 
     passes: Any
-    targets: Any  # all positive
-    shift: int  # bins before it are rows, those from it on columns; 0: they are the same
+    targets: Any  # sums of the rows, all positive
+    shift: int  # number of rows of a table, whose columns are the bins from it on; 0 if symmetric
     tol: float
     max_iter: int | None
-    judge: Callable[[], int]  # whether the zeros allow an answer, as a status; it is asked once at most
+    judge: Callable[[], int]  # classifies the zeros and returns a status; called at most once
 
 
 class SymmetricScaling(NamedTuple):
-    """Factors, and how good they are."""
+    """Scaling factors and their diagnostics."""
 
     status: int
     x: Any
     residual: float
     worst: float
     n_iter: int
-    certain: bool = False  # whether a bound of how far off cells may be decided, and no estimate
+    certain: bool = False  # whether the error of cells is bounded rather than estimated
 
 
 class _Step(NamedTuple):
+    """A Newton step and the least eigenvalue seen."""
+
     d: Any
-    least: float  # about the smallest eigenvalue of the second derivative, the diagonal scaled to one
+    least: float  # estimate of the smallest eigenvalue of the Hessian, scaled to a unit diagonal
 
 
-def floor(longest: int) -> float:
-    """Return a residual that nothing can be demanded below, where so many cells are added up."""
+def compute_rounding(longest: int) -> float:
+    """Return the smallest residual that can be demanded where `longest` cells are summed."""
     return LEAST_RESIDUAL * max(1.0, longest / FLOOR_LINES)
 
 
-class _Doubt:
-    """How far off a cell may be though the sums fit; what that takes is looked for once."""
+class _ErrorBound:
+    """Bound or estimate of the relative error of cells whose sums fit; its ingredients are computed once."""
 
     def __init__(self, passes: Any, s: Any, rounding: float) -> None:
         self.passes, self.s, self.rounding = passes, s, rounding * float(s.sum())
@@ -80,18 +81,18 @@ class _Doubt:
         self.moved = 0.0
         self.certain = False  # whether the error is a bound
 
-    def vanishing(self, x: Any, missed: float) -> bool:
-        """Return whether some cell may have to vanish: those are smaller than what is missed of all sums."""
+    def may_vanish(self, x: Any, missed: float) -> bool:
+        """Test whether some cell may have to be zero: it is smaller than the total error of the sums."""
         self.least_cell = self.passes.least(x) if self.least_cell is None else self.least_cell
         return not self.least_cell > missed + self.rounding
 
-    def enough(self, missed: float) -> float:
-        """Return what part of what is missed may be left for all cells to be right for certain; 1 if that is no use."""
+    def choose_forcing(self, missed: float) -> float:
+        """Return the relative residual at which all cells are provably accurate; 1 if that cannot be reached."""
         left = 0.5 * MOST_CELL_ERROR * self.least_cell - self.rounding
         return left / missed if 0.5 * self.rounding < left < missed else 1.0
 
-    def error(self, x: Any, r: Any, g: Any) -> float:
-        """Return about how far off a cell may be, of itself."""
+    def estimate_error(self, x: Any, r: Any, g: Any) -> float:
+        """Return the estimated relative error of a cell; `certain` is set if it is a bound."""
         missed, least = float(np.abs(g).sum()) + self.rounding, self.least_cell
         by_cells: float = missed / least if least > 0.0 else math.inf
         self.certain = by_cells <= MOST_CELL_ERROR
@@ -99,24 +100,24 @@ class _Doubt:
             return by_cells
         size = 2.0 * math.sqrt(float((g * g / r).sum()) / float(self.s.min()))
         if self.eigenvalue is None:
-            self.eigenvalue = by_triangles(self.passes, x, r)
+            self.eigenvalue = bound_eigenvalue_by_triangles(self.passes, x, r)
             if not size <= MOST_CELL_ERROR * self.eigenvalue:
-                solve = partial(direction, self.passes, x, r, forcing=0.1)
-                self.eigenvalue, self.moved = by_probes(self.passes, solve, x, r)
+                solve = partial(compute_newton_step, self.passes, x, r, forcing=0.1)
+                self.eigenvalue, self.moved = estimate_eigenvalue_by_probes(self.passes, solve, x, r)
         return max(size / self.eigenvalue if self.eigenvalue > 0.0 else math.inf, self.moved)
 
 
 def solve(task: SymmetricProblem, longest: int, start: Any = None) -> SymmetricScaling:
-    """Find the factors; `longest` is the number of cells of the longest line."""
+    """Solve a symmetric scaling problem; `longest` is the number of cells of the longest row or column."""
     passes, s = task.passes, task.targets
-    total, rounding = float(s.sum()), floor(longest)
-    even = math.sqrt(float(s.min()) * len(s) / total)  # steps are judged by all sums, where a small one counts little
+    total, rounding = float(s.sum()), compute_rounding(longest)
+    even = math.sqrt(float(s.min()) * len(s) / total)  # the energy norm underrates small sums
     tol = max(task.tol, rounding)
     most = MOST_SYMMETRIC_PASSES if task.max_iter is None else task.max_iter
     x = np.ones(len(s)) if start is None else start.copy()
     for _ in range(SYMMETRIC_SWEEPS):
         x = x * np.sqrt(s / passes.sums(x))
-    width, before, steps, judged, doubt = np.inf, np.inf, 0, False, _Doubt(passes, s, rounding)
+    width, before, steps, judged, doubt = np.inf, np.inf, 0, False, _ErrorBound(passes, s, rounding)
     finest = FINEST_STEPS
     while True:
         passes.checkpoint()
@@ -125,45 +126,46 @@ def solve(task: SymmetricProblem, longest: int, start: Any = None) -> SymmetricS
         missed = float(np.abs(g).sum())
         residual, worst = missed / total, float(np.abs(g / s).max())
 
-        def found(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> SymmetricScaling:
+        def make_result(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> SymmetricScaling:
+            """Return the present iterate with a status."""
             return SymmetricScaling(status, x, residual, worst, passes.count, status == OK and doubt.certain)
 
         if not (worst < np.inf and bool((r > 0.0).all()) and bool((x < np.inf).all())):
-            return found(RANGE if judged else task.judge() or RANGE)
+            return make_result(RANGE if judged else task.judge() or RANGE)
         stalled = has_stalled(width, before)
         fits = max(residual, worst) <= tol and (width <= last_width(tol) or stalled)
         ends = passes.count >= most or steps >= NEWTON_STEPS
-        if not judged and (steps == SUSPICIOUS or (ends and not fits) or (fits and doubt.vanishing(x, missed))):
+        if not judged and (steps == ZERO_CHECK_STEP or (ends and not fits) or (fits and doubt.may_vanish(x, missed))):
             judged, status = True, task.judge()
             if status != OK:
-                return found(status)
+                return make_result(status)
         finer = 1.0
         if fits:
-            doubt.vanishing(x, missed)
+            doubt.may_vanish(x, missed)
             if task.shift and finest > 0 and not (stalled or ends):
-                finer, finest = doubt.enough(missed), finest - 1
+                finer, finest = doubt.choose_forcing(missed), finest - 1
         if fits and finer == 1.0:
-            right = doubt.error(x, r, g) <= MOST_CELL_ERROR
+            right = doubt.estimate_error(x, r, g) <= MOST_CELL_ERROR
             if right or stalled or ends:
-                return found(OK if right else UNDETERMINED)
+                return make_result(OK if right else UNDETERMINED)
         if ends:
-            return found(MAX_ITER)
+            return make_result(MAX_ITER)
         enough = LEAST_STEP_RESIDUAL * even * tol / max(residual, worst, ROW_SUM_ROUNDING)
         forcing = min(0.1, max(LEAST_FORCING, enough, residual**SHARPENING))
         if finer < 1.0:
             forcing = LEAST_STEP_RESIDUAL * even * finer
-        d, _ = direction(
+        d, _ = compute_newton_step(
             passes, x, r, g, forcing, (LEAST_STEP_RESIDUAL * tol) ** 2 * float(s.min()) if finer == 1.0 else 0.0
         )
         steps += 1
-        before, (width, rho) = width, _widths(d, task.shift)
+        before, (width, rho) = width, _measure_step(d, task.shift)
         if (length := damped_step(rho)) < 1.0:
             d *= length
         x = x * np.exp(d)
 
 
-def _widths(d: Any, shift: int) -> tuple[float, float]:
-    """Return the most that a step changes a cell, and that it makes one grow, as logarithms."""
+def _measure_step(d: Any, shift: int) -> tuple[float, float]:
+    """Return the largest log-scale change of a cell by a step, and the largest raise."""
     if not shift:
         return 2.0 * float(np.abs(d).max()), 2.0 * max(float(d.max()), 0.0)
     rows, cols = d[:shift], d[shift:]
@@ -171,11 +173,11 @@ def _widths(d: Any, shift: int) -> tuple[float, float]:
     return max(abs(grows), abs(shrinks)), max(grows, 0.0)
 
 
-def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float = math.inf) -> _Step:
+def compute_newton_step(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float = math.inf) -> _Step:
     """Solve the Newton system by diagonally preconditioned conjugate gradients, to a relative residual of `forcing`.
 
-    What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it, unless more
-    than `least`.
+    Rounding errors of the sums may lie outside the range of the Hessian: no step is taken for a residual of that size,
+    unless it is more than `least`.
     """
     z = g / r
     iterate = passes.iterate(x, r, g, z)

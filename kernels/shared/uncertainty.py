@@ -1,4 +1,4 @@
-"""What intervals and comparisons of every target are made of."""
+"""Constants, records and formulas of intervals and standard errors that both targets share."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,11 @@ import numpy as np
 
 from cmfast.kernels.shared.metrics import Plan
 
-SPARSE = 4  # sums for each number that is added, from which on only those are touched that change
-MOST_ROUNDING_VARIANCE = 1e-28  # of a number of about one that no sample changes: it has no direction
-LEAST_LAPLACIAN_PIVOT = 1e-12  # of Gauss-Jordan elimination: a smaller one is rounding, of the last column of a block
+SPARSE = 4  # sums per added value above which only the changed sums are touched
+MOST_ROUNDING_VARIANCE = 1e-28  # a smaller variance of a value near one is rounding noise
+LEAST_LAPLACIAN_PIVOT = 1e-12  # of Gauss-Jordan elimination: a smaller one is rounding noise of a dependent column
 LEAST_REJECTION_MEAN = 40.0  # expected successes from which on binomials are drawn by rejection, not by inversion
-MOST_INVERTED = 150.0  # successes of a draw by inversion: the chance of more is rounding
+MOST_INVERTED = 150.0  # successes in a draw by inversion: more have negligible probability
 
 OF_ALL, OF_ROW, OF_COL, OF_BI = range(4)  # the sums that cells are divided by, or bi-normalised
 CODES_OF_NORMALIZATIONS = {
@@ -21,21 +21,21 @@ CODES_OF_NORMALIZATIONS = {
 
 
 class Shares(NamedTuple):
-    """Distributions from which replicates of a batch of matrices are drawn.
+    """Conditional probabilities from which replicates of a batch of matrices are drawn.
 
     Attributes
     ----------
     cells, rows : array of float64, shape (n, C, C) and (n, C)
-        Share of every cell in itself and those after it in its row, where cells are rounded in all found in the row;
-        of every row in itself and those after it.
+        Share of every cell among itself and the later cells of its row (with rounding: of the detected samples of the
+        row); share of every row among itself and the later rows.
     support, rates : array of float64, shape (n, C)
-        Samples of every row; the part of them that is found, where cells are rounded.
+        Samples of every row; with rounding, the fraction of them that is detected.
     total : array of int64, shape (n,)
         Samples of a replicate.
     numbers : array of int64, shape (n,), or None
         Number of the stream of every matrix; None: its index.
     status : array of int8, shape (n,)
-        Status.
+    Status of every matrix.
     """
 
     cells: Any
@@ -48,38 +48,38 @@ class Shares(NamedTuple):
 
 
 class Resampling(NamedTuple):
-    """How replicates of matrices are drawn."""
+    """Options of a resampling scheme."""
 
     scheme: str  # "multinomial", "row_multinomial" (rows keep their number of samples) or "dirichlet" (the posterior)
     n: int | None  # samples of a replicate; None: those of its matrix
-    prior: np.ndarray  # added to the counts of a posterior, shape (C, C)
+    prior: np.ndarray  # pseudo-counts of a Dirichlet posterior, shape (C, C)
     n_replicates: int
-    seed: int  # key of all streams
+    seed: int  # key of all random streams
 
     @property
     def is_posterior(self) -> bool:
-        """Whether shares of the cells are drawn, not counts."""
+        """Return whether cell probabilities are drawn instead of counts."""
         return self.scheme == "dirichlet"
 
     @property
     def fixes_rows(self) -> bool:
-        """Whether every row has as many samples as it had."""
+        """Return whether every row keeps its number of samples."""
         return self.scheme == "row_multinomial"
 
 
 class PairedUnits(NamedTuple):
-    """Resampling units of pairs of classifiers, samples or clusters, and the cells that come with them.
+    """Resampling units (samples or clusters) of a pair of classifiers, and the cells of their samples.
 
     Attributes
     ----------
     shares : array of float64, shape (u,)
-        Share of every unit in itself and those after it in its stratum.
+        Share of every unit among itself and the later units of its stratum.
     groups : array of int64, shape (G + 1,)
         Index of the first stratum of every group.
     starts : array of int64, shape (s + 1,)
         Index of the first unit of every stratum.
     totals : array of int64, shape (s,)
-        How many units are drawn of every stratum.
+        Number of units drawn from every stratum.
     bounds : array of int64, shape (u + 1,)
         Index of the first cell of every unit.
     cells : array of int64, shape (3, k)
@@ -98,37 +98,37 @@ class PairedUnits(NamedTuple):
 
 
 class IntervalResults(NamedTuple):
-    """Intervals of a number, for each row of replicates."""
+    """Interval, standard error and undefined replicates of a metric, for each row of replicates."""
 
     low: Any
     high: Any
     error: Any  # the standard error
-    undefined: Any  # int64: replicates in which the number is undefined
+    undefined: Any  # int64: number of undefined replicates
 
 
 def new_intervals(xp: Any, estimates: Iterable[Any]) -> list[tuple[Any, IntervalResults]]:
-    """Return every estimate as float64, with empty results of its shape; `xp` is the library of its arrays."""
+    """Return every estimate as float64 with empty results of its shape; `xp` is its array library."""
     each = [xp.ascontiguousarray(estimate, np.float64) for estimate in estimates]
     dtypes = (np.float64, np.float64, np.float64, np.int64)
     return [(e, IntervalResults(*(xp.empty(e.shape, dtype) for dtype in dtypes))) for e in each]
 
 
 def flatten_intervals(results: Iterable[tuple[Any, IntervalResults]], batch: tuple[int, ...]) -> list[Any]:
-    """Return estimate, lower and upper end, standard error and undefined replicates of each number in turn."""
+    """Return estimate, interval ends, standard error and undefined replicates of each metric in turn."""
     return [part.reshape(batch + part.shape[1:]) for estimate, own in results for part in (estimate, *own)]
 
 
-def rows_of_numbers(xp: Any, replicates: Sequence[Any], plan: Plan) -> list[Any]:
-    """Return a row of replicates for each number, those of scalars first, then those of every class."""
+def list_replicate_rows(xp: Any, replicates: Sequence[Any], plan: Plan) -> list[Any]:
+    """Return a row of replicates for each metric: scalars first, then the classes of per-class results."""
     tables = (table.swapaxes(-1, -2) for table in replicates[plan.scalars :])
     each = [xp.ascontiguousarray(one) for one in (*replicates[: plan.scalars], *tables)]
     return [one.reshape(math.prod(one.shape[:-1]), one.shape[-1]) for one in each]
 
 
 def gather_draws(xp: Any, parts: Iterable[tuple[int, int, Any]], plan: Plan, shape: tuple[int, int, int]) -> list[Any]:
-    """Return the replicates of all numbers, along the last axis, from those of some matrices at a time.
+    """Return the replicates of all metrics, along the last axis, from groups of matrices.
 
-    The shape is that of matrices, classes and replicates.
+    `shape` is the number of matrices, classes and replicates.
     """
     size, C, n_replicates = shape
     out = [xp.empty((size, n_replicates)) for _ in range(plan.scalars)]
@@ -139,10 +139,10 @@ def gather_draws(xp: Any, parts: Iterable[tuple[int, int, Any]], plan: Plan, sha
     return out
 
 
-def posterior_of(xp: Any, M: Any, prior: Any, shares: Shares, n: int | None) -> tuple[Any, Shares]:
-    """Return the parameters of the Dirichlet posterior of matrices (n, C, C), and the shares with totals of draws.
+def make_posterior(xp: Any, M: Any, prior: Any, shares: Shares, n: int | None) -> tuple[Any, Shares]:
+    """Return the parameters of the Dirichlet posterior of matrices (n, C, C), and the shares with the totals to draw.
 
-    Counts are scaled to `n` samples; matrices without samples have draws of one.
+    Counts are scaled to `n` samples; matrices without samples get the total one.
     """
     if n is not None:
         support = shares.support.sum(1)
@@ -152,15 +152,15 @@ def posterior_of(xp: Any, M: Any, prior: Any, shares: Shares, n: int | None) -> 
 
 
 def order_strata(strata: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the order that brings the parts of a stratum together, and the number of strata."""
+    """Return the order that sorts units by stratum, and the number of strata."""
     return np.argsort(strata, kind="stable"), int(strata.max(initial=-1)) + 1
 
 
-def acceleration(without: np.ndarray, weights: np.ndarray, strata: Sequence[slice]) -> np.ndarray:
-    """Return the acceleration of BCa from numbers without one unit of each kind, shape (..., u).
+def compute_acceleration(without: np.ndarray, weights: np.ndarray, strata: Sequence[slice]) -> np.ndarray:
+    """Return the jackknife acceleration of BCa from leave-one-out values (..., u), one unit of each kind left out.
 
-    There are `weights` units of every kind, which lie in `strata`: each has a mean of its own (Davison and Hinkley
-    1997, 5.3). Numbers that are undefined without a unit are left out.
+    `weights` is the number of units of every kind; each stratum has its own mean (Davison and Hinkley 1997, 5.3).
+    Undefined leave-one-out values are ignored.
     """
     squares, cubes, largest = (np.zeros(without.shape[:-1]) for _ in range(3))
     for stratum in strata:
@@ -177,10 +177,10 @@ def acceleration(without: np.ndarray, weights: np.ndarray, strata: Sequence[slic
 
 
 def add_cells(sums: np.ndarray, cells: Any, row: np.ndarray, counts: np.ndarray) -> None:
-    """Add counts of cells (truth, first, second) to sums in place, shape (n_sums, rows, 2, C).
+    """Add counts of cells (truth, first, second) to class sums (n_sums, rows, 2, C), in place.
 
-    The sums are the diagonal, rows and columns and, if there are five, those by distance and by the larger class. What
-    is added to one of them stays below 2**53.
+    The sums are diagonal, rows and columns and, if there are five, those by distance and by larger class. The total
+    added to one sum must stay below 2**53.
     """
     y, *both = cells
     n, C = sums.shape[1], sums.shape[3]

@@ -14,12 +14,12 @@ from oracle.balancing import existence
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.solver.graph_structure import colours
 from cmfast.kernels.cpu.solver.symmetric_packing import pack
 from cmfast.kernels.cpu.solver.symmetric_passes import SymmetricProducts
+from cmfast.kernels.cpu.solver.triangles_and_components import find_components
 from cmfast.kernels.shared.balancing import REASONS
-from cmfast.kernels.shared.symmetric_conditioning import by_probes, by_triangles
-from cmfast.kernels.shared.symmetric_newton import direction
+from cmfast.kernels.shared.symmetric_conditioning import bound_eigenvalue_by_triangles, estimate_eigenvalue_by_probes
+from cmfast.kernels.shared.symmetric_newton import compute_newton_step
 
 
 def dense(i, j, a, n):
@@ -277,7 +277,7 @@ def test_the_proved_step_never_raises_what_is_minimised():
         r = passes.sums(x)
         wide = np.exp(e.astype(np.longdouble))
         values.append(wide @ A @ wide / 2 - e.astype(np.longdouble).sum())
-        d, _ = direction(passes, x, r, 1.0 - r, 1e-6)
+        d, _ = compute_newton_step(passes, x, r, 1.0 - r, 1e-6)
         rho = 2 * max(d.max(), 0.0)
         e = e + d * (1.0 if rho <= 1.79 else max(1.79, np.log1p(rho)) / rho)
     assert (np.diff(values) <= 1e-15 * np.abs(values[:-1])).all()
@@ -291,7 +291,7 @@ def test_components_and_their_colours():
         i, j = np.triu_indices(n, int(rng.integers(0, 2)))
         keep = rng.random(len(i)) < 1.3 / n
         i, j = i[keep], j[keep]
-        component, sign = colours(pack(i, j, np.ones(len(i)), n, 0))
+        component, sign = find_components(pack(i, j, np.ones(len(i)), n, 0))
         A = dense(i, j, 1.0, n) > 0
         reach = np.linalg.matrix_power(A + np.eye(n), n) > 0
         assert ((component[:, None] == component) == reach).all()
@@ -321,10 +321,12 @@ def test_the_smallest_eigenvalue_is_bounded_by_triangles_and_found_by_probes():
         r = passes.sums(x)
         P = dense(i, j, a, 60) * x * x[:, None]
         least = np.linalg.eigvalsh(np.eye(60) + P / np.sqrt(r * r[:, None]))[0]
-        bound = by_triangles(passes, x, r)
+        bound = bound_eigenvalue_by_triangles(passes, x, r)
         assert bound <= least * (1 + 1e-9)
         bounded += bound > 0
-        seen, moved = by_probes(passes, partial(direction, passes, x, r, forcing=1e-9), x, r)
+        seen, moved = estimate_eigenvalue_by_probes(
+            passes, partial(compute_newton_step, passes, x, r, forcing=1e-9), x, r
+        )
         assert least * (1 - 1e-9) <= seen <= 1.2 * least
         assert moved < 1e-13
     assert bounded >= 5

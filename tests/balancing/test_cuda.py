@@ -12,7 +12,7 @@ from cmfast.kernels.cpu.solver import symmetric_packing as packing
 from cmfast.kernels.cpu.solver import symmetric_passes
 from cmfast.kernels.cuda.balancing import launch
 from cmfast.kernels.shared import symmetric_packing
-from cmfast.kernels.shared.symmetric_newton import direction
+from cmfast.kernels.shared.symmetric_newton import compute_newton_step
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
@@ -58,7 +58,9 @@ def test_passes_are_those_of_the_cpu(monkeypatch, narrow, scale):
     assert on_cuda.least(x) == on_cpu.least(x)
     assert_same_bits(on_cuda.triangles(x), on_cpu.triangles(x))
     g = np.random.default_rng(3).normal(size=70)
-    for one, other in zip(direction(on_cuda, x, r, g, 1e-9), direction(on_cpu, x, r, g, 1e-9), strict=True):
+    for one, other in zip(
+        compute_newton_step(on_cuda, x, r, g, 1e-9), compute_newton_step(on_cpu, x, r, g, 1e-9), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
@@ -69,7 +71,7 @@ def test_components_and_colours_are_those_of_the_cpu():
         i, j = np.triu_indices(n, int(rng.integers(0, 2)))
         keep = rng.random(len(i)) < 1.3 / n
         pixels = i[keep], j[keep], np.where(rng.random(keep.sum()) < 0.1, 1e5, 1.0), n
-        (component, sign), (its, of_its) = (passes.colours() for passes in both(*pixels))
+        (component, sign), (its, of_its) = (passes.find_components() for passes in both(*pixels))
         same = component[:, None] == component
         np.testing.assert_array_equal(its[:, None] == its, same)
         np.testing.assert_array_equal((of_its[:, None] * of_its)[same], (sign[:, None] * sign)[same])

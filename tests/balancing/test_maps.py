@@ -9,7 +9,7 @@ from checks import assert_same_bits
 
 import cmfast
 from cmfast import _warmup
-from cmfast.kernels.cpu.balancing import _maps
+from cmfast.kernels.cpu.balancing import _contact_maps
 from cmfast.kernels.cpu.solver import symmetric_cells
 from cmfast.kernels.shared import symmetric_packing
 
@@ -81,21 +81,22 @@ def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_val
     cuts, nearest = np.array([0, 90, 90, 200]), 2
     if few == 0 and np.dtype(of_values) in (np.int32, np.float32, np.float64) and kind != np.uint16:
         assert all(
-            np.shares_memory(one, other) for one, other in zip(symmetric_cells.typed((i, j), a), (i, j, a), strict=True)
+            np.shares_memory(one, other)
+            for one, other in zip(symmetric_cells.convert_arrays((i, j), a), (i, j, a), strict=True)
         )
     kept = rng.random(n) < 0.8
     place = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
     found = []
     for threads in (1, 3):
-        m = _maps.read(i, j, a, n=n, upper=True, cuts=cuts, nearest=nearest, num_threads=threads)
-        assert few or len(symmetric_cells.pieces(m.cells.first, n, symmetric_cells.PACKED_PIXEL_BYTES)) > 3
-        number, total, parts = m.per_bin(place), m.per_bin(place, weigh=True), []
+        m = _contact_maps.read_contact_map(i, j, a, n=n, upper=True, cuts=cuts, nearest=nearest, num_threads=threads)
+        assert few or len(symmetric_cells.partition_rows(m.cells.first, n, symmetric_cells.PACKED_PIXEL_BYTES)) > 3
+        number, total, parts = m.sum_by_bin(place), m.sum_by_bin(place, weigh=True), []
         for low, high in ((0, 90), (90, 90), (90, 200)):
             base, there = int(kept[:low].sum()), int(kept[low:high].sum())
             p = m.passes(low, high, place, base, there).packed
             block = wanted(cells, place, low, high, nearest)
             assert unpacked(p) == block
-            assert sorted(block) == list(zip(*(x.tolist() for x in m.between(low, high, place, base)), strict=True))
+            assert sorted(block) == list(zip(*(x.tolist() for x in m.list_bins(low, high, place, base)), strict=True))
             assert p.gap.dtype == np.uint16
             assert p.value.dtype == np.uint16
             parts += [*p[1:], number[low:high], total[low:high]]
@@ -115,7 +116,7 @@ def test_what_is_far_or_large_is_packed_apart_where_it_is_rare(monkeypatch, narr
     near = j - i < (9 if large == 0.03 else n)
     i, j = i[near], j[near]
     a = np.where(rng.random(len(i)) < large, 100_000, rng.integers(1, 9, len(i)))
-    m = _maps.read(i, j, a, n=n, upper=True, cuts=np.array([0, n]), nearest=0, num_threads=1)
+    m = _contact_maps.read_contact_map(i, j, a, n=n, upper=True, cuts=np.array([0, n]), nearest=0, num_threads=1)
     p = m.passes(0, n, np.arange(n, dtype=np.int32), 0, n).packed
     assert unpacked(p) == {(int(r), int(c)): float(v) for r, c, v in zip(i, j, a, strict=True)}
     assert p.gap.dtype == (np.int32 if narrow == 9 and large != 0.03 else np.uint16)
@@ -137,7 +138,7 @@ def positions(number):
 
 def pixels_read(i, j, a, n, upper=True):
     """Return the cells of a map, as a dictionary; None where it is refused."""
-    m = _maps.read(i, j, a, n=n, upper=upper, cuts=np.array([0, n]), nearest=0, num_threads=2)
+    m = _contact_maps.read_contact_map(i, j, a, n=n, upper=upper, cuts=np.array([0, n]), nearest=0, num_threads=2)
     return None if m is None else unpacked(m.passes(0, n, np.arange(n, dtype=np.int32), 0, n).packed)
 
 
@@ -182,7 +183,7 @@ def test_cells_are_sorted_as_by_two_keys():
     for number in (0, 1, 500):
         i, j = rng.integers(0, 20, (2, number))
         a = rng.random(number)
-        rows, columns, values = _maps._sorted(i, j, a, 20)
+        rows, columns, values = _contact_maps._sort_cells(i, j, a, 20)
         total = Counter()
         for k in np.lexsort((j, i)):
             total[int(i[k]), int(j[k])] += a[k]
@@ -227,7 +228,7 @@ def test_maps_are_balanced_in_their_own_types(monkeypatch, few):
 
 def test_warmup_makes_maps_of_many_cells(monkeypatch):
     monkeypatch.setattr(symmetric_cells, "MOST_NUMPY_CELLS", FEW)
-    read, typed = [], symmetric_cells.typed
-    monkeypatch.setattr(symmetric_cells, "typed", lambda bins, a: read.append(a.dtype) or typed(bins, a))
+    read, typed = [], symmetric_cells.convert_arrays
+    monkeypatch.setattr(symmetric_cells, "convert_arrays", lambda bins, a: read.append(a.dtype) or typed(bins, a))
     _warmup.compile_op("balance")
     assert set(read) == {np.dtype(kind) for kind in (np.int64, np.int32, np.float64)}

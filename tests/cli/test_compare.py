@@ -68,7 +68,7 @@ def test_groups(run):
     status, out, _ = run("t.csv", *COLUMNS, "--by", "site", "--only", "recall", "--replicates", "100")
     assert "\nsite = 10\n" in out
     assert "recall eel" in out
-    assert "Undefined or one per class: only a is right in" in out
+    assert "Undefined or one per class: only a is correct in" in out
 
 
 def test_a_table_and_a_sentence(run):
@@ -81,7 +81,7 @@ def test_a_table_and_a_sentence(run):
     assert swapped.startswith("a has a higher accuracy than b (95 % between -0.")
     same = run("t.csv", "--true", "y", "--pred", "a", "--pred", "copy", "--level", "0.9")[1].splitlines()[5]
     said = "No difference in accuracy that could not be chance (90 % between +0.0000 and +0.0000, p 1): "
-    assert same == said + "only a is right in 0 samples, only copy in 0."
+    assert same == said + "only a is correct in 0 samples, only copy in 0."
 
 
 @pytest.mark.parametrize(

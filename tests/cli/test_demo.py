@@ -10,7 +10,7 @@ import pytest
 
 import cmfast
 from cmfast._core import plot_style
-from cmfast._files.output import plain
+from cmfast._files.output import convert_to_plain
 from cmfast._reproduce import _page
 from cmfast._reproduce.demo import experiment, page, report, words
 from cmfast._reproduce.normalization import data
@@ -50,8 +50,8 @@ def test_one_seed_gives_one_result(small):
     again = experiment.run(3, SMALL, silent)
     other = experiment.run(4, SMALL, silent)
     without = {key: value for key, value in numbers.items() if key != "timings"}
-    assert plain(again.numbers) == without
-    assert plain(other.numbers) != without
+    assert convert_to_plain(again.numbers) == without
+    assert convert_to_plain(other.numbers) != without
     for name, matrix in matrices.items():
         assert again.matrices[name].tobytes() == matrix.tobytes(), name
 

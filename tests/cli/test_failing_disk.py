@@ -12,7 +12,7 @@ from failing_disk import Job
 
 import cmfast
 from cmfast import cli
-from cmfast._files import parts
+from cmfast._files import partial_files
 
 TARGETS = "t,p,target\na,,60\nb,,40\nc,,50\n,a,50\n,b,50\n,c,50\n"
 TABLE = ["t.csv", "--true", "t", "--pred", "p"]
@@ -119,14 +119,14 @@ def test_every_write_fails_once(folder, name):
 def test_outputs_that_appear_in_the_meantime_stay(name, folder, monkeypatch):
     argv = COMMANDS[name]
     outputs = [argv[k + 1] for k, word in enumerate(argv) if word in ("-o", "--status")]
-    given, create = failing_disk.contents(folder), parts.create
+    given, create = failing_disk.contents(folder), partial_files.create_part
 
     def created(target):
         if target.name in outputs:
             target.write_bytes(b"theirs")
         return create(target)
 
-    monkeypatch.setattr(parts, "create", created)
+    monkeypatch.setattr(partial_files, "create_part", created)
     said = called([*argv, "--quiet"])
     assert said is not None
     assert "has appeared in the meantime, give --force to replace it" in said

@@ -153,7 +153,7 @@ def test_rows_that_contradict_each_other_are_missed_by_importance(files, capsys)
         (("table.npy", *MARGINS, "-o", "rows.npy"), "is the input itself"),
         (("table.csv", "--margin", "region-age.csv"), "--value names the column of the cells"),
         (("table.csv", "--margin", "region-age.csv", "--value", "no"), "no"),
-        (("table.csv", *["--margin", "age-sex.csv"] * 2, "--value", "cell"), "two files ask the same columns"),
+        (("table.csv", *["--margin", "age-sex.csv"] * 2, "--value", "cell"), "two files have the same columns"),
         (("table.csv", "--margin", "age-sex.csv", "--value", "cell", "--smoothing", "1"), "belongs to npy"),
     ],
 )

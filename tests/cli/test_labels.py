@@ -298,7 +298,7 @@ def test_a_column_of_ids_is_no_column_of_labels(run, monkeypatch):
     ],
 )
 def test_labels_are_told_apart(values):
-    found = tables.coded(Path("x.npy"), values, 0)
+    found = tables.encode_column(Path("x.npy"), values, 0)
     labels, codes = np.unique(values, return_inverse=True)
     assert [(type(label), label) for label in found.labels] == [(type(label), label) for label in labels.tolist()]
     np.testing.assert_array_equal(found.codes, codes)

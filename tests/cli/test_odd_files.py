@@ -69,10 +69,10 @@ def test_blank_tables_are_named_in_one_line(command, tmp_path, capsys):
 
 def test_an_error_of_writing_names_what_was_written(tmp_path):
     target = tmp_path / "out.npy"
-    with pytest.raises(OSError, match="File too large") as told, output.replacing(target):
+    with pytest.raises(OSError, match="File too large") as told, output.replace_file(target):
         raise OSError(27, "File too large")
     assert told.value.filename == str(target)
-    with pytest.raises(OSError, match="gone") as told, output.replacing(target):
+    with pytest.raises(OSError, match="gone") as told, output.replace_file(target):
         raise OSError(2, "gone", "other")
     assert told.value.filename == "other"
     assert list(tmp_path.iterdir()) == []

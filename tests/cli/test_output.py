@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from cmfast import cli
-from cmfast._files import parts as _parts
-from cmfast._files.output import FileError, replacing, write_npz
+from cmfast._files import partial_files as _parts
+from cmfast._files.output import FileError, replace_file, write_npz
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("cmfast", "kernels", "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -47,7 +47,7 @@ def test_nothing_is_ever_pickled():
 
 def test_an_array_of_objects_is_not_written(tmp_path):
     target = tmp_path / "out.npz"
-    with pytest.raises(ValueError, match="allow_pickle"), replacing(target) as file:
+    with pytest.raises(ValueError, match="allow_pickle"), replace_file(target) as file:
         write_npz(file, {"labels": np.array([1, "a", None], object)})
     assert list(tmp_path.iterdir()) == []
 
@@ -55,7 +55,7 @@ def test_an_array_of_objects_is_not_written(tmp_path):
 @pytest.mark.parametrize("compressed", [False, True])
 def test_write_npz_is_what_numpy_reads(tmp_path, compressed):
     arrays = {"a": np.arange(6).reshape(2, 3), "allow_pickle": np.array(["x", "yz"]), "f": np.asfortranarray(np.eye(2))}
-    with replacing(tmp_path / "out.npz") as file:
+    with replace_file(tmp_path / "out.npz") as file:
         write_npz(file, {**arrays, "none": np.zeros((0, 3))}, compressed=compressed)
     with np.load(tmp_path / "out.npz", allow_pickle=False) as archive:
         for name, array in arrays.items():
@@ -92,8 +92,8 @@ def test_a_name_that_is_no_text(tmp_path, monkeypatch, capsys):
 WRITER = """
 import sys, time
 from pathlib import Path
-from cmfast._files.output import replacing
-with replacing(Path(sys.argv[1])) as file:
+from cmfast._files.output import replace_file
+with replace_file(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
     print("writing", flush=True)
@@ -138,13 +138,13 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
     assert len(mine) == 1
     assert len(parts(tmp_path)) == 2
     for _ in range(3):  # while it writes, others come and go
-        with replacing(target) as file:
+        with replace_file(target) as file:
             file.write(b"quick")
         assert target.read_bytes() == b"quick"
         assert mine[0] in parts(tmp_path)
     finish(alive)
     assert target.read_bytes() == b"half and half"
-    with replacing(other) as file:
+    with replace_file(other) as file:
         file.write(b"other")
     assert names(tmp_path) == ["other.npy", "out.npy"]
 
@@ -155,9 +155,9 @@ def test_runs_at_the_same_time_do_not_harm_each_other(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from cmfast._files.output import replacing
+from cmfast._files.output import replace_file
 for k in range(300):
-    with replacing(Path("out")) as file:
+    with replace_file(Path("out")) as file:
         file.write(sys.argv[1].encode() * 1000)
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -179,7 +179,7 @@ for k in range(300):
 
 @pytest.mark.skipif(not _parts.LOCKS, reason="no locks here")
 def test_a_part_that_is_taken_for_abandoned_before_its_lock_is_made_anew(tmp_path, monkeypatch):
-    locked = _parts._locked
+    locked = _parts._try_lock
     lost = []
 
     def slow(file):
@@ -189,8 +189,8 @@ def test_a_part_that_is_taken_for_abandoned_before_its_lock_is_made_anew(tmp_pat
             assert not Path(file.name).exists()
         return locked(file)
 
-    monkeypatch.setattr(_parts, "_locked", slow)
-    with replacing(tmp_path / "out") as file:
+    monkeypatch.setattr(_parts, "_try_lock", slow)
+    with replace_file(tmp_path / "out") as file:
         assert file.name != lost[0]
         file.write(b"whole")
     assert names(tmp_path) == ["out"]
@@ -204,19 +204,19 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
             raise OSError(95, "Operation not supported")
 
         monkeypatch.setattr(_parts.fcntl, "flock", none)
-    with replacing(tmp_path / "out") as first, replacing(tmp_path / "out") as second:
+    with replace_file(tmp_path / "out") as first, replace_file(tmp_path / "out") as second:
         first.write(b"1")
         second.write(b"2")
     assert names(tmp_path) == ["out"]
     monkeypatch.setattr(_parts, "LOCKS", False)
-    with replacing(tmp_path / "out") as file:
+    with replace_file(tmp_path / "out") as file:
         file.write(b"3")
     assert (tmp_path / "out").read_bytes() == b"3"
 
 
 def test_what_appeared_in_the_meantime_stays(tmp_path):
     target = tmp_path / "out"
-    with pytest.raises(FileError, match="in the meantime"), replacing(target, force=False):
+    with pytest.raises(FileError, match="in the meantime"), replace_file(target, force=False):
         target.write_bytes(b"theirs")
     assert target.read_bytes() == b"theirs"
     assert names(tmp_path) == ["out"]
@@ -225,7 +225,7 @@ def test_what_appeared_in_the_meantime_stays(tmp_path):
 def test_what_appears_between_two_system_calls_stays(tmp_path, monkeypatch):
     target, exists = tmp_path / "out", Path.exists
     monkeypatch.setattr(Path, "exists", lambda self, **options: self != target and exists(self, **options))
-    with pytest.raises(FileError, match="in the meantime"), replacing(target, force=False):
+    with pytest.raises(FileError, match="in the meantime"), replace_file(target, force=False):
         target.write_bytes(b"theirs")
     assert target.read_bytes() == b"theirs"
 
@@ -235,7 +235,7 @@ def test_what_appears_between_two_system_calls_stays(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(os, "link", without)
     for name, force in (("a", False), ("a", True)):
-        with replacing(tmp_path / name, force=force) as file:
+        with replace_file(tmp_path / name, force=force) as file:
             file.write(b"ours")
     assert (tmp_path / "a").read_bytes() == b"ours"
     assert names(tmp_path) == ["a", "out"]

@@ -91,7 +91,7 @@ def test_an_earlier_one_is_replaced_and_nothing_else(tmp_path):
 
 
 def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
-    before = Outputs.replacing
+    before = Outputs.replace_file
     opened = []
 
     def full_disk(outputs, target, **options):
@@ -100,7 +100,7 @@ def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return before(outputs, target, **options)
 
-    monkeypatch.setattr(Outputs, "replacing", full_disk)
+    monkeypatch.setattr(Outputs, "replace_file", full_disk)
     with pytest.raises(OSError, match="No space"):
         _files.write(made(Picture("a_line", drawn(), {})), tmp_path)
     assert len(opened) == 3

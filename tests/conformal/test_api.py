@@ -14,7 +14,7 @@ from optional import torch
 
 import cmfast
 from cmfast import conformal
-from cmfast.kernels.shared.conformal import rank
+from cmfast.kernels.shared.conformal import quantile_rank
 
 WORKED = json.loads((Path(__file__).parents[1] / "data" / "conformal.json").read_text())
 TRAIN, TEST = np.array(WORKED["p_cal_64"]) / 64, np.array(WORKED["p_test_64"]) / 64
@@ -82,7 +82,7 @@ def test_ranks_are_exact_for_all_alphas_of_two_decimals():
         alpha = Fraction(hundredth, 100)
         for n in range(2001):
             k = math.ceil((n + 1) * (1 - alpha))
-            assert rank(n, *alpha.as_integer_ratio()) == k
+            assert quantile_rank(n, *alpha.as_integer_ratio()) == k
             if math.ceil((n + 1) * (1 - hundredth / 100)) != k:
                 off.add(hundredth)
     assert len(off) == 27, "as many alphas for which floating point is one rank off"

@@ -17,7 +17,7 @@ from folded import parametrize_folded
 
 import cmfast
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.geometry import _keys_sorted
+from cmfast.kernels.cpu.geometry import _sample_sort
 from cmfast.kernels.ops import OPS
 
 
@@ -80,7 +80,7 @@ def in_many_pieces():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "INLINE_SECONDS", 0.0)
         patch.setattr(pool, "PIECE_SECONDS", 1e-12)
-        patch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 1)
+        patch.setattr(_sample_sort, "LEAST_PARTITIONED_POINTS", 1)
         yield
 
 

@@ -12,7 +12,7 @@ from callables import STATES
 from folded import check_each
 from fuzz import run, targets
 
-from cmfast._files import maps, matrices, points, records, states, tables, tidy_totals
+from cmfast._files import contact_maps, matrices, points, states, survey_records, survey_totals, tables
 
 READING = re.compile(r"(read|open|iter|load|has|labels|layout|csv|arrow)_?\w*")
 # Functions of files that no target calls by itself, and the reader that calls them.
@@ -45,7 +45,7 @@ def test_the_corpus_is_read_or_refused(name, tmp_path, monkeypatch):
 def test_every_reader_is_fuzzed():
     source = Path(targets.__file__).read_text()
     assert {name.rpartition(".")[2] for name in STATES} == {name.rpartition(".")[2] for name in targets.STATES}
-    for module in (maps, matrices, points, records, states, tables, tidy_totals):
+    for module in (contact_maps, matrices, points, survey_records, states, tables, survey_totals):
         stem = module.__name__.rpartition(".")[2]
         for name, function in inspect.getmembers(module, inspect.isfunction):
             first = next(iter(inspect.signature(function).parameters), "")

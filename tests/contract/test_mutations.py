@@ -36,8 +36,8 @@ def test_each_names_tests_that_there_are():
 
 
 def test_a_mistake_affects_what_imports_it_directly_or_not():
-    found = mutations.affected_modules("kernels/cpu/zeros/_components.py")
-    assert found >= {f"cmfast.kernels.cpu.zeros.{name}" for name in ("_components", "_classify", "support")}
+    found = mutations.affected_modules("kernels/cpu/zeros/_connected_components.py")
+    assert found >= {f"cmfast.kernels.cpu.zeros.{name}" for name in ("_connected_components", "_classify", "support")}
     assert not any("geometry" in name or "counting" in name for name in found)
     assert "cmfast.kernels.cpu.scaling._tile_newton" in mutations.affected_modules("kernels/shared/scaling.py")
     assert "cmfast.kernels.cpu.counting" in mutations.affected_modules("kernels/cpu/_core/jit.py")

@@ -11,7 +11,7 @@ import pytest
 from house import files, imports, modules, names, texts, tree, words
 from processes import ROOT
 
-from cmfast.kernels.cuda._core.module import table
+from cmfast.kernels.cuda._core.module import list_kernels
 from cmfast.kernels.ops import OPS
 
 pytestmark = pytest.mark.house
@@ -52,7 +52,7 @@ def test_every_cuda_kernel_stands_in_the_topic_that_launches_it():
             for kernel in getattr(import_module(name), "KERNELS", ()):
                 assert kernel.topic.partition("/")[0] == name.split(".")[3], kernel
                 launched += 1
-    assert launched == len(table())
+    assert launched == len(list_kernels())
 
 
 @cache

@@ -188,7 +188,7 @@ def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
     assert about("normalize", "ipf", "any") == seconds["ipf"]
     assert about("Grid.regular", "column_ranges", "any") == compile_notices.USUAL_SECONDS
     assert about("geometric_confusion_matrix", "gcm", "any") > seconds["gcm"]
-    assert about("bi_normalize", "ipf", "bring_near") == kernels["bring_near"]
+    assert about("bi_normalize", "ipf", "equilibrate_lane") == kernels["equilibrate_lane"]
     assert about("bi_normalize", "ipf", f"{KERNEL} for a size") < about("bi_normalize", "ipf", KERNEL)
 
 

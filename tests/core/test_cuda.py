@@ -314,19 +314,19 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_planted_in_the_sources_are_found(monkeypatch, name):
     topic, text, other, op, case_id = FAULTS[name]
-    honest = module.source
+    honest = module.assemble_source
     assert text in honest("comparison" if topic == "prelude" else topic)
 
     def source(of):
         return honest(of).replace(text, other)
 
-    module._function.cache_clear()
-    monkeypatch.setattr(module, "source", source)
+    module._load_function.cache_clear()
+    monkeypatch.setattr(module, "assemble_source", source)
     case = next(case for case in CASES[op] if case.id == case_id)
     try:
         failed = [_fails(op, case, backend) for backend in CUDA_HOST]
     finally:
-        module._function.cache_clear()
+        module._load_function.cache_clear()
     assert any(failed)
 
 
@@ -356,9 +356,9 @@ __global__ void cmfast_probe(double factor, i64 n, double* out) {
 
 def test_numpy_scalars_among_the_arguments_are_no_arrays(monkeypatch):
     """NumPy's scalars have a device, "cpu", and no kernels."""
-    honest = module.source
+    honest = module.assemble_source
     monkeypatch.setattr(
-        module, "source", lambda topic: honest("zeros/support") + PROBE if topic == "probe" else honest(topic)
+        module, "assemble_source", lambda topic: honest("zeros/support") + PROBE if topic == "probe" else honest(topic)
     )
     out = device.asarray(np.arange(4.0))
     module.Kernel("probe", "cmfast_probe").launch((), 1, factor=np.float64(2.0), n=np.int64(3), out=out)

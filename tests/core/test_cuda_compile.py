@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cuda_host
 # Bytes of stack that some instances take since verdicts are those of rows and columns, outside of their loops; to be
 # measured on a GPU, and taken back.
 MOST_SPILLED = {"cmfast_ipf_group": 32, "cmfast_ipf_single": 32, "cmfast_ipf_team": 32}
-KERNELS = module.table()
+KERNELS = module.list_kernels()
 OVERLAP = next(kernel for kernel in KERNELS if kernel.name == "cmfast_overlap_pairs")
 needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
@@ -85,7 +85,7 @@ def test_draws_are_made_without_fused_multiplications():
     """Their bits are those of the CPU."""
     draws = next(kernel for kernel in KERNELS if kernel.name == "cmfast_resample_cells")
     counts = [
-        nvrtc.Program(module.source(draws.topic)).assembly([draws.name], options).count("fma.rn.f64")
+        nvrtc.Program(module.assemble_source(draws.topic)).assembly([draws.name], options).count("fma.rn.f64")
         for options in (module.options(draws.topic), module.OPTIONS)
     ]
     assert counts[0] == 0 < counts[1]
@@ -100,7 +100,7 @@ def test_an_instance_is_compiled_by_itself(topic):
     template = next(kernel for kernel in kernels if kernel.name not in plain)
     expression = template.expression(template.instances[0])
     for name, together in ((plain[0], plain), (expression, [expression])):
-        code, names = module.unit(topic, name)
+        code, names = module.make_translation_unit(topic, name)
         assert set(names) == set(together)
         assert nvrtc.Program(code).assembly(names, module.options(topic)).count(".entry ") == len(names)
 
@@ -114,7 +114,7 @@ def test_a_first_call_waits_for_few_kernels():
         found = nvrtc.launched(calls[f"bi_normalize, {size}"])
         assert found[0] == ("scaling/team", f"cmfast_ipf_team<256, {large}, true>")
     found = nvrtc.launched(calls["cell_counts, gcm of a row"])
-    assert len({module.unit(*each) for each in found}) < len(found)
+    assert len({module.make_translation_unit(*each) for each in found}) < len(found)
 
 
 def test_names_say_whose_a_kernel_is():
@@ -143,10 +143,10 @@ def test_shared_memory_is_asked_for_in_one_way():
 def test_wrong_arguments_are_refused():
     parameter = OVERLAP.signature[1][0]
     good = np.zeros((4, 4))
-    assert module._value("k", parameter, good.dtype, good) is good
+    assert module._convert_argument("k", parameter, good.dtype, good) is good
     for bad in (good.astype(np.float32), good[:, ::2]):
         with pytest.raises(TypeError, match=r"^k: P must be contiguous float64, got float"):
-            module._value("k", parameter, good.dtype, bad)
+            module._convert_argument("k", parameter, good.dtype, bad)
     with pytest.raises(LookupError, match="not compiled for"):
         OVERLAP.launch(("half", "8"), 1)
 
@@ -171,7 +171,9 @@ def launched(monkeypatch, **arguments):
     """Return what a launch passes to the kernel."""
     passed = []
     monkeypatch.setattr(module, "library", lambda array: None)
-    monkeypatch.setattr(module, "_function", lambda *key: lambda grid, block, values, **options: passed.append(values))
+    monkeypatch.setattr(
+        module, "_load_function", lambda *key: lambda grid, block, values, **options: passed.append(values)
+    )
     OVERLAP.launch(("double", "8"), 1, **arguments)
     return passed[0]
 

@@ -39,7 +39,7 @@ def check_instance(kernel, instance):
     assert (kernel, instance) in check(instances.call_for(kernel, instance)), "another instance was launched"
 
 
-@pytest.mark.parametrize("kernel", module.table(), ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", module.list_kernels(), ids=lambda kernel: kernel.name)
 def test_every_instance_is_launched_and_right(kernel):
     check_each((kernel.expression(one), partial(check_instance, kernel, one)) for one in kernel.instances)
 
@@ -64,7 +64,7 @@ def test_scaling_of_every_size(op, K):
 
 
 def test_an_instance_that_no_call_launches_is_seen():
-    kernel = next(kernel for kernel in module.table() if kernel.name == "cmfast_overlap_pairs")
+    kernel = next(kernel for kernel in module.list_kernels() if kernel.name == "cmfast_overlap_pairs")
     launched = check(instances.call_for(kernel, ("float", "8")))
     assert launched == {(kernel, ("float", "8"))}
     with pytest.raises(LookupError, match="no call that launches cmfast_novelty"):

@@ -90,7 +90,7 @@ class Library:
 def found(monkeypatch, tmp_path):
     """Return the library, found by sorts of any length, in a process that has not compiled any."""
     library = Library()
-    monkeypatch.setattr(sorting, "_algorithms", lambda: library)
+    monkeypatch.setattr(sorting, "_import_algorithms", lambda: library)
     monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1)
     monkeypatch.setattr(sorting.metadata, "version", lambda name: "1")
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kernels"))
@@ -100,21 +100,21 @@ def found(monkeypatch, tmp_path):
 
 def new_process(monkeypatch):
     """Forget what only a process keeps."""
-    monkeypatch.setattr(sorting, "_own", sorting._Own())
+    monkeypatch.setattr(sorting, "_own", sorting._ThreadSorters())
     monkeypatch.setattr(sorting, "_compilers", {})
 
 
 @pytest.fixture
 def by_bits(monkeypatch, found):
     """Let every sort be one of the library, once it is compiled; return which bits they have seen."""
-    sort_of = sorting._sort_of
+    sort_of = sorting._find_sorter
 
     def settled(keys, values):
         sort_of(keys, values)
-        sorting.settle()
+        sorting.wait_for_compilers()
         return sort_of(keys, values)
 
-    monkeypatch.setattr(sorting, "_sort_of", settled)
+    monkeypatch.setattr(sorting, "_find_sorter", settled)
     return found.seen
 
 
@@ -124,10 +124,10 @@ def test_keys_and_dropped_ones_are_sorted(by_bits, dtype, n_keys):
     rng = np.random.default_rng(n_keys)
     keys = rng.integers(0, n_keys, 500).astype(dtype)
     keys[::7], keys[3] = np.iinfo(dtype).max, n_keys - 1
-    got = sorting.sort(cuda_host.asarray(keys), n_keys).get()
+    got = sorting.sort_keys(cuda_host.asarray(keys), n_keys).get()
     assert got.dtype == dtype
     assert np.array_equal(got, np.sort(keys))
-    order = sorting.order(cuda_host.asarray(keys), n_keys).get()
+    order = sorting.argsort_keys(cuda_host.asarray(keys), n_keys).get()
     assert order.dtype == np.int64
     assert np.array_equal(order, keys.argsort(kind="stable"))
     assert by_bits == [(0, n_keys.bit_length())] * 2
@@ -179,7 +179,7 @@ def test_thresholds_are_the_same(monkeypatch, by_bits, dtype, shape):
 
 def sorted_here(keys, values=None):
     """Return the sorted keys, and whether the library sorted them."""
-    out = sorting.by_bits(cuda_host.asarray(keys), values, 0, 32)
+    out = sorting.sort_by_bits(cuda_host.asarray(keys), values, 0, 32)
     return None if out is None else out[0].get()
 
 
@@ -187,9 +187,9 @@ def test_cupy_sorts_until_the_sort_is_compiled(found):
     keys = np.random.default_rng(8).integers(0, 99, 500).astype(np.int32)
     found.ready.clear()
     assert sorted_here(keys) is None
-    assert np.array_equal(sorting.sort(cuda_host.asarray(keys), 99).get(), np.sort(keys))
+    assert np.array_equal(sorting.sort_keys(cuda_host.asarray(keys), 99).get(), np.sort(keys))
     found.ready.set()
-    sorting.settle()
+    sorting.wait_for_compilers()
     assert np.array_equal(sorted_here(keys), np.sort(keys))
     assert found.compiled == 1
 
@@ -197,7 +197,7 @@ def test_cupy_sorts_until_the_sort_is_compiled(found):
 def test_every_thread_has_a_sort_of_its_own(found):
     keys = np.arange(9, dtype=np.int32)
     sorted_here(keys)
-    sorting.settle()
+    sorting.wait_for_compilers()
     sorted_here(keys)
     before = found.read
     with ThreadPoolExecutor(1) as pool:
@@ -209,7 +209,7 @@ def test_every_thread_has_a_sort_of_its_own(found):
 def test_what_was_compiled_is_kept_for_the_next_process(monkeypatch, found, tmp_path):
     keys = np.array([3, 1, 2], np.int32)
     sorted_here(keys)
-    sorting.settle()
+    sorting.wait_for_compilers()
     new_process(monkeypatch)
     assert sorted_here(keys).tolist() == [1, 2, 3]
     assert found.compiled == 1
@@ -218,7 +218,7 @@ def test_what_was_compiled_is_kept_for_the_next_process(monkeypatch, found, tmp_
     file.write_bytes(b"of another release")
     new_process(monkeypatch)
     sorted_here(keys)
-    sorting.settle()
+    sorting.wait_for_compilers()
     assert sorted_here(keys).tolist() == [1, 2, 3]
     assert file.read_bytes() == b"a sort"
 
@@ -228,17 +228,17 @@ def test_what_cannot_be_compiled_says_so(monkeypatch, found):
     found.ready.clear()
     assert sorted_here(np.arange(9)) is None
     found.ready.set()
-    sorting.settle()
+    sorting.wait_for_compilers()
     with pytest.raises(ZeroDivisionError):
         sorted_here(np.arange(9))
 
 
 def test_without_the_library_cupy_sorts(monkeypatch):
     monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1)
-    sorting._algorithms.cache_clear()
-    if sorting._algorithms() is None:
-        assert sorting.sort(cuda_host.asarray(np.array([3, 1, 2])), 4).get().tolist() == [1, 2, 3]
+    sorting._import_algorithms.cache_clear()
+    if sorting._import_algorithms() is None:
+        assert sorting.sort_keys(cuda_host.asarray(np.array([3, 1, 2])), 4).get().tolist() == [1, 2, 3]
     monkeypatch.setattr(sorting, "import_module", lambda name: SimpleNamespace())
-    sorting._algorithms.cache_clear()
-    assert sorting._algorithms() is None  # one too old to have it
-    sorting._algorithms.cache_clear()
+    sorting._import_algorithms.cache_clear()
+    assert sorting._import_algorithms() is None  # one too old to have it
+    sorting._import_algorithms.cache_clear()

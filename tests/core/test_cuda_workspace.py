@@ -74,18 +74,18 @@ def test_nothing_is_allocated_and_nothing_waits(name):
     there = [cuda_host.asarray(a) for a in given]
     want = call(*there)
     out = handed_in(name, want)
-    size = workspace.needed(cuda_host, lambda: call(*there, out=out))
+    size = workspace.measure(cuda_host, lambda: call(*there, out=out))
     buffer = cuda_host.empty(size, np.uint8)
     again = handed_in(name, want)
     before = cuda_host.allocations(), cuda_host.synchronisations()
-    with workspace.within(buffer):
+    with workspace.allocate_from(buffer):
         got = call(*there, out=again)
     assert (cuda_host.allocations(), cuda_host.synchronisations()) == before
     assert_same_bits(host(got), host(want))
     assert_same_bits(host(again), host(out))
     assert {part.data.mem for part in got} <= {part.data.mem for part in again}
     if size:
-        with pytest.raises(MemoryError, match="is too small"), workspace.within(buffer[:1]):
+        with pytest.raises(MemoryError, match="is too small"), workspace.allocate_from(buffer[:1]):
             call(*there, out=again)
 
 
@@ -105,13 +105,16 @@ def test_wrong_arrays_for_results_are_refused(name, wrong):
 
 
 def test_what_stays_on_the_device_is_not_put_into_a_workspace(monkeypatch):
-    monkeypatch.setattr(resident, "_kept", {})
+    monkeypatch.setattr(resident, "_cached", {})
     there = cuda_host.asarray(M)
     out = handed_in("metrics", _metrics(there))
-    monkeypatch.setattr(resident, "_kept", {})
-    with pytest.raises(RuntimeError, match="must be there before"), workspace.within(cuda_host.empty(9999, np.uint8)):
+    monkeypatch.setattr(resident, "_cached", {})
+    with (
+        pytest.raises(RuntimeError, match="must be on the device"),
+        workspace.allocate_from(cuda_host.empty(9999, np.uint8)),
+    ):
         _metrics(there, out=out)
-    assert not workspace.in_use()
+    assert not workspace.is_active()
 
 
 def test_results_of_public_functions_are_as_before():

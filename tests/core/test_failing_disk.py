@@ -13,7 +13,7 @@ from failing_disk import Job
 
 import cmfast
 from cmfast._files import scratch
-from cmfast._files.output import Outputs, replacing, write_npz
+from cmfast._files.output import Outputs, replace_file, write_npz
 
 MATRIX = np.arange(9).reshape(3, 3)
 
@@ -67,7 +67,7 @@ def test_a_report_is_saved_whole_or_not_at_all(folder):
 def write_together(*names):
     with Outputs() as outputs:
         for name in names:
-            with outputs.replacing(Path(name)) as file:
+            with outputs.replace_file(Path(name)) as file:
                 file.write(name.encode())
 
 
@@ -101,7 +101,7 @@ def test_a_temporary_array_names_its_folder(folder):
         with scratch.Scratch() as rows:
             rows.append(MATRIX)
             found = rows.mapped().sum()
-        with replacing(Path("sum")) as file:
+        with replace_file(Path("sum")) as file:
             file.write(str(found).encode())
 
     assert_whole(job(write, "sum"), folder)
@@ -115,7 +115,7 @@ def half(path):
 
 def by_c(path):
     """Write by NumPy's means, which in C say nothing of a disk that is full."""
-    with replacing(Path(path)) as file:
+    with replace_file(Path(path)) as file:
         np.save(file, MATRIX, allow_pickle=False)
 
 
@@ -137,7 +137,7 @@ def swallowed(path):
 def nameless(path):
     """Write well, and name no file."""
     try:
-        with replacing(Path(path)) as file:
+        with replace_file(Path(path)) as file:
             file.write(b"whole")
     except OSError as error:
         raise OSError(error.errno, error.strerror) from None
@@ -162,7 +162,7 @@ def test_planted_faults_are_found(planted, text, folder):
 @pytest.mark.parametrize("limit", [0, 100, 300])
 def test_a_file_that_may_not_grow_is_named_and_not_there(limit, folder):
     def write():
-        with replacing(Path("out.npz")) as file:
+        with replace_file(Path("out.npz")) as file:
             write_npz(file, {"matrix": MATRIX})
 
     with failing_disk.files_up_to(limit):

@@ -234,7 +234,7 @@ def test_steps_are_what_is_there():
     for each in every:
         for word in each.command:
             assert not word.startswith("tests/") or (ROOT / word).exists(), word
-    known = {kernel.name for kernel in module.table()}
+    known = {kernel.name for kernel in module.list_kernels()}
     assert {each.prints for each in every if each.group == "profile"} <= known
     tools = [each.command for each in every if each.group == "sanitize"]
     assert [command[2] for command in tools] == ["memcheck", "racecheck", "synccheck", "initcheck"]
@@ -300,7 +300,7 @@ def test_a_sanitizer_sees_every_array_by_itself(monkeypatch, capsys):
     pools = []
     seen = lambda *_: pools.append(cupy.allocator)  # noqa: E731
     monkeypatch.setattr(
-        module, "table", lambda: [module.Kernel("comparison", "cmfast_overlap_pairs", (("double", "8"),))]
+        module, "list_kernels", lambda: [module.Kernel("comparison", "cmfast_overlap_pairs", (("double", "8"),))]
     )
     monkeypatch.setattr(cuda_sweep, "call_for", lambda kernel, instance: Call(seen, ()))
     monkeypatch.setattr(cuda_sweep, "calls", lambda mode: [("overlap", None)])
@@ -364,7 +364,7 @@ def test_on_a_gpu_pytest_fails_for_our_own_warnings_alone(tmp_path):
 
 
 def test_an_instance_that_does_not_compile_is_named(monkeypatch, capsys):
-    good = next(kernel for kernel in module.table() if kernel.name == "cmfast_column_ranges_blocks")
+    good = next(kernel for kernel in module.list_kernels() if kernel.name == "cmfast_column_ranges_blocks")
     table = [replace(good, instances=good.instances[:1]), replace(good, name="cmfast_no_such_kernel", instances=((),))]
 
     def function(xp, device, topic, expression):
@@ -373,8 +373,8 @@ def test_an_instance_that_does_not_compile_is_named(monkeypatch, capsys):
             raise RuntimeError(msg)
 
     cupy_on_cuda_host.install(monkeypatch)
-    monkeypatch.setattr(module, "table", lambda: table)
-    monkeypatch.setattr(module, "_function", function)
+    monkeypatch.setattr(module, "list_kernels", lambda: table)
+    monkeypatch.setattr(module, "_load_function", function)
     monkeypatch.setattr(cuda_warm, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
     assert cuda_warm.main() == 1
     first, last = capsys.readouterr().out.splitlines()

@@ -22,7 +22,7 @@ from fuzz.mutators import unzipped
 
 import cmfast
 from cmfast import cli
-from cmfast._files import maps, matrices, points, records, tables, tidy_totals
+from cmfast._files import contact_maps, matrices, points, survey_records, survey_totals, tables
 from cmfast._files.output import FileError
 from cmfast.cli import _saved_counts
 from cmfast.cli.commands import _merge
@@ -399,25 +399,27 @@ def _check_rows(found: Any) -> None:
 
 def _array(path: Path) -> Any:
     array = points.open_array(path, tick=_quietly)
-    shape, dtype, _ = points.layout(path)
+    shape, dtype, _ = points.read_layout(path)
     assert (array.shape, array.dtype) == (shape, dtype), "layout and open_array differ"
     return np.array(array)
 
 
 def _files_of_labels(path: Path) -> Any:
-    points.labels_in([path, path], 10)
+    points.count_labels([path, path], 10)
     return list(points.iter_labels([path, path], tick=_quietly))
 
 
-KNOWN = tidy_totals.Totals(
-    [tidy_totals.Target("", ("sex",), {("f",): {"": 3.0}, ("m",): {"": 2.0}}, {}),
-     tidy_totals.Target("age", (), {(): {"": 100.0}}, {})], [""],
+KNOWN = survey_totals.Totals(
+    [survey_totals.Target("", ("sex",), {("f",): {"": 3.0}, ("m",): {"": 2.0}}, {}),
+     survey_totals.Target("age", (), {(): {"": 100.0}}, {})], [""],
 )  # fmt: skip
 
 
 def _records(path: Path) -> Any:
-    found = records.read_records(path, KNOWN, "weight", None, _quietly)
-    return found, records.design(found, KNOWN, records.matched(path, KNOWN, found, by_area=False))
+    found = survey_records.read_records(path, KNOWN, "weight", None, _quietly)
+    return found, survey_records.make_design_matrix(
+        found, KNOWN, survey_records.match_totals(path, KNOWN, found, by_area=False)
+    )
 
 
 def _check_records(both: Any) -> None:
@@ -431,19 +433,19 @@ def _check_records(both: Any) -> None:
 
 
 def _totals(by: str | None) -> Callable[[Path], Any]:
-    return lambda path: tidy_totals.read_totals(path, by)
+    return lambda path: survey_totals.read_totals(path, by)
 
 
 def _check_totals(known: Any) -> None:
     for target in known.targets:
         for key in target.totals:
             assert len(key) == len(target.columns), "a key has another length than its columns"
-            assert not np.isinf(tidy_totals.by_area(target, key, known.areas)).any(), "a total is infinite"
+            assert not np.isinf(survey_totals.collect_areas(target, key, known.areas)).any(), "a total is infinite"
 
 
 def _map(path: Path) -> Any:
     resolution = 1000 if path.suffix == ".hic" else None
-    return maps.read(path, "/", resolution, _quietly)
+    return contact_maps.read_map(path, "/", resolution, _quietly)
 
 
 def _check_map(found: Any) -> None:
@@ -455,7 +457,7 @@ def _check_map(found: Any) -> None:
 
 
 def _weighted(path: Path) -> bool:
-    return maps.has_weights(path, "/", "weight")
+    return contact_maps.has_weights(path, "/", "weight")
 
 
 def _command(*argv: str) -> Callable[[Path], tuple[int, str, str]]:

@@ -14,7 +14,7 @@ import cmfast
 from cmfast._files import scratch
 from cmfast.geometry import _cell_accumulator, _cells
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.geometry import _keys_sorted
+from cmfast.kernels.cpu.geometry import _sample_sort
 
 MIB = 1 << 20
 
@@ -159,9 +159,9 @@ TREES = {
 def test_one_hash_for_threads_chunks_and_trees(threads, monkeypatch):
     monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
     monkeypatch.setattr(pool, "PIECE_SECONDS", 1e-6)
-    monkeypatch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 100)
-    monkeypatch.setattr(_keys_sorted, "BUCKET", 100)
-    monkeypatch.setattr(_keys_sorted, "PARTITION_ROWS", 512)
+    monkeypatch.setattr(_sample_sort, "LEAST_PARTITIONED_POINTS", 100)
+    monkeypatch.setattr(_sample_sort, "BUCKET", 100)
+    monkeypatch.setattr(_sample_sort, "PARTITION_ROWS", 512)
     X, y, p = points(20_000, seed=3)
     grid = cmfast.Grid.scott(X, num_threads=threads)
     options = {"grid": grid, "n_classes": 4, "num_threads": threads}

@@ -57,8 +57,8 @@ def test_few_keys_are_counted_without_a_sort(monkeypatch, width, sorts):
     X, y, p = points(9000, 2, m=2)
     X[::2] += 40
     X[[0, 5], [0, 1]] = np.nan
-    seen, sort = [], sorting.sort
-    monkeypatch.setattr(sorting, "sort", lambda keys, n_keys: (seen.append(n_keys), sort(keys, n_keys))[1])
+    seen, sort = [], sorting.sort_keys
+    monkeypatch.setattr(sorting, "sort_keys", lambda keys, n_keys: (seen.append(n_keys), sort(keys, n_keys))[1])
     options = {"grid": cmfast.Grid([0.0, 0.0], [width, width]), "on_failure": "ignore"}
     assert_same(cmfast.cell_counts(X, y, p, **options), cmfast.cell_counts(*there(X, y, p), **options))
     assert len(seen) == sorts

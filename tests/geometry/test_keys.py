@@ -5,7 +5,7 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cpu.geometry import _keys_sorted
+from cmfast.kernels.cpu.geometry import _sample_sort
 
 N = 4_000
 
@@ -14,10 +14,10 @@ N = 4_000
 def small_blocks(request, monkeypatch):
     """Deal blocks of so many points to buckets of so many, as if there were millions."""
     rows, bucket = request.param
-    monkeypatch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 1)
-    monkeypatch.setattr(_keys_sorted, "PARTITION_ROWS", rows)
-    monkeypatch.setattr(_keys_sorted, "BUCKET", bucket)
-    monkeypatch.setattr(_keys_sorted, "RUN", 4)
+    monkeypatch.setattr(_sample_sort, "LEAST_PARTITIONED_POINTS", 1)
+    monkeypatch.setattr(_sample_sort, "PARTITION_ROWS", rows)
+    monkeypatch.setattr(_sample_sort, "BUCKET", bucket)
+    monkeypatch.setattr(_sample_sort, "RUN", 4)
 
 
 def keys_of(name):
@@ -44,7 +44,7 @@ def test_runs_are_those_of_the_sorted_keys(name, threads, small_blocks, monkeypa
         out[:] = keys[start:stop]
 
     inside = keys[keys < np.iinfo(np.int64).max]
-    found, counts = _keys_sorted.sorted_runs(fill, N, int(inside.max()) + 1, threads)
+    found, counts = _sample_sort.sort_and_count(fill, N, int(inside.max()) + 1, threads)
     want, number = np.unique(keys, return_counts=True)
     assert_same_bits(found, want)
     assert_same_bits(counts, number)
@@ -56,7 +56,7 @@ def test_buckets_split_the_points():
     def fill(start, stop, out):
         out[:] = keys[start:stop]
 
-    table, shift = _keys_sorted._buckets(fill, len(keys), 2**50)
+    table, shift = _sample_sort._choose_buckets(fill, len(keys), 2**50)
     sizes = np.bincount(table[keys >> shift])
     assert len(sizes) > 4
     assert sizes.max() < 2 * len(keys) / len(sizes)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast.kernels.cpu.geometry import _keys_sorted
+from cmfast.kernels.cpu.geometry import _sample_sort
 
 LAST = 2.0**-1074
 
@@ -85,8 +85,8 @@ def test_points_that_are_dealt_to_buckets_have_the_sums_of_those_that_are_not(rn
         weights[0] = 2**30  # of a point without a cell: nothing of the others is rounded off for it
     grid = cmfast.Grid([0.0, 0.0], [0.3, 0.2])
     want = cmfast.sparse_histogram(X, grid=grid, weights=weights, on_failure="ignore")
-    monkeypatch.setattr(_keys_sorted, "LEAST_PARTITIONED_POINTS", 100)
-    monkeypatch.setattr(_keys_sorted, "BUCKET", 500)
+    monkeypatch.setattr(_sample_sort, "LEAST_PARTITIONED_POINTS", 100)
+    monkeypatch.setattr(_sample_sort, "BUCKET", 500)
     got = cmfast.sparse_histogram(X, grid=grid, weights=weights, on_failure="ignore")
     np.testing.assert_array_equal(got.cells, want.cells)
     np.testing.assert_array_equal(got.values, want.values)

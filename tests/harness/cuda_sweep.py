@@ -80,7 +80,7 @@ def sweep_gpu(seconds: float) -> None:
     # In CuPy's pool an overrun of one array lands in the next, where no sanitizer sees it.
     cupy.cuda.set_allocator(None)
     begin, done = time.perf_counter(), Counter[str]()
-    every = {(kernel, instance) for kernel in module.table() for instance in kernel.instances}
+    every = {(kernel, instance) for kernel in module.list_kernels() for instance in kernel.instances}
     with warnings.catch_warnings(), launches() as launched:
         warnings.simplefilter("ignore")
         try:
@@ -96,7 +96,7 @@ def sweep_gpu(seconds: float) -> None:
 
 def steps_of_gpu(make: Any, launched: Any) -> Iterator[str]:
     """Make a call for every instance that is not yet among those `launched`, then others; yield after each."""
-    by_kernel = [[(kernel, instance) for instance in kernel.instances] for kernel in module.table()]
+    by_kernel = [[(kernel, instance) for instance in kernel.instances] for kernel in module.list_kernels()]
     for kernel, instance in interleave(by_kernel):
         if (kernel, instance) not in launched:
             call = call_for(kernel, instance)

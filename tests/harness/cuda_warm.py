@@ -20,7 +20,7 @@ def load(topic: str, expression: str) -> float:
     import cupy
 
     begin = time.perf_counter()
-    module._function(cupy, cupy.cuda.Device().id, topic, expression)
+    module._load_function(cupy, cupy.cuda.Device().id, topic, expression)
     return time.perf_counter() - begin
 
 
@@ -28,9 +28,9 @@ def main() -> int:
     """Name what fails and what is slow; 1 if anything failed."""
     begin, failed = time.perf_counter(), 0
     # Long sources first, so that no process is left alone with the slowest at the end.
-    kernels = sorted(module.table(), key=lambda kernel: -len(module.source(kernel.topic)))
+    kernels = sorted(module.list_kernels(), key=lambda kernel: -len(module.assemble_source(kernel.topic)))
     instances = [(kernel.topic, kernel.expression(instance)) for kernel in kernels for instance in kernel.instances]
-    jobs = list({module.unit(*each): each for each in reversed(instances)}.values())[::-1]
+    jobs = list({module.make_translation_unit(*each): each for each in reversed(instances)}.values())[::-1]
     with ProcessPoolExecutor(min(MOST_WORKERS, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
         loads = {pool.submit(load, *job): job for job in jobs}
         for done in as_completed(loads):

@@ -240,7 +240,7 @@ MUTATIONS = (
     ),
     Mutation(
         "geometry-merge-drops",
-        f"{CPU}/geometry/_runs.py",
+        f"{CPU}/geometry/_run_length.py",
         "out[k], number[k] = a[i], m[i] + n[j]",
         "out[k], number[k] = a[i], m[i]",
         "merged state that drops counts",
@@ -250,7 +250,7 @@ MUTATIONS = (
     ),
     Mutation(
         "geometry-cut-in-a-cell",
-        f"{CPU}/geometry/_runs.py",
+        f"{CPU}/geometry/_run_length.py",
         'side="right"',
         'side="left"',
         "a cut in the wrong place",
@@ -261,7 +261,7 @@ MUTATIONS = (
     ),
     Mutation(
         "geometry-sticky-bit",
-        f"{CPU}/geometry/_sums.py",
+        f"{CPU}/geometry/_segmented_sums.py",
         "if (b & ((1 << (n - 1)) - 1)) | d | e:",
         "if (b & ((1 << (n - 1)) - 1)) | d:",
         "a rounding without all digits",

@@ -131,9 +131,9 @@ def usage(topic: str, architecture: str, most: int | None = None, above: int = 0
 
     Every one of them, or the first `most` of each kernel, or those that may use more registers than `above`.
     """
-    instances = [(k, instance) for k in module.table() if k.topic == topic for instance in k.instances[:most]]
+    instances = [(k, instance) for k in module.list_kernels() if k.topic == topic for instance in k.instances[:most]]
     expressions = [kernel.expression(instance) for kernel, instance in instances if kernel.ceiling(instance) > above]
-    return Program(module.source(topic)).compile(expressions, architecture, module.options(topic))
+    return Program(module.assemble_source(topic)).compile(expressions, architecture, module.options(topic))
 
 
 def launched(call: Callable[[Any], Any]) -> list[tuple[str, str]]:
@@ -149,7 +149,7 @@ def launched(call: Callable[[Any], Any]) -> list[tuple[str, str]]:
 def seconds(topic: str, expression: str) -> float:
     """Return the processor time that one unit takes, for the newest architecture of all."""
     begin = time.process_time()
-    code, names = module.unit(topic, expression)
+    code, names = module.make_translation_unit(topic, expression)
     Program(code).compile(names, ARCHITECTURES[-1], module.options(topic))
     return time.process_time() - begin
 
@@ -183,7 +183,7 @@ def first() -> None:
     """Print what the first call of some functions waits for, and what a thread compiles meanwhile."""
     for name, call in first_calls().items():
         module._loads.clear()
-        units = {module.unit(*each): each for each in launched(call)}
+        units = {module.make_translation_unit(*each): each for each in launched(call)}
         later = {key[2:] for key in module._loads}
         waited = {each: seconds(*each) for each in units.values() if each not in later}
         print(f"{name}: {sum(waited.values()):.2f} s")
@@ -200,7 +200,7 @@ def main(*topics: str) -> int:
         return 0
     print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in ARCHITECTURES) + " |")
     print("|---" * (1 + len(ARCHITECTURES)) + "|")
-    for kernel in (kernel for kernel in module.table() if not topics or kernel.topic in topics):
+    for kernel in (kernel for kernel in module.list_kernels() if not topics or kernel.topic in topics):
         for expression in map(kernel.expression, kernel.instances):
             found = [usage(kernel.topic, architecture)[expression] for architecture in ARCHITECTURES]
             cells = [f"{u.registers}, {u.shared}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]

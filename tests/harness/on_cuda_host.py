@@ -14,12 +14,12 @@ from cmfast.kernels.ops import OPS
 
 def instances(code: str) -> list[str]:
     """Return the kernels of a source of the package, every instance."""
-    found, table = [], module.table()
+    found, table = [], module.list_kernels()
     for topic in dict.fromkeys(kernel.topic for kernel in table):
         kernels = [kernel for kernel in table if kernel.topic == topic]
         for plain in (True, False):  # those of a kind come of one source
             some = [k.expression(i) for k in kernels for i in k.instances if bool(i) != plain]
-            if some and module.unit(topic, some[0])[0] == code:
+            if some and module.make_translation_unit(topic, some[0])[0] == code:
                 found += some
     return found
 

@@ -43,7 +43,7 @@ def problem(name, zeros=0.0, sd=0.5, seed=0):
 
 def swept(M, margins, **options):
     """Return what sweeps alone make of a table: that its cells are listed is an error."""
-    with mock.patch.object(margins_layout, "dense", side_effect=AssertionError("sweeps did not suffice")):
+    with mock.patch.object(margins_layout, "make_dense_layout", side_effect=AssertionError("sweeps did not suffice")):
         return cmfast.ipf_nd(M, margins, ndim=options.pop("ndim", M.ndim), **options)
 
 
@@ -217,16 +217,16 @@ def test_a_change_that_does_not_die_out_is_no_answer():
     result = cmfast.ipf_nd(M, [(0, T.sum(1)), (1, T.sum(0))], on_failure="ignore")
     if result.status == Status.CONVERGED:
         np.testing.assert_allclose(result.table, T, rtol=1e-3)
-    layout, axes = margins_layout.lines_of(M.shape, ((0,), (1,))), ((0,), (1,))
+    layout, axes = margins_layout.make_cellless_layout(M.shape, ((0,), (1,))), ((0,), (1,))
     sweeps = dense_sweeps.DenseSweeps(
         M.ravel(), np.concatenate([T.sum(1), T.sum(0)]), layout, launch.make_plan(M.shape, axes), 0.0
     )
-    assert sweeps.sweep_on(1e-9, 1e-8)
+    assert sweeps.sweep_to_convergence(1e-9, 1e-8)
     written = np.empty(M.size)
     achieved, is_whole = sweeps.write(written)
     assert is_whole
-    assert sweeps.missed(achieved) <= 1e-9
-    assert sweeps.echo(written) == np.inf
+    assert sweeps.measure_residual(achieved) <= 1e-9
+    assert sweeps.measure_amplification(written) == np.inf
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ def test_a_change_that_does_not_die_out_is_no_answer():
     ],
 )
 def test_the_layout_of_all_cells_is_that_of_their_coordinates(shape, axes):
-    dense = margins_layout.dense(shape, axes)
+    dense = margins_layout.make_dense_layout(shape, axes)
     coordinates = np.unravel_index(np.arange(np.prod(shape, dtype=int)), shape) if shape else ()
-    for ours, its in zip(dense, margins_layout.layout(shape, axes, coordinates), strict=True):
+    for ours, its in zip(dense, margins_layout.make_sparse_layout(shape, axes, coordinates), strict=True):
         np.testing.assert_array_equal(ours, its)
         assert ours.dtype == its.dtype
 

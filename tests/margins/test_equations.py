@@ -10,7 +10,7 @@ from oracle.margins import verdict
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.launch import Rules, iterate, make_large_workspace
+from cmfast.kernels.cpu.margins.launch import iterate, make_large_workspace
 from cmfast.kernels.cpu.margins.tables import conjugate_gradients
 from cmfast.kernels.cpu.margins.tables.newton import SOLVE, start_table
 from cmfast.kernels.cpu.margins.tables.newton_system import (
@@ -70,10 +70,12 @@ def first_of(shape, axes, fill, seed, importance=None, unasked=0.0):
     M = (rng.random(shape) < fill) * np.exp(rng.normal(size=shape))
     targets = [np.where(rng.random(m.shape) < unasked, np.nan, m) for m in margins_of(M * rng.random(shape), axes)]
     coords = np.stack(np.nonzero(M))
-    layout, slack = margins_layout.softened(margins_layout.layout(shape, axes, list(coords)), importance)
-    rules = Rules(0.0, slack, 1e-9, 1e-3, 1000, 0)
+    layout, slack = margins_layout.soften_layout(
+        margins_layout.make_sparse_layout(shape, axes, list(coords)), importance
+    )
+    rules = margins_layout.TableRules(0.0, slack, 1e-9, 1e-3, 1000, 0)
     t = make_large_workspace(layout)
-    wanted = margins_layout.together(shape, axes, layout.order, targets)
+    wanted = margins_layout.concatenate_margins(shape, axes, layout.order, targets)
     assert start_table(t, M[tuple(coords)], layout, wanted, rules) == SOLVE
     return t
 
@@ -145,9 +147,9 @@ def test_hard_sparse_tables_need_few_steps(seed):
     rng = np.random.default_rng(seed)
     M = (rng.random((20, 20, 20)) < 0.15).astype(float)
     coords, targets = np.stack(np.nonzero(M)), margins_of(M * np.exp(3.0 * rng.normal(size=M.shape)), PAIRS)
-    layout = margins_layout.layout(M.shape, PAIRS, list(coords))
-    rules = Rules(0.0, np.zeros(3), 1e-9, 1e-3, 1000, 0)
-    t, wanted = make_large_workspace(layout), margins_layout.together(M.shape, PAIRS, layout.order, targets)
+    layout = margins_layout.make_sparse_layout(M.shape, PAIRS, list(coords))
+    rules = margins_layout.TableRules(0.0, np.zeros(3), 1e-9, 1e-3, 1000, 0)
+    t, wanted = make_large_workspace(layout), margins_layout.concatenate_margins(M.shape, PAIRS, layout.order, targets)
     status, _ = iterate(t, start_table(t, M[tuple(coords)], layout, wanted, rules), rules)
     assert status == Status.CONVERGED
     assert t.counts[STEPS] <= 25

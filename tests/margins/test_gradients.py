@@ -94,7 +94,7 @@ def test_equations_are_formed_where_products_do_not_do(monkeypatch, shape, axes,
             np.testing.assert_allclose(found.residual, 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["MOST_PRODUCTS", "MOST_SEEN", "MOST_GRADIENT_STEPS"])
+@pytest.mark.parametrize("name", ["MOST_PRODUCTS", "MAX_PROBE_PRODUCTS", "MOST_GRADIENT_STEPS"])
 def test_equations_are_formed_where_products_are_too_many(monkeypatch, few, name):
     few(20_000)
     monkeypatch.setattr(conjugate_gradients, name, 1)

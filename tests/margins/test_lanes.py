@@ -106,7 +106,7 @@ def test_they_give_what_the_oracle_gives(name):
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_gauge_is_that_of_the_shortest_logarithms_and_no_line_is_kept_for_nothing(name):
     shape, axes = SHAPES[name]
-    plan, layout = lanes_plan.make_lanes_plan(shape, axes), margins_layout.dense(shape, axes)
+    plan, layout = lanes_plan.make_lanes_plan(shape, axes), margins_layout.make_dense_layout(shape, axes)
     offsets, order = layout.offsets, [axes[b] for b in layout.order]
     A = np.zeros((plan.n_cells, plan.n_lines))
     cells = np.indices(shape).reshape(len(shape), -1)

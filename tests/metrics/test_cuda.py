@@ -112,7 +112,7 @@ def test_metrics_in_shared_memory_are_those_of_margins(monkeypatch, C, dtype):
 @device.of_the_host
 def test_a_list_of_metrics_goes_to_a_device_once(monkeypatch):
     """Any number of calls of the same list, one copy; what does not fit among those kept is copied each time."""
-    monkeypatch.setattr(resident, "_kept", {})
+    monkeypatch.setattr(resident, "_cached", {})
     there, waits = cuda_host.asarray(np.random.default_rng(5).integers(0, 9, (4, 3, 3))), []
     for names in (["accuracy", "f1_macro"], ["accuracy", "f1_macro"], ["mcc"]):
         before = cuda_host.synchronisations()
@@ -120,16 +120,16 @@ def test_a_list_of_metrics_goes_to_a_device_once(monkeypatch):
         waits.append(cuda_host.synchronisations() - before)
     assert waits[0] > 0
     assert waits[1] == 0
-    kept = dict(resident._kept)
+    kept = dict(resident._cached)
     monkeypatch.setattr(resident, "MOST_RESIDENT_ARRAYS", len(kept))
     want = metrics.compute(there, "kappa", on_failure="ignore")
-    assert resident._kept == kept
+    assert resident._cached == kept
     assert_same_bits(want, metrics.compute(there, "kappa", on_failure="ignore"))
 
 
 @device.of_the_host
 def test_every_device_has_its_own_list(monkeypatch):
-    monkeypatch.setattr(resident, "_kept", {})
+    monkeypatch.setattr(resident, "_cached", {})
     for number in (0, 1):
         with cuda_host.Device(number):
             M = cuda_host.asarray(np.eye(3))

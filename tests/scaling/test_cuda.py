@@ -290,7 +290,7 @@ def test_no_bit_depends_on_neighbours_or_schedules(C):
 
 
 def test_what_lanes_share_meets_no_bank_twice_and_fits():
-    (table,) = re.findall(r"#define CM_LANE_SIZES (.*)", module.source("scaling/group"))
+    (table,) = re.findall(r"#define CM_LANE_SIZES (.*)", module.assemble_source("scaling/group"))
     for width in group.WIDTHS:
         even, pitch, used, step = sizes = group._SIZES[width]
         assert table.strip("{}").split("}, {")[width] == ", ".join(map(str, sizes))
@@ -350,9 +350,9 @@ def test_what_a_thread_cannot_compile_is_raised_where_it_is_launched(monkeypatch
             raise RuntimeError(msg)
         return honest(topic, expression)
 
-    honest = module.unit
-    monkeypatch.setattr(module, "unit", broken)
-    module._function.cache_clear()
+    honest = module.make_translation_unit
+    monkeypatch.setattr(module, "make_translation_unit", broken)
+    module._load_function.cache_clear()
     with pytest.raises(RuntimeError, match="no compiler"):
         cmfast.ipf(device.asarray(patterns((4, 4))), on_failure="ignore")
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 import cmfast
 from cmfast import metrics, uncertainty
-from cmfast.kernels.shared.uncertainty import acceleration
+from cmfast.kernels.shared.uncertainty import compute_acceleration
 from cmfast.uncertainty import _compare, _compare_many
 
 mpl.use("Agg")
@@ -108,7 +108,7 @@ def test_leaving_out_one_sample_of_each_kind(labels):
         layout = _compare._plan.make_plan((name,), 3, "present", 1, argument="T")
         asked = _compare._Request(layout, "bca", "interval", 0.95, 2, 0, 0, None)
         units = _compare._paired_replicates.list_units(T._held)
-        found = acceleration(_compare._compute_jackknife(T, units, asked)[0], units.weights, [slice(None)])
+        found = compute_acceleration(_compare._compute_jackknife(T, units, asked)[0], units.weights, [slice(None)])
         assert found == pytest.approx(wanted, rel=1e-9)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core.adapters import _class_order, _text_codes
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
@@ -39,7 +39,7 @@ def dictionary_codes(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
     A missing value raises ValueError, except in float columns: NumPy turns it into NaN, which kernels report.
     """
     for library, column in (("pandas", _pandas_codes), ("polars", _polars_codes), ("pyarrow", _arrow_codes)):
-        module = loaded(library)  # a library that is not imported cannot own the column
+        module = find_loaded_module(library)  # a library that is not imported cannot own the column
         if module is not None:
             found: tuple[Any, np.ndarray] | None = column(name, module, x)
             if found is not None:
@@ -57,7 +57,7 @@ class Categories(NamedTuple):
 
 def categories(name: str, x: Any) -> Categories | None:
     """Return the categories of column `x` as its library keeps them; None if it declares none."""
-    pd, pl, pa = map(loaded, ("pandas", "polars", "pyarrow"))
+    pd, pl, pa = map(find_loaded_module, ("pandas", "polars", "pyarrow"))
     dtype: Any = getattr(x, "dtype", None)
     if pd is not None and isinstance(dtype, pd.CategoricalDtype) and not isinstance(x, pd.MultiIndex):
         values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
@@ -83,7 +83,7 @@ def frame_to_array(name: str, x: Any) -> Any:
     ------
     ValueError for a confusion matrix whose rows and columns are not the same classes.
     """
-    pd = loaded("pandas")
+    pd = find_loaded_module("pandas")
     if pd is None or not isinstance(x, pd.DataFrame):
         return x
     _class_order.check_class_order(name, x.index, x.columns)

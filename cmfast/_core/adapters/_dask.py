@@ -372,8 +372,8 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
 def _sum_integers(x: Any, axis: Any, keepdims: bool) -> Any:
     """Sum integers along axes; raise OverflowError where int64 overflows."""
     if x.size and not halves.fits(int(x.min()), int(x.max()), x.size):
-        low, high = (half.sum(axis=axis, keepdims=True) for half in halves.split(x))
-        if not bool(halves.join(low, high)[1].all()):
+        low, high = (half.sum(axis=axis, keepdims=True) for half in halves.split_halves(x))
+        if not bool(halves.join_halves(low, high)[1].all()):
             validate.fail("the counts of all chunks add up to more than int64 holds", OverflowError)
     return x.sum(axis=axis, keepdims=keepdims)
 

@@ -57,7 +57,7 @@ def sum_over_processes(array: Any, shape: tuple[int, ...], place: str, *, floats
         low, high = total & (2**halves.BITS - 1), total >> halves.BITS
         for half in (low, high):
             dist.all_reduce(half, group=group)
-        total, good = halves.join(low, high)
+        total, good = halves.join_halves(low, high)
         if not bool(good.all()):
             validate.fail("the counts of all processes add up to more than int64 holds", OverflowError)
     return total.numpy() if place == "numpy" else total

@@ -10,7 +10,7 @@ import numpy.ma  # imported here, because NumPy's lazy import could run while an
 
 from cmfast._core.adapters import Adapter, _columns, _text_codes, read_only
 from cmfast._core.kernel_lookup import get_kernel
-from cmfast.kernels.loading import loaded
+from cmfast.kernels.loading import find_loaded_module
 
 _HOST = 1  # kDLCPU
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy reads as one buffer
@@ -56,7 +56,7 @@ class NumPy(Adapter):
         """Raise ValueError if two pandas Series have one index in different orders, as arrays match by position."""
         if all(type(x) is np.ndarray for x in arrays.values()):
             return
-        pd = loaded("pandas")
+        pd = find_loaded_module("pandas")
         if pd is None:
             return
         named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]

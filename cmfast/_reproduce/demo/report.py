@@ -5,7 +5,7 @@ from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._core.progress import Bar
-from cmfast._files.output import FileError, make_folder, plain, removing_empty
+from cmfast._files.output import FileError, convert_to_plain, make_folder, remove_folder_on_error
 from cmfast._pages.values import format_seconds
 from cmfast._reproduce import _files
 from cmfast._reproduce.demo import experiment, page, words
@@ -15,7 +15,7 @@ FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
 
 def run(out: Path, seed: int) -> dict[str, Any]:
     """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
-    with removing_empty(out):
+    with remove_folder_on_error(out):
         folder = prepare(out)
         return write(folder, experiment.run(seed, experiment.DemoSettings(), Bar))
 
@@ -34,7 +34,7 @@ def prepare(out: Path) -> Path:
 
 def write(out: Path, results: experiment.Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
-    numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
+    numbers: dict[str, Any] = convert_to_plain({**results.numbers, "timings": results.timings})
     return _files.write(page.compose(numbers, results.matrices), out)
 
 

@@ -1,4 +1,4 @@
-"""``cmfast balance``: weights of the bins of a contact map, with which all its rows have the same sum."""
+"""``cmfast balance``: weights of the bins of a contact map that give all its rows the same sum."""
 
 import argparse
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._files import maps
+from cmfast._files import contact_maps
 from cmfast._files.output import FileError, check_target
 from cmfast.cli import _screen
 from cmfast.cli._calls import bar, compute, select_options, tick
@@ -25,27 +25,27 @@ def add_options(parser: Parser) -> None:
     what = "map: cool, mcool::resolutions/10000, hic, npz of scipy.sparse, or a table of pixels (csv, Parquet, Arrow)"
     parser.add_argument("input", metavar="FILE[::GROUP]", help=what)
     parser.add_argument("--resolution", type=natural_number, metavar="BP", help="hic: size of a bin")
-    parser.add_argument("--cis-only", action="store_true", help="balance every chromosome by itself")
-    ignored = "diagonals that do not count; default 2, the main one and those beside it"
+    parser.add_argument("--cis-only", action="store_true", help="balance each chromosome separately")
+    ignored = "number of diagonals to ignore; default 2: the main diagonal and its neighbours"
     parser.add_argument("--ignore-diags", type=whole_number, default=2, metavar="N", help=ignored)
-    few = "leave out bins with fewer pixels, default 10"
+    few = "drop bins with fewer nonzero pixels, default 10"
     parser.add_argument("--min-nnz", type=whole_number, default=10, metavar="N", help=few)
-    less = "leave out bins whose counts add up to less, default 0"
+    less = "drop bins with a smaller total count, default 0"
     parser.add_argument("--min-count", type=whole_number, default=0, metavar="N", help=less)
-    far = "leave out bins that are so many median absolute deviations below the median, default 5; 0: none"
+    far = "drop bins more than N median absolute deviations below the median, default 5; 0: drop none"
     parser.add_argument("--mad-max", type=whole_number, default=5, metavar="N", help=far)
-    add_common(parser, "--tol", default=1e-9, help="most that a sum may be off, default 1e-9")
+    add_common(parser, "--tol", default=1e-9, help="relative error of the row sums, default 1e-9")
     add_common(parser, "--max-iter")
-    parser.add_argument("--name", default="weight", help="of the weights in a cool file, default weight")
+    parser.add_argument("--name", default="weight", help="name of the weights in a cool file, default weight")
     add_common(parser, "--threads")
-    add_output(parser, "cool or mcool file, which may be FILE, for the map with its weights; csv, Parquet, JSON")
+    add_output(parser, "cool or mcool file (may be FILE) for the map with weights; or csv, Parquet, JSON")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Balance the map; it fails where a part of it has no weights."""
-    source, group = maps.split(args.input)
+    """Balance the map; failed if a part of it gets no weights."""
+    source, group = contact_maps.split_group(args.input)
     args.target = _check_output(args, source, group)
-    found = maps.read(source, group, args.resolution, tick(args, "read"))
+    found = contact_maps.read_map(source, group, args.resolution, tick(args, "read"))
     if args.cis_only and found.offsets is None:
         raise FileError(source, "does not say where chromosomes begin, which --cis-only needs")
     options = select_options(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
@@ -74,22 +74,22 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _check_output(args: argparse.Namespace, source: Path, group: str) -> Path | None:
-    """Return where the weights go, None if nowhere, before anything is computed."""
+    """Return the resolved path of --output, None without it; raise before computing if writing would fail."""
     if args.output is None:
         return None
-    if args.output.suffix.lower() not in maps.COOLS:
-        return check_output(args, (*maps.COOLS, *TABLES), source)
-    if source.suffix.lower() not in maps.COOLS:
+    if args.output.suffix.lower() not in contact_maps.COOLS:
+        return check_output(args, (*contact_maps.COOLS, *TABLES), source)
+    if source.suffix.lower() not in contact_maps.COOLS:
         misuse(f"--output {args.output} needs a map in a cool or mcool file; write {', '.join(TABLES)}")
     same = source.exists() and args.output.exists() and args.output.samefile(source)
     keeps = source.exists() and not args.force and (same or not args.output.exists())
-    if keeps and maps.has_weights(source, group, args.name):
+    if keeps and contact_maps.has_weights(source, group, args.name):
         raise FileError(source, f"has bins/{args.name} already, give --force to replace it, or --name")
     return check_target(args.output, force=args.force or same)
 
 
-def _describe(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> dict[str, Any]:
-    """Return how the map was balanced."""
+def _describe(args: argparse.Namespace, found: contact_maps.PixelMap, result: Any) -> dict[str, Any]:
+    """Return the metadata of the balancing: bins, pixels, dropped bins, status per part."""
     columns = (np.atleast_1d(a).tolist() for a in (result.status, result.worst_row, result.n_iter))
     parts: list[dict[str, Any]] = [
         {"status": cmfast.Status(status).name, "worst_row": worst, "passes": passes}
@@ -105,9 +105,9 @@ def _describe(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> di
     }
 
 
-def _write_map(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> None:
-    """Write the map with its weights."""
-    source, group = maps.split(args.input)
+def _write_map(args: argparse.Namespace, found: contact_maps.PixelMap, result: Any) -> None:
+    """Write the map with its weights and their attributes as cooler stores them."""
+    source, group = contact_maps.split_group(args.input)
     cuts = found.offsets if args.cis_only and found.offsets else [0, found.n]
     known = [np.log(part[~np.isnan(part)]) for part in np.split(result.weights, cuts[1:-1])]
     scale = np.array([np.exp(-2.0 * logs.mean()) if len(logs) else np.nan for logs in known])
@@ -120,11 +120,11 @@ def _write_map(args: argparse.Namespace, found: maps.PixelMap, result: Any) -> N
         "ignore_diags": args.ignore_diags,
         "scale": scale if args.cis_only else scale[0],
         "converged": np.asarray(result.status) == cmfast.Status.CONVERGED,
-        "var": np.square(result.worst_row),  # which no variance of the sums exceeds
+        "var": np.square(result.worst_row),  # an upper bound of the variance of the row sums
         "divisive_weights": False,
     }
     same = args.target.exists() and args.target.samefile(source)
-    maps.write_weights(source, group, args.target, args.name, result.weights, about, force=args.force or same)
+    contact_maps.write_weights(source, group, args.target, args.name, result.weights, about, force=args.force or same)
 
 
 def _lines(metadata: dict[str, Any]) -> Iterator[str]:

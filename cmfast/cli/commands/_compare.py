@@ -1,4 +1,4 @@
-"""``cmfast compare``: two classifiers on the same samples of a table, and which of them is higher."""
+"""``cmfast compare``: compare two classifiers on the same samples of a table."""
 
 import argparse
 from collections.abc import Iterator
@@ -32,41 +32,41 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument("input", type=Path, metavar="FILE", help="a table as for confusion")
     add_common(parser, "--true")
-    what = "name or number of the column of a prediction; given twice, the first and the second"
+    what = "name or number of a column of predictions; give it twice, once per classifier"
     parser.add_argument("--pred", action="append", required=True, metavar="COLUMN", help=what)
-    add_common(parser, "--by", help=f"{COLUMN}: a comparison for each of its values; {AGAIN}")
+    add_common(parser, "--by", help=f"{COLUMN}: one comparison per value; {AGAIN}")
     add_common(parser, "--order")
-    what = "column of what samples have in common, as a patient: these are drawn and swapped, not samples"
+    what = "column of clusters, such as patients: clusters are resampled and swapped instead of samples"
     add_common(parser, "--cluster", help=what)
     add_common(parser, "--header")
     add_common(parser, "--only", help=f"these metrics (default: {', '.join(NAMES)})")
     add_common(parser, "--level")
-    what = "how often samples are drawn again, and how often swaps are where they are too many; default 10000"
+    what = "number of bootstrap replicates, and of random permutations if there are too many; default 10000"
     add_common(parser, "--replicates", help=what)
-    what = "p from swapping both answers of a sample (default), or from the interval"
+    what = "p-value from permuting the two predictions of a sample (default), or from the interval"
     parser.add_argument("--test", choices=get_args(CompareTest), default="permutation", help=what)
     add_common(parser, "--seed")
-    add_common(parser, "--undefined", help="a 0/0, as for cmfast metrics")
+    add_common(parser, "--undefined", help="value of 0/0, as for cmfast metrics")
     add_common(parser, "--threads", "--quiet")
 
 
 class Compared(NamedTuple):
-    """Two classifiers, compared in every group."""
+    """Comparison of two classifiers in every group."""
 
     labels: list[Any]
     groups: list[tuple[Any, ...]]
-    """Values of the columns --by, in order; an empty one where there are no groups."""
+    """Values of the columns --by, in order; an empty tuple without --by."""
     counts: PairedCounts
     metrics: dict[str, Comparison]
     mcnemar: McNemar
 
     def group_index(self, g: int) -> tuple[int, ...]:
-        """Return the index of a group in the arrays."""
+        """Return the index of group `g` in the result arrays."""
         return () if self.counts.groups is None else (g,)
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Compare; what is found is no failure."""
+    """Compare the classifiers; never a failure."""
     if len(args.pred) != 2:
         misuse(f"--pred must be given twice, once for each to compare, got {len(args.pred)}")
     if args.pred[0] == args.pred[1]:
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _count(args: argparse.Namespace, table: LabelTable) -> tuple[list[tuple[Any, ...]], PairedCounts]:
-    """Return the groups, and the paired counts of all."""
+    """Return the groups and the paired counts of all groups."""
     by = table.others[: len(args.by or ())]
     options: dict[str, Any] = {"groups": {str(k): codes for k, (_, codes) in enumerate(by)}} if by else {}
     if args.cluster is not None:
@@ -97,7 +97,7 @@ def _count(args: argparse.Namespace, table: LabelTable) -> tuple[list[tuple[Any,
 
 
 def _lines(args: argparse.Namespace, compared: Compared) -> Iterator[str]:
-    """Yield a line for every metric, or for every class of it, and a verdict, of every group.
+    """Yield per group a line for each metric (or metric and class) and a verdict.
 
     A star marks intervals that contradict the test.
     """
@@ -126,11 +126,11 @@ def _lines(args: argparse.Namespace, compared: Compared) -> Iterator[str]:
 
 
 def _verdict(args: argparse.Namespace, compared: Compared, at: tuple[int, ...]) -> str:
-    """Return one sentence about the first metric that has one number."""
+    """Return one sentence on the first metric with a single value."""
     one = next((found for found in compared.metrics.values() if np.ndim(found.difference) == len(at)), None)
     b, c = (np.asarray(field)[at] for field in (compared.mcnemar.only_first, compared.mcnemar.only_second))
     first, second = (_screen.shown(name) for name in args.pred)
-    right = f"only {first} is right in {b:,} samples, only {second} in {c:,}"
+    right = f"only {first} is correct in {b:,} samples, only {second} in {c:,}"
     if one is None or np.isnan(one.p_value[at] if at else one.p_value):
         return f"Undefined or one per class: {right}."
     chance = np.asarray(one.p_value)[at]
@@ -143,9 +143,9 @@ def _verdict(args: argparse.Namespace, compared: Compared, at: tuple[int, ...]) 
 
 
 def _metadata(args: argparse.Namespace, compared: Compared) -> dict[str, Any]:
-    """Return what was compared, and the numbers of every group."""
+    """Return the settings of the comparison and the results of every group."""
     counts, mcnemar, parts = compared.counts, compared.mcnemar, []
-    tested = () if counts.n_clusters is not None else ("p_value",)  # which takes samples as independent
+    tested = () if counts.n_clusters is not None else ("p_value",)  # McNemar's test assumes independent samples
     for g, group in enumerate(compared.groups):
         at = compared.group_index(g)
         metrics = {

@@ -1,4 +1,4 @@
-"""``cmfast conformal``: prediction sets of a file of probabilities, and how often classes share one."""
+"""``cmfast conformal``: prediction sets for a file of probabilities, and how often classes share a set."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -24,34 +24,44 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument("input", type=Path, metavar="FILE", help="probabilities: npy or zarr (n, C), or a table")
     parser.add_argument(
-        "--calibration", type=Path, required=True, metavar="FILE", help="the same of rows whose labels are known"
+        "--calibration",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="probabilities of the calibration samples, whose labels are known",
     )
     parser.add_argument(
         "--labels",
         metavar="Y",
-        help="npy or zarr (n,) of the class ids of FILE; a column of a table, ids or names of columns",
+        help="npy or zarr (n,) with the class ids of FILE; or a column of the table, with ids or names of columns",
     )
-    parser.add_argument("--calibration-labels", metavar="Y", help="the same of the calibration; default: as --labels")
-    add_common(parser, "--features", help="columns of tables with the probabilities; default: all others")
-    parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="errors to allow; default 0.1")
-    parser.add_argument("--method", choices=METHODS, default="aps", help="the score; default aps")
-    parser.add_argument("--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty of a rank (0)")
-    parser.add_argument("--k-reg", type=whole_number, default=0, metavar="K", help="raps: ranks without a penalty (0)")
-    parser.add_argument("--deterministic", action="store_true", help="inclusive sums in place of randomised ones")
-    add_common(parser, "--seed", help="of randomised scores; default 0")
-    parser.add_argument("--by-class", action="store_true", help="a threshold for every class")
+    parser.add_argument(
+        "--calibration-labels", metavar="Y", help="labels of the calibration samples; default: as --labels"
+    )
+    add_common(parser, "--features", help="table columns with the probabilities; default: all other columns")
+    parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="error rates; default 0.1")
+    parser.add_argument("--method", choices=METHODS, default="aps", help="conformity score; default aps")
+    parser.add_argument(
+        "--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty per rank; default 0"
+    )
+    parser.add_argument(
+        "--k-reg", type=whole_number, default=0, metavar="K", help="raps: number of ranks without penalty; default 0"
+    )
+    parser.add_argument("--deterministic", action="store_true", help="inclusive instead of randomised scores")
+    add_common(parser, "--seed", help="random seed of randomised scores; default 0")
+    parser.add_argument("--by-class", action="store_true", help="one threshold per class")
     parser.add_argument(
         "--empty",
         choices=EMPTY_RULES,
         default="allow",
-        help="top1: the likeliest label for an empty set; default allow",
+        help="top1: replace an empty set by the most likely label; default allow",
     )
     add_common(parser, "--threads")
-    add_output(parser, "npz or json file for the counts of shared sets, which merge")
+    add_output(parser, "npz or json file for the co-occurrence counts, readable by cmfast merge")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Calibrate and predict; it fails where a row holds no probabilities, or no class is its label."""
+    """Calibrate and predict; failed if a row holds no probabilities or a label is not a class."""
     alphas = [_parse_alpha(text) for text in args.alpha]
     args.target = check_output(args, (".npz", ".json"), args.input, args.calibration)
     for option, value in (("--lam", args.lam), ("--k-reg", args.k_reg)):
@@ -88,7 +98,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _check_columns(args: argparse.Namespace, known: np.ndarray, of_known: Any, new: np.ndarray, of_new: Any) -> None:
-    """Refuse a calibration of other columns than the new rows have."""
+    """Raise UsageError if calibration and new rows have different columns."""
     for path, P in ((args.calibration, known), (args.input, new)):
         if P.ndim != 2:
             misuse(f"{path} must be of shape (n, C), a row of probabilities per sample, but is {P.shape}")
@@ -100,7 +110,7 @@ def _check_columns(args: argparse.Namespace, known: np.ndarray, of_known: Any, n
 
 
 def _has_bad_rows(P: np.ndarray, y: np.ndarray | None) -> bool:
-    """Return whether a new row holds no probabilities, or its label is no class, of which there was a warning."""
+    """Whether a new row holds no probabilities or its label is not a class; the warning was already issued."""
     found = conformal.scores(P, np.zeros(len(P), np.int64) if y is None else y, method="lac", on_failure="ignore")
     return bool(np.isnan(found).any())
 
@@ -120,7 +130,7 @@ def _parse_alpha(text: str) -> Any:
 def _read_rows(
     args: argparse.Namespace, path: Path, labels: str | None
 ) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
-    """Return the names of the columns, probabilities and labels; None without."""
+    """Return column names (None for arrays), probabilities, and labels (None without)."""
     table = path.suffix.lower() in points.TABLES
     names, P, y = points.open_rows(path, labels, args.features if table else None, tick=tick(args, "read", "rows"))
     if y is not None and (y.dtype.kind not in "bui" or y.shape != P.shape[:1]):
@@ -132,7 +142,7 @@ def _read_rows(
 def _describe(
     args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: np.ndarray | None
 ) -> list[dict[str, Any]]:
-    """Return threshold, coverage, sizes and shared sets for every alpha."""
+    """Return threshold, coverage, set sizes and co-occurrence for every alpha."""
     coverage = None if y is None else compute(sets.coverage, y)
     classes = None if y is None else compute(conformal.coverage_confusion, sets, y, on_failure="ignore").rates()
     found = []
@@ -166,7 +176,7 @@ def _lines(metadata: dict[str, Any]) -> Iterator[str]:
 
 
 def _name_pairs(rho: np.ndarray, names: Sequence[object]) -> str:
-    """Return the three pairs of the highest correlation."""
+    """Return the three pairs of classes with the highest correlation, as text."""
     first, second = (places.tolist() for places in np.triu_indices(len(rho), 1))
     values = rho[first, second]
     order = [k for k in np.argsort(-values, kind="stable") if not np.isnan(values[k])][:3]

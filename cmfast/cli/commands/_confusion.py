@@ -1,4 +1,4 @@
-"""``cmfast confusion``: a confusion matrix counted from a table of labels, and its files."""
+"""``cmfast confusion``: count a confusion matrix from a table of labels."""
 
 import argparse
 from collections.abc import Iterator
@@ -21,20 +21,20 @@ from cmfast.cli._printing import describe_group, format_matrix, single
 from cmfast.cli._result import Result
 from cmfast.cli._writing import Columns, Content
 
-LABEL_BYTES = 64 << 20  # of the labels in an npz file, where the matrix is no larger
+LABEL_BYTES = 64 << 20  # largest size of the labels in an npz file, unless the matrix is larger
 
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    add_labels(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather; a folder, a glob or a URL of such")
+    add_labels(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather file; or a folder, glob or URL of such files")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, help="normalise the matrix")
     add_common(parser, "--smoothing", "--threads")
-    add_output(parser, "npy, npz, csv or json file; the last three keep the labels")
+    add_output(parser, "npy, npz, csv or json file; all but npy store the labels")
     add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Count the matrix, or one for each group; it fails where one could not be normalised."""
+    """Count the matrix, or one per group; failed if one could not be normalised."""
     args.tasks = start_tasks(args)
     if args.smoothing is not None and args.normalize != "bi":
         misuse("--smoothing belongs to --normalize bi")
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _normalize(args: argparse.Namespace, counted: CountedLabels) -> tuple[CountedLabels, list[cmfast.Status]]:
-    """Return normalised matrices, if that was requested, and statuses; messages call one matrix alone one."""
+    """Return the matrices, normalised if requested, and their statuses."""
     M = counted.matrices
     if args.normalize is None:
         return counted, [cmfast.Status.CONVERGED] * len(M)
@@ -79,7 +79,7 @@ def _lines(counted: CountedLabels, samples: list[int]) -> Iterator[str]:
 
 
 def _content(target: Path | None, counted: CountedLabels, metadata: dict[str, Any]) -> Content | None:
-    """Return what a file of this kind keeps of the matrices."""
+    """Return the content of an output file of this kind."""
     if target is None or target.suffix.lower() == ".json":
         return Content(metadata=metadata)
     if target.suffix.lower() == ".csv":
@@ -94,7 +94,7 @@ def _content(target: Path | None, counted: CountedLabels, metadata: dict[str, An
 
 
 def _columns(counted: CountedLabels) -> Columns:
-    """Return a row per true class; of several matrices each below the other, their group first."""
+    """Return a table with a row per true class; for several groups stacked, after the group columns."""
     M, n = counted.matrices, len(counted.labels)
     by = zip(counted.by or (), zip(*counted.groups, strict=True), strict=True)
     groups = [(name, [value for value in values for _ in range(n)]) for name, values in by]
@@ -103,7 +103,7 @@ def _columns(counted: CountedLabels) -> Columns:
 
 
 def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarray:
-    """Return labels as NumPy keeps them in a file: every text as long as the longest, NUL for what is missing."""
+    """Return labels as a NumPy array for npz: texts padded with NUL to the longest."""
     if not isinstance(labels[0], str):
         kind = np.bool_ if isinstance(labels[0], bool) else np.uint64 if max(labels) >= 1 << 63 else np.int64
         return np.array(labels, kind)
@@ -112,5 +112,5 @@ def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarr
         raise FileError(target, f"npz cannot keep the NUL that ends the label {ended[0]!r}; write csv or json")
     longest = max(map(len, labels))
     if 4 * longest * len(labels) > max(matrix_bytes, LABEL_BYTES):
-        raise FileError(target, f"npz would give every label room for {longest:,} characters; write csv or json")
+        raise FileError(target, f"npz would store {longest:,} characters for every label; write csv or json")
     return np.array(labels, np.str_)

@@ -1,4 +1,4 @@
-"""``cmfast demo``: the whole story on real data."""
+"""``cmfast demo``: run a complete example on real data."""
 
 import argparse
 from pathlib import Path
@@ -18,14 +18,14 @@ def add_options(parser: Parser) -> None:
         metavar="DIR",
         help="folder for the results, default cmfast-demo",
     )
-    add_common(parser, "--seed", help="default 0")
+    add_common(parser, "--seed")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Make the report."""
+    """Write the report of the example."""
     if missing := name_missing(["sklearn"]):
         misuse(f'demo needs {" and ".join(missing)}: pip install "cmfast[demo]"')
-    from cmfast._reproduce.demo import report  # what it imports --help can do without
+    from cmfast._reproduce.demo import report  # imported late, so that --help stays fast
 
     facts = report.run(args.out, args.seed)
     return Result(facts, [report.table(facts, args.out)])

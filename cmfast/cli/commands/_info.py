@@ -1,4 +1,4 @@
-"""``cmfast info``: versions, threads, cache folder, GPU. Nothing heavy is imported to find the versions."""
+"""``cmfast info``: print versions, threads, cache folder and GPU; versions are found without imports."""
 
 import argparse
 import ctypes
@@ -24,8 +24,8 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Look at this machine, after removing compiled kernels if that was requested."""
-    from cmfast.kernels.cpu._core import jit, pool  # Numba, which --help can do without
+    """Collect facts about this machine, after clearing the cache if requested."""
+    from cmfast.kernels.cpu._core import jit, pool  # imports Numba, late, so that --help stays fast
 
     removed = {"removed_bytes": jit.clear_cache()} if args.clear_cache else {}
     cache = jit.summarize_cache()
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _version(name: str) -> str | None:
-    """Return the version of an installed distribution, or None."""
+    """Return the version of an installed distribution; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -59,7 +59,7 @@ def _version(name: str) -> str | None:
 
 
 def _gpus() -> list[str]:
-    """Return the names of the CUDA devices that the driver lists; no driver, no devices."""
+    """Return the names of the CUDA devices that the driver lists; empty without a driver."""
     library = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}.get(sys.platform)
     if library is None:
         return []
@@ -80,7 +80,7 @@ def _gpus() -> list[str]:
 
 def _describe_cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
     if not writable:
-        return f"{folder} cannot be written: what is not among its {functions} functions is compiled in every process"
+        return f"{folder} is not writable: functions other than its {functions} are compiled in every process"
     here = f"{functions} compiled functions (cmfast warmup compiles all)"
     return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
 

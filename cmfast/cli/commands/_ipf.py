@@ -1,4 +1,4 @@
-"""``cmfast ipf``: a table scaled to margins that are files; an array, or rows that name the categories of a cell."""
+"""``cmfast ipf``: scale a table to margins from files (iterative proportional fitting); arrays, or a row per cell."""
 
 import argparse
 import re
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import points, records, tables, tidy_totals
+from cmfast._files import points, survey_records, survey_totals, tables
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, select_options, tick
@@ -24,7 +24,7 @@ LONG = (*tables.TEXTS, *points.TABLES)
 
 
 class Margin(NamedTuple):
-    """A margin of the command line: its text, the axes that it keeps, its file."""
+    """A margin of the command line: its text, the axes it keeps, its file."""
 
     text: str
     axes: tuple[int, ...]
@@ -33,36 +33,35 @@ class Margin(NamedTuple):
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    what = "npy with an axis for each attribute; or a row per cell: csv, tsv, Parquet, Arrow, Feather"
+    what = "npy with an axis per attribute; or a table with a row per cell: csv, tsv, Parquet, Arrow, Feather"
     parser.add_argument("input", type=Path, metavar="TABLE", help=what)
     parser.add_argument(
         "--margin",
         action="append",
         required=True,
         metavar="AXES:FILE",
-        help="npy: what it must sum to over all axes but these, as 0,1:rows.npy; "
-        "rows: only FILE, a table with columns named as in TABLE, and one named target or as --value; again for "
-        "further margins",
+        help="npy: target sums over all axes but AXES, such as 0,1:rows.npy; table: only FILE, with columns named as in "
+        "TABLE and the totals in a column named target or as --value; repeat for further margins",
     )
-    parser.add_argument("--value", metavar="COLUMN", help="rows: the column of the cells; it is needed")
+    parser.add_argument("--value", metavar="COLUMN", help="table: the column with the cell values (required)")
     add_common(parser, "--smoothing", type=positive_number, help="npy: a number added to every cell, default none")
     what = (
-        "what it costs to miss a margin, inf: it must be met; one number for all, or one for each --margin, in order, "
-        "as inf,1000; default: all are met"
+        "penalty weight of missing a margin, inf: exact; one number for all, or one per --margin in order, such as "
+        "inf,1000; default: all exact"
     )
     parser.add_argument("--importance", type=importances, action="extend", metavar="P,..", help=what)
     add_common(parser, "--tol", help="relative error of the margins, default 1e-9")
     add_common(parser, "--max-iter")
-    add_output(parser, "npy file for the table; of rows csv, Parquet or JSON")
+    add_output(parser, "npy file for an array; csv, Parquet or JSON for a table")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Scale the table; it fails where no table has these margins."""
+    """Scale the table; failed if no table has these margins."""
     return _scale_rows(args) if args.input.suffix.lower() in LONG else _scale_array(args)
 
 
 def _scale_array(args: argparse.Namespace) -> Result:
-    """Scale an array."""
+    """Scale an array to margins from npy files."""
     if args.value is not None:
         misuse("--value belongs to a table with a row per cell")
     margins = [_parse_margin(text) for text in args.margin]
@@ -79,20 +78,20 @@ def _scale_array(args: argparse.Namespace) -> Result:
 
 
 def _scale_rows(args: argparse.Namespace) -> Result:
-    """Scale the cells that are rows."""
+    """Scale a table with a row per cell, to margins from tables."""
     if args.value is None or args.smoothing is not None:
         misuse("--smoothing belongs to npy" if args.value is not None else "--value names the column of the cells")
     files = [Path(text) for text in args.margin]
     args.target = check_output(args, TABLES, args.input, *files)
-    targets = [tidy_totals.read_totals(path, None, args.value).targets for path in files]
-    known = tidy_totals.Totals([target for of_file in targets for target in of_file], [""])
+    targets = [survey_totals.read_totals(path, None, args.value).targets for path in files]
+    known = survey_totals.Totals([target for of_file in targets for target in of_file], [""])
     if len({target.columns for target in known.targets}) < len(known.targets):
-        misuse("--margin: two files ask the same columns")
+        misuse("--margin: two files have the same columns")
     if not known.are_counts:
-        misuse(f"--margin: columns named {tidy_totals.OF} and {tidy_totals.IMPORTANCE} are for cmfast rake")
+        misuse(f"--margin: columns named {survey_totals.OF} and {survey_totals.IMPORTANCE} are for cmfast rake")
     importance = _importance(args, [len(of_file) for of_file in targets])
-    cells = records.read_records(args.input, known, args.value, None, tick(args, "read"))
-    margins, names, _ = records.matched(args.input, known, cells, by_area=False)
+    cells = survey_records.read_records(args.input, known, args.value, None, tick(args, "read"))
+    margins, names, _ = survey_records.match_totals(args.input, known, cells, by_area=False)
     options = select_options(args, "tol", "max_iter") | {"weights": cells.weights, "names": names, **importance}
     columns = [", ".join(target.columns) for target in known.targets]
     with naming_elements("targets", [f"targets of {name}" for name in columns]):
@@ -114,7 +113,7 @@ def _result(
     targets: list[np.ndarray],
     content: Content | None,
 ) -> Result:
-    """Return how well the margins were met; a table that holds NaN is not written."""
+    """Return how well the margins are met; content with NaN is not written."""
     about = {"status": cmfast.Status(scaled.status).name, "residual": float(scaled.residual)}
     about |= {"cell_error": float(cell_error)}
     margins = [
@@ -128,7 +127,7 @@ def _result(
 
 
 def _importance(args: argparse.Namespace, targets: list[int]) -> dict[str, list[float]]:
-    """Return the importance of each of the `targets` of every margin; nothing if all must be met."""
+    """Return the penalty weight of each target; an empty dict if all must be met."""
     given = args.importance
     if given is None:
         return {}
@@ -152,7 +151,7 @@ def _open_array(path: Path) -> np.ndarray:
 
 
 def _open_target(source: Path, shape: tuple[int, ...], margin: Margin) -> np.ndarray:
-    """Return the array of a margin, which must be as long as the axes of the table."""
+    """Return the array of a margin, whose shape must match the axes of the table."""
     if max(margin.axes) >= len(shape) or len(set(margin.axes)) < len(margin.axes):
         misuse(f"--margin {margin.text}: {source} has axes 0 to {len(shape) - 1}, each to be named once")
     wanted = tuple(shape[axis] for axis in margin.axes)
@@ -165,7 +164,7 @@ def _open_target(source: Path, shape: tuple[int, ...], margin: Margin) -> np.nda
 
 
 def _residual(sums: np.ndarray, target: np.ndarray) -> float:
-    """Return the L1 distance of a margin from its target, over the sum of that."""
+    """Return the L1 distance of a margin from its target, relative to the target's sum."""
     some = ~np.isnan(target)
     total = float(np.abs(target[some]).sum())
     return float(np.abs(sums[some] - target[some]).sum()) / (total or 1.0)

@@ -1,4 +1,4 @@
-"""``cmfast merge``: counts of parts, added up."""
+"""``cmfast merge``: merge saved counts."""
 
 import argparse
 from pathlib import Path
@@ -27,13 +27,13 @@ KINDS = (
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    what = "counts of one class, as ConfusionCounts saves them (json, npz), or json of cmfast confusion"
+    what = "saved counts of one kind, such as ConfusionCounts (json, npz), or json of cmfast confusion"
     parser.add_argument("input", type=Path, nargs="+", metavar="FILE", help=what)
-    add_output(parser, "json or npz file for the sum; of ConfusionCounts cmfast metrics gives metrics")
+    add_output(parser, "json or npz file for the sum; cmfast metrics reads merged ConfusionCounts")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Merge the files: the sum is what one count of all samples gives."""
+    """Merge the files; the sum equals counting all samples in one call."""
     args.target = check_output(args, (".json", ".npz"), *args.input)
     parts = [read_counts(path, *KINDS) for path in args.input]
     for path, part in zip(args.input, parts, strict=True):

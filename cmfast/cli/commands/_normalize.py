@@ -1,4 +1,4 @@
-"""``cmfast normalize``: a file of confusion matrices, which may be larger than memory, normalised block by block."""
+"""``cmfast normalize``: normalise a file of confusion matrices, possibly larger than memory, block by block."""
 
 import argparse
 import math
@@ -14,7 +14,7 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Solver
 from cmfast._files import tables
 from cmfast._files.output import Outputs, check_target
-from cmfast._files.sources import located
+from cmfast._files.sources import parse_source
 from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._calls import bar, compute, compute_with_status, select_options
 from cmfast.cli._cluster import Part, add_cluster, start_tasks
@@ -24,19 +24,21 @@ from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
 from cmfast.cli._writing import write_npy
 
-Normalized: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # matrices, status and residual of each
+Normalized: TypeAlias = tuple[
+    np.ndarray, np.ndarray, np.ndarray | None
+]  # matrices, and the status and residual of each
 
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    what = f"matrices, may be larger than memory: {MATRICES}; a folder, a glob or a URL of arrays, one behind the other"
-    parser.add_argument("input", type=located, metavar="IN", help=what)
+    what = f"matrices, possibly larger than memory: {MATRICES}; or a folder, glob or URL of arrays, concatenated"
+    parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
     add_output(parser, "npy file for the result", required=True)
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     add_common(parser, "--smoothing", "--threads")
     add_common(parser, "--tol", help="bi: relative error of each row and column sum, default 1e-9")
-    add_common(parser, "--max-iter", help="bi: most passes, default 10000 sweeps or 200 Newton steps")
+    add_common(parser, "--max-iter", help="bi: maximum number of iterations, default 10000 sweeps or 200 Newton steps")
     parser.add_argument("--solver", choices=get_args(Solver), help="bi: default auto")
     add_common(parser, "--empty")
     parser.add_argument("--status", type=Path, metavar="OUT.npy", help="also write the status code of every matrix")
@@ -45,7 +47,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Normalise the file; it fails where some of its matrices did."""
+    """Normalise the file; failed if some of its matrices failed."""
     args.tasks = start_tasks(args)
     options = select_options(args, "smoothing", "tol", "max_iter", "solver", "empty")
     if args.method != "bi" and options:
@@ -62,11 +64,11 @@ def run(args: argparse.Namespace) -> Result:
     shape, given_dtype, blocks = _normalize(args, options)
     normalized = _NormalizedBlocks(args, blocks, math.prod(shape[:-2]))
     with Outputs() as outputs:
-        with outputs.replacing(target, force=args.force) as file:
+        with outputs.replace_file(target, force=args.force) as file:
             dtype = write_npy(file, shape, normalized)
         codes = normalized.codes
         if codes_target is not None:
-            with outputs.replacing(codes_target, force=args.force) as file:
+            with outputs.replace_file(codes_target, force=args.force) as file:
                 write_npy(file, shape[:-2], [codes])
     statuses = {status.name: int(np.count_nonzero(codes == status)) for status in cmfast.Status}
     failed = np.flatnonzero(np.isin(codes, [status for status in cmfast.Status if not status.ok]))
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> Result:
 def _normalize(
     args: argparse.Namespace, options: dict[str, Any]
 ) -> tuple[tuple[int, ...], np.dtype[Any], Iterator[Normalized]]:
-    """Return the shape and the type of all matrices, and an iterator that normalises them block by block."""
+    """Return shape and dtype of all matrices, and an iterator that normalises them block by block."""
     square = args.method == "bi"
     if args.tasks.are_needed(args.input):
         if args.cells is not None:
@@ -106,7 +108,7 @@ def _normalize(
 
 
 def _normalize_part(part: Part, method: str, options: dict[str, Any], *, threads: int | None) -> bytes:
-    """Return the matrices of a part normalised, with status and residual of each, as a state."""
+    """Return the normalised matrices of a part, with status and residual of each, as npz bytes."""
     out, status, residual = _normalize_block(_matrix_parts.read_part(part), method, options, threads)
     return _matrix_parts.pack_arrays(matrix=out, status=status, residual=residual)
 
@@ -119,14 +121,14 @@ def _normalize_block(block: np.ndarray, method: str, options: dict[str, Any], th
 
 
 class _NormalizedBlocks:
-    """Normalised matrices block by block; once they have been iterated over, what is known of all."""
+    """Iterate over normalised blocks, collecting the statuses and the worst residual."""
 
     def __init__(self, args: argparse.Namespace, blocks: Iterator[Normalized], n: int) -> None:
         self._blocks, self._show = blocks, bar(args, "normalize", "matrices")
         self.codes = np.empty(n, np.int8)
         """The status of every matrix."""
         self.worst: float | None = None
-        """The largest residual of a matrix without failure."""
+        """The largest residual of the matrices that did not fail."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
         done = 0

@@ -1,4 +1,4 @@
-"""``cmfast rake``: weights of the records of a table, moved until they add up to known totals."""
+"""``cmfast rake``: weight survey respondents so that they add up to known totals (raking)."""
 
 import argparse
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 import cmfast
-from cmfast._files import records, tidy_totals
+from cmfast._files import survey_records, survey_totals
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, select_options, tick
@@ -20,48 +20,48 @@ from cmfast.cli._wording import naming_elements
 from cmfast.cli._writing import Content
 from cmfast.margins._rake import BOUNDED, Raking
 
-MOST_SHOWN_TARGETS = 40  # targets
+MOST_SHOWN_TARGETS = 40  # targets that are printed
 
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add_argument("input", type=Path, metavar="FILE", help="table of records: csv, tsv, Parquet, Arrow, Feather")
+    parser.add_argument(
+        "input", type=Path, metavar="FILE", help="table of respondents: csv, tsv, Parquet, Arrow, Feather"
+    )
     what = (
-        "tidy table: columns named as in FILE, and one named target; a row per category, or combination of some; a "
-        "column named of says which column of numbers is added up, in place of records"
+        "tidy table with columns named as in FILE and one named target: a row per category, or combination of "
+        "categories; a column named of names a numeric column to sum instead of counting respondents"
     )
     parser.add_argument("--targets", type=Path, required=True, metavar="FILE", help=what)
-    parser.add_argument("--weights", metavar="COLUMN", help="design weights; default: one for every record")
+    parser.add_argument("--weights", metavar="COLUMN", help="design weights; default: 1 for each respondent")
     parser.add_argument("--method", choices=get_args(Raking), default="raking", help="default raking")
     parser.add_argument(
         "--bounds",
         nargs=2,
         type=_bound,
         metavar=("LOW", "HIGH"),
-        help="truncated, logit: of a weight over its design weight; each a number, or a column of FILE",
+        help="truncated, logit: bounds of weight / design weight; numbers or columns of FILE",
     )
-    what = (
-        "what it costs to miss a target; in place of it a column named importance in the targets; default: all are met"
-    )
+    what = "penalty weight of missing a target; or a column named importance in the targets; default: all exact"
     parser.add_argument("--importance", type=positive_number, metavar="P", help=what)
-    what = "column of the targets: the same records are weighted for each of its values, as areas"
+    what = "column of the targets: weight the same respondents for each of its values, such as areas"
     parser.add_argument("--by", metavar="COLUMN", help=what)
     add_common(parser, "--tol", help="relative error of the totals, default 1e-9")
     add_common(parser, "--max-iter")
-    add_output(parser, "csv, Parquet or JSON file for the weights, in the order of the records")
+    add_output(parser, "csv, Parquet or JSON file for the weights, in the order of the respondents")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Move the weights; it fails where no weights have these totals."""
+    """Compute the weights; failed if no weights have these totals."""
     if (args.bounds is None) == (args.method in BOUNDED):
         misuse(f"--bounds {'is needed by' if args.bounds is None else 'does not belong to'} --method {args.method}")
     args.target = check_output(args, TABLES, args.input, args.targets)
-    known = tidy_totals.read_totals(args.targets, args.by)
+    known = survey_totals.read_totals(args.targets, args.by)
     columns = [bound for bound in args.bounds or () if isinstance(bound, str)]
-    found = records.read_records(args.input, known, args.weights, args.by, tick(args, "read"), columns)
+    found = survey_records.read_records(args.input, known, args.weights, args.by, tick(args, "read"), columns)
     if columns:
         args.bounds = _read_bounds(args, found)
-    matched = records.matched(args.input, known, found, by_area=args.by is not None)
+    matched = survey_records.match_totals(args.input, known, found, by_area=args.by is not None)
     result, achieved = _rake(args, known, found, matched)
     areas = {area: _describe(args, found, matched, result, achieved, k) for k, area in enumerate(known.areas)}
     failed = not all(cmfast.Status(status).ok for status in np.atleast_1d(result.status))
@@ -71,15 +71,15 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _bound(text: str) -> float | str:
-    """Read a number; else it is the name of a column."""
+    """Parse a bound: a number, or else the name of a column."""
     try:
         return float(text)
     except ValueError:
         return text
 
 
-def _read_bounds(args: argparse.Namespace, found: records.SurveyRecords) -> list[np.ndarray]:
-    """Return the bounds of all records, be they numbers or columns; refuse those that no weight can have."""
+def _read_bounds(args: argparse.Namespace, found: survey_records.SurveyRecords) -> list[np.ndarray]:
+    """Return the bounds of all respondents as arrays; raise FileError for bounds that no weight can satisfy."""
     n = found.codes.shape[1]
     low, high = (np.broadcast_to(found.numbers[b] if isinstance(b, str) else b, n) for b in args.bounds)
     fit = (low >= 0.0) & (low <= high)
@@ -95,9 +95,12 @@ def _read_bounds(args: argparse.Namespace, found: records.SurveyRecords) -> list
 
 
 def _rake(
-    args: argparse.Namespace, known: tidy_totals.Totals, found: records.SurveyRecords, matched: records.Matched
+    args: argparse.Namespace,
+    known: survey_totals.Totals,
+    found: survey_records.SurveyRecords,
+    matched: survey_records.MatchedTotals,
 ) -> tuple[Any, np.ndarray]:
-    """Return the weights, and what they add up to in each area."""
+    """Return the raking result and the achieved totals in each area."""
     options = select_options(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
     options["names"] = matched.names
     if known.are_counts:
@@ -109,13 +112,13 @@ def _rake(
     default = np.inf if args.importance is None else args.importance
     importance = np.where(np.isnan(matched.importance), default, matched.importance)
     wanted = np.concatenate([t.reshape(*t.shape[: t.ndim - len(of)], -1) for of, t in matched.margins], -1)
-    A = records.design(found, known, matched)
+    A = survey_records.make_design_matrix(found, known, matched)
     result = compute(cmfast.rake, A, wanted, importance=importance, **options)
     return result, np.atleast_2d(result.achieved)
 
 
 def _content(args: argparse.Namespace, result: Any, areas: dict[str, dict[str, Any]]) -> Content:
-    """Return the weights, a column for each area; those of an area without an answer are missing."""
+    """Return the weights as columns, one per area; NaN for an area that failed."""
     kept = ("method", "status", "residual", "weight_error")
     about = {area: {name: one[name] for name in kept} for area, one in areas.items()}
     if args.by is None:
@@ -126,13 +129,13 @@ def _content(args: argparse.Namespace, result: Any, areas: dict[str, dict[str, A
 
 def _describe(
     args: argparse.Namespace,
-    found: records.SurveyRecords,
-    matched: records.Matched,
+    found: survey_records.SurveyRecords,
+    matched: survey_records.MatchedTotals,
     result: Any,
     achieved: np.ndarray,
     area: int,
 ) -> dict[str, Any]:
-    """Return how well the targets of an area were met, and how far its weights were moved."""
+    """Return how well the targets of an area are met, and how far its weights changed."""
     w = np.atleast_2d(result.weights)[area]
     q = np.ones(len(w)) if found.weights is None else found.weights
     ratio = w[q > 0] / q[q > 0]

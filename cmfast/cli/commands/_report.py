@@ -1,4 +1,4 @@
-"""``cmfast report``: a page on one or two classifiers of a table."""
+"""``cmfast report``: write an HTML report on one or two classifiers of a table."""
 
 import argparse
 from pathlib import Path
@@ -23,23 +23,23 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument("input", type=Path, metavar="FILE", help="a table as for confusion")
     add_common(parser, "--true")
-    what = "name or number of the column of a prediction; given twice, of two models"
+    what = "name or number of a column of predictions; give it twice for two models"
     parser.add_argument("--pred", action="append", required=True, metavar="COLUMN", help=what)
-    add_common(parser, "--by", help=f"{COLUMN}: its values side by side; {AGAIN}")
+    add_common(parser, "--by", help=f"{COLUMN}: compare its groups side by side; {AGAIN}")
     add_common(parser, "--header")
-    parser.add_argument("--embeddings", type=Path, metavar="X", help="npy or zarr (n, m): where the samples lie")
-    what = "npy or zarr (n, C): probabilities of the classes of the table, sorted"
+    parser.add_argument("--embeddings", type=Path, metavar="X", help="npy or zarr (n, m): embeddings of the samples")
+    what = "npy or zarr (n, C): probabilities of the classes, in sorted order"
     parser.add_argument("--scores", type=Path, metavar="P", help=what)
-    parser.add_argument("--title", metavar="TEXT", help="of the page")
+    parser.add_argument("--title", metavar="TEXT", help="title of the page")
     add_common(parser, "--smoothing", type=positive_number, help="bi: a number added to every cell")
     add_common(parser, "--level")
-    add_common(parser, "--replicates", help="matrices to draw for intervals, 10000")
+    add_common(parser, "--replicates", help="number of bootstrap replicates for intervals, default 10000")
     add_common(parser, "--seed", "--threads")
     add_output(parser, "html file for the page", required=True)
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Make the page, and say where it is."""
+    """Write the report and print its path."""
     if len(args.pred) > 2 or len(set(args.pred)) < len(args.pred):
         misuse(f"--pred must be given once, or twice for two models, got {', '.join(args.pred)}")
     arrays = {name: path for name in ("embeddings", "scores") if (path := getattr(args, name)) is not None}
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _read_array(args: argparse.Namespace, path: Path) -> np.ndarray:
-    """Return the rows of a file."""
+    """Return the rows of an array file."""
     found: np.ndarray = points.open_array(path, tick=tick(args, "report, reading", "rows"))
     if found.ndim != 2:
         raise FileError(path, f"must be of shape (n, m), a row per sample, but is {found.shape}")

@@ -1,4 +1,4 @@
-"""``cmfast reproduce``: the papers that the library stands on, computed again."""
+"""``cmfast reproduce``: recompute the claims of the underlying papers."""
 
 import argparse
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def add_options(parser: Parser) -> None:
     said = "; ".join(f"{name}: {paper.summary}" for name, paper in reproduction.PAPERS.items())
     parser.add_argument("name", choices=list(reproduction.PAPERS), metavar="NAME", help=said)
     parser.add_argument("--quick", action="store_true", help="at most a minute: fewer repetitions")
-    what = "folder for the page, the numbers and the pictures, default cmfast-NAME"
+    what = "folder for the page, the numbers and the figures, default cmfast-NAME"
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help=what)
     for name, paper in reproduction.PAPERS.items():
         if paper.options:
@@ -25,7 +25,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Make the page."""
+    """Recompute the claims of a paper and write the page."""
     own = {keyword for paper in reproduction.PAPERS.values() for keyword in paper.options}
     given = {keyword for keyword in own if getattr(args, keyword) is not None}
     if strange := sorted(given.difference(reproduction.PAPERS[args.name].options)):
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _lines(numbers: dict[str, Any], out: Path) -> Iterator[str]:
-    """Yield the claims for the terminal."""
+    """Yield the verdict of each claim."""
     from cmfast._pages.parts import summarize_verdicts
 
     if numbers["quick_limits"]:

@@ -1,4 +1,4 @@
-"""``cmfast resample``: a file of confusion matrices drawn again, as other samples would have given them."""
+"""``cmfast resample``: draw bootstrap replicates of a file of confusion matrices."""
 
 import argparse
 import math
@@ -12,8 +12,8 @@ import numpy as np
 import cmfast
 from cmfast._core import caller, failures
 from cmfast._files import tables
-from cmfast._files.output import check_target, replacing
-from cmfast._files.sources import located
+from cmfast._files.output import check_target, replace_file
+from cmfast._files.sources import parse_source
 from cmfast.cli import _screen
 from cmfast.cli._calls import bar, compute_with_status, part_of_batch, select_options
 from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, count_matrices, local_files, open_matrices
@@ -30,21 +30,21 @@ CALLED = "uncertainty.resample"
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    what = f"counts: {MATRICES}; or as confusion --json and merge write them"
-    parser.add_argument("input", type=located, metavar="IN", help=what)
+    what = f"counts: {MATRICES}; or the output of confusion --json or merge"
+    parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
     add_output(parser, "npy file (..., N, C, C) for the replicates", required=True)
-    many = "matrices to draw for each one, default 1000"
+    many = "replicates per matrix, default 1000"
     parser.add_argument("--replicates", type=natural_number, default=1000, metavar="N", help=many)
-    scheme = "what is random: all cells, those of each row, or the class counts alone; default multinomial"
+    scheme = "what is resampled: all cells, the cells of each row, or only the class counts; default multinomial"
     parser.add_argument("--scheme", choices=get_args(Scheme), default="multinomial", help=scheme)
-    size = "samples in each replicate, default as many as the matrix has; with it matrices may be shares"
+    size = "samples per replicate, default: the total of the matrix; with --n matrices may hold shares"
     parser.add_argument("--n", type=whole_number, metavar="N", help=size)
     add_common(parser, "--seed", "--threads", "--block-mb")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Draw the replicates; it fails where some matrices cannot be drawn from."""
+    """Draw the replicates; failed if some matrices cannot be resampled."""
     check_is_npy("--output", args.output)
     if args.n is not None and args.scheme == "row_multinomial":
         misuse("--n does not belong to --scheme row_multinomial, which keeps the number of samples of every class")
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> Result:
     check_matrices(args.input, M.shape, M.dtype, square=True)
     status = np.zeros(math.prod(M.shape[:-2]), np.int8)
     shape = (*M.shape[:-2], args.replicates, *M.shape[-2:])
-    with replacing(target, force=args.force) as file:
+    with replace_file(target, force=args.force) as file:
         write_npy(file, shape, _draw(args, M, status))
     with caller.set_task(CALLED):
         why = partial(explain_failure, M, None, args.scheme)
@@ -77,7 +77,7 @@ def _read_counts(args: argparse.Namespace) -> np.ndarray:
 
 
 def _draw(args: argparse.Namespace, M: np.ndarray, status: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the replicates of some matrices at a time; write the status of every matrix into `status`."""
+    """Yield the replicates block by block; write the status of every matrix into `status`."""
     options: dict[str, Any] = {"n_replicates": args.replicates, "scheme": args.scheme, "rng": args.seed}
     options |= {"num_threads": args.threads, **select_options(args, "n")}
     show, done = bar(args, "resample", "matrices"), 0

@@ -1,4 +1,4 @@
-"""``cmfast warmup``: compile everything now, so that no first call has to."""
+"""``cmfast warmup``: compile all kernels now instead of on first use."""
 
 import argparse
 import time
@@ -15,15 +15,17 @@ from cmfast.cli._values import natural_number
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="functions, as bi_normalize or metrics.compute; default: all"
+        "names", nargs="*", metavar="NAME", help="functions such as bi_normalize or metrics.compute; default: all"
     )
-    parser.add_argument("--jobs", type=natural_number, metavar="N", help="most processes to use; default: all cores")
+    parser.add_argument(
+        "--jobs", type=natural_number, metavar="N", help="maximum number of processes; default: all cores"
+    )
     add_common(parser, "--quiet")
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Compile, and say what it was, how long it took and where it is kept."""
-    from cmfast import _warmup  # what it imports --help can do without
+    """Compile the kernels; report their number, the time and the cache folder."""
+    from cmfast import _warmup  # imported late, so that --help stays fast
     from cmfast._core.progress import Bar
     from cmfast.kernels.cpu._core import jit, pool
 

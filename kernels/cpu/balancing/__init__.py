@@ -1,1 +1,1 @@
-"""Sparse matrices scaled by Newton's method: contact maps, and tables of which few cells are filled."""
+"""Balancing of contact maps: sparse symmetric matrices scaled by Newton's method with conjugate gradients."""

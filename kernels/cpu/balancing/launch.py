@@ -1,24 +1,30 @@
-"""Contact maps on the CPU: passes over their pixels, and what their zeros allow."""
+"""The op ``balance`` on the CPU: weights of contact maps, and the classification of their zeros."""
 
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cpu.balancing import _maps
+from cmfast.kernels.cpu.balancing import _contact_maps
 from cmfast.kernels.cpu.solver.sparse_support import classify_sparse_cells
 from cmfast.kernels.shared import balancing_maps
 from cmfast.kernels.status import LIMIT_ONLY
 
 
 def balance(rows, columns, values, sums, keep, *, num_threads=None, **options):
-    """Weights, reason and proof of every bin; residual, worst row, passes and status of every block."""
-    read = partial(_maps.read, num_threads=num_threads)
+    """Balance a contact map; return weights, reasons and proofs of all bins, and diagnostics of every block.
+
+    The diagnostics are residual, worst row, passes and status.
+    """
+    read = partial(_contact_maps.read_contact_map, num_threads=num_threads)
     return balancing_maps.balance(rows, columns, values, sums, keep, read=read, **options)
 
 
-def allowed(i: Any, j: Any, n: int, s: Any) -> Any:
-    """Say what the zeros of a symmetric matrix allow; of cells that vanish note the bins."""
+def classify_zeros(i: Any, j: Any, n: int, s: Any) -> Any:
+    """Classify the zeros of a symmetric matrix for row sums `s`.
+
+    `rows` are the bins of cells that vanish, if any do.
+    """
     off = i < j
     rows, columns = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
     order = np.argsort(rows, kind="stable")

@@ -20,7 +20,7 @@ from cmfast.kernels.cpu.conformal._fixed_point import (
     to_units,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import adopt_rows, locate_eight_rows, locate_row
-from cmfast.kernels.shared.conformal import ScoreRule, draw_keys, score_rule
+from cmfast.kernels.shared.conformal import ScoreRule, make_draw_keys, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_ADDED_LABEL = 1e-9  # one label requested
@@ -143,14 +143,14 @@ def row_draws(P, *, seed, num_threads=None):
     (flat, *_, per, step), shape = adopt_rows(P), P.shape[:-1]
     n, C = math.prod(shape), P.shape[-1]
     out = np.empty(n)
-    args = (flat, per, step, draw_keys(seed, C), out)
+    args = (flat, per, step, make_draw_keys(seed, C), out)
     pool.run(_hash_rows, args, n, seconds=n * C * SECONDS_PER_ADDED_LABEL, num_threads=num_threads)
     return out.reshape(shape)
 
 
 def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
     """Return the scores of the labels `y`, or of all labels if `y` is None, and the status of every row."""
-    rows, rule, shape = adopt_rows(P, labels=y, draws=u), score_rule(method, lam, k_reg), P.shape[:-1]
+    rows, rule, shape = adopt_rows(P, labels=y, draws=u), make_score_rule(method, lam, k_reg), P.shape[:-1]
     n, C = math.prod(shape), P.shape[-1]
     status, few = np.empty(n, np.int8), 0 < C <= _few_classes.MOST_TILE_CLASSES and not rule.lac
     out = np.empty(n if y is not None else (n, C))

@@ -12,7 +12,7 @@ from cmfast.kernels.cpu.conformal import _bitsets, _few_classes, _ranking, _sing
 from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
 from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, adopt_rows, locate_eight_rows
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, ScoreRule, score_rule
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, ScoreRule, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
@@ -99,7 +99,7 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
 
     `q` has the shape (batch, alpha, group, 1 or label).
     """
-    rows, rule = adopt_rows(P, draws=u, groups=groups), score_rule(method, lam, k_reg)
+    rows, rule = adopt_rows(P, draws=u, groups=groups), make_score_rule(method, lam, k_reg)
     (*batch, n, C), A = P.shape, q.shape[-3]
     size, words = math.prod(batch), -(-C // BITS_PER_WORD)
     limits = np.ascontiguousarray(np.broadcast_to(q, (*batch, *q.shape[-3:])), np.float64).reshape(size, *q.shape[-3:])

@@ -1,31 +1,33 @@
-"""Walks over sorted runs of (cell, label, prediction), cell by cell.
+"""Loop over the cells of sorted runs of (cell, label, prediction): geometric confusion matrices and cell statistics.
 
-A cell with one label or one prediction adds exactly its own weighted counts to the geometric confusion matrix: with one
-label i, the prediction histogram at j is W[i, j] and the label histogram is the sum of them. Only a cell with two of
-both is *mixed* and needs the minimum.
+A cell with one label or one prediction adds exactly its own weighted counts to the matrix: with one label i, the
+prediction histogram at j is W[i, j] and the label histogram is the sum of them. Only a cell with two of both is *mixed*
+and needs the minimum of two histograms.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _runs
+from cmfast.kernels.cpu.geometry import _run_length
 from cmfast.kernels.shared import geometry_weights
 
 SECONDS_PER_RUN = 1e-8
-BEGIN = np.int64(0)  # a plain 0 is of a type of its own, for which what a walk calls would be compiled as well
-SMALL_CELL = 1 << 12  # points; cells with fewer are counted by size in a table, larger ones listed
+BEGIN = np.int64(0)  # int64: a literal 0 has its own Numba type, for which all callees would be compiled again
+SMALL_CELL = 1 << 12  # cells with fewer points are counted in a table by size, larger ones are listed
 
 
 @jit(borrows=True)
-def _pairs(keys, counts, half, out_M):
+def _count_pairs(keys, counts, half, out_M):
+    """Add the counts of all runs to the confusion matrix of their label and prediction."""
     mask = (1 << half) - 1
     for i in range(keys.shape[0]):
         out_M[(keys[i] >> half) & mask, keys[i] & mask] += counts[i]
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _end_of_cell(keys, bits, i):
+def _find_cell_end(keys, bits, i):
+    """Return the index after the last run of the cell of run `i`."""
     limit = ((keys[i] >> bits) + 1) << bits
     j = i + 1
     while j < keys.shape[0] and keys[j] < limit:
@@ -34,31 +36,32 @@ def _end_of_cell(keys, bits, i):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _one_prediction(keys, mask, i, j):
+def _has_one_prediction(keys, mask, i, j):
+    """Return whether the runs `i` to `j` have a single prediction."""
     t = i + 1
     while t < j and keys[t] & mask == keys[i] & mask:
         t += 1
     return t == j
 
 
-def _held(W):
-    """Return what a kernel gathers a cell in for tables `W` (C, C, W), ``(places, sums)``.
+def _new_cell_workspace(W):
+    """Allocate the workspace ``(slots, sums)`` for gathering a cell, for tables `W` (C, C, W).
 
-    Places (3, C): of the predictions among those of the cell, -1 between two cells; its labels; its predictions. Sums
-    of weights (2, C, W): per label, per prediction.
+    `slots` (3, C): slot of each prediction in the cell, -1 between cells; labels and predictions of the cell. `sums`
+    (2, C, W): weighted counts per label and per prediction.
     """
-    places = np.empty((3, W.shape[0]), np.int64)
-    places[0] = -1
-    return places, np.empty((2, *W.shape[1:]), W.dtype)
+    slots = np.empty((3, W.shape[0]), np.int64)
+    slots[0] = -1
+    return slots, np.empty((2, *W.shape[1:]), W.dtype)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _gather_cell(keys, counts, half, W, i, j, held):
-    """Sum the weights `W` (C, C, W) of the runs `i` to `j`, which are one cell, per label and per prediction.
+def _gather_cell(keys, counts, half, W, i, j, workspace):
+    """Sum the weighted counts of the runs `i` to `j`, one cell, per label and per prediction.
 
-    Return how many labels and predictions there are: the first of those in `held`, see `_held`.
+    Return the numbers of labels and predictions, which fill the first slots of the workspace.
     """
-    places, sums = held
+    slots, sums = workspace
     mask = (1 << half) - 1
     a = b = 0
     label = -1
@@ -66,15 +69,15 @@ def _gather_cell(keys, counts, half, W, i, j, held):
         y, p = (keys[t] >> half) & mask, keys[t] & mask
         if y != label:
             label = y
-            places[1, a] = y
+            slots[1, a] = y
             for w in range(W.shape[2]):
                 sums[0, a, w] = 0
             a += 1
-        s = places[0, p]
+        s = slots[0, p]
         if s < 0:
             s = b
-            places[0, p] = b
-            places[2, b] = p
+            slots[0, p] = b
+            slots[2, b] = p
             for w in range(W.shape[2]):
                 sums[1, b, w] = 0
             b += 1
@@ -83,28 +86,28 @@ def _gather_cell(keys, counts, half, W, i, j, held):
             sums[0, a - 1, w] += mass
             sums[1, s, w] += mass
     for s in range(b):
-        places[0, places[2, s]] = -1
+        slots[0, slots[2, s]] = -1
     return a, b
 
 
 @jit(borrows=True)
-def _overlaps(keys, counts, half, Q, held, out_E):
-    """Add to `out_E` what mixed cells have above their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
+def _add_excess(keys, counts, half, Q, workspace, out_E):
+    """Add to `out_E` the excess of mixed cells over their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
     mask = (1 << half) - 1
     n_weights = Q.shape[2]
-    places, sums = held
+    slots, sums = workspace
     i = BEGIN
     while i < keys.shape[0]:
-        j = _end_of_cell(keys, 2 * half, i)
+        j = _find_cell_end(keys, 2 * half, i)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
-        if first == last or _one_prediction(keys, mask, i, j):
+        if first == last or _has_one_prediction(keys, mask, i, j):
             i = j
             continue
-        a, b = _gather_cell(keys, counts, half, Q, i, j, held)
+        a, b = _gather_cell(keys, counts, half, Q, i, j, workspace)
         for u in range(a):
-            y = places[1, u]  # indices, as an array of a row takes longer to compile than all of this
+            y = slots[1, u]  # indexed: a row view takes longer to compile than the loop
             for s in range(b):
-                p = places[2, s]
+                p = slots[2, s]
                 for w in range(n_weights):
                     own, other = sums[0, u, w], sums[1, s, w]
                     out_E[y, p, w] += own if own < other else other
@@ -117,7 +120,7 @@ def _overlaps(keys, counts, half, Q, held, out_E):
 
 @jit(borrows=True)
 def _carry(x, width):
-    """Bring limbs below ``2**width``, but for the highest."""
+    """Propagate carries: bring all limbs but the highest below ``2**width``, in place."""
     for k in range(x.shape[0] - 1):
         x[k + 1] += x[k] >> width
         x[k] &= (1 << width) - 1
@@ -125,7 +128,7 @@ def _carry(x, width):
 
 @jit(borrows=True)
 def _is_less(x, y):
-    """Compare two numbers in limbs, from the highest."""
+    """Return whether x < y for multi-limb integers, comparing from the highest limb."""
     for t in range(x.shape[0]):
         k = x.shape[0] - 1 - t
         if x[k] != y[k]:
@@ -134,15 +137,15 @@ def _is_less(x, y):
 
 
 @jit(borrows=True)
-def _wide_overlaps(keys, counts, half, Q, width, held, out_G):
-    """As `_overlaps`, for one table of weights in limbs (see ``geometry_weights``); every cell is treated as mixed."""
+def _add_wide_minima(keys, counts, half, Q, width, workspace, out_G):
+    """Add the minima of all cells for one table of multi-limb weights (``geometry_weights``) to `out_G`."""
     n_limbs = Q.shape[2]
-    places, sums = held
-    labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
+    slots, sums = workspace
+    labels, predictions, L, P = slots[1], slots[2], sums[0], sums[1]
     i = BEGIN
     while i < keys.shape[0]:
-        j = _end_of_cell(keys, 2 * half, i)
-        a, b = _gather_cell(keys, counts, half, Q, i, j, held)
+        j = _find_cell_end(keys, 2 * half, i)
+        a, b = _gather_cell(keys, counts, half, Q, i, j, workspace)
         for u in range(a):
             _carry(L[u], width)
         for s in range(b):
@@ -155,16 +158,16 @@ def _wide_overlaps(keys, counts, half, Q, width, held, out_G):
         i = j
 
 
-def _summed_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
-    """Run ``kernel(some, *accumulators)`` over slices of whole cells; return the sums."""
-    sums = _runs.Accumulators(*shapes)
+def _sum_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
+    """Run ``kernel(range, *accumulators)`` over slices of whole cells in parallel; return the sums."""
+    sums = _run_length.Accumulators(*shapes)
 
     def work(_, start, stop):
         mine = sums.take()
         kernel(slice(start, stop), *mine)
         sums.give_back(mine)
 
-    bounds = _runs.cut(keys, bits, seconds)
+    bounds = _run_length.cut_at_cells(keys, bits, seconds)
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     return sums.totals()
 
@@ -173,49 +176,49 @@ def pair_counts(keys, counts, half, n_classes, num_threads=None):
     """Return the confusion matrix of the runs."""
 
     def kernel(some, M):
-        _pairs(keys[some], counts[some], half, M)
+        _count_pairs(keys[some], counts[some], half, M)
 
-    # Adding up a matrix per thread must not cost more than the runs themselves.
+    # Adding a matrix per thread must not cost more than the runs themselves.
     threads = num_threads if len(keys) > 8 * n_classes**2 else 1
-    (M,) = _summed_over_cells(kernel, keys, 0, len(keys) * 1e-9, [(n_classes, n_classes)], threads)
+    (M,) = _sum_over_cells(kernel, keys, 0, len(keys) * 1e-9, [(n_classes, n_classes)], threads)
     return M
 
 
-def overlaps(keys, counts, half, Q, M, num_threads=None):
-    """Return the integer matrices (C, C, W) of one pass with the integer tables `Q` (C, C, W), for counts `M`."""
+def compute_overlaps(keys, counts, half, Q, M, num_threads=None):
+    """Return the integer geometric matrices (C, C, W) for integer weights `Q` (C, C, W) and pair counts `M`."""
 
     def kernel(some, E):
-        _overlaps(keys[some], counts[some], half, Q, _held(Q), E)
+        _add_excess(keys[some], counts[some], half, Q, _new_cell_workspace(Q), E)
 
-    # Adding up the matrices of the threads must cost less than a thread saves; a run costs about 30 additions.
+    # Adding the threads' matrices must cost less than a thread saves; a run costs about 30 additions.
     threads = num_threads if 8 * len(keys) > Q.size else 1
     seconds = len(keys) * SECONDS_PER_RUN
-    (E,) = _summed_over_cells(kernel, keys, 2 * half, seconds, [Q.shape], threads)
+    (E,) = _sum_over_cells(kernel, keys, 2 * half, seconds, [Q.shape], threads)
     for rows in geometry_weights.row_blocks(M):
         E[rows] += Q[rows] * M[rows, :, None]
     return E
 
 
-def wide_overlaps(keys, counts, half, Q, width, num_threads=None):
-    """Return the limbs (C, C, K) of the matrix for one table of limbs."""
+def compute_wide_overlaps(keys, counts, half, Q, width, num_threads=None):
+    """Return the limbs (C, C, K) of the geometric matrix for one table of multi-limb weights."""
 
     def kernel(some, G):
-        _wide_overlaps(keys[some], counts[some], half, Q, width, _held(Q), G)
+        _add_wide_minima(keys[some], counts[some], half, Q, width, _new_cell_workspace(Q), G)
 
-    (G,) = _summed_over_cells(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
+    (G,) = _sum_over_cells(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
     return G
 
 
 @jit(borrows=True)
-def _shape_of_cells(keys, counts, half, seen, small, out, large):
+def _count_cells_by_size(keys, counts, half, seen, small, out, large):
     """Count cells by size; `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`.
 
-    `seen` holds for every prediction where the last cell with it begins, -1 before there is one.
+    `seen` holds for every prediction the first run of the last cell with it, -1 initially.
     """
     mask = (1 << half) - 1
     i = BEGIN
     while i < keys.shape[0]:
-        j = _end_of_cell(keys, 2 * half, i)
+        j = _find_cell_end(keys, 2 * half, i)
         size = 0
         a = b = 0
         label = -1
@@ -240,19 +243,19 @@ def _shape_of_cells(keys, counts, half, seen, small, out, large):
         i = j
 
 
-def shape_of_cells(keys, counts, half, n_classes, n_points):
-    """Return ``(sizes, number, totals)``: how many cells of each size there are; and see `_shape_of_cells`."""
+def count_cells_by_size(keys, counts, half, n_classes, n_points):
+    """Return ``(sizes, number, totals)``: the cells of each size; totals as in `_count_cells_by_size`."""
     small, out = np.zeros(SMALL_CELL, np.int64), np.zeros(5, np.int64)
     large = np.empty(n_points // SMALL_CELL + 1, np.int64)
-    _shape_of_cells(keys, counts, half, np.full(n_classes, -1, np.int64), small, out, large)
+    _count_cells_by_size(keys, counts, half, np.full(n_classes, -1, np.int64), small, out, large)
     sizes, number = np.unique(large[: out[4]], return_counts=True)
     few = np.flatnonzero(small)
     return np.concatenate([few, sizes]), np.concatenate([small[few], number]).astype(np.int64), out[:4]
 
 
 @jit(borrows=True)
-def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, total, rest):
-    """Add the smaller height of every pair of groups in every common cell to `total`, what it rounds off to `rest`."""
+def add_common_heights(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, total, rest):
+    """Add the smaller height of every pair of groups in every common cell to `total`, its rounding error to `rest`."""
     i = j = 0
     while i < cells_a.shape[0] and j < cells_b.shape[0]:
         if cells_a[i] < cells_b[j]:
@@ -276,25 +279,25 @@ def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, tot
 
 
 @jit(borrows=True)
-def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
-    """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
+def _sum_excess(keys, counts, half, tables, share, workspace, out_E, out_scores):
+    """Sum the excess of cells over their own weighted counts, ``min(L_i, P_j) - W_ij n_ij``.
 
-    Of `tables`, the weights and slopes (C, C, W). Times the `share` of the cell into `out_E` (C, C, W); times the
-    slopes into `out_scores` (D, W).
+    `tables` are the weights and slopes (C, C, W). `out_E` (C, C, W) gets the excess times the `share` of the cell,
+    `out_scores` (D, W) the excess times the slopes.
     """
     W, slopes = tables
     mask = (1 << half) - 1
     n_weights = W.shape[2]
-    places, sums = held
+    slots, sums = workspace
     i = BEGIN
     while i < keys.shape[0]:
-        j = _end_of_cell(keys, 2 * half, i)
+        j = _find_cell_end(keys, 2 * half, i)
         cell = keys[i] >> (2 * half)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
-        if first == last or _one_prediction(keys, mask, i, j):
+        if first == last or _has_one_prediction(keys, mask, i, j):
             i = j
             continue
-        a, b = _gather_cell(keys, counts, half, W, i, j, held)
+        a, b = _gather_cell(keys, counts, half, W, i, j, workspace)
         for t in range(i, j):
             y, p = (keys[t] >> half) & mask, keys[t] & mask
             for w in range(n_weights):
@@ -303,7 +306,7 @@ def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
                 out_scores[cell, w] -= slopes[y, p, w] * mass
         for u in range(a):
             for s in range(b):
-                y, p = places[1, u], places[2, s]
+                y, p = slots[1, u], slots[2, s]
                 for w in range(n_weights):
                     less = min(sums[0, u, w], sums[1, s, w])
                     out_E[y, p, w] += share[cell] * less
@@ -311,15 +314,15 @@ def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
         i = j
 
 
-def excess(keys, counts, half, W, slopes, share, num_threads=None):
-    """Return ``(E, scores)`` in float64, summed in the order of the cells within pieces and of these; see `_excess`."""
+def sum_excess(keys, counts, half, W, slopes, share, num_threads=None):
+    """Return the excess matrices and cell scores in float64, summed in a fixed order."""
     seconds = len(keys) * 4 * SECONDS_PER_RUN
-    bounds = _runs.cut(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // max(W.size, 1))))
+    bounds = _run_length.cut_at_cells(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // max(W.size, 1))))
     E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
 
     def work(i, start, stop):
         some = slice(start, stop)
-        _excess(keys[some], counts[some], half, (W, slopes), share, _held(W), E[i], scores)
+        _sum_excess(keys[some], counts[some], half, (W, slopes), share, _new_cell_workspace(W), E[i], scores)
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     total = np.zeros(W.shape)

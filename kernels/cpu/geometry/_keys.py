@@ -1,6 +1,6 @@
-"""Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
+"""Compute sortable int64 keys of points: grid index per coordinate, then mixed radix or the rank of the cell.
 
-What the keys are is said in ``kernels/shared/geometry_keys.py``.
+The key layout is described in ``kernels/shared/geometry_keys.py``.
 """
 
 from typing import Any, NamedTuple
@@ -9,27 +9,27 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool, row_blocks, vector
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _keys_sorted, _ranges, _runs
+from cmfast.kernels.cpu.geometry import _ranges, _run_length, _sample_sort
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
     MOST_INDEX,
     NAMED_POSITIONS,
     KeyLayout,
     bits_of,
+    find_table_type,
     fits,
-    joined,
+    merge_layouts,
     rank_rows,
-    require,
-    table_type,
+    require_rank_bits,
     volume,
     widen,
 )
 
-MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
+MOST_UNROLLED = 16  # axes up to which kernels are compiled for their exact number
 
 
 class GridPoints(NamedTuple):
-    """Points, the grid that they fall into, and their tags: ``tags(start, stop)`` are int64 below ``2**bits``."""
+    """Points, their grid, and their tags: ``tags(start, stop)`` are int64 below ``2**bits``."""
 
     X: Any
     origin: Any
@@ -42,10 +42,11 @@ class GridPoints(NamedTuple):
 
 
 @jit(borrows=True)
-def _pack(numbers, m, tags, bits, chunks, constants, out):
-    """Keys of points that all have a cell. `numbers` are their coordinates, point after point; see `_constants`.
+def _pack_points(numbers, m, tags, bits, chunks, constants, out):
+    """Write mixed-radix keys of points that all have a cell, by vectorised dot products with place values.
 
-    The last vector of a point reaches into the next one, where it counts for nothing; behind the last there is room.
+    `numbers` are the coordinates, point after point; `constants` as `_make_constants` returns them. The last vector of
+    a point overlaps the next point, with place value 0; the array is padded after the last point.
     """
     for r in range(out.shape[0]):
         key = vector.splat(0.0)  # exact, because the key of the cell is below 2**53
@@ -58,29 +59,29 @@ def _pack(numbers, m, tags, bits, chunks, constants, out):
 
 
 def _pack_all(block, tags, bits, constants, out):
-    """Keys of the rows of `block`, which all have a cell; the last are copied, for vectors to reach behind them."""
+    """Write mixed-radix keys of the rows of `block`, which all have a cell, padding a copy of the last rows."""
     n, m = block.shape
     chunks = (0,) * (len(constants) // 4)
-    behind = len(chunks) * vector.WIDTH - m
-    inside = max(n - -(-behind // m), 0)
-    last = np.zeros((n - inside) * m + behind, block.dtype)
+    padding = len(chunks) * vector.WIDTH - m
+    inside = max(n - -(-padding // m), 0)
+    last = np.zeros((n - inside) * m + padding, block.dtype)
     last[: (n - inside) * m] = block[inside:].reshape(-1)
     last.flags.writeable = block.flags.writeable  # one type of array
-    _pack(block.reshape(-1), m, tags[:inside], bits, chunks, constants, out[:inside])
-    _pack(last, m, tags[inside:], bits, chunks, constants, out[inside:])
+    _pack_points(block.reshape(-1), m, tags[:inside], bits, chunks, constants, out[:inside])
+    _pack_points(last, m, tags[inside:], bits, chunks, constants, out[inside:])
 
 
-def _constants(origin, inverse, layout):
-    """Return origin, inverse width, lowest index and place value of the axes as lines of eight, the four by turns."""
-    place = [volume(layout.extent[d + 1 :]) for d in range(len(origin))]
-    columns = np.array([origin, inverse, layout.low, place], np.float64)
+def _make_constants(origin, inverse, layout):
+    """Return origin, inverse width, lowest index and place value of the axes as interleaved lines of eight."""
+    place_values = [volume(layout.extent[d + 1 :]) for d in range(len(origin))]
+    columns = np.array([origin, inverse, layout.low, place_values], np.float64)
     columns = np.pad(columns, ((0, 0), (0, -columns.shape[1] % vector.WIDTH)))
     return np.ascontiguousarray(columns.reshape(4, -1, vector.WIDTH).swapaxes(0, 1)).reshape(-1, vector.WIDTH)
 
 
 @jit(borrows=True)
 def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
-    """Keys of any points, by a radix sum in int64; a point without a cell gets ``DROPPED``."""
+    """Write mixed-radix keys of any points in int64; a point without a cell gets ``DROPPED``."""
     for r in range(X.shape[0]):
         cell = np.int64(0)
         kept = True
@@ -94,26 +95,26 @@ def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
         out[r] = (cell << bits) | tags[r] if kept else DROPPED
 
 
-def _per_axis(values, dtype):
-    """Return a tuple, whose length Numba compiles in, or an array where there are too many axes for that."""
+def _as_axis_constants(values, dtype):
+    """Return a tuple, whose length Numba compiles in, or an array if there are more than 16 axes."""
     values = np.asarray(values, dtype)
     return tuple(values) if len(values) <= MOST_UNROLLED else values
 
 
-def filler(points, layout, every):
-    """Return ``fill(start, stop, out)``, which computes the keys of a range of points in mixed radix.
+def make_key_function(points, layout, every):
+    """Return ``fill(start, stop, out)``, which writes the mixed-radix keys of a range of points.
 
-    `every` tells whether all points have a cell. One without a cell gets ``DROPPED``.
+    `every` says that all points have a cell; otherwise one without a cell gets ``DROPPED``.
     """
     X, origin, inverse, tags, bits = points
     if every and volume(layout.extent) < 2**53:
-        constants = _constants(origin, inverse, layout)
+        constants = _make_constants(origin, inverse, layout)
 
         def keys_of(block, tagged, out):
             _pack_all(block, tagged, bits, constants, out)
     else:
-        start_of, steps = (_per_axis(values, np.float64) for values in (origin, inverse))
-        low, extent = (_per_axis(values, np.int64) for values in (layout.low, layout.extent))
+        start_of, steps = (_as_axis_constants(values, np.float64) for values in (origin, inverse))
+        low, extent = (_as_axis_constants(values, np.int64) for values in (layout.low, layout.extent))
 
         def keys_of(block, tagged, out):
             _pack_any(block, tagged, bits, start_of, steps, low, extent, out)
@@ -127,27 +128,27 @@ def filler(points, layout, every):
     return fill
 
 
-# Ranks, for keys that do not fit.
+# Ranks of cells, if mixed-radix keys do not fit in 63 bits.
 
 
-def ranked_keys(points, layout, every, num_threads, progress):
-    """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
+def rank_keys(points, layout, every, num_threads, progress):
+    """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any index range."""
     X, origin, inverse, tags, bits = points
     n = len(X)
 
-    def nothing(start, stop):
+    def no_tags(start, stop):
         return np.zeros(stop - start, np.int64)
 
     columns, volumes = [], []
-    for a, b in _groups(layout.extent):
+    for a, b in _group_axes(layout.extent):
         part = KeyLayout(layout.low[a:b], layout.extent[a:b], None)
-        fill = filler(GridPoints(X[:, a:b], origin[a:b], inverse[a:b], nothing, 0), part, every)
-        columns.append(_keys_sorted.keys(fill, n, num_threads))
+        fill = make_key_function(GridPoints(X[:, a:b], origin[a:b], inverse[a:b], no_tags, 0), part, every)
+        columns.append(_sample_sort.compute_keys(fill, n, num_threads))
         volumes.append(volume(part.extent))
     kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
-    rank, some = rank_rows(columns if kept is None else [column[kept] for column in columns], volumes, _dense)
-    require(len(some), bits)
-    table = _table(points, some if kept is None else kept[some], layout, num_threads)
+    rank, some = rank_rows(columns if kept is None else [column[kept] for column in columns], volumes, _rank_densely)
+    require_rank_bits(len(some), bits)
+    table = _index_table(points, some if kept is None else kept[some], layout, num_threads)
     tagged = tags(0, n)
     if kept is None:
         keys = (rank << bits) | tagged
@@ -159,10 +160,10 @@ def ranked_keys(points, layout, every, num_threads, progress):
     return keys, KeyLayout(layout.low, layout.extent, table)
 
 
-def _table(points, rows, layout, num_threads):
-    """Return the index rows of some points."""
+def _index_table(points, rows, layout, num_threads):
+    """Return the grid index rows of some points."""
     X, origin, inverse = points[:3]
-    out = np.empty((len(rows), X.shape[1]), table_type(layout))
+    out = np.empty((len(rows), X.shape[1]), find_table_type(layout))
 
     def work(_, start, stop):
         for first in range(start, stop, row_blocks.BLOCK_ROWS):
@@ -174,8 +175,8 @@ def _table(points, rows, layout, num_threads):
     return out
 
 
-def _groups(extent):
-    """Cut the axes into ranges whose indices fit into one number; float64 holds it exactly where that is possible."""
+def _group_axes(extent):
+    """Yield ranges of axes whose indices fit in one number, below 2**53 if possible."""
     first, size = 0, 1
     for d, n in enumerate(extent):
         if d > first and size * n >= 2**53:
@@ -185,8 +186,8 @@ def _groups(extent):
     yield first, len(extent)
 
 
-def _dense(values):
-    """Return the rank of every value among the distinct ones, and where one of each stands."""
+def _rank_densely(values):
+    """Return the dense rank of every value, and the index of one representative of each rank."""
     order = np.argsort(values)
     ordered = values[order]
     head = np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])
@@ -196,50 +197,51 @@ def _dense(values):
 
 
 class Keyed:
-    """Points whose keys are computed when they are asked for: in mixed radix where they fit, else cells are ranked.
+    """Points with lazily computed keys: in mixed radix if these fit, else ranks of cells.
 
-    `every` tells whether all points have a cell; those without one have the key ``DROPPED``. The keys have room for
-    the cells of `ranges`, ``(low, extent)``, where they fit.
+    `every` is whether all points have a cell; those without one get the key ``DROPPED``. If possible, the layout also
+    covers the cells of `ranges`, ``(low, extent)``.
     """
 
     def __init__(self, points, *, ranges=None, num_threads=None, progress=None):
-        low, extent, self.every = _ranges.index_ranges(points, num_threads)
+        low, extent, self.every = _ranges.find_index_ranges(points, num_threads)
         self.points = points
         self._layout = widen(KeyLayout(low, extent, None), ranges, points.bits)
         self._fits = fits(extent, points.bits)
         self._num_threads, self._progress = num_threads, progress
 
     def all(self):
-        """Return ``(keys, layout)``, in the order of the points."""
+        """Return ``(keys, layout)`` in the order of the points."""
         if self._fits:
-            fill = filler(self.points, self._layout, self.every)
-            return _keys_sorted.keys(fill, len(self.points.X), self._num_threads, self._progress), self._layout
-        return ranked_keys(self.points, self._layout, self.every, self._num_threads, self._progress)
+            fill = make_key_function(self.points, self._layout, self.every)
+            return _sample_sort.compute_keys(fill, len(self.points.X), self._num_threads, self._progress), self._layout
+        return rank_keys(self.points, self._layout, self.every, self._num_threads, self._progress)
 
     def runs(self):
-        """Return ``(keys, counts, layout)``: every key once, sorted, and how many points have it."""
+        """Return ``(keys, counts, layout)``: the distinct keys, sorted, and the number of points of each."""
         if self._fits:
-            return *self._computed(self.points, _keys_sorted.sorted_runs), self._layout
+            return *self._apply_sorter(self.points, _sample_sort.sort_and_count), self._layout
         keys, layout = self.all()
         keys.sort()
-        return *_runs.encode(keys, self._num_threads), layout
+        return *_run_length.encode_runs(keys, self._num_threads), layout
 
-    def _computed(self, points, how, *options):
-        fill = filler(points, self._layout, self.every)
+    def _apply_sorter(self, points, how, *options):
+        """Call a sorting function of ``_sample_sort`` with the key function of the points."""
+        fill = make_key_function(points, self._layout, self.every)
         limit = max(volume(self._layout.extent) << points.bits, 1)
         return how(fill, len(points.X), limit, *options, self._num_threads, self._progress)
 
     def sorted(self):
-        """Return ``(keys, order, layout)``: the keys of points that have a cell, sorted; and the points they are of."""
+        """Return ``(keys, order, layout)``: sorted keys of the points that have a cell, and the points' indices."""
         *_, tags, bits = self.points
         below = bits_of(len(self.points.X))
         if fits(self._layout.extent, bits + below):
-            # With the number of the point below its key, sorting the one sorts the other.
-            def numbered(start, stop):
+            # With the point's index in the low bits, one sort of integers gives keys and order.
+            def tag_with_index(start, stop):
                 return (tags(start, stop) << below) | np.arange(start, stop)
 
-            points = self.points._replace(tags=numbered, bits=bits + below)
-            keys, order = self._computed(points, _keys_sorted.sorted_keys, below)
+            points = self.points._replace(tags=tag_with_index, bits=bits + below)
+            keys, order = self._apply_sorter(points, _sample_sort.sort_keys, below)
             there = slice(None if self.every else int(np.searchsorted(keys, DROPPED >> below)))
             return keys[there], order[there], self._layout
         keys, layout = self.all()
@@ -248,7 +250,7 @@ class Keyed:
         return keys[order], order, layout
 
     def first_without_cell(self):
-        """Return the numbers of the first points that have no cell, as many as a message names."""
+        """Return the indices of the first points that have no cell, as many as a message names."""
         X, origin, inverse = self.points[:3]
         found = []
         for first, block in row_blocks.iterate_blocks(X, 0, len(X)):
@@ -266,6 +268,7 @@ class Keyed:
 
 @jit(borrows=True)
 def _decode(cells, low, extent, out):
+    """Write the grid indices of mixed-radix cell keys."""
     for i in range(cells.shape[0]):
         rest = cells[i]
         for t in range(extent.shape[0]):
@@ -277,6 +280,7 @@ def _decode(cells, low, extent, out):
 
 @jit(borrows=True)
 def _encode(index, low, extent, out):
+    """Write the mixed-radix cell keys of grid indices."""
     for i in range(index.shape[0]):
         cell = np.int64(0)
         for d in range(extent.shape[0]):
@@ -285,7 +289,7 @@ def _encode(index, low, extent, out):
 
 
 def index_rows(cells, layout):
-    """Return the (n, m) int64 index rows of cell keys."""
+    """Return the (n, m) int64 grid index rows of cell keys."""
     if layout.table is not None:
         return layout.table[cells].astype(np.int64)
     out = np.empty((len(cells), len(layout.low)), np.int64)
@@ -295,24 +299,25 @@ def index_rows(cells, layout):
 
 
 def align(keys_a, layout_a, keys_b, layout_b, bits):
-    """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
-    layout = joined(layout_a, layout_b, bits)
+    """Return ``(keys_a, keys_b, layout)``: two sets of keys in one common layout; order and tags are kept."""
+    layout = merge_layouts(layout_a, layout_b, bits)
     if layout.table is None:
-        keys = [_to_radix(*one, layout, bits) for one in ((keys_a, layout_a), (keys_b, layout_b))]
+        keys = [_convert_layout(*one, layout, bits) for one in ((keys_a, layout_a), (keys_b, layout_b))]
         return *keys, layout
     found = [np.unique(keys >> bits, return_inverse=True) for keys in (keys_a, keys_b)]
     rows = [index_rows(cells, one) for (cells, _), one in zip(found, (layout_a, layout_b), strict=True)]
     both = np.concatenate(rows)
     columns = (both[:, d] - layout.low[d] for d in range(both.shape[1]))
-    rank, some = rank_rows(columns, layout.extent, _dense)
-    require(len(some), bits)
+    rank, some = rank_rows(columns, layout.extent, _rank_densely)
+    require_rank_bits(len(some), bits)
     mask = (1 << bits) - 1
     ranks = np.split(rank, [len(rows[0])])
     keys = [(ranks[i][found[i][1]] << bits) | (old & mask) for i, old in enumerate((keys_a, keys_b))]
-    return *keys, KeyLayout(layout.low, layout.extent, both[some].astype(table_type(layout)))
+    return *keys, KeyLayout(layout.low, layout.extent, both[some].astype(find_table_type(layout)))
 
 
-def _to_radix(keys, old, new, bits):
+def _convert_layout(keys, old, new, bits):
+    """Return keys converted from layout `old` to the mixed-radix layout `new`."""
     if (old.low, old.extent) == (new.low, new.extent) or len(keys) == 0:
         return keys
     cells = np.empty(len(keys), np.int64)

@@ -1,4 +1,4 @@
-"""Ranges of coordinates, and of the indices of the cells that they fall into."""
+"""Minimum and maximum of coordinates, and of the grid indices of the cells that they fall into."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX
 
 SECONDS_PER_RANGE_COORDINATE = 8e-10
-SIDE_BY_SIDE = 16  # rows that the search for the range reads as one vector
+SIDE_BY_SIDE = 16  # rows that are read as one vector
 
 
 @jit(borrows=True)
-def _range_of_lanes(flat, low, high, poison):
-    """Extremes per lane; a lane of `poison` becomes NaN when it meets a NaN or an infinity."""
+def _update_lane_ranges(flat, low, high, poison):
+    """Update the minimum and maximum of every lane; `poison` becomes NaN in lanes with NaN or infinity."""
     lanes = low.shape[0]
     whole = flat.shape[0] // lanes
     for t in range(whole):
@@ -31,8 +31,8 @@ def _range_of_lanes(flat, low, high, poison):
 
 
 @jit(borrows=True)
-def _range_of_finite(X, low, high):
-    """Extremes over the rows that are finite throughout; return how many these are."""
+def _update_finite_ranges(X, low, high):
+    """Update column minima and maxima over the rows that are finite throughout; return their number."""
     kept = 0
     for r in range(X.shape[0]):
         finite = True
@@ -48,8 +48,8 @@ def _range_of_finite(X, low, high):
 
 
 @jit(borrows=True)
-def _range_of_indices(X, origin, inverse, low, high):
-    """Extremes of the indices over the rows that have a cell."""
+def _update_index_ranges(X, origin, inverse, low, high):
+    """Update minima and maxima of the grid indices over the rows that have a cell."""
     for r in range(X.shape[0]):
         kept = True
         for d in range(X.shape[1]):
@@ -62,7 +62,7 @@ def _range_of_indices(X, origin, inverse, low, high):
 
 
 def column_ranges(X, num_threads=None):
-    """Smallest and largest value per column over the rows that are finite throughout, and the number of such rows."""
+    """Return minimum and maximum of each column over the finite rows, and the number of these rows."""
     n, m = X.shape
     bounds = pool.pieces(n, n * m * SECONDS_PER_RANGE_COORDINATE)
     low, high = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
@@ -71,9 +71,9 @@ def column_ranges(X, num_threads=None):
     def work(i, start, stop):
         for _, block in row_blocks.iterate_blocks(X, start, stop):
             lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(SIDE_BY_SIDE * m, axis=1)
-            _range_of_lanes(block.reshape(-1), lanes[0], lanes[1], lanes[2])
+            _update_lane_ranges(block.reshape(-1), lanes[0], lanes[1], lanes[2])
             if np.isnan(lanes[2]).any():
-                kept[i] += _range_of_finite(block, low[i], high[i])
+                kept[i] += _update_finite_ranges(block, low[i], high[i])
             else:
                 np.minimum(low[i], lanes[0].reshape(SIDE_BY_SIDE, m).min(axis=0), out=low[i])
                 np.maximum(high[i], lanes[1].reshape(SIDE_BY_SIDE, m).max(axis=0), out=high[i])
@@ -83,10 +83,10 @@ def column_ranges(X, num_threads=None):
     return low.min(axis=0), high.max(axis=0), int(kept.sum())
 
 
-def index_ranges(points, num_threads=None):
-    """Return ``(low, extent, every)`` over the rows that have a cell; `every`: whether that is all of them.
+def find_index_ranges(points, num_threads=None):
+    """Return ``(low, extent, every)`` of the grid indices over the rows that have a cell.
 
-    Rounding is monotone, so the index of the smallest coordinate is the smallest index.
+    `every` is whether all rows have one. Rounding is monotone, so the smallest coordinate has the smallest index.
     """
     X, origin, inverse = points[:3]
     n, m = X.shape
@@ -102,7 +102,7 @@ def index_ranges(points, num_threads=None):
 
         def work(i, start, stop):
             for _, block in row_blocks.iterate_blocks(X, start, stop):
-                _range_of_indices(block, origin, inverse, lows[i], highs[i])
+                _update_index_ranges(block, origin, inverse, lows[i], highs[i])
 
         pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_RANGE_COORDINATE, num_threads=num_threads)
         low, high = lows.min(axis=0), highs.max(axis=0)

@@ -1,4 +1,4 @@
-"""Sums over all points of the squares and products of their coordinates, in blocks that stay in cache."""
+"""Scatter matrix (sums of products of centred coordinates) for PCA, in blocks of rows that stay in cache."""
 
 from typing import Any, NamedTuple
 
@@ -7,26 +7,26 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 
-SCATTER_BLOCK_NUMBERS = 1 << 20  # numbers of a block, about: fewer would let the threads of BLAS wait for each other
+SCATTER_BLOCK_NUMBERS = 1 << 20  # values per block, about: with fewer, BLAS threads wait for each other
 FEWEST_ROWS = 1 << 8
 SECONDS_PER_SCATTER_COORDINATE = 1e-9
-# Powers of two from one beyond which squares might leave the type of the products.
+# Binary exponents beyond which squares may overflow or underflow the type of the products.
 FAR = {np.dtype(np.float64): 400, np.dtype(np.float32): 30}
 
 
 class Centre(NamedTuple):
-    """What one pass over points tells of them.
+    """Result of the first pass over points: finite rows, mean and scaling.
 
     Attributes
     ----------
     number : int
-        How many are finite throughout.
+        Number of finite rows.
     finite : list of array of bool or None
-        Which these are, block by block; None: all.
+        Mask of the finite rows of each block; None: all.
     mean : array of float64
-        Of those that are, times ``2**power``; NaN without any.
+        Mean of the finite rows, times ``2**power``; NaN without any.
     power : int
-        Brings coordinates near one where their squares would leave the type of the products; else 0.
+        Binary exponent that scales coordinates near one if squares would overflow or underflow; else 0.
     bounds : list of (int, int)
         First and last row of every block.
     """
@@ -39,32 +39,34 @@ class Centre(NamedTuple):
 
     @property
     def dropped(self) -> list[int]:
-        """Which points are not finite throughout."""
+        """Indices of the rows that are not finite."""
         blocks = zip(self.bounds, self.finite, strict=True)
         return [start + int(k) for (start, _), rows in blocks if rows is not None for k in np.flatnonzero(~rows)]
 
 
-def _bounds(n, m):
-    """Return the blocks of `n` rows of `m` columns: their bounds depend on these numbers alone."""
+def _cut_blocks(n, m):
+    """Return the row blocks of an n x m array; they depend on n and m alone."""
     rows = min(max(SCATTER_BLOCK_NUMBERS // max(m, 1), FEWEST_ROWS), row_blocks.BLOCK_ROWS)
     return [(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
-def _kept(block, finite):
+def _select_finite(block, finite):
+    """Return the finite rows of a block."""
     return block if finite is None else block[finite]
 
 
-def _times(block, power):
+def _scale_block(block, power):
+    """Return a block times ``2**power``."""
     return np.ldexp(block, power) if power else block
 
 
-def centre(X, dtype):
-    """Return the :class:`Centre` of points whose products are to be of type `dtype`."""
-    bounds = _bounds(*X.shape)
+def find_centre(X, dtype):
+    """Return mean, finite rows and scaling of points whose products are to be of type `dtype`."""
+    bounds = _cut_blocks(*X.shape)
     totals, largest = np.zeros((len(bounds), X.shape[1])), np.zeros(len(bounds))
     finite: list[Any] = [None] * len(bounds)
 
-    def rows_at(start, stop):  # one after another in memory: NumPy adds up columns of another layout in another order
+    def rows_at(start, stop):  # C-contiguous: NumPy sums columns of other layouts in another order
         return np.ascontiguousarray(X[start:stop])
 
     def sum_block(i, start, stop):
@@ -78,11 +80,11 @@ def centre(X, dtype):
         largest[i] = max(float(block.max(initial=0)), -float(block.min(initial=0)))
 
     def sum_again(i, start, stop):
-        totals[i] = _times(_kept(rows_at(start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
+        totals[i] = _scale_block(_select_finite(rows_at(start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
 
     seconds = X.size * SECONDS_PER_SCATTER_COORDINATE
     pool.run_pieces(sum_block, bounds, seconds=seconds)
-    power = _power(largest.max(initial=0.0), FAR[dtype])
+    power = _choose_power(largest.max(initial=0.0), FAR[dtype])
     if power:
         pool.run_pieces(sum_again, bounds, seconds=seconds)
     number = len(X) - sum(int((~rows).sum()) for rows in finite if rows is not None)
@@ -90,17 +92,17 @@ def centre(X, dtype):
     return Centre(number, finite, total / number if number else np.full(X.shape[1], np.nan), power, bounds)
 
 
-def _power(largest, far):
-    """Return the power of two that brings numbers of this magnitude near one, 0 where their squares are harmless."""
+def _choose_power(largest, far):
+    """Return the binary exponent that scales values of this magnitude near one, 0 if their squares are safe."""
     exponent = int(np.frexp(largest)[1])
     return -exponent if largest > 0.0 and abs(exponent) > far else 0
 
 
-def scatter(X, found, dtype):
-    """Return the upper triangle of the sum of ``outer(x - mean, x - mean)`` in float64, x times ``2**power``.
+def compute_scatter(X, found, dtype):
+    """Return the upper triangle of the scatter matrix, the sum of ``outer(x - mean, x - mean)``, in float64.
 
-    Products are of type `dtype`, and so is their sum over one block. In float32 every entry (i, j) is off by about
-    1e-7 of ``sqrt(s_ii s_jj)``, as of one rounding to float32.
+    Points are scaled by ``2**power``. Products and their sums over a block are of type `dtype`; in float32 the error of
+    entry (i, j) is about 1e-7 of ``sqrt(s_ii s_jj)``, like one rounding to float32.
     """
     n = X.shape[1]
     out = np.zeros((n, n), order="F")
@@ -108,20 +110,20 @@ def scatter(X, found, dtype):
     near = found.mean.astype(working)
     part = np.zeros((n, n), np.float32, order="F")
     size = max((stop - start for start, stop in found.bounds), default=0)
-    room = np.empty((size, n), working)  # used again: fresh memory takes as long as the products
+    buffer = np.empty((size, n), working)  # reused: fresh memory takes as long as the products
     for (start, stop), finite in zip(found.bounds, found.finite, strict=True):
-        block = _kept(X[start:stop], finite)
+        block = _select_finite(X[start:stop], finite)
         if not len(block):
             continue
         if found.power:
             block = np.ldexp(block.astype(working), found.power)
-        block = np.subtract(block, near, out=room[: len(block)])
+        block = np.subtract(block, near, out=buffer[: len(block)])
         if dtype == np.float64:
             out = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=1)
         else:
             block = block.astype(np.float32, copy=False)
             part = scipy.linalg.blas.ssyrk(1.0, block.T, beta=0.0, c=part, overwrite_c=1)
             out += part
-    shift = found.mean - near  # what rounding the mean has moved the points by
+    shift = found.mean - near  # rounding error of the mean
     out -= found.number * np.outer(shift, shift)
     return out

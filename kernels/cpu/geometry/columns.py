@@ -1,7 +1,7 @@
-"""What is asked of the columns of a table of points: ranges, moments, quartiles, principal components.
+"""Column statistics of point tables: ranges, moments, quartiles, products, principal components and projections.
 
-Sums are integers or run over blocks of rows in a fixed order, so nothing depends on threads. Rows that are not finite
-throughout take part in nothing.
+Sums are integers or run over blocks of rows in a fixed order, so results do not depend on threads. Rows that are not
+finite throughout are left out.
 """
 
 import numpy as np
@@ -9,27 +9,27 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _products, _ranges, _scatter
-from cmfast.kernels.shared.geometry_columns import DIGIT_ROWS, carry, digits_of, moment_steps, steps_of
+from cmfast.kernels.cpu.geometry import _projection, _ranges, _scatter
+from cmfast.kernels.shared.geometry_columns import DIGIT_ROWS, carry_words, make_moment_steps, make_steps, split_digits
 from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
-MOST_SUMMED_ROWS = 1 << 21  # sums of this many of them stay below 2**63
+MOST_SUMMED_ROWS = 1 << 21  # sums of this many such squares stay below 2**63
 SECONDS_PER_PRODUCT = 4e-11
-MANY_PRODUCTS = 2.0**33  # of coordinates, which take a tenth of a second and more in float64
-# Share of the variance from which on an axis is sure in products of float32: these are off by 1e-7 of all variance at
-# worst, so that the variance of the axis is right to a thousandth at worst.
+MANY_PRODUCTS = 2.0**33  # products of coordinates, from which on float64 takes 0.1 s or more
+# Least share of the variance of an axis computed from float32 products: these have an error of at most 1e-7 of the
+# total variance, so that the variance of the axis has a relative error of at most 1e-3.
 LEAST_SHARE = 1e-4
 
 
 def column_ranges(X, *, num_threads=None):
-    """Return ``(low, high, n_rows)``: extremes per column (inf, -inf without rows), rows that are finite throughout."""
+    """Return ``(low, high, n_rows)``: minima and maxima (inf, -inf without rows), and the number of finite rows."""
     return _ranges.column_ranges(X, num_threads)
 
 
 @jit(borrows=True)
-def _moments(X, low, scale, sums, lanes):
-    """Add the sums of u and u*u to the int64 `sums`, u the integer position of a value in its column."""
+def _add_moments(X, low, scale, sums, lanes):
+    """Add the sums of u and u*u to the int64 `sums`, u being the integer position of a value in its column's range."""
     m = low.shape[0]
     for begin in range(0, X.shape[0], EXACT_ROWS):
         for r in range(begin, min(begin + EXACT_ROWS, X.shape[0])):
@@ -48,13 +48,13 @@ def _moments(X, low, scale, sums, lanes):
 
 
 def column_moments(X, *, low, high, num_threads=None):
-    """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32.
+    """Return (3, m) int64: sums of u, and sums of u*u as quotient and remainder of 2**32.
 
     ``u = rint((x - low) * 2**20 / (high - low))``, 0 where the column is constant.
     """
     n, m = X.shape
-    power, low, scale = moment_steps(np.array(low), np.array(high))
-    if power is not None:  # rare, so copied
+    power, low, scale = make_moment_steps(np.array(low), np.array(high))
+    if power is not None:  # rare, so a copy is acceptable
         X = X * power
     bounds = [(i, min(i + MOST_SUMMED_ROWS, n)) for i in range(0, n, MOST_SUMMED_ROWS)]
     seconds = n * m * 2 * _ranges.SECONDS_PER_RANGE_COORDINATE
@@ -63,7 +63,7 @@ def column_moments(X, *, low, high, num_threads=None):
 
     def work(i, start, stop):
         for _, block in row_blocks.iterate_blocks(X, start, stop):
-            _moments(block, low, scale, sums[i], np.zeros((2, m)))
+            _add_moments(block, low, scale, sums[i], np.zeros((2, m)))
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     first, second = sums.astype(object).sum(axis=0) if len(bounds) else np.zeros((2, m), object)
@@ -71,34 +71,34 @@ def column_moments(X, *, low, high, num_threads=None):
 
 
 def column_products(X, *, low, high):
-    """Return (2, 1 + 2 m, 1 + 2 m) int64: sums of products, as quotient and remainder of 2**32.
+    """Return (2, 1 + 2 m, 1 + 2 m) int64: exact sums of products, as quotient and remainder of 2**32.
 
-    Of 1, of the upper digits of all columns between `low` and `high`, and of their lower digits.
+    The factors are 1, the upper digits and the lower digits of all columns between `low` and `high`.
     """
     m = X.shape[1]
-    steps, size = steps_of(np.array(low), np.array(high)), 1 + 2 * m
+    steps, size = make_steps(np.array(low), np.array(high)), 1 + 2 * m
     out, part = np.zeros((2, size, size), np.int64), np.zeros((size, size), order="F")
-    room = np.ones((DIGIT_ROWS, size))
+    buffer = np.ones((DIGIT_ROWS, size))
     for start in range(0, len(X), DIGIT_ROWS):
         pool.checkpoint()
         block = X[start : start + DIGIT_ROWS].astype(np.float64)
         block = block[np.isfinite(block).all(axis=1)]
-        lines = room[: len(block)]
-        lines[:, 1 : 1 + m], lines[:, 1 + m :] = digits_of(block, steps)
+        lines = buffer[: len(block)]
+        lines[:, 1 : 1 + m], lines[:, 1 + m :] = split_digits(block, steps)
         if len(block):
             part = scipy.linalg.blas.dsyrk(1.0, lines.T, beta=0.0, c=part, overwrite_c=1)
             sums = part.astype(np.int64)
             out[0] += sums >> 32
             out[1] += sums & 0xFFFFFFFF
     lower = np.tri(size, k=-1, dtype=np.bool_)
-    for words in out:  # of the upper triangle until now
+    for words in out:  # only the upper triangle is filled so far
         words[lower] = words.T[lower]
-    carry(out)
+    carry_words(out)
     return out
 
 
 def column_quartiles(X):
-    """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics."""
+    """Return (2, m) float64: lower and upper quartile of the finite rows, interpolated linearly."""
     n, m = X.shape
     rows = np.ones(n, bool)
     for first, block in row_blocks.iterate_blocks(X, 0, n):
@@ -107,39 +107,39 @@ def column_quartiles(X):
     n = int(rows.sum())
     if n == 0:
         return out
-    places = [(k * (n - 1)) // 4 for k in (1, 3)]
-    wanted = sorted({min(p + step, n - 1) for p in places for step in (0, 1)})
+    positions = [(k * (n - 1)) // 4 for k in (1, 3)]
+    wanted = sorted({min(p + step, n - 1) for p in positions for step in (0, 1)})
     for d in range(m):
         x = X[:, d][rows].astype(np.float64)
         x.partition(wanted)
-        for k, p in zip((1, 3), places, strict=True):
+        for k, p in zip((1, 3), positions, strict=True):
             below, above = x[p], x[min(p + 1, n - 1)]
             out[k // 2, d] = below + (above - below) * ((k * (n - 1)) % 4 / 4)
     return out
 
 
 def pca(X, *, n_components, precision="float64"):
-    """Return ``(mean, components, ratio), n_dropped, first_dropped``; the covariance is summed block by block.
+    """Return ``(mean, components, ratio), n_dropped, first_dropped``: principal axes and their shares of the variance.
 
-    `precision` is that of the products; "auto": float32 where it is enough and saves time.
+    `precision` is that of the products; "auto" takes float32 if it is accurate enough and saves time.
     """
     rows, n = X.shape
-    # Products in float32 pay where there are many, of points that were rounded to it anyway.
+    # float32 products pay for many products of points that are float32 anyway.
     pays = precision == "auto" and X.dtype == np.float32 and rows * n**2 >= MANY_PRODUCTS
     dtype = np.dtype(np.float32 if precision == "float32" or pays else np.float64)
-    found = _scatter.centre(X, dtype)
+    found = _scatter.find_centre(X, dtype)
     left_out = found.dropped
     dropped = len(left_out), tuple(left_out[:NAMED_POSITIONS])
     if not found.number:
         return found.mean, np.full((n_components, n), np.nan), np.full(n_components, np.nan), *dropped
-    components, ratio = _axes(_scatter.scatter(X, found, dtype), n_components)
+    components, ratio = _find_principal_axes(_scatter.compute_scatter(X, found, dtype), n_components)
     if precision == "auto" and dtype == np.float32 and not ratio[-1] >= LEAST_SHARE:
-        components, ratio = _axes(_scatter.scatter(X, found, np.dtype(np.float64)), n_components)
+        components, ratio = _find_principal_axes(_scatter.compute_scatter(X, found, np.dtype(np.float64)), n_components)
     return np.ldexp(found.mean, -found.power), components, ratio, *dropped
 
 
-def _axes(scatter, n_components):
-    """Return the first principal axes and their shares of the variance, from the upper triangle of the scatter."""
+def _find_principal_axes(scatter, n_components):
+    """Return the first principal axes and their variance shares, from the upper triangle of the scatter matrix."""
     values, vectors = scipy.linalg.eigh(scatter, lower=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     components = vectors[:, :n_components].T.copy()
@@ -152,18 +152,18 @@ def _axes(scatter, n_components):
 def project(X, mean, components, *, num_threads=None):
     """Return ``(X - mean) @ components.T`` in float64; a row that is not finite becomes NaN.
 
-    A row has the same bits alone and among others.
+    The bits of a row do not depend on the other rows.
     """
     n, m = X.shape[1], len(components)
     out = np.empty((len(X), m))
-    lines = _products.lines_of(mean), _products.lines_of(components)
+    lines = _projection.to_lines(mean), _projection.to_lines(components)
 
     def work(_, start, stop):
-        room = _products.room_for(n)
+        workspace = _projection.new_workspace(n)
         for first, block in row_blocks.iterate_blocks(X, start, stop):
             seconds = block.size * m * SECONDS_PER_PRODUCT
-            arrays = block, *lines, room, out[first : first + len(block)]
-            pool.run(_products.project, arrays, len(block), seconds=seconds)
+            arrays = block, *lines, workspace, out[first : first + len(block)]
+            pool.run(_projection.project, arrays, len(block), seconds=seconds)
 
     seconds = len(X) * n * m * SECONDS_PER_PRODUCT
     pool.run_pieces(work, pool.pieces(len(X), seconds), seconds=seconds, num_threads=num_threads)

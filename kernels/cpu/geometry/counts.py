@@ -1,9 +1,9 @@
-"""Joint counts of cells and classes, and sparse histograms."""
+"""Joint counts of grid cells, labels and predictions, and sparse histograms."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.geometry import _cells, _keys, _runs, _sums
+from cmfast.kernels.cpu.geometry import _cells, _keys, _run_length, _segmented_sums
 from cmfast.kernels.cpu.geometry._keys import GridPoints, Keyed
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
@@ -18,16 +18,16 @@ from cmfast.kernels.status import INVALID, OK, RANGE
 SECONDS_PER_CHECKED_LABEL = 1e-9
 
 
-def _classes(limit, num_threads, **labels):
-    """Return ``(n_classes, outside)``; `outside` is None where all labels are classes."""
-    spans = [_span(y, num_threads) for y in labels.values()]
+def _check_labels(limit, num_threads, **labels):
+    """Return ``(n_classes, outside)``: the number of classes, inferred if `limit` is None, and labels out of range."""
+    spans = [_find_label_range(y, num_threads) for y in labels.values()]
     if min(low for low, _ in spans) < 0 or (limit is not None and max(high for _, high in spans) >= limit):
         return limit, find_outside(np, limit, **labels)
     return max(high for _, high in spans) + 1 if limit is None else limit, None
 
 
-def _span(y, num_threads):
-    """Smallest and largest label, (0, -1) without any."""
+def _find_label_range(y, num_threads):
+    """Return the smallest and largest label, (0, -1) if there are none."""
     if not y.size:
         return 0, -1
     seconds = y.size * SECONDS_PER_CHECKED_LABEL
@@ -41,7 +41,7 @@ def _span(y, num_threads):
     return min(low), max(high)
 
 
-def _runs_of_points(keyed):
+def _count_points(keyed):
     """Count the points of every key; return ``(keys, counts, layout, n_dropped, first_dropped)``."""
     keys, counts, layout = keyed.runs()
     if keyed.every or keys[-1] != DROPPED:
@@ -50,8 +50,8 @@ def _runs_of_points(keyed):
 
 
 def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, num_threads=None, progress=None):
-    """Count the triples (cell, label, prediction). The keys have room for the cells of `ranges`, ``(low, extent)``."""
-    n_classes, outside = _classes(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
+    """Count the points of every triple (cell, label, prediction)."""
+    n_classes, outside = _check_labels(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return CountedCells(None, None, None, None, outside)
     half = bits_of(n_classes)
@@ -60,7 +60,7 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
     points = GridPoints(X, origin, inverse, tags, 2 * half)
-    found = _runs_of_points(Keyed(points, ranges=ranges, num_threads=num_threads, progress=progress))
+    found = _count_points(Keyed(points, ranges=ranges, num_threads=num_threads, progress=progress))
     keys, counts, layout, n_dropped, first = found
     return CountedCells(
         keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None
@@ -68,37 +68,37 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
 
 
 def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits, num_threads=None):
-    """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
-    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
+    """Merge two sets of cell counts with ranges ``(low, extent)`` each; return ``(keys, counts, table, ranges)``."""
+    one, other = KeyLayout.create(ranges_a, table_a), KeyLayout.create(ranges_b, table_b)
     keys_a, keys_b, layout = _keys.align(keys_a, one, keys_b, other, bits)
-    keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b, num_threads)
+    keys, counts = _run_length.merge_runs(keys_a, counts_a, keys_b, counts_b, num_threads)
     return keys, counts, layout.table, (layout.low, layout.extent)
 
 
 def decode_cells(keys, table, *, ranges, bits):
-    """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _keys.index_rows(keys >> bits, KeyLayout.of(ranges, table)), keys & ((1 << bits) - 1)
+    """Return ``(index, tags)`` of keys: grid index rows, and the tag bits below the cell."""
+    return _keys.index_rows(keys >> bits, KeyLayout.create(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys, counts, *, n_classes, num_threads=None):
-    """Return the confusion matrix of the runs, int64."""
+    """Return the confusion matrix (int64) of the runs."""
     return _cells.pair_counts(keys, counts, bits_of(n_classes), n_classes, num_threads)
 
 
 def cell_shapes(keys, counts, *, n_classes):
-    """Return ``(sizes, number, totals)``; totals: cells, points in pure and in unmixed cells, pairs in mixed ones."""
-    return _cells.shape_of_cells(keys, counts, bits_of(n_classes), n_classes, int(counts.sum()))
+    """Return ``(sizes, number, totals)``: cells by size; cells, points in pure and in unmixed cells, mixed pairs."""
+    return _cells.count_cells_by_size(keys, counts, bits_of(n_classes), n_classes, int(counts.sum()))
 
 
 def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threads=None, progress=None):
-    """Sum `weights` (None: ones) per (cell, group); of integers in columns, (n, k), the values are (cells, k).
+    """Sum `weights` (None: ones) per (cell, group), as a sparse histogram.
 
     Returns ``(keys, values, table, binned, status, outside)``, see :class:`Binned` and :class:`Outside`.
     """
     if groups is None:
         n_groups = 1
     else:
-        n_groups, outside = _classes(n_groups, num_threads, groups=groups)
+        n_groups, outside = _check_labels(n_groups, num_threads, groups=groups)
         if outside is not None:
             return None, None, None, None, None, outside
     bits = bits_of(n_groups)
@@ -108,13 +108,13 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
 
     keyed = Keyed(GridPoints(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
     if weights is None:
-        keys, values, layout, n_dropped, first = _runs_of_points(keyed)
+        keys, values, layout, n_dropped, first = _count_points(keyed)
     else:
         keys, order, layout = keyed.sorted()
         n_dropped = len(X) - len(keys)
         first = keyed.first_without_cell() if n_dropped else ()
         starts = np.flatnonzero(np.append(len(keys) > 0, keys[1:] != keys[:-1]))
-        values = _sums.sums(weights, order, starts, num_threads)
+        values = _segmented_sums.sum_segments(weights, order, starts, num_threads)
         keys = keys[starts]
     status = None
     if values.dtype.kind == "f":

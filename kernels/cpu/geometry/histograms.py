@@ -1,4 +1,4 @@
-"""Sparse histograms that are computed from others: one side of the pairs of classes, and how two overlap."""
+"""Sparse histograms computed from cell counts: class marginals, and the overlap of two histograms."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from cmfast.kernels.status import INVALID, OK, RANGE
 
 
 def marginal_histogram(keys, counts, M, W, *, n_classes, axis):
-    """Histogram of the labels (axis 0) or predictions (axis 1) under the weights `W` (C, C), or counts without.
+    """Return the histogram of labels (axis 0) or predictions (axis 1) weighted by `W` (C, C), or counts if None.
 
     Returns ``(keys, values, status)``; keys are ``cell << bits | class``.
     """
@@ -30,21 +30,21 @@ def marginal_histogram(keys, counts, M, W, *, n_classes, axis):
         mass = fixed.q[y, p].astype(object) * counts[:, None].astype(object)
         total = [sum(int(x) << (k * fixed.width) for k, x in enumerate(row)) for row in mass[order]]
         sums = np.add.reduceat(np.array(total, object), starts)
-        values = geometry_weights.to_float(sums[:, None], fixed)
+        values = geometry_weights.convert_sums(sums[:, None], fixed)
     else:
         mass = (fixed.q[y, p] * counts)[order]
         sums = np.add.reduceat(mass, starts) if len(starts) else np.empty(0, np.int64)
-        values = geometry_weights.to_float(sums, fixed)
+        values = geometry_weights.convert_sums(sums, fixed)
     return groups[starts], values, status
 
 
 def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_a, ranges_b, n_groups):
-    """Overlap of every group of one sparse histogram with every group of another: (groups of a, groups of b).
+    """Return the overlap (sum of minima) of every group of one sparse histogram with every group of another.
 
     Returns ``(matrix, status)``; int64 where both are counts.
     """
     bits = [bits_of(n) for n in n_groups]
-    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
+    one, other = KeyLayout.create(ranges_a, table_a), KeyLayout.create(ranges_b, table_b)
     cells = _keys.align(keys_a >> bits[0], one, keys_b >> bits[1], other, 0)[:2]
     groups = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
     counts = values_a.dtype.kind == values_b.dtype.kind == "i"
@@ -58,14 +58,14 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
             msg = f"counts add up to about {mass:.3g}, which int64 cannot hold"
             raise OverflowError(msg)
     totals, rest = np.zeros((2, *n_groups), values[0].dtype)
-    _cells.common_cells(cells[0], groups[0], values[0], cells[1], groups[1], values[1], totals, rest)
+    _cells.add_common_heights(cells[0], groups[0], values[0], cells[1], groups[1], values[1], totals, rest)
     failed = bad[0][:, None] | bad[1][None, :]
     status = np.where(failed, INVALID, OK).astype(np.int8)
     if counts:
         return totals, status
     far = np.isinf(totals)
     status[far & ~failed] = RANGE
-    rest[far] = 0.0  # what infinity rounds off is not a number
+    rest[far] = 0.0  # the rounding error of infinity is NaN
     matrix = totals + rest
     matrix[failed | far] = np.nan
     return matrix, status

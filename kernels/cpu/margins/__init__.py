@@ -1,1 +1,1 @@
-"""Tables of any number of axes, scaled to margins over any of them."""
+"""Tables scaled to margins over any of their axes (iterative proportional fitting), and raking of records."""

@@ -1,4 +1,4 @@
-"""Make margins agree on the axes that they share, which the targets of tables and of records need alike."""
+"""Reconcile margins on their shared axes: scale them so that common sums agree, for tables and for records."""
 
 import numpy as np
 
@@ -10,7 +10,10 @@ from cmfast.kernels.status import OK, TOTALS
 
 @jit()
 def reconcile(layout, targets):
-    """Multiply margins so that they agree with those before them on what they share; TOTALS if they are too far off."""
+    """Scale margins so that their sums over shared axes agree, in place.
+
+    Return OK, or TOTALS where they differ too much.
+    """
     for number in range(RECONCILE_ROUNDS):
         changed = False
         for p in range(len(layout.pairs)):
@@ -33,7 +36,7 @@ def reconcile(layout, targets):
 
 @jit(inner=True)
 def sum_shared(layout, targets, b, place, n):
-    """Return the sums of a margin over what it shares; NaN where it is not known."""
+    """Return the sums of margin `b` over the axes it shares with another; NaN where a target is unknown."""
     found = np.zeros(n)
     start = layout.offsets[b]
     for k in range(layout.offsets[b + 1] - start):

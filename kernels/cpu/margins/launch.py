@@ -1,4 +1,4 @@
-"""Tables scaled to margins over any of their axes: small ones side by side or in a kernel, large ones one at a time."""
+"""The ops ``ipf_nd`` and ``ipf_cells``: scale tables to margins, small ones in SIMD lanes, large ones singly."""
 
 import math
 from functools import partial
@@ -42,11 +42,13 @@ from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
-SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
+SECONDS_PER_STEP = 4e-9  # time for a cell, or for a multiplication in the factorisation
 TYPICAL_STEPS = 6
 
 
 class _Out(NamedTuple):
+    """Results of a flat batch of tables."""
+
     table: np.ndarray
     factors: np.ndarray
     achieved: np.ndarray
@@ -57,10 +59,13 @@ class _Out(NamedTuple):
 
 
 def ipf_nd(M, *targets, axes, ndim, **options):
-    """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
+    """Scale tables to margins over `axes`; return tables, factors, sums and diagnostics.
+
+    The diagnostics are the residual, the error of cells, the passes and the status.
+    """
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
     sweeps = math.prod(shape) >= LEAST_SWEPT_CELLS and options.get("importance") is None
-    layout = (_layout.lines_of if sweeps else _layout.dense)(shape, axes)
+    layout = (_layout.make_cellless_layout if sweeps else _layout.make_dense_layout)(shape, axes)
     run = _scale_by_newton
     if options.get("importance") is None:
         run = (
@@ -74,13 +79,13 @@ def ipf_nd(M, *targets, axes, ndim, **options):
 
 
 def ipf_cells(values, coords, *targets, axes, shape, **options):
-    """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
-    margins = TableMargins(shape, axes, _layout.layout(shape, axes, list(coords)))
+    """Scale sparse tables of a shape, whose positive cells are at `coords` (all distinct), to margins over `axes`."""
+    margins = TableMargins(shape, axes, _layout.make_sparse_layout(shape, axes, list(coords)))
     return _scale_cells(values, targets, margins, run=_scale_by_newton, **options)
 
 
 def _scale_cells(values, targets, margins, *, run, num_threads=None, progress=None, **options):
-    """Scale tables of which cells are given in the order of a layout's places."""
+    """Scale tables whose cells are given in the order of a layout."""
     solve = partial(run, num_threads=num_threads, progress=progress)
     *arrays, residual, error, n_iter, status = _layout.scale_tables(
         values, targets, margins, solve, xp=np, batches=batches, **options
@@ -89,13 +94,16 @@ def _scale_cells(values, targets, margins, *, run, num_threads=None, progress=No
 
 
 def _allocate_results(n, n_cells, n_lines):
-    """Return room for what becomes of a flat batch."""
+    """Allocate the results of a flat batch of tables."""
     numbers = np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8)
     return _Out(np.empty((n, n_cells)), np.empty((n, n_lines)), np.empty((n, n_lines)), *numbers)
 
 
 def _scale_by_sweeps(given, n, layout, rules, *, num_threads, progress, shape, axes):
-    """Scale a flat batch of large tables by sweeps; only those of which more is to be done have their cells listed."""
+    """Scale a flat batch of large dense tables by sweeps.
+
+    Tables that need Newton's method get a list of their cells.
+    """
     cells, cells_step, wanted, wanted_step = given
     rows, out = make_plan(shape, axes), _allocate_results(n, cells.shape[-1], int(layout.offsets[-1]))
 
@@ -105,7 +113,7 @@ def _scale_by_sweeps(given, n, layout, rules, *, num_threads, progress, shape, a
             one, goals = cells[k * cells_step], wanted[k * wanted_step]
             if scale_by_sweeps(one, goals, layout, rows, rules, out, k):
                 continue
-            passes, listed = out.n_iter[k], _layout.dense(shape, axes)
+            passes, listed = out.n_iter[k], _layout.make_dense_layout(shape, axes)
             alone = TableBatch(one[None], 0, goals[None], 0)
             found = _scale_by_newton(alone, 1, listed, rules, num_threads=num_threads, progress=None)
             for array, own in zip(out, found, strict=True):
@@ -117,13 +125,16 @@ def _scale_by_sweeps(given, n, layout, rules, *, num_threads, progress, shape, a
 
 
 def _scale_by_newton(given, n, layout, rules, *, num_threads, progress, lanes=None):
-    """Scale a flat batch, side by side what can be where there is a plan of it: that depends on each table alone."""
+    """Scale a flat batch of tables by sweeps and Newton's method, eight regular tables at a time in SIMD lanes.
+
+    Whether a table is scaled in a lane depends on that table alone.
+    """
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     others = n_lines - int(layout.offsets[1])
     out = _allocate_results(n, given.cells.shape[-1], n_lines)
     problem = given, layout, rules, out
     if lanes is not None and n <= WIDTH and not _has_lane_table(given, rules.smoothing):
-        lanes = None  # which would take seconds to compile, for nothing
+        lanes = None  # compiling the lanes would take seconds without use
 
     def scale(which):
         if others <= MOST_SMALL_UNKNOWNS:
@@ -153,12 +164,13 @@ def _scale_by_newton(given, n, layout, rules, *, num_threads, progress, lanes=No
 
 
 def _has_lane_table(given, smoothing):
-    """Return whether any table may be one for lanes."""
+    """Test whether any table has only positive cells and targets, as lanes need."""
     return (given.cells + smoothing > 0.0).all(-1).any() and (given.wanted > 0.0).all(-1).any()
 
 
 @jit()
 def _scale_small(given, layout, rules, out, which):
+    """Scale the tables at `which`, with the Newton system in a dense matrix."""
     n_lines, n_closed = layout.offsets[-1], layout.offsets[1]
     t = allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
     targets = np.empty(n_lines)
@@ -183,7 +195,7 @@ def _scale_small(given, layout, rules, out, which):
 
 @jit()
 def write_result(t, layout, targets, rules, status, out, k):
-    """Write what became of a table."""
+    """Write the results and the final status of table `k`."""
     residual = np.nan
     if status <= MAX_ITER:
         residual = write_table(t, layout, targets, rules, out.table[k], out.factors[k], out.achieved[k])
@@ -206,13 +218,13 @@ def write_result(t, layout, targets, rules, status, out, k):
 
 
 def make_large_workspace(layout):
-    """Return room for a table whose equations stand elsewhere."""
+    """Allocate a table workspace without a dense Hessian."""
     n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
     return allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
 
 
 def iterate(t, status, rules):
-    """Take steps from where a table was opened; return its status, and the equations of the last step, if any."""
+    """Run Newton steps until the status is final; return it and the factorised system, None if none was formed."""
     if status == SOLVE and is_large(t):
         status = run_newton_steps(t, rules)
         if status != SOLVE:
@@ -229,12 +241,13 @@ def iterate(t, status, rules):
 
 
 def _factorize_damped(t, equations):
-    """Find the root of the equations of a step, with a larger nudge where they have none."""
+    """Factorise the Hessian with Levenberg-Marquardt damping, increased tenfold until all pivots are positive."""
     while not factorize_hessian(t, equations):
         t.state[LEVENBERG] *= 10.0
 
 
 def _scale_large(given, layout, rules, out, k):
+    """Scale table `k` with a sparse Newton system or conjugate gradients."""
     t, cells = make_large_workspace(layout), given.cells[k * given.cells_step]
     targets = given.wanted[k * given.wanted_step].copy()
     status, equations = iterate(t, start_table(t, cells, layout, targets, rules), rules)

@@ -1,7 +1,7 @@
-"""Weights of records, moved as little as it takes until the records add up to known totals.
+"""The op ``rake``: calibrate the weights of records (raking) so that their weighted totals meet known targets.
 
-Newton's method on the multipliers of the totals, of which the dual is convex. Where weights are exponentials the length
-of a step is the one that is proved for tables; where they have bounds it is found on the slope, which only falls.
+Newton's method on the dual of the calibration problem, which is convex. For exponential weights the step length is the
+damped one proved for tables; for bounded weights a line search finds it on the slope of the dual, which is monotone.
 """
 
 import math
@@ -11,10 +11,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins.records import design as designs
-from cmfast.kernels.cpu.margins.records.newton import search
+from cmfast.kernels.cpu.margins.records.newton import solve_dual
 from cmfast.kernels.cpu.margins.records.newton_system import is_large
 from cmfast.kernels.cpu.margins.records.passes import DesignProducts
-from cmfast.kernels.cpu.margins.records.search import RakingProblem, missed_part
+from cmfast.kernels.cpu.margins.records.search import RakingProblem, compute_residual
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import LEAST_MARGIN_RESIDUAL, METHODS, MOST_MARGIN_PASSES, RAKING, TRUNCATED
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
@@ -36,9 +36,10 @@ def rake(
     num_threads=None,
     progress=None,
 ):
-    """Move weights; return them, multipliers, sums and proofs by target, residual, error, passes and status.
+    """Calibrate weights to targets; return weights, multipliers, sums, infeasibility proofs and diagnostics.
 
-    The design may be the numbers in a sparse matrix, of which `pattern` says where rows begin and columns are.
+    The design may be the values of a sparse matrix whose row starts and columns are in `pattern`. Multipliers, sums and
+    proofs come for each target; the diagnostics are residual, error, passes and status.
     """
     n = design.shape[-1] if axes else len(design) if pattern is None else len(pattern[0]) - 1
     weights = np.ones(n) if weights is None else weights
@@ -47,13 +48,13 @@ def rake(
     shape: tuple[int, ...] = ()
     layout: Any = None
     if axes:
-        shape = designs.levels(design, axes, targets)
-        records = designs.of_categories(design, shape, axes, low, high)
+        shape = designs.count_categories(design, axes, targets)
+        records = designs.make_records_from_categories(design, shape, axes, low, high)
         layout = records.layout
-        wanted = _layout.together(shape, axes, layout.order, targets)
+        wanted = _layout.concatenate_margins(shape, axes, layout.order, targets)
     else:
         wanted = targets[0].astype(np.float64)
-        records = designs.of_columns(design, pattern, wanted.shape[-1], low, high)
+        records = designs.make_records_from_columns(design, pattern, wanted.shape[-1], low, high)
     batch = np.broadcast_shapes(weights.shape[:-1], wanted.shape[:-1])
     _, (q, wanted), steps = batches.broadcast_batches(1, batches.as_floating(weights), wanted)
     K = wanted.shape[-1]
@@ -66,18 +67,18 @@ def rake(
     def move(_, start, stop):
         for k in range(start, stop):
             pool.checkpoint()
-            with np.errstate(all="ignore"):  # what overflows ends as RANGE
+            with np.errstate(all="ignore"):  # overflows end as RANGE
                 _rake_one(p, records, q[k * steps[0]], wanted[k * steps[1]], moved[k], lines, numbers, k)
 
     pool.run_pieces(move, [(k, k + 1) for k in range(count)], seconds=1.0, num_threads=num_threads, progress=progress)
     found = [a.reshape(*batch, K) for a in lines]
     if axes:
-        found = [part for a in found for part in _layout.apart(a, shape, axes, layout)]
+        found = [part for a in found for part in _layout.split_margins(a, shape, axes, layout)]
     return moved.reshape(*batch, n), *found, *(a.reshape(batch)[()] for a in numbers)
 
 
 def _make_problem(records, K, method, importance, tol, max_iter, num_threads):
-    """Return what all elements of a batch share."""
+    """Return the problem that all elements of a batch share."""
     n, low, high = records.n_rows, records.low, records.high
     if len(low) != len(high):
         low, high = (np.broadcast_to(bound, n).copy() for bound in (low, high))
@@ -86,10 +87,10 @@ def _make_problem(records, K, method, importance, tol, max_iter, num_threads):
         rule = RAKING
     return RakingProblem(
         records.rows,
-        designs.margin_of(records.layout, K),
+        designs.index_margins(records.layout, K),
         low,
         high,
-        designs.importances(importance, records.layout, K),
+        designs.expand_importances(importance, records.layout, K),
         rule,
         max(tol, LEAST_MARGIN_RESIDUAL * max(1.0, n / FLOOR_LINES)),
         last_width(tol),
@@ -102,7 +103,7 @@ def _make_problem(records, K, method, importance, tol, max_iter, num_threads):
 
 
 def _rake_one(p, records, q, targets, moved, lines, numbers, k):
-    """Write what becomes of one element."""
+    """Calibrate one set of weights and write its results at index `k`."""
     multipliers, sums, proofs = (a[k] for a in lines)
     residual, error, n_iter, status = numbers
     moved[:], multipliers[:], sums[:], proofs[:] = np.nan, np.nan, np.nan, np.nan
@@ -112,14 +113,14 @@ def _rake_one(p, records, q, targets, moved, lines, numbers, k):
     if p is None or wrong.any() or not (q.min(initial=0.0) >= 0.0 and q.max(initial=0.0) < np.inf):
         status[k] = INVALID
         return
-    found = search(p, records.together(q).copy(), targets.astype(np.float64))
+    found = solve_dual(p, records.merge_weights(q).copy(), targets.astype(np.float64))
     status[k], n_iter[k], proofs[:] = found.status, found.n_iter, found.proof
     if found.status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
         return
-    out = q * records.apart(found.ratio)
+    out = q * records.expand_to_records(found.ratio)
     sizes = np.empty(len(targets))
-    DesignProducts(p.rows, len(targets), p.num_threads).multiply_transposed(records.together(out), sums, sizes)
-    residual[k], error[k] = missed_part(p, found.goals, sums, sizes, found.least_sums), found.error
+    DesignProducts(p.rows, len(targets), p.num_threads).multiply_transposed(records.merge_weights(out), sums, sizes)
+    residual[k], error[k] = compute_residual(p, found.goals, sums, sizes, found.least_sums), found.error
     moved[:] = out
     if found.status != LIMIT_ONLY:
         multipliers[:] = found.multipliers

@@ -1,4 +1,8 @@
-"""Tables rounded so that their margins are, too: matrices by shortest paths of a flow, others by greedy exchange."""
+"""Controlled rounding of tables: cells and margins are rounded together, to integers next to their values.
+
+Matrices by minimum-cost flow (shortest augmenting paths) or, randomly, by cycles; tables of more axes by greedy
+exchange.
+"""
 
 import math
 
@@ -9,14 +13,17 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE
 
-MOST_WHOLE_SUM_ERROR = 1e-9  # of a sum, within which it counts as an integer; at least 1e-6
-LEAST_FRACTION = 1e-9  # of a fraction, below which it is none that rounding has left
-CELLS_PER_CHECK = 2_000_000  # cells that are looked at between two steps of Python
+MOST_WHOLE_SUM_ERROR = 1e-9  # relative error within which a sum counts as an integer; at least 1e-6
+LEAST_FRACTION = 1e-9  # distance from an integer that counts as rounding error
+CELLS_PER_CHECK = 2_000_000  # cells read between two checks for interrupts
 SECONDS_PER_LOOK = 2e-9
 
 
 def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress=None):
-    """Round tables; return them, the largest miss of a sum over `axes`, and statuses. With a `seed` they are drawn."""
+    """Round tables and their sums over `axes`.
+
+    Return tables, largest error of a sum and status. A `seed` makes it random.
+    """
     batch, shape = table.shape[: table.ndim - ndim], table.shape[table.ndim - ndim :]
     n, n_cells = math.prod(batch), math.prod(shape)
     cells = np.ascontiguousarray(table, np.float64).reshape(n, n_cells)
@@ -32,7 +39,7 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
                 out[k], miss[k] = np.nan, np.nan
                 continue
             low = np.floor(cells[k])
-            # Enough of them: every cycle ends a fraction, also one of the lines of slack.
+            # As many draws as there may be cycles: each removes a fraction, also of the slack row and column.
             drawn = None if seed is None else np.random.default_rng((seed, k)).random(n_cells + sum(shape) + 1)
             ups = _round_matrix(cells[k].reshape(shape), drawn) if flows else _round_table(cells[k], lines, drawn)
             out[k] = low + ups
@@ -48,13 +55,14 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
 
 
 def _check_cells(cells):
+    """Return INVALID for negative or non-finite cells, RANGE where integers would not be exact, else OK."""
     if not (np.isfinite(cells) & (cells >= 0.0)).all():
         return INVALID
     return OK if (cells < MOST_EXACT_INTEGER).all() and cells.sum() < MOST_EXACT_INTEGER else RANGE
 
 
 def _index_marginals(shape, axes):
-    """Return for each margin the line of every cell."""
+    """Return the marginal of every cell for each margin, (margins, cells), and the number of marginals."""
     places = np.indices(shape).reshape(len(shape), -1)
     sizes = [tuple(shape[axis] for axis in of) for of in axes]
     found = [
@@ -66,7 +74,7 @@ def _index_marginals(shape, axes):
 
 
 def _count_required(cells, low, lines):
-    """Return how many cells of each line are to be rounded up, at least and at most."""
+    """Return the least and largest number of cells to round up in each marginal."""
     of, n = lines
     sums, base = np.zeros(n), np.zeros(n)
     for line in of:
@@ -76,20 +84,21 @@ def _count_required(cells, low, lines):
 
 
 def _bound_sums(sums, base):
-    """Return the integers next to sums, less `base`; sums that are whole, but for rounding, have one."""
+    """Return floor and ceiling of sums, less `base`; sums within rounding of an integer get that integer for both."""
     near = np.rint(sums)
     whole = np.abs(sums - near) <= np.clip(MOST_WHOLE_SUM_ERROR * sums, 1e-6, 0.25)
     return np.where(whole, near, np.floor(sums)) - base, np.where(whole, near, np.ceil(sums)) - base
 
 
 def _measure_error(cells, low, ups, lines):
+    """Return by how much the largest violation of a rounded sum leaves its floor or ceiling."""
     least, most = _count_required(cells, low, lines)
     counts = sum(np.bincount(line, ups, lines[1]) for line in lines[0])
     return float(np.maximum(counts - most, least - counts).max(initial=0.0))
 
 
 def _round_matrix(M, draws):
-    """Return which cells of a matrix go up: next to a line of slack on either side every sum is an integer."""
+    """Return which cells of a matrix are rounded up; a slack row and column make all sums integers."""
     R, C = M.shape
     low = np.floor(M)
     F, free = np.zeros((R + 1, C + 1)), np.zeros((R + 1, C + 1), np.bool_)
@@ -117,9 +126,9 @@ def _round_matrix(M, draws):
 
 
 def _round_nearest(F, free, rows, cols):
-    """Return the cells that go up, as near as can be."""
+    """Return the cells rounded up in the nearest controlled rounding, of minimum cost."""
     R, C = F.shape
-    cost = np.zeros((R, C))  # of going up; slack costs nothing
+    cost = np.zeros((R, C))  # of rounding a cell up; slack costs nothing
     cost[: R - 1, : C - 1] = 1.0 - 2.0 * F[: R - 1, : C - 1]
     Y = (F >= 0.5) & free
     over = np.concatenate([Y.sum(1) - rows, cols - Y.sum(0)]).astype(np.int64)
@@ -131,11 +140,12 @@ def _round_nearest(F, free, rows, cols):
 
 @jit()
 def _augment_flow(cost, free, Y, over, potential, work):
-    """Change cells along shortest paths until every line has as many as it needs; return whether that has ended.
+    """Augment a flow along shortest paths until every row and column rounds up the required number.
 
-    Nodes are rows, then columns. Where a cell may go up an arc leads from its row to its column, where it may go down
-    one leads back. A path starts where `over` is negative, at a row with too few or a column with too many, and ends
-    where it is positive. Costs stay nonnegative less potentials, so that what comes out is nearest of all.
+    Return whether done. Nodes are rows, then columns. Where a cell may be rounded up an arc leads from its row to its
+    column, where it may be rounded down one leads back. A path starts at a node with negative `over`, a row with too
+    few or a column with too many, and ends at a positive one. Reduced costs stay nonnegative, so the result has minimum
+    cost.
     """
     R, C = cost.shape
     n = R + C
@@ -168,7 +178,7 @@ def _augment_flow(cost, free, Y, over, potential, work):
                     if far < distance[other]:
                         distance[other], before[other] = far, u
         if end < 0:
-            over[first] = 0  # sums that contradict each other by more than rounding
+            over[first] = 0  # the required numbers contradict each other by more than rounding
             continue
         for v in range(n):
             potential[v] += min(distance[v], distance[end])
@@ -186,9 +196,9 @@ def _augment_flow(cost, free, Y, over, potential, work):
 
 @jit()
 def _round_randomly(F, draws, state, work):
-    """Move fractions around cycles until none is left, as far as they go, with odds that keep the mean.
+    """Round fractions randomly and without bias by shifting them along cycles, in place; return whether done.
 
-    `state` holds the first row that may have any, and how many draws are used. Returns whether it has ended.
+    `state` is the first row with fractions and the number of draws used.
     """
     R, C = F.shape
     nodes, at = np.empty(R + C + 1, np.int64), np.empty(R + C, np.int64)
@@ -204,7 +214,7 @@ def _round_randomly(F, draws, state, work):
             came = nodes[t - 1] if t > 0 else -1
             then = _find_fraction(F, nodes[t], came)
             work -= R + C
-            if then < 0:  # rounding has left one fraction alone
+            if then < 0:  # rounding errors left a single fraction
                 i, j = _get_cell(nodes[t], came, R)
                 F[i, j] = np.rint(F[i, j])
                 break
@@ -230,7 +240,7 @@ def _round_randomly(F, draws, state, work):
 
 @jit(inner=True)
 def _find_fraction(F, node, came):
-    """Return the first node at the other end of a fraction in a line, but for one; -1 if there is none."""
+    """Return the first neighbour of a node by a fractional cell, other than node `came`; -1 if all are integers."""
     R, C = F.shape
     if node < R:
         for j in range(C):
@@ -245,11 +255,12 @@ def _find_fraction(F, node, came):
 
 @jit(inner=True)
 def _get_cell(one, other, R):
+    """Return the row and column of the cell between two nodes."""
     return min(one, other), max(one, other) - R
 
 
 def _round_table(cells, lines, draws):
-    """Return which cells of a table of any number of axes go up, so that sums miss little."""
+    """Return which cells of a table with any number of axes are rounded up, with small errors of the sums (greedy)."""
     low = np.floor(cells)
     F = cells - low
     ups = F >= 0.5 if draws is None else draws[: len(F)] < F
@@ -263,7 +274,10 @@ def _round_table(cells, lines, draws):
 
 @jit()
 def _improve_cells(lines, F, ups, counts, least, most, state, work):
-    """Change the cell, or else two, by which sums miss less; return whether there is none. `state`: the next of two."""
+    """Flip the cell, or pair of cells, that most reduces the errors of sums, repeatedly; return whether none helps.
+
+    `state` is the next first cell of a pair.
+    """
     n = lines.shape[1]
     while work > 0:
         if state[0] == 0:
@@ -293,7 +307,7 @@ def _improve_cells(lines, F, ups, counts, least, most, state, work):
 
 @jit(inner=True)
 def _find_best_change(lines, F, ups, counts, least, most):
-    """Return the cell whose change helps most, of these that which costs least, and by how much; -1 if none helps."""
+    """Return the cell whose flip reduces the errors most (ties: least cost) and the reduction; -1 if none helps."""
     best, most_gain, cost = -1, 0.0, np.inf
     for c in range(lines.shape[1]):
         if F[c] > 0.0:
@@ -306,7 +320,7 @@ def _find_best_change(lines, F, ups, counts, least, most):
 
 @jit(inner=True)
 def _compute_gain(lines, ups, counts, least, most, c):
-    """Return by how much sums miss less if a cell changes, and whether any of them does."""
+    """Return by how much flipping cell `c` reduces the errors of its sums, and whether it reduces any."""
     gain, helps = 0.0, False
     by = -1.0 if ups[c] else 1.0
     for b in range(lines.shape[0]):
@@ -320,6 +334,7 @@ def _compute_gain(lines, ups, counts, least, most, c):
 
 @jit(inner=True)
 def _flip_cell(lines, ups, counts, c):
+    """Flip the rounding of cell `c` and update the counts, in place."""
     by = -1.0 if ups[c] else 1.0
     for b in range(lines.shape[0]):
         counts[lines[b, c]] += by

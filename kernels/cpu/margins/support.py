@@ -1,7 +1,7 @@
-"""What the zeros of tables allow, for any number of margins, and numbers for their lines that prove it.
+"""The op ``support_nd``: classify the zeros of tables for any number of margins, with integer certificates.
 
-A table of ones is scaled: its multipliers run away where there is no answer, and tell the cells that must vanish. Then
-a linear program finds few and small numbers that prove the same, which are checked as integers.
+A table of ones is scaled: where it is infeasible its dual iterates diverge, and they identify cells that must be zero.
+A linear program then finds a sparse certificate, which is rounded to small integers and verified.
 """
 
 import math
@@ -20,22 +20,22 @@ from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, last_width
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, ZERO_LINE
 
 SUPPORT_TOL = 1e-9
-MOST_PROGRAM_CELLS = 100_000  # of a linear program
-LEAST_CELL_SHARE = 1e-6  # part of its smallest line that a cell may be without a linear program being asked
-MOST_PROOF_MULTIPLE = 60  # of the smallest number of a proof, in which the others are to be counted
-MOST_INTEGER_ERROR = 1e-6  # by which a number may miss an integer that it is rounded to
+MOST_PROGRAM_CELLS = 100_000  # cells of a linear program
+LEAST_CELL_SHARE = 1e-6  # a cell below this share of its smallest target is checked by a linear program
+MOST_PROOF_MULTIPLE = 60  # multiples of the smallest entry of a certificate that are tried to make all integers
+MOST_INTEGER_ERROR = 1e-6  # distance from an integer that is rounded
 
 
 def support_nd(M, *targets, axes, ndim, num_threads=None):
-    """Return statuses, which cells must be zero, numbers for the lines of each margin, and what lines ask and have."""
+    """Classify the zeros of tables: statuses, cells that must be zero, certificates, and the sums these compare."""
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
-    layout = _layout.dense(shape, axes)
-    wanted = _layout.together(shape, axes, layout.order, targets)
+    layout = _layout.make_dense_layout(shape, axes)
+    wanted = _layout.concatenate_margins(shape, axes, layout.order, targets)
     cells = batches.as_floating(M).astype(np.float64).reshape(*batch, math.prod(shape))
     cells[(cells > 0.0) & (cells < np.inf)] = 1.0
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
     n = math.prod(batch)
-    least = _layout.least_residual(layout, SUPPORT_TOL, len(layout.places))
+    least = _layout.compute_tolerance(layout, SUPPORT_TOL, len(layout.places))
     rules = _layout.TableRules(0.0, np.zeros(len(axes)), least, last_width(SUPPORT_TOL), MOST_MARGIN_PASSES, -1)
     status, dead = np.empty(n, np.int8), np.zeros((n, math.prod(shape)), np.bool_)
     proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
@@ -52,13 +52,16 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
                 sums[k] = [float(asked @ np.maximum(side, 0.0)) for side in (proof[k], -proof[k])]
 
     pool.run_pieces(classify, [(k, k + 1) for k in range(n)], seconds=1.0, num_threads=num_threads)
-    lines = _layout.apart(proof.reshape(*batch, proof.shape[-1]), shape, axes, layout)
+    lines = _layout.split_margins(proof.reshape(*batch, proof.shape[-1]), shape, axes, layout)
     numbers = (sums[:, side].reshape(batch)[()] for side in range(2))
     return status.reshape(batch)[()], dead.reshape(*batch, *shape), *lines, *numbers
 
 
 def _classify_table(cells, wanted, layout, rules, dead):
-    """Return the status of one table and the proof of it, if there is one; note the cells that must be zero."""
+    """Return the status of one table and its certificate, None without one.
+
+    Mark the cells that must be zero in `dead`.
+    """
     t = make_large_workspace(layout)
     targets = wanted.copy()
     status = start_table(t, cells, layout, targets, rules)
@@ -97,7 +100,7 @@ def _classify_table(cells, wanted, layout, rules, dead):
 
 
 class _LinearPrograms:
-    """The lines of a table that something is asked of, as linear programs see them."""
+    """Linear programs over the marginals with positive targets of one table."""
 
     def __init__(self, layout, wanted, alive):
         self.layout, self.wanted, self.alive = layout, wanted, alive
@@ -114,7 +117,7 @@ class _LinearPrograms:
         self.m = wanted[self.asked] / max(wanted[self.asked].max(initial=0.0), np.finfo(float).tiny)
 
     def find_empty_marginal(self):
-        """Return the proof where a line has no cell: that line."""
+        """Return the certificate of a marginal without cells: one for that marginal, zero elsewhere."""
         found = np.zeros(len(self.wanted))
         used = np.zeros(len(self.asked), np.bool_)
         used[self.A.indices] = True
@@ -122,7 +125,7 @@ class _LinearPrograms:
         return found
 
     def has_negligible_cell(self, t):
-        """Return whether any cell is so small a part of a line that it may be on its way to zero."""
+        """Test whether any cell is such a small share of its smallest target that its limit may be zero."""
         found = np.zeros(len(self.layout.places))
         found[t.places[: t.counts[CELLS]]] = t.x[: t.counts[CELLS]]
         x = found[self.alive]
@@ -131,7 +134,10 @@ class _LinearPrograms:
         return bool(((x > 0.0) & (least < np.inf) & (x < LEAST_CELL_SHARE * least)).any())
 
     def classify_cells(self, undecided):
-        """Return the status, and which cells must be zero: as many cells as possible are positive."""
+        """Return the status and the cells that must be zero, by a linear program that maximises the positive cells.
+
+        `undecided` is the status where the program fails.
+        """
         n, K = self.A.shape
         equal = scipy.sparse.hstack([self.A.T, scipy.sparse.csr_matrix((K, n)), -self.m[:, None]])
         above = scipy.sparse.hstack([-scipy.sparse.eye(n), scipy.sparse.eye(n), scipy.sparse.csr_matrix((n, 1))])
@@ -144,10 +150,11 @@ class _LinearPrograms:
         return (LIMIT_ONLY if gone.any() else OK), gone
 
     def find_integer_proof(self, dead):
-        """Return numbers for all lines, small ones for few of them, that prove which cells must be zero; None if none.
+        """Return a sparse certificate of small integers that proves which cells must be zero; None if none is found.
 
-        Every cell gets at most zero by its lines and those that must be zero at least one less, while all targets add
-        up to zero; where no cell is said to be zero they add up to more, which no table can.
+        The sum of a cell's entries is at most zero, and at most -1 for cells that must be zero, while the targets
+        weighted by the entries sum to zero. For an infeasible table, without such cells, they sum to more than zero
+        (Farkas).
         """
         K, short = len(self.asked), dead.any()
         cells = scipy.sparse.hstack([self.A, -self.A])
@@ -166,7 +173,7 @@ class _LinearPrograms:
         return None
 
     def _verify_proof(self, whole, dead):
-        """Return integers for all lines if they are a proof."""
+        """Return the integers for all marginals if they are a valid certificate, else None."""
         z = self.A @ whole
         gap = math.fsum(self.wanted[self.asked] * whole)
         size = LEAST_PROOF_GAP * math.fsum(np.abs(self.wanted[self.asked] * whole))
@@ -178,7 +185,7 @@ class _LinearPrograms:
         return found
 
     def use_multipliers(self, proof, numbers):
-        """Return the numbers that the iteration ended with, so that no cell gets more than zero; None if no proof."""
+        """Return the last dual iterate, shifted so that no cell has a positive sum; None if that proves nothing."""
         offsets = self.layout.offsets
         y = np.concatenate([proof[: offsets[1]], proof[offsets[1] + numbers[offsets[1] :]]])
         y[~(self.wanted > 0.0)] = 0.0

@@ -124,7 +124,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     integers = weight is not None and weight.dtype.kind != "f" and weight.size
     if integers and not halves.fits(int(weight.min()), int(weight.max()), y.shape[-1]):
         options = {"n_classes": n_classes, "n_groups": n_groups, "ignored": ignored, "num_threads": num_threads}
-        return merge_halves(*(label_margins(y, p, half, groups, **options) for half in halves.split(weight)))
+        return merge_halves(*(label_margins(y, p, half, groups, **options) for half in halves.split_halves(weight)))
     batch, n = y.shape[:-1], y.shape[-1]
     rows = math.prod(batch)
     kind = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
@@ -167,10 +167,10 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
 
 def merge_halves(low, high):
     """Add the class sums of the two halves of large integer weights; where a total exceeds int64 all are 0."""
-    total, good = halves.join(low[SUMS], high[SUMS])
+    total, good = halves.join_halves(low[SUMS], high[SUMS])
     sums = []
     for a, b in zip(low[:SUMS], high[:SUMS], strict=True):
-        part, held = halves.join(a, b)
+        part, held = halves.join_halves(a, b)
         good = good & held.all(-1)
         sums.append(part)
     status = np.where(good, np.int8(OK), np.int8(INVALID))

@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store, where
 from cmfast.kernels.cpu.metrics import _gradients, _second_pass, values
 from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines
 from cmfast.kernels.status import OK
 
 SECONDS_PER_GRADIENT_CELL = 1e-9
@@ -79,7 +79,7 @@ def _add_class(mixed, T, row, C, k, end, given):
 def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
     """Return the gradient in the cells of `M`, given those in the scalars and per-class results of `plan`."""
     C, batch = M.shape[-1], M.shape[:-2]
-    own = lines_of_slopes(C, ordered=plan.ordered)
+    own = count_slope_lines(C, ordered=plan.ordered)
     size, given = math.prod(batch), values.flatten_matrices(M)
     out, steps = np.empty((size, C * C), batches.result_dtype(M)), tuple(plan)
     of_scalars = np.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)[:]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmfast.kernels.shared.metrics import areas_of
+from cmfast.kernels.shared.metrics import compute_areas
 from cmfast.kernels.status import Status
 
 
@@ -43,7 +43,7 @@ def score_areas(scores, y, weight):
     """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
     _, matrices, status = threshold_matrices(scores, y, weight)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return *areas_of(np, matrices), status
+        return *compute_areas(np, matrices), status
 
 
 def _sum_costs(matrices, price):

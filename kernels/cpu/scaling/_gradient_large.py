@@ -44,7 +44,7 @@ class ScaledCells(NamedTuple):
 
 @jit()
 def _load_cells(scaled, cells, of_cells, root):
-    """Write the scaled cells over the square roots of row sums, and these times their gradients, padded to SIMD width.
+    """Write the scaled cells over the square roots of the row sums, and these times their gradients, with padding.
 
     Gradients are relative to that of the row's largest cell: only differences within a row matter. Also writes the
     square roots.

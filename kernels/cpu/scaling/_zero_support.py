@@ -4,8 +4,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.solver.margin_totals import compare_totals
+from cmfast.kernels.cpu.zeros._bit_sets import PARTS
 from cmfast.kernels.cpu.zeros._classify import classify
-from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
 MOST_WORD_CLASSES = 62  # classes whose set fits into a 64-bit word

@@ -31,7 +31,7 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu._core.vector_functions import offset_lanes
 from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_preprocessing
-from cmfast.kernels.shared.batches import flatten
+from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import NORMAL, is_large
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
@@ -330,7 +330,7 @@ def scaling_gradient(
     if not n * R * C:  # a tile without cells has no SIMD lines
         of_targets = [np.zeros((*batch, size)) for size in (R, C)] if targets else []
         return np.zeros((*batch, R, C), kind), *of_targets
-    flat, m_step = flatten(M, batch, 2, np, batches.flat_batch)
+    flat, m_step = flatten_one(M, batch, 2, np, batches.flat_batch)
     flat = flat.reshape(len(flat), R * C)
     G = np.empty((0, R * C)) if G is None else batches.flat_batch(G, 2).reshape(n, R * C)
     if of_row is None and of_col is not None:

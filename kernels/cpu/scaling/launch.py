@@ -15,7 +15,7 @@ from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, LOOPS, MAX_CACHED_CELLS, PARTS, acquire_tile, release_tile
 from cmfast.kernels.cpu.scaling._zero_support import apply_zero_codes, has_zero, prune_unsupported
-from cmfast.kernels.shared.batches import flatten
+from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
@@ -121,7 +121,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
-    cells, m_step = flatten(M, batch, 2, np, batches.flat_batch)
+    cells, m_step = flatten_one(M, batch, 2, np, batches.flat_batch)
     fields = (
         R,
         C,
@@ -292,7 +292,7 @@ def _flatten_lines(a, batch, default):
     """Return targets or factors as a flat batch of float64; `default` ones where None."""
     if a is None:
         return _make_ones(default)
-    flat, step = flatten(a.astype(np.float64, copy=False), batch, 1, np, batches.flat_batch)
+    flat, step = flatten_one(a.astype(np.float64, copy=False), batch, 1, np, batches.flat_batch)
     return Lines(flat, step)
 
 

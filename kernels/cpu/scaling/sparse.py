@@ -286,7 +286,7 @@ def _find_uncertain_components(p, cells, status, x, y):
     total = np.bincount(row, p.u, count) + np.bincount(col, p.v, count)
     least = np.full(count, np.inf)
     np.minimum.at(least, of, scaled)
-    sure = missed + symmetric_newton.floor(longest) * total <= MOST_CELL_ERROR * least
+    sure = missed + symmetric_newton.compute_rounding(longest) * total <= MOST_CELL_ERROR * least
     return [one for one, is_sure in zip(_iterate_components(count, labels), sure, strict=True) if not is_sure]
 
 

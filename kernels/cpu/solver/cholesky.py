@@ -31,7 +31,7 @@ def factorize_upper(S, n):
 
 @jit(inner=True, borrows=True)
 def substitute_upper(S, n, b):
-    """Solve U'U x = b in place of `b`, by forward and back substitution with the factor U."""
+    """Solve U'U x = b by forward and back substitution with the factor U, overwriting `b`."""
     for k in range(n):
         b[k] = b[k] / S[k, k] if S[k, k] > 0.0 else 0.0
         for i in range(k + 1, n):
@@ -45,22 +45,25 @@ def substitute_upper(S, n, b):
 
 @jit()
 def factorize(S):
-    """Replace the upper triangle of a matrix with a unit diagonal by its Cholesky factor, called from Python."""
+    """Replace the upper triangle of a matrix with a unit diagonal by its Cholesky factor; for calls from Python."""
     factorize_upper(S, len(S))
 
 
 @jit()
 def substitute(S, b):
-    """Solve U'U x = b in place of `b`, called from Python."""
+    """Solve U'U x = b, overwriting `b`; for calls from Python."""
     substitute_upper(S, len(S), b)
 
 
 def factorize_by_lapack(S):
-    """Return the Cholesky factor of the matrix whose upper triangle is given; None if it is not positive definite."""
+    """Return the Cholesky factor (LAPACK dpotrf) of the matrix with this upper triangle.
+
+    None if not positive definite.
+    """
     U, failed = scipy.linalg.lapack.dpotrf(S, lower=False, clean=0)
     return None if failed else U
 
 
 def substitute_by_lapack(U, b):
-    """Solve U'U x = b in place of `b`, with a factor that LAPACK made."""
+    """Solve U'U x = b by a factor from LAPACK (dpotrs), overwriting `b`."""
     b[:], _ = scipy.linalg.lapack.dpotrs(U, b, lower=False)

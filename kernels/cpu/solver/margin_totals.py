@@ -1,4 +1,4 @@
-"""Whether row and column targets have the same total, without which no table has both."""
+"""Comparison of the totals of row and column targets, which must agree."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Blocked Cholesky factorisation A = U'U for a few hundred unknowns, in one thread, by panels of 16 columns.
+"""Blocked Cholesky factorisation A = U'U for a few hundred unknowns, single-threaded, by panels of 16 columns.
 
 LAPACK uses two threads for so little work and took .3 to 4.9 s for .02 s of it on a busy machine; its bits depend on
 the number of threads. A panel stores its columns row after row, as two SIMD lines of eight values.
@@ -9,8 +9,8 @@ import math
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store, total
 
-COLUMNS = 2 * WIDTH  # of a panel
-PANEL_ROWS = 4  # of a panel that are updated together, in registers
+COLUMNS = 2 * WIDTH  # columns of a panel
+PANEL_ROWS = 4  # rows of a panel that are updated together, in registers
 DEPTH = 16 * COLUMNS  # rows of a block of the factor, so that those of a panel stay in the first-level cache
 
 
@@ -81,7 +81,7 @@ def _subtract_products(S, n, own, row, start, stop):
 
 @jit(inner=True, borrows=True)
 def _substitute_rows(S, n, own, row):
-    """Solve for four rows of a panel by the factor of their diagonal block."""
+    """Forward-substitute four rows of a panel by the factor of their diagonal block, in place."""
     other, first = locate_line(n, row, row), row % WIDTH
     for r in range(PANEL_ROWS):
         at = own + 2 * (row + r)
@@ -96,7 +96,7 @@ def _substitute_rows(S, n, own, row):
 
 @jit(inner=True, borrows=True)
 def _factorize_rows(S, own, column, row):
-    """Factorize four rows that contain their diagonal block; return False if a pivot is not positive."""
+    """Factorise four rows of a panel with their diagonal block; return False if a pivot is not positive."""
     half, first = (row - column) // WIDTH, row % WIDTH
     for r in range(PANEL_ROWS):
         at = own + 2 * (row + r)
@@ -118,7 +118,7 @@ def _factorize_rows(S, own, column, row):
 
 @jit(inner=True, borrows=True)
 def substitute_panels(S, n, b):
-    """Solve U'U x = b in place of `b`, `n` values stored as SIMD lines, with the factor in panels."""
+    """Solve U'U x = b with the factor in panels, overwriting `b`, `n` values in SIMD lines."""
     for column in range(0, n, COLUMNS):
         own, at = locate_line(n, 0, column), column // WIDTH
         x, y = load(b, at), load(b, at + 1)

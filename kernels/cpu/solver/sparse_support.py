@@ -1,4 +1,4 @@
-"""What the zeros of a sparse matrix allow: a flow from rows to columns through its cells, and which it can use."""
+"""Zero pattern of a sparse matrix under given margins: maximum flow (Dinic) and strongly connected components."""
 
 from typing import Any, NamedTuple
 
@@ -11,36 +11,36 @@ from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, OK
 
 
 class SparseSupport(NamedTuple):
-    """What is possible, which cells are zero in every answer; of rows that are too much, and the columns they reach."""
+    """Status, cells that must be zero, and the Hall violator: rows with too large targets, columns they reach."""
 
     status: int
-    dead: Any  # of each cell
+    dead: Any  # (cells,) whether it must be zero
     rows: Any
     columns: Any
 
 
 class BipartiteGraph(NamedTuple):
-    """Rows and columns of a sparse matrix, joined by its cells."""
+    """The bipartite graph of rows and columns, with an edge for each cell."""
 
-    first: Any  # where the cells of each row begin
-    column: Any  # of each cell
-    row: Any  # of each cell
-    back_first: Any  # where those of each column begin in `back`
-    back: Any  # cells by columns
+    first: Any  # first cell of each row
+    column: Any  # column of each cell
+    row: Any  # row of each cell
+    back_first: Any  # first index in `back` of each column
+    back: Any  # cells sorted by column
 
 
 class Flow(NamedTuple):
     """A flow from rows to columns."""
 
-    cells: Any  # what each carries
-    unmet: Any  # what each row has left
-    room: Any  # what each column can take
-    slack: float  # what is nothing
+    cells: Any  # flow of each cell
+    unmet: Any  # unsent target of each row
+    room: Any  # residual capacity of each column
+    slack: float  # flows up to it count as zero
 
 
 @jit()
-def _begin(graph, flows):
-    """Send from each row what its columns take."""
+def _send_greedily(graph, flows):
+    """Send from each row as much as its columns can take, in order; writes an initial flow."""
     first, column, flow, unmet, room = graph.first, graph.column, flows.cells, flows.unmet, flows.room
     for i in range(len(unmet)):
         for k in range(first[i], first[i + 1]):
@@ -51,8 +51,8 @@ def _begin(graph, flows):
 
 
 @jit()
-def _level(graph, flows, level, queue):
-    """Note how far rows and columns are from rows that have something left; return whether a free column is reached."""
+def _compute_levels(graph, flows, level, queue):
+    """Compute the distances from rows with unsent targets (breadth-first); return whether a free column is reached."""
     (first, column, row, back_first, back), (flow, unmet, room, slack) = graph, flows
     R, tail = len(unmet), 0
     for node in range(len(level)):
@@ -85,8 +85,8 @@ def _level(graph, flows, level, queue):
 
 
 @jit()
-def _augment(graph, flows, level, arc, path):
-    """Send more along shortest ways, as much as they take."""
+def _augment_paths(graph, flows, level, arc, path):
+    """Augment the flow along shortest paths until none is left at these levels (blocking flow)."""
     (first, column, row, back_first, back), (flow, unmet, room, slack) = graph, flows
     R = len(unmet)
     for i in range(R):
@@ -127,7 +127,7 @@ def _augment(graph, flows, level, arc, path):
 
 
 def classify_sparse_cells(first, column, u, v):
-    """Classify the cells of a matrix that is given by its rows, for sums of rows and columns with one total."""
+    """Classify the cells of a CSR matrix for row and column sums with one total; return a SparseSupport."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -138,10 +138,10 @@ def classify_sparse_cells(first, column, u, v):
     flow, unmet, room, slack = np.zeros(number), u.copy(), v.copy(), FLOW_SLACK * float(u.sum())
     level, queue, arc, path = (np.empty(R + C + 1, np.int64) for _ in range(4))
     given = BipartiteGraph(first, column, row, back_first, back), Flow(flow, unmet, room, slack)
-    _begin(*given)
-    while _level(*given, level[: R + C], queue):
+    _send_greedily(*given)
+    while _compute_levels(*given, level[: R + C], queue):
         pool.checkpoint()
-        _augment(*given, level, arc, path)
+        _augment_paths(*given, level, arc, path)
     dead = np.zeros(number, np.bool_)
     if (unmet > slack).any():
         seen = level[: R + C] >= 0

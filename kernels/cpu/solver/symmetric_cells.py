@@ -1,6 +1,6 @@
-"""The cells of a sparse matrix as they are given: what is wrong with them, their order, and what each bin has of them.
+"""Input cells of a sparse symmetric matrix: validation, sorting, comparison of the triangles, counts by bin.
 
-Arrays of cells are read in their own types, and copied only where they have to be sorted.
+Arrays of cells are read in their own types, and copied only where they must be sorted.
 """
 
 from typing import Any, NamedTuple
@@ -10,31 +10,35 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.symmetric_packing import MOST_ASYMMETRY
 
-CELLS_PER_CHUNK = 8192  # cells of a piece
+CELLS_PER_CHUNK = 8192  # cells of a chunk
 MOST_NUMPY_CELLS = 1 << 18  # cells that NumPy reads and packs in less time than kernels take to compile
-SORTED_PER_CHECK = 1 << 22  # cells that are sorted until it is asked again whether to go on
+SORTED_PER_CHECK = 1 << 22  # cells sorted between two checks for interrupts
 MOST_ROW_BLOCKS = 64
-WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
-PACKED_PIXEL_BYTES = 4  # of a packed pixel, about
+WINDOW_SHARE = 4  # windows take at most 1 / WINDOW_SHARE of the bytes of the pixels
+PACKED_PIXEL_BYTES = 4  # typical size of a packed pixel
 SECONDS_PER_CHECKED_CELL = 2e-9
 INVALID_CELLS, UNSORTED_CELLS = 1, 2
 
 
 class SymmetricCells(NamedTuple):
-    """Cells sorted by row and column, none twice; of these the positive ones count that are not too near or too far."""
+    """Cells sorted by row and column without duplicates.
 
-    first: Any  # (rows + 1,) int64: where each row begins
+    The positive ones count that are within a range of diagonals.
+    """
+
+    first: Any  # (rows + 1,) int64: first cell of each row
     columns: Any
     values: Any
-    stop: Any  # (rows,) int64: columns before it count
-    nearest: int  # diagonals before it do not
+    stop: Any  # (rows,) int64: first column that does not count
+    nearest: int  # first diagonal that counts
 
 
 @jit()
-def check(cells, n, upper, first, flags, start, stop):
-    """Note of each chunk of cells (rows, columns, values) whether something is wrong or not in order.
+def check_cells(cells, n, upper, first, flags, start, stop):
+    """Flag chunks of cells (rows, columns, values) that are invalid or unsorted.
 
-    If not, note where its rows begin. Signs are collected, not conditions: so several cells are looked at together.
+    Write the first cell of each row otherwise. Signs are collected instead of conditions, so that several cells are
+    checked together by SIMD.
     """
     rows, columns, values = cells
     above = np.int64(-1 if upper else 0)
@@ -62,10 +66,10 @@ def check(cells, n, upper, first, flags, start, stop):
 
 
 @jit()
-def match(c, cursor, start, stop):
-    """Return whether cells below the diagonal, zeros apart, are those above it; to be called for all rows in order.
+def match_triangles(c, cursor, start, stop):
+    """Test whether the lower triangle equals the upper one, zeros apart; to be called for all rows in order.
 
-    The partners of a cell above the diagonal come row after row, as the cells of its own row do: `cursor` is the next.
+    The mirror images of a row's cells appear in row order, as the row's own: `cursor` is the next of each row.
     """
     for i in range(start, stop):
         k, last = c.first[i], c.first[i + 1]
@@ -94,8 +98,8 @@ def match(c, cursor, start, stop):
 
 
 @jit()
-def put_in_order(keys, order, cursor, out, start, stop):
-    """Go on to sort by keys of which `cursor` says where the next one belongs; what is equal stays as it was."""
+def sort_by_counting(keys, order, cursor, out, start, stop):
+    """Continue a stable counting sort by keys, whose next positions are in `cursor`."""
     for k in range(start, stop):
         at = order[k]
         out[cursor[keys[at]]] = at
@@ -103,8 +107,8 @@ def put_in_order(keys, order, cursor, out, start, stop):
 
 
 @jit()
-def tally(c, place, weigh, cuts, windows, own, start, stop):
-    """Count the cells of bins that have a place, or add them up; as `spread` does."""
+def sum_by_bin(c, place, weigh, cuts, windows, own, start, stop):
+    """Count or sum the cells of bins with a position: row totals to `own`, column totals to the block's window."""
     for t in range(start, stop):
         low, window = cuts[t], windows[t]
         for at in range(len(place) - low):
@@ -122,8 +126,8 @@ def tally(c, place, weigh, cuts, windows, own, start, stop):
             own[i] = total
 
 
-def pieces(first, n, size):
-    """Cut rows into blocks with about as many cells each, whose windows of `n` take no more than their share."""
+def partition_rows(first, n, size):
+    """Return the cuts of rows into blocks of about equally many cells, whose windows of `n` bins stay small."""
     rows = len(first) - 1
     blocks = first[-1] * size // (8 * WINDOW_SHARE * max(n, 1))
     blocks = min(max(int(blocks), 1), MOST_ROW_BLOCKS, max(rows, 1))
@@ -132,18 +136,18 @@ def pieces(first, n, size):
     return cuts
 
 
-def starts(rows, n):
-    """Return where each row begins among cells that are sorted by row."""
+def compute_row_starts(rows, n):
+    """Return the first cell of each row among cells sorted by row."""
     return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
 
 
-def typed(bins, values):
-    """Return arrays of bins, and values, of types that kernels take; copied where that is not their own."""
+def convert_arrays(bins, values):
+    """Return bins and values as read-only arrays of the types that kernels are compiled for; copied where necessary."""
     same = len({array.dtype for array in bins}) == 1 and bins[0].dtype in (np.int32, np.int64)
     kind = bins[0].dtype if same else np.dtype(np.int64)
     of_values = values.dtype if values.dtype in (np.int32, np.int64, np.float32) else np.dtype(np.float64)
     out = [np.ascontiguousarray(array, kind).view() for array in bins]
     out.append(np.ascontiguousarray(values, of_values).view())
     for array in out:
-        array.flags.writeable = False  # one type of array
+        array.flags.writeable = False  # so that kernels are compiled for one type
     return out

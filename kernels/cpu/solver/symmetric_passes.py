@@ -1,29 +1,29 @@
-"""Passes over a sparse matrix of which each pair of cells is stored once.
+"""Passes over a packed sparse symmetric matrix: products, sums, and the vectors of conjugate gradients.
 
-Each block of rows adds into a window of its own, and windows are added in the order of the blocks, so that no number
-depends on how many threads shared the work.
+Each block of rows adds to its own window, and windows are added in the order of the blocks, so that results do not
+depend on the number of threads.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.solver.graph_structure import colours, find_triangles
+from cmfast.kernels.cpu.solver.triangles_and_components import find_components, find_triangles
 
-BINS_PER_CHUNK = 4096  # bins of a piece of a vector
-CONVERTED = 64  # values at a time, a multiple of four
+BINS_PER_CHUNK = 4096  # bins of a chunk of a vector
+CONVERTED_VALUES = 64  # values converted at a time, a multiple of four
 SECONDS_PER_PIXEL = 2e-9
 SECONDS_PER_BIN = 1e-8
 
 
 @jit()
-def spread(p, w, own, windows, start, stop):
-    """Multiply blocks of rows by `w`: what rows get goes to `own`, what their columns get to the window of the block.
+def multiply_blocks(p, w, own, windows, start, stop):
+    """Multiply blocks of rows by `w`: sums of rows go to `own`, sums of their columns to the window of the block.
 
-    The columns of a row differ, so four of them may be read before the first is written. Values are converted before,
-    many at a time.
+    The columns of a row are distinct, so four of them are read before the first is written. Values are converted in
+    advance.
     """
-    numbers = np.empty(CONVERTED)
+    numbers = np.empty(CONVERTED_VALUES)
     for t in range(start, stop):
         low, high, window = p.low[t], p.high[t], windows[t]
         for j in range(high - low):
@@ -34,7 +34,7 @@ def spread(p, w, own, windows, start, stop):
             a, b, c, d = 0.0, 0.0, 0.0, 0.0
             begin, last = p.first[i], p.first[i + 1]
             while begin < last:
-                m = min(last - begin, CONVERTED)
+                m = min(last - begin, CONVERTED_VALUES)
                 gap, value = p.gap[begin : begin + m], p.value[begin : begin + m]
                 begin += m
                 for k in range(m):
@@ -62,10 +62,10 @@ def spread(p, w, own, windows, start, stop):
 
 
 @jit()
-def collect(p, parts, vectors, out, dots, start, stop):
-    """Add up what blocks have left: ``out = r * d + x * (A @ w)``, and of each chunk the product of that and `d`.
+def sum_blocks(p, parts, vectors, out, dots, start, stop):
+    """Add the results of all blocks: ``out = r * d + x * (A @ w)``; write its product with `d` for each chunk.
 
-    `vectors` are w, x, r and d, `parts` what rows have of themselves, and the windows of the blocks.
+    `vectors` are w, x, r and d, `parts` the sums of rows and the windows of the blocks.
     """
     (own, windows), (w, x, r, d) = parts, vectors
     acc = np.empty(BINS_PER_CHUNK)
@@ -86,8 +86,8 @@ def collect(p, parts, vectors, out, dots, start, stop):
 
 
 @jit()
-def advance(alpha, direction, diagonal, step, residual, dots, start, stop):
-    """Advance the solution by `alpha` along the search direction; update the residual, and note its energy.
+def move_iterate(alpha, direction, diagonal, step, residual, dots, start, stop):
+    """Move the solution by `alpha` along the search direction; update both residuals, write the energy of each chunk.
 
     `direction` is the search direction with its product, `residual` the residual before and after preconditioning.
     """
@@ -103,8 +103,8 @@ def advance(alpha, direction, diagonal, step, residual, dots, start, stop):
 
 
 @jit()
-def turn(beta, z, x, d, w, start, stop):
-    """Take the next direction, and weigh it."""
+def update_direction(beta, z, x, d, w, start, stop):
+    """Compute the next search direction, and its product with `x`."""
     for chunk in range(start, stop):
         for i in range(chunk * BINS_PER_CHUNK, min((chunk + 1) * BINS_PER_CHUNK, len(d))):
             d[i] = z[i] + beta * d[i]
@@ -112,8 +112,8 @@ def turn(beta, z, x, d, w, start, stop):
 
 
 @jit()
-def least_pixel(p, x, found, start, stop):
-    """Note the smallest scaled pixel of each block."""
+def find_least_pixel(p, x, found, start, stop):
+    """Write the smallest scaled pixel of each block."""
     for t in range(start, stop):
         least = np.inf
         for i in range(p.cuts[t], p.cuts[t + 1]):
@@ -126,7 +126,7 @@ def least_pixel(p, x, found, start, stop):
 
 
 class SymmetricProducts:
-    """Pixels, and how passes over them are shared between threads."""
+    """Pixels of a packed matrix, and parallel passes over them."""
 
     def __init__(self, packed, num_threads):
         self.packed, self.n, self.num_threads = packed, len(packed.diagonal), num_threads
@@ -139,6 +139,7 @@ class SymmetricProducts:
         self.checkpoint = pool.checkpoint
 
     def _run(self, kernel, args, n, seconds):
+        """Run a kernel in parallel."""
         pool.run(kernel, args, n, seconds=seconds, num_threads=self.num_threads)
 
     def vectors(self, kernel, *args):
@@ -146,7 +147,7 @@ class SymmetricProducts:
         self._run(kernel, args, self.chunks, self.n * SECONDS_PER_BIN)
 
     def dot(self, kernel, *args):
-        """Run a kernel over chunks of bins; return the sum of what it notes of each."""
+        """Run a kernel over chunks of bins; return the sum of the dot products it writes."""
         self.vectors(kernel, *args, self._dots)
         return float(self._dots.sum())
 
@@ -154,28 +155,28 @@ class SymmetricProducts:
         """Write ``r * d + x * (A @ w)``; return its product with `d`."""
         self.count += 1
         p = self.packed
-        self._run(spread, (p, w, self._own, self._windows), len(p.low), self._seconds)
-        return self.dot(collect, p, (self._own, self._windows), (w, x, r, d), out)
+        self._run(multiply_blocks, (p, w, self._own, self._windows), len(p.low), self._seconds)
+        return self.dot(sum_blocks, p, (self._own, self._windows), (w, x, r, d), out)
 
     def sums(self, x):
-        """Return the sums of the rows of the scaled matrix."""
+        """Return the row sums of the scaled matrix."""
         out = np.empty(self.n)
         self.product(x, x, self._zeros, self._zeros, out)
         return out
 
     def iterate(self, x, r, g, z):
-        """Return the vectors of conjugate gradients for the residual `g`, preconditioned to `z`."""
+        """Return the iterate of conjugate gradients for the residual `g`, preconditioned to `z`."""
         return SymmetricIterate(self, x, r, g, z)
 
     def look(self, kernel, *args):
-        """Run another pass over the blocks of rows."""
+        """Run another kernel over the blocks of rows."""
         self.count += 1
         self._run(kernel, (self.packed, *args), len(self.packed.low), self._seconds)
 
     def least(self, x):
         """Return the smallest scaled cell."""
         found = np.empty(len(self.packed.low))
-        self.look(least_pixel, x, found)
+        self.look(find_least_pixel, x, found)
         on = self.packed.diagonal > 0.0
         cells = self.packed.diagonal[on] * x[on] ** 2
         return float(min(found.min(initial=np.inf), cells.min(initial=np.inf)))
@@ -186,13 +187,13 @@ class SymmetricProducts:
         self.look(find_triangles, x, *found)
         return found
 
-    def colours(self):
-        """Return the component of each bin, and a sign where that has two colours."""
-        return colours(self.packed)
+    def find_components(self):
+        """Return the component of each bin, and its colour as a sign, 0 where it is not bipartite."""
+        return find_components(self.packed)
 
 
 class SymmetricIterate:
-    """The vectors of conjugate gradients on the Hessian, which begin at zero."""
+    """The vectors of conjugate gradients on the Hessian, starting from zero."""
 
     def __init__(self, passes, x, r, g, z):
         self._passes, self._x, self._r = passes, x, r
@@ -207,8 +208,8 @@ class SymmetricIterate:
     def move(self, length):
         """Move the solution along the search direction, update the residuals; return the energy."""
         direction, residual = (self._d, self._moved), (self._left, self._z)
-        return self._passes.dot(advance, length, direction, self._r, self.solution, residual)
+        return self._passes.dot(move_iterate, length, direction, self._r, self.solution, residual)
 
     def turn(self, ratio):
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
-        self._passes.vectors(turn, ratio, self._z, self._x, self._d, self._w)
+        self._passes.vectors(update_direction, ratio, self._z, self._x, self._d, self._w)

@@ -6,7 +6,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_SLOPE, _differentiate, _find_ordinal_scalars, prepare_sums
-from cmfast.kernels.shared.metrics import lines_of_slopes
+from cmfast.kernels.shared.metrics import count_slope_lines
 
 
 def gather_cell_slopes(lines, C, y, guess):
@@ -45,7 +45,7 @@ def differentiate_sums(sums, plan, num_threads):
 def _differentiate_all(fill, C, size, cells, plan, num_threads):
     """Return the derivatives for `size` matrices of `cells` cells each, whose class sums ``fill`` writes."""
     steps = tuple(plan)
-    given_lines, all_lines = (lines_of_slopes(C, ordered=own) for own in (plan.ordered, True))
+    given_lines, all_lines = (count_slope_lines(C, ordered=own) for own in (plan.ordered, True))
     registers, per_class = plan.registers * given_lines, plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
     lines, shaped = _margins.count_tile_lines(C), _find_ordinal_scalars(plan)

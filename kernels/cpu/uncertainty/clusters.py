@@ -26,11 +26,11 @@ from cmfast.kernels.cpu.uncertainty.intervals import summarize_rows
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, number_matrices
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.shared.uncertainty import (
-    acceleration,
+    compute_acceleration,
     flatten_intervals,
+    list_replicate_rows,
     new_intervals,
     order_strata,
-    rows_of_numbers,
 )
 from cmfast.kernels.status import INVALID, OK
 
@@ -168,7 +168,7 @@ def _compute_accelerations(units, C, plan, factor, num_threads):
     without = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     rows = [row for part in without for row in (part[np.newaxis] if part.ndim == 1 else part.T)]
     kinds = [slice(*ends) for ends in zip(units.starts[:-1], units.starts[1:], strict=True)]
-    return acceleration(np.array(rows), units.weights * factor, kinds)
+    return compute_acceleration(np.array(rows), units.weights * factor, kinds)
 
 
 def _add_cells(sums, row, i, j, counts):
@@ -202,7 +202,7 @@ def cluster_intervals(
         bent = _compute_accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
         position = 0
         found = _evaluate_replicates(units, C, plan, numbers[b], n_replicates, seed, num_threads)
-        for rows, (estimate, results) in zip(rows_of_numbers(np, found, plan), out, strict=True):
+        for rows, (estimate, results) in zip(list_replicate_rows(np, found, plan), out, strict=True):
             bend = None if bent is None else bent[position : position + len(rows)]
             position += len(rows)
             here = [part[b : b + 1] for part in results]

@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
-from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, lines_of_slopes, shape_results
+from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
@@ -198,7 +198,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
-    own, counts = lines_of_slopes(C, ordered=plan.ordered), given.dtype.kind != "f"
+    own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
     shaped, design = _find_ordinal_scalars(plan), (rows, -1.0 if n is None else float(n), counts)

@@ -13,9 +13,9 @@ from cmfast.kernels.shared.uncertainty import (
     Resampling,
     flatten_intervals,
     gather_draws,
+    list_replicate_rows,
+    make_posterior,
     new_intervals,
-    posterior_of,
-    rows_of_numbers,
 )
 
 MOST_REPLICATES = 2**23  # values in memory at a time, 64 MB
@@ -32,7 +32,7 @@ def _evaluate_in_groups(M, shares, plan, resampling, num_threads):
     draws = SCHEMES.get(resampling.scheme, 0), n_replicates, resampling.seed
     if posterior:
         counts = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
-        alpha, shares = posterior_of(np, counts, resampling.prior, shares, resampling.n)
+        alpha, shares = make_posterior(np, counts, resampling.prior, shares, resampling.n)
 
     def filler(first):
         def fill(sums, scratch, start, stop):
@@ -62,7 +62,7 @@ def _compute_accelerations(cells, first, count, rows, plan, num_threads):
 
     found = values.run(fill, (np.empty(0),), values.NEAR_TOTALS, C, (count, C * C), C, plan, num_threads)
     out = []
-    for without in rows_of_numbers(np, found[:-1], plan):
+    for without in list_replicate_rows(np, found[:-1], plan):
         made = np.empty(len(without))
         seconds = without.size * values.SECONDS_PER_SUMMED_CELL * 4
         pool.run(accelerate, (cells, without, rows, made), len(without), seconds=seconds, num_threads=num_threads)
@@ -92,7 +92,7 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
         cells.flags.writeable = False  # so that kernels are compiled for one array type
     shares = compute_shares(M, None, n=n, rounded=False, numbers=numbers, num_threads=num_threads)
     for first, count, found in _evaluate_in_groups(M, shares, plan, resampling, num_threads):
-        rows, some = rows_of_numbers(np, found, plan), slice(first, first + count)
+        rows, some = list_replicate_rows(np, found, plan), slice(first, first + count)
         bends = [None] * len(rows)
         if cells is not None:
             bends = _compute_accelerations(cells, first, count, resampling.fixes_rows, plan, num_threads)

@@ -1,1 +1,1 @@
-"""``support``: what the zeros of a matrix allow."""
+"""The op ``support``: total support of zero patterns by maximum flow and strongly connected components."""

@@ -1,4 +1,4 @@
-"""What the zeros of matrices allow: the status of each, its dead cells and blocks, the proof where there is none."""
+"""The op ``support``: status, cells without support, blocks and infeasibility certificates of zero patterns."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.solver.margin_totals import compare_totals
+from cmfast.kernels.cpu.zeros._bit_sets import PARTS
 from cmfast.kernels.cpu.zeros._classify import classify
-from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INVALID, OK, TOTALS, ZERO_LINE
 
 SECONDS_PER_SUPPORT_CELL = 5e-9
@@ -17,7 +17,7 @@ SECONDS_PER_MATRIX = 3e-7
 
 
 class SupportResults(NamedTuple):
-    """What is said of a batch of matrices, one row each."""
+    """Results of a batch of matrices, one row for each."""
 
     status: Any
     dead: Any
@@ -29,8 +29,8 @@ class SupportResults(NamedTuple):
 
 
 @jit(inner=True, borrows=True)
-def _look(M, positive):
-    """Read the matrix once; return its number of zeros, or -1 if a cell is NaN, infinite or negative."""
+def _read_cells(M, positive):
+    """Mark the positive cells of a matrix; return its number of zeros, or -1 if a cell is NaN, infinite or negative."""
     R, C = M.shape
     zeros, good = 0, True
     for i in range(R):
@@ -44,7 +44,7 @@ def _look(M, positive):
 
 @jit(inner=True, borrows=True)
 def _check_targets(u, v):
-    """Make the total of `v` equal to that of `u`; return the status that follows."""
+    """Scale `v` to the total of `u`, in place; return OK or the status of the failure."""
     U, V = 0.0, 0.0
     good = True
     for i in range(len(u)):
@@ -64,9 +64,10 @@ def _check_targets(u, v):
 
 @jit(inner=True, borrows=True)
 def _mark_empty_lines(positive, u, v, rows, cols):
-    """Mark empty rows with a target, else all rows if some column with a target is empty; and what they reach.
+    """Mark empty rows with a target and the columns they reach.
 
-    Empty are also rows with positive cells in columns without target alone, and the other way round.
+    Without such rows, an empty column's violator: all rows. A row whose positive cells are all in columns without
+    target counts as empty, and likewise for columns.
     """
     R, C = positive.shape
     found = False
@@ -93,7 +94,8 @@ def _mark_empty_lines(positive, u, v, rows, cols):
 
 
 @jit(inner=True, borrows=True)
-def _all_positive(targets):
+def _are_all_positive(targets):
+    """Test whether all targets are positive."""
     good = True
     for target in targets:
         good = good and target > 0.0
@@ -101,11 +103,11 @@ def _all_positive(targets):
 
 
 @jit(inner=True)
-def _support_one(M, u, v, positive, parts, out, b):
-    """Fill the answers for matrix `b`, which is `M`, and return its status. Changes `v`."""
+def _classify_one(M, u, v, positive, parts, out, b):
+    """Write the results of matrix `b`, which is `M`, and return its status. Changes `v`."""
     dead, row_block, col_block = out.dead[b], out.row_block[b], out.col_block[b]
     rows, cols, sums = out.rows[b], out.cols[b], out.sums[b]
-    zeros = _look(M, positive)
+    zeros = _read_cells(M, positive)
     status = _check_targets(u, v)
     dead[:] = False
     rows[:] = status == TOTALS and zeros >= 0
@@ -115,7 +117,7 @@ def _support_one(M, u, v, positive, parts, out, b):
     sums[:] = np.nan
     if zeros < 0 or status == INVALID:
         return INVALID
-    if status == OK and zeros == 0 and _all_positive(u) and _all_positive(v):
+    if status == OK and zeros == 0 and _are_all_positive(u) and _are_all_positive(v):
         row_block[:] = 0
         col_block[:] = 0
     elif status == OK and _mark_empty_lines(positive, u, v, rows, cols):
@@ -131,10 +133,10 @@ def _support_one(M, u, v, positive, parts, out, b):
 
 
 @jit()
-def _support(M, row_sums, col_sums, out, parts, needs, start, stop):
-    """Answer for matrices and targets, one row each; one row alone serves all.
+def _classify_batch(M, row_sums, col_sums, out, parts, needs, start, stop):
+    """Classify matrices and targets, one row each; a single row is shared by all.
 
-    `needs` holds what of `parts` is needed for that and not compiled yet; then something is missing in the answers.
+    `needs` receives a part that is not compiled yet; the results are then incomplete.
     """
     R, C = M.shape[1:]
     answers = SupportResults(*out)
@@ -146,7 +148,7 @@ def _support(M, row_sums, col_sums, out, parts, needs, start, stop):
             u[i] = row_sums[b * row_step, i]
         for j in range(C):
             v[j] = col_sums[b * col_step, j]
-        status = _support_one(M[b * m_step], u, v, positive, parts, answers, b)
+        status = _classify_one(M[b * m_step], u, v, positive, parts, answers, b)
         if status < 0:
             needs[0] = -status
             return
@@ -154,13 +156,16 @@ def _support(M, row_sums, col_sums, out, parts, needs, start, stop):
 
 
 def support(M, row_sums, col_sums, *, num_threads=None):
-    """Status, dead cells, blocks of rows and columns; certificate: rows, columns, what they want and what there is."""
+    """Classify zero patterns: status, dead cells, blocks of rows and columns, and infeasibility certificates.
+
+    A certificate is rows and columns with the totals that they want and that are available.
+    """
     R, C = M.shape[-2:]
     u = np.ones((R, 1)) if row_sums is None else row_sums[..., :, None].astype(np.float64)
     v = np.ones((1, C)) if col_sums is None else col_sums[..., None, :].astype(np.float64)
     batch, (M3, u3, v3), _ = batches.broadcast_batches(2, batches.as_floating(M), u, v)
     n = math.prod(batch)
-    found = (  # a plain tuple: it is unpacked twice as fast as a named one, which the kernel makes of it
+    found = (  # a plain tuple, which Numba unpacks twice as fast as a named one
         np.empty(n, np.int8), np.empty((n, R, C), np.bool_), np.empty((n, R), np.int64), np.empty((n, C), np.int64),
         np.empty((n, R), np.bool_), np.empty((n, C), np.bool_), np.empty((n, 2)),
     )  # fmt: skip
@@ -168,7 +173,7 @@ def support(M, row_sums, col_sums, *, num_threads=None):
     args = (M3, u3.reshape(len(u3), R), v3.reshape(len(v3), C), found, PARTS.addresses, needs)
     while needs[0]:
         needs[0] = 0
-        pool.run(_support, args, n, seconds=seconds, num_threads=num_threads)
+        pool.run(_classify_batch, args, n, seconds=seconds, num_threads=num_threads)
         if needs[0]:
             PARTS.compile(int(needs[0]))
     status, dead, row_block, col_block, rows, cols, sums = (a.reshape(batch + a.shape[1:]) for a in found)

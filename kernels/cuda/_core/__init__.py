@@ -1,1 +1,1 @@
-"""How kernels are compiled and launched, and the prelude of all sources."""
+"""Compile and launch CUDA kernels; sorting, workspaces and the prelude of all sources."""

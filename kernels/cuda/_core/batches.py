@@ -1,6 +1,6 @@
-"""How a batch of any shape and memory layout becomes the flat contiguous arrays that kernels take.
+"""Flatten batches of device arrays to the contiguous arrays that kernels take, and size launches.
 
-As ``kernels/cpu/_core/batches.py``, for arrays that are not NumPy's. Nothing here waits for the device.
+The counterpart of ``kernels/cpu/_core/batches.py``. Nothing here synchronises the device.
 """
 
 import math
@@ -11,12 +11,12 @@ import numpy as np
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, library
 from cmfast.kernels.shared import batches
 
-WIDTHS = ("8", "32", str(THREADS))  # threads that share a matrix: part of a warp, a warp, a block
+WIDTHS = ("8", "32", str(THREADS))  # threads per matrix: part of a warp, a warp, a block
 
-MOST_SCRATCH_BYTES = 1 << 28  # of a launch, at most, but for one team: so many work at once
+MOST_SCRATCH_BYTES = 1 << 28  # scratch memory of a launch, which limits how many matrices run concurrently
 
-LABELS = ("unsigned char", "int", "i64")  # types of labels that kernels are compiled for
-# A negative id seen as unsigned is far outside, as it must be.
+LABELS = ("unsigned char", "int", "i64")  # label types that kernels are compiled for
+# A negative id viewed as unsigned is out of range, as it must be.
 _VIEWS: dict[np.dtype[Any], Any] = {
     np.dtype(np.int64): np.int64,
     np.dtype(np.uint64): np.int64,
@@ -27,7 +27,7 @@ _VIEWS: dict[np.dtype[Any], Any] = {
 
 
 def as_labels(*labels: Any) -> tuple[list[Any], str]:
-    """Return arrays of labels in one type of `LABELS`, and that type."""
+    """Return arrays of labels converted to one type of `LABELS`, and the name of that type."""
     dtypes = {y.dtype for y in labels}
     (dtype,) = dtypes if len(dtypes) == 1 else (np.dtype(object),)
     found = [y.view(_VIEWS[dtype]) if dtype in _VIEWS else y.astype(np.int64) for y in labels]
@@ -43,31 +43,31 @@ def result_dtype(*arrays: Any) -> np.dtype[Any]:
 
 
 def flat_batch(x: Any, core: int, dtype: Any = None) -> Any:
-    """Return `x` as a contiguous array with one batch axis and its last `core` axes."""
+    """Return `x` contiguous, its leading axes flattened to one, its last `core` axes kept."""
     cut = x.ndim - core
     return library(x).ascontiguousarray(x, dtype).reshape(math.prod(x.shape[:cut]), *x.shape[cut:])
 
 
 def broadcast_batches(core: int, *arrays: Any) -> tuple[tuple[int, ...], list[Any], list[int]]:
-    """Return the common batch shape, the flat arrays, and the step of each along the batch (0 where it is shared)."""
+    """Return the common batch shape, the flattened arrays, and each one's batch stride in items (0 if shared)."""
     return batches.flatten_all(arrays, core, library(arrays[0]), flat_batch)
 
 
 def width(items: int) -> str:
-    """Return how many threads share a matrix that gives them `items` things to do."""
+    """Return the number of threads that share a matrix with `items` units of work."""
     return next((w for w in WIDTHS[:-1] if items <= 4 * int(w)), WIDTHS[-1])
 
 
 def blocks(n: int, width: str) -> int:
-    """Return how many blocks `n` matrices fill."""
+    """Return the number of blocks for `n` matrices with `width` threads each."""
     return -(-n * int(width) // THREADS)
 
 
-def per_item(n: int) -> int:
-    """Return how many blocks give each of `n` items a thread."""
+def item_blocks(n: int) -> int:
+    """Return the number of blocks for one thread per item."""
     return -(-n // THREADS)
 
 
 def team_scratch(width: str) -> int:
-    """Return the bytes of shared memory with which a team adds up: none within a warp."""
+    """Return the shared-memory bytes that a block reduction needs: 0 within a warp."""
     return 8 * (int(width) // 32) if int(width) > 32 else 0

@@ -1,6 +1,6 @@
-"""CUDA kernels by name: compiled on first use, launched with the types that their source declares.
+"""Compile CUDA kernels from named sources on first use, and launch them with the types that the source declares.
 
-An array brings its library along (:func:`library`): CuPy, or in the tests one that runs the same sources on the host.
+An array determines its library (:func:`library`): CuPy, or in tests one that runs the same sources on the host.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from cmfast.kernels.status import Status
 _PACKAGE = "cmfast.kernels.cuda"
 
 WARP = 32  # threads of a warp
-THREADS = 256  # of every block
-TABLE_ROWS = 4 * THREADS  # that a block looks at together
-BLOCKS = 1 << 16  # at most; every kernel strides over what is left
-SHARED = 48 << 10  # bytes of shared memory that every device grants without being asked
+THREADS = 256  # threads of every block
+TABLE_ROWS = 4 * THREADS  # table rows that a block processes together
+BLOCKS = 1 << 16  # at most; kernels stride over the remaining items
+SHARED = 48 << 10  # bytes of shared memory that every device grants by default
 
 OPTIONS = ("-std=c++17", "--device-int128")
-# What a topic asks for besides: no fused multiplications where every bit is the CPU's, or where slopes cancel exactly.
+# More options of some topics: no fused multiply-add where bits must equal the CPU's or derivatives must cancel exactly.
 MORE_OPTIONS = dict.fromkeys(
     (
         "conformal/correlation",
@@ -49,20 +49,20 @@ MORE_OPTIONS = dict.fromkeys(
     ("-fmad=false",),
 )
 
-# What stands between the prelude and the source of a topic, from the same folder or another's.
+# Headers inserted between the prelude and the source of a topic, from its folder or another.
 _NEWTON = "_core/newton.cuh"
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
 _ALONE, _TILE = "scaling/alone.cuh", ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
 _CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.cuh"
 _INVERSE = "uncertainty/inverse.cuh"
-_DRAWS, _SUMS, _RISING = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/rising.cuh"
+_DRAWS, _SUMS, _ORDERED_KEYS = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/ordered_keys.cuh"
 _SHARE, _PRODUCT = "conformal/share.cuh", "metrics/long_product.cuh"
 _SLOPES = (_PRODUCT, "metrics/class_slopes.cuh", "metrics/total_slopes.cuh", "metrics/slopes.cuh")
 _LARGE = ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
-    "conformal/thresholds": (_RISING,),
+    "conformal/thresholds": (_ORDERED_KEYS,),
     "margins/launch": (_NEWTON, "margins/table.cuh", "margins/proofs.cuh", "margins/newton.cuh"),
     "metrics/gradient": _SLOPES,
     "metrics/values": (_PRODUCT,),
@@ -75,14 +75,14 @@ HEADERS = {
     "uncertainty/cluster_cells": (_DRAWS, _CLUSTERS, _INVERSE),
     "uncertainty/clusters": (_DRAWS, _CLUSTERS, _SUMS, _CELL_SLOPES),
     "uncertainty/errors": (*_SLOPES, _CELL_SLOPES),
-    "uncertainty/intervals": (_RISING, _DRAWS, _SUMS),
+    "uncertainty/intervals": (_ORDERED_KEYS, _DRAWS, _SUMS),
     "uncertainty/paired": (_DRAWS, _SUMS),
     "uncertainty/paired_errors": (_CELL_SLOPES,),
     "uncertainty/resample": (_DRAWS,),
     "zeros/support": (_RULES, _ZEROS),
 }
 
-# How types are written in the sources.
+# Names of types in the sources.
 TYPES: dict[str, np.dtype[Any]] = {
     "float": np.dtype(np.float32),
     "double": np.dtype(np.float64),
@@ -98,23 +98,24 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 
 
 def library(array: Any) -> ModuleType:
-    """Return the package that the class of `array`, or one it is derived from, comes from: ``xp`` in the launchers."""
+    """Return the array library (``xp``) of an array: the package that its class, or a base class, comes from."""
     cls: type = type(array)
     return _library(cls)
 
 
 @functools.cache
 def _library(cls: type) -> ModuleType:
+    """Return the first package among the bases of a class that can compile CUDA source."""
     roots = (sys.modules.get(base.__module__.partition(".")[0]) for base in cls.__mro__)
     return next(root for root in roots if root is not None and hasattr(root, "RawModule"))
 
 
 @functools.cache
-def source(topic: str) -> str:
-    """Return what is compiled for one topic: constants, the prelude, its headers, ``<topic>.cu``.
+def assemble_source(topic: str) -> str:
+    """Return the full source of one topic: constants, the prelude, its headers, ``<topic>.cu``.
 
-    Numbers that the launcher ``<topic>.py`` counts with as well are in ``DEFINES`` there. CuPy's cache knows a kernel
-    by its text alone, so nothing is included.
+    Constants that the launcher ``<topic>.py`` shares are in its ``DEFINES``. CuPy caches kernels by their text, so
+    headers are inserted instead of included.
     """
     folder = files(_PACKAGE)
     defines = [f"#define CM_{status.name} {status.value}" for status in Status]
@@ -130,17 +131,17 @@ def source(topic: str) -> str:
     return "\n".join(parts)
 
 
-# What is a kernel of its own, not one per instance of a template.
+# Kernels that are not templates.
 _PLAIN = re.compile(r"(?<!>\n)^__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(?=(\w+)\()", re.MULTILINE)
 
 
-def unit(topic: str, expression: str) -> tuple[str, tuple[str, ...]]:
-    """Return the source that a kernel is compiled from, and the kernels that come of it.
+def make_translation_unit(topic: str, expression: str) -> tuple[str, tuple[str, ...]]:
+    """Return the source that a kernel is compiled from, and the kernels compiled with it.
 
-    What is no template is compiled whether anybody asks for it or not, once more with every instance of a template. So
-    all of that is compiled together, once, and is no kernel where an instance is asked for.
+    Non-template kernels would be compiled again with every template instance. So they are compiled together, once, and
+    are turned into inline functions in the source of a template instance.
     """
-    code = source(topic)
+    code = assemble_source(topic)
     plain = tuple(_PLAIN.findall(code))
     if expression in plain:
         return code, plain
@@ -148,7 +149,7 @@ def unit(topic: str, expression: str) -> tuple[str, tuple[str, ...]]:
 
 
 def options(topic: str) -> tuple[str, ...]:
-    """Return what the compiler is told about one topic."""
+    """Return the compiler options of one topic."""
     return OPTIONS + MORE_OPTIONS.get(topic, ())
 
 
@@ -156,8 +157,8 @@ _most_shared: dict[int, int] = {}
 
 
 def most_shared(device: Any) -> int:
-    """Return the bytes of shared memory that a block may have on `device` if it asks for them."""
-    if device.id not in _most_shared:  # CuPy reads all attributes to tell one
+    """Return the bytes of shared memory that a block may have on `device` on request (opt-in)."""
+    if device.id not in _most_shared:  # CuPy reads all attributes to return one
         _most_shared[device.id] = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
     return _most_shared[device.id]
 
@@ -166,7 +167,7 @@ _processors: dict[int, int] = {}
 
 
 def processors(device: Any) -> int:
-    """Return how many blocks `device` runs at once, each by itself."""
+    """Return the number of multiprocessors of `device`."""
     if device.id not in _processors:
         _processors[device.id] = int(device.attributes["MultiProcessorCount"])
     return _processors[device.id]
@@ -188,12 +189,12 @@ class Kernel:
     Attributes
     ----------
     topic, name : str
-        Where it is, and what it is called there.
+        Its source file, and its name there.
     instances : tuple of tuple of str
-        The template arguments that it is compiled for; one empty tuple for a function that is no template.
+        Template arguments that it is compiled for; one empty tuple if it is not a template.
     registers : int or tuple of int
-        The most registers per thread that any instance may use, or each of them; a test compares it with what the
-        compiler says.
+        Largest number of registers per thread of any instance, or of each; a test compares it with the compiler's
+        report.
     """
 
     topic: str
@@ -202,43 +203,44 @@ class Kernel:
     registers: int | tuple[int, ...] = 64
 
     def expression(self, instance: Sequence[str]) -> str:
-        """Return the name of one instance in C++."""
+        """Return the C++ name of one template instance."""
         return f"{self.name}<{', '.join(instance)}>" if instance else self.name
 
     def ceiling(self, instance: Sequence[str]) -> int:
-        """Return the most registers that one instance may use."""
+        """Return the largest number of registers per thread that one instance may use."""
         if isinstance(self.registers, int):
             return self.registers
         return dict(zip(self.instances, self.registers, strict=True))[tuple(instance)]
 
     @functools.cached_property
     def signature(self) -> tuple[list[str], list[Parameter]]:
-        """Template parameters and parameters, read from the source so that no second copy can disagree."""
+        """Return template parameters and parameters, parsed from the source so that no copy can disagree."""
         found = re.search(
             rf"^(?:template <([^>]*)>\n)?__global__ void (?:__launch_bounds__\([^)]*\)\s+)?{self.name}\(([^)]*)\)",
-            source(self.topic),
+            assemble_source(self.topic),
             re.MULTILINE,
         )
         if found is None:
             msg = f"{self.topic}.cu has no kernel {self.name}"
             raise LookupError(msg)
         templates = [part.split()[-1] for part in (found[1] or "").split(",") if part.strip()]
-        return templates, [_parameter(part) for part in found[2].split(",")]
+        return templates, [_parse_parameter(part) for part in found[2].split(",")]
 
     @functools.cached_property
     def _types(self) -> dict[tuple[str, ...], dict[str, np.dtype[Any]]]:
-        """Type of every parameter, by name, of every instance: launches are many."""
+        """Return the type of every parameter, by name, of every instance; cached because launches are many."""
         templates, parameters = self.signature
-        found = {}
+        types = {}
         for instance in self.instances:
             names = dict(zip(templates, instance, strict=True))
-            found[instance] = {p.name: TYPES[names.get(p.type, p.type)] for p in parameters}
-        return found
+            types[instance] = {p.name: TYPES[names.get(p.type, p.type)] for p in parameters}
+        return types
 
     def is_loaded(self, instance: Sequence[str], array: Any) -> bool:
-        """Return whether one instance can be launched on the device of `array` at once; else a thread compiles it.
+        """Return whether one instance can be launched without compiling; if not, start a thread that compiles it.
 
-        A launch waits for that thread. It is no daemon: a process must not end while the compiler works in it.
+        A launch waits for that thread. It is not a daemon, because a process must not end while the compiler runs in
+        it.
         """
         key = self._key(instance, array)
         with _starting:
@@ -248,15 +250,16 @@ class Kernel:
         return not _loads[key].is_alive()
 
     def _key(self, instance: Sequence[str], array: Any) -> tuple[ModuleType, int, str, str]:
+        """Return what identifies a loaded kernel: library, device, topic and C++ name."""
         return library(array), array.device.id, self.topic, self.expression(instance)
 
     def launch(
         self, instance: Sequence[str], blocks: int, /, *, shared: int = 0, threads: int = THREADS, **arguments: Any
     ) -> None:
-        """Run one instance on the current stream of the device of its arrays.
+        """Launch one instance on the current stream of its arrays' device.
 
-        Arguments go by the names of the source, in any order. Arrays must be contiguous and have the type that the
-        source declares: a launch itself checks neither. Numbers are passed as that type.
+        Arguments are named as in the source, in any order. Arrays must be contiguous and of the declared type, which is
+        checked here; numbers are converted to the declared type.
         """
         types = self._types.get(tuple(instance))
         if types is None:
@@ -265,20 +268,20 @@ class Kernel:
         if arguments.keys() != types.keys():
             raise TypeError(self._misnamed(arguments))
         parameters = self.signature[1]
-        values = [_value(self.name, p, types[p.name], arguments[p.name]) for p in parameters]
-        # Not what has a device: NumPy's scalars say that theirs is "cpu".
+        values = [_convert_argument(self.name, p, types[p.name], arguments[p.name]) for p in parameters]
+        # The first array, not the first object with a device: NumPy scalars have the device "cpu".
         first = next(arguments[p.name] for p in parameters if p.is_array and arguments[p.name] is not None)
         key = self._key(instance, first)
         if key in _loads:
             _loads[key].join()
-        function = _function(*key)
+        function = _load_function(*key)
         if shared > SHARED:
-            # Not `shared`: another thread of the host may be about to launch the same kernel with more.
+            # The maximum, because another host thread may be about to launch the same kernel with more than `shared`.
             function.max_dynamic_shared_size_bytes = most_shared(first.device)
         function((max(1, min(blocks, BLOCKS)),), (threads,), tuple(values), shared_mem=shared)
 
     def _misnamed(self, arguments: dict[str, Any]) -> str:
-        """Return which names a launch lacks, and which the source does not have."""
+        """Return a message that names the missing and the unknown arguments of a launch."""
         known = [parameter.name for parameter in self.signature[1]]
         missing = [name for name in known if name not in arguments]
         unknown = [name for name in arguments if name not in known]
@@ -286,14 +289,16 @@ class Kernel:
         return f"{self.name}: {'; '.join(found)}"
 
 
-def _parameter(text: str) -> Parameter:
+def _parse_parameter(text: str) -> Parameter:
+    """Parse the declaration of a kernel parameter."""
     words = text.replace("*", " * ").replace("const ", "").replace("__restrict__", "").split()
     *kind, name = words
     is_array = "*" in kind
     return Parameter(name, " ".join(word for word in kind if word != "*"), is_array)
 
 
-def _value(kernel: str, parameter: Parameter, dtype: np.dtype[Any], argument: Any) -> Any:
+def _convert_argument(kernel: str, parameter: Parameter, dtype: np.dtype[Any], argument: Any) -> Any:
+    """Convert or validate an argument for a kernel parameter; None becomes a null pointer."""
     if not parameter.is_array:
         return dtype.type(argument)
     if argument is None:
@@ -306,14 +311,15 @@ def _value(kernel: str, parameter: Parameter, dtype: np.dtype[Any], argument: An
 
 
 @functools.cache
-def _function(xp: ModuleType, device: int, topic: str, expression: str) -> Any:
-    """Return the compiled kernel for the current device, which is `device`: a kernel is loaded into one."""
-    code, names = unit(topic, expression)
-    return _compiled(xp, device, code, options(topic), names).get_function(expression)
+def _load_function(xp: ModuleType, device: int, topic: str, expression: str) -> Any:
+    """Return the compiled kernel, loaded on the current device, which must be `device`."""
+    code, names = make_translation_unit(topic, expression)
+    return _compile_module(xp, device, code, options(topic), names).get_function(expression)
 
 
 @functools.cache
-def _compiled(xp: ModuleType, device: int, code: str, options: tuple[str, ...], names: tuple[str, ...]) -> Any:
+def _compile_module(xp: ModuleType, device: int, code: str, options: tuple[str, ...], names: tuple[str, ...]) -> Any:
+    """Compile a source into a module of the array library, cached per device."""
     del device
     return xp.RawModule(code=code, options=options, name_expressions=names)
 
@@ -323,21 +329,22 @@ _starting = threading.Lock()
 
 
 def _load(on: Any, *key: Any) -> None:
-    # What goes wrong here goes wrong again, and is raised, where the kernel is launched.
+    """Compile and load a kernel in a background thread."""
+    # An error occurs again, and is raised, when the kernel is launched.
     with contextlib.suppress(Exception), on:
-        _function(*key)
+        _load_function(*key)
 
 
-def sources(suffix: str = ".cu") -> list[str]:
-    """Return the sources below the package of kernels, as ``folder/file``."""
+def list_sources(suffix: str = ".cu") -> list[str]:
+    """Return the source files with a suffix below the CUDA package, as ``folder/file``."""
     folders = [entry for entry in files(_PACKAGE).iterdir() if entry.is_dir()]
     found = [(f"{folder.name}/", entry) for folder in folders for entry in folder.iterdir()]
     found += [("", entry) for entry in files(_PACKAGE).iterdir()]
     return sorted(start + entry.name for start, entry in found if entry.name.endswith(suffix))
 
 
-def table() -> list[Kernel]:
-    """Return every kernel of every topic: the launchers that hold some name them as ``KERNELS``."""
-    names = [name[:-3].replace("/", ".") for name in sources(".py") if not name.endswith("__init__.py")]
+def list_kernels() -> list[Kernel]:
+    """Return every kernel of every topic: launchers list theirs in ``KERNELS``."""
+    names = [name[:-3].replace("/", ".") for name in list_sources(".py") if not name.endswith("__init__.py")]
     modules = [import_module(f"{_PACKAGE}.{name}") for name in names]
     return list(itertools.chain.from_iterable(getattr(module, "KERNELS", ()) for module in modules))

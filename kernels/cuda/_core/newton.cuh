@@ -1,4 +1,4 @@
-// Rules of Newton's method on the dual; kernels/shared/scaling.py has their reasons and their constants.
+// Step length and convergence test of Newton's method on the dual; kernels/shared/scaling.py defines and explains them.
 
 __device__ __forceinline__ double damped_step(double width) {
   return width > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(width)) / width : 1.0;

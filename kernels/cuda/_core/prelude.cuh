@@ -1,7 +1,8 @@
-// Put in front of every source, never included: CuPy's cache knows a kernel by its text.
+// Common device code, inserted before every source instead of included: CuPy caches kernels by their text.
 //
-// The text before this defines the status codes (CM_INVALID, ...), the constants of kernels/shared/scaling.py, and
-// CM_THREADS, the threads of a block, and CM_TABLE_ROWS, the rows of a table that it looks at together.
+// The text before this defines the status codes (CM_INVALID, ...), the constants of kernels/shared/scaling.py,
+// CM_THREADS, the threads of a block, and CM_TABLE_ROWS, the table rows that a block processes together.
+
 typedef long long i64;
 typedef unsigned long long u64;
 
@@ -15,8 +16,7 @@ typedef unsigned long long u64;
 #define CM_NAN __longlong_as_double(0x7ff8000000000000LL)
 #define CM_INF __longlong_as_double(0x7ff0000000000000LL)
 
-// CuPy compiles with -ftz=true, whatever it is asked for: a conversion from or to float makes zeros of denormals. These
-// two do not.
+// CuPy always compiles with -ftz=true, so that conversions from or to float flush denormals to zero. These two do not.
 __device__ __forceinline__ double widen(double x) { return x; }
 __device__ __forceinline__ double widen(int x) { return x; }
 __device__ __forceinline__ double widen(i64 x) { return x; }
@@ -34,7 +34,7 @@ __device__ __forceinline__ T narrow(double x) {
 template <>
 __device__ __forceinline__ float narrow<float>(double x) {
   if (!(fabs(x) < 0x1p-126)) return x;
-  const unsigned size = unsigned(rint(fabs(x) * 0x1p149));  // one that rounds up to 2^23 is the first normal number
+  const unsigned size = unsigned(rint(fabs(x) * 0x1p149));  // rounding up to 2^23 gives the smallest normal number
   return __uint_as_float(size | unsigned(u64(__double_as_longlong(x)) >> 32 & 0x80000000u));
 }
 
@@ -54,9 +54,9 @@ struct Parts {
   }
 };
 
-// A team of W threads shares a matrix: part of a warp, a warp, or the whole block. Every thread of a block goes through
-// every round of the loop over the batch, so that shuffles and barriers meet; a team without a matrix of its own works
-// on the last one and writes nothing.
+// A team of W threads shares a matrix: part of a warp, a warp, or the whole block. Every thread of a block runs every
+// round of the loop over the batch, so that all reach shuffles and barriers; a team beyond the batch works on the last
+// matrix and writes nothing.
 template <int W>
 struct Team {
   int rank;  // within the team
@@ -70,7 +70,7 @@ struct Team {
   __device__ __forceinline__ i64 matrix() const { return mine() ? first + threadIdx.x / W : n - 1; }
 };
 
-// What is added up in a block: whoever does so in a hundred places says that one copy is enough.
+// Inlining of block reductions: a source with a hundred of them defines this so that one copy is compiled.
 #ifndef CM_BLOCK_REDUCE
 #define CM_BLOCK_REDUCE __forceinline__
 #endif
@@ -86,7 +86,7 @@ template <int W, typename T, typename Join>
 __device__ CM_BLOCK_REDUCE T block_reduce(T value, Join join) {
   CM_DYN_SMEM(T, part);
   value = warp_reduce<W>(value, join);
-  __syncthreads();  // nobody still reads what the last reduction left here
+  __syncthreads();  // all threads have read the previous reduction
   if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
   __syncthreads();
   value = part[0];
@@ -95,7 +95,7 @@ __device__ CM_BLOCK_REDUCE T block_reduce(T value, Join join) {
   return value;
 }
 
-// The same value, bit for bit, in every thread of the team.
+// Reduction over a team; all its threads get the same value, bit for bit.
 template <int W, typename T, typename Join>
 __device__ __forceinline__ T team_reduce(T value, Join join) {
   if constexpr (W > 32) return block_reduce<W>(value, join);
@@ -112,21 +112,22 @@ __device__ __forceinline__ bool team_any(bool value) {
   return team_reduce<W>(int(value), [](int a, int b) { return a | b; });
 }
 
-// Whether any team of the warp says yes: what its lanes must agree on before they shuffle.
+// Whether the value is true in any lane of the warp: lanes must agree on it before they shuffle.
 __device__ __forceinline__ bool warp_any(bool value) { return __any_sync(CM_ALL_LANES, value); }
 
-#define CM_DROPPED 0x7fffffffffffffffLL  // sorts behind every key
+#define CM_DROPPED 0x7fffffffffffffffLL  // sorts after every key
 
-// Rows of X (n, m) of which every value is good, tile by tile; returns how many of them this thread has seen. `column`
-// is called for every column of a tile with a share of its rows, so that neighbouring threads read neighbouring values.
+// Calls `column` for the rows of X (n, m) whose values are all good, tile by tile; returns the number of these rows
+// that this thread has seen. `column` is called for every column of a tile with a share of its rows, so that
+// neighbouring threads read neighbouring values.
 template <typename T, typename Good, typename Column>
-__device__ __forceinline__ u64 over_tiles(const T* X, i64 n, int m, Good good, Column column) {
+__device__ __forceinline__ u64 visit_good_rows(const T* X, i64 n, int m, Good good, Column column) {
   CM_DYN_SMEM(unsigned char, kept);
   u64 number = 0;
   const int shares = max(1, CM_THREADS / max(m, 1));
   for (i64 first = i64(blockIdx.x) * CM_TABLE_ROWS; first < n; first += i64(gridDim.x) * CM_TABLE_ROWS) {
     const int rows = int(n - first < CM_TABLE_ROWS ? n - first : CM_TABLE_ROWS);
-    __syncthreads();  // nobody still reads the flags of the last tile
+    __syncthreads();  // all threads have read the flags of the previous tile
     for (int r = threadIdx.x; r < rows; r += CM_THREADS) {
       const T* x = X + (first + r) * m;
       bool all = true;
@@ -141,9 +142,9 @@ __device__ __forceinline__ u64 over_tiles(const T* X, i64 n, int m, Good good, C
   return number;
 }
 
-// Smallest and largest `value` of every column over the good rows, and how many these are.
+// Minimum and maximum of `value` of every column over the good rows, and the number of these rows.
 template <typename T, typename Good, typename Value>
-__device__ __forceinline__ void over_columns(const T* X, i64 n, int m, i64* out_low, i64* out_high, u64* out_kept,
+__device__ __forceinline__ void reduce_columns(const T* X, i64 n, int m, i64* out_low, i64* out_high, u64* out_kept,
                                              Good good, Value value) {
   for (int d = threadIdx.x; d < m; d += CM_THREADS) {
     out_low[d] = CM_DROPPED;
@@ -164,6 +165,6 @@ __device__ __forceinline__ void over_columns(const T* X, i64 n, int m, i64* out_
       atomicMax(&out_high[d], high);
     }
   };
-  const u64 number = over_tiles(X, n, m, good, column);
+  const u64 number = visit_good_rows(X, n, m, good, column);
   if (number) atomicAdd(out_kept, number);
 }

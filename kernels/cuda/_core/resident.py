@@ -1,6 +1,6 @@
-"""Small arrays that stay on a device between calls: what a call needs to know but does not change.
+"""Cache of small constant arrays that stay on a device between calls.
 
-A copy from the host to a device in every call costs as much as a small kernel, and no graph of CUDA can hold it.
+A host-to-device copy in every call costs as much as a small kernel, and a CUDA graph cannot contain it.
 """
 
 from types import ModuleType
@@ -11,26 +11,26 @@ import numpy as np
 from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.module import library
 
-# Arrays; what is beyond is copied in every call, for one that is let go might still be read.
+# At most so many arrays; later ones are copied in every call, because a freed one might still be read.
 MOST_RESIDENT_ARRAYS = 1024
 
-_kept: dict[tuple[ModuleType, int, str, tuple[int, ...], bytes], Any] = {}
+_cached: dict[tuple[ModuleType, int, str, tuple[int, ...], bytes], Any] = {}
 
 
-def resident(beside: Any, array: np.ndarray) -> Any:
-    """Return `array` on the device of `beside`, not to be written to.
+def copy_to_device(like: Any, array: np.ndarray) -> Any:
+    """Return a read-only copy of `array` on the device of `like`, from the cache if it was copied before.
 
-    The first time that waits for the copy: any stream may read it from then on.
+    The first copy synchronises, so that any stream may read it afterwards.
     """
-    xp, array = library(beside), np.ascontiguousarray(array)
-    key = (xp, beside.device.id, array.dtype.str, array.shape, array.tobytes())
-    found = _kept.get(key)
-    if found is None:
-        if workspace.in_use():
-            msg = "what stays on the device must be there before a workspace is used: ask how large that must be first"
+    xp, array = library(like), np.ascontiguousarray(array)
+    key = (xp, like.device.id, array.dtype.str, array.shape, array.tobytes())
+    copy = _cached.get(key)
+    if copy is None:
+        if workspace.is_active():
+            msg = "constants must be on the device before a workspace is used: call workspace.measure first"
             raise RuntimeError(msg)
-        found = xp.asarray(array)
-        if len(_kept) < MOST_RESIDENT_ARRAYS:
+        copy = xp.asarray(array)
+        if len(_cached) < MOST_RESIDENT_ARRAYS:
             xp.cuda.get_current_stream().synchronize()
-            _kept[key] = found
-    return found
+            _cached[key] = copy
+    return copy

@@ -1,8 +1,8 @@
-"""Sorts of keys of which all bits above some are zero: by those bits alone where the library for that is installed.
+"""Radix sort by a range of key bits: cuda-cccl's where it is installed and compiled, else CuPy's sort of all bits.
 
-CuPy's radix sort looks at every bit of the type and carries positions of eight bytes. That of cuda-cccl takes a range
-of bits and any values; the order is the same, so the results are, bit for bit. It takes seconds to compile: a thread
-does so while CuPy sorts, and what came of it is kept beside what CuPy compiles.
+CuPy's radix sort processes every bit of the type and carries 8-byte positions; cuda-cccl's takes a range of bits and
+any values. The order, and so every bit of the results, is the same. It takes seconds to compile: a thread does that
+while CuPy sorts, and the result is cached next to CuPy's kernels.
 """
 
 import contextlib
@@ -19,55 +19,55 @@ import numpy as np
 
 from cmfast.kernels.cuda._core.module import library
 
-LEAST_SORTED_KEYS = 1 << 22  # keys from which on another sort than CuPy's is worth being loaded
+LEAST_SORTED_KEYS = 1 << 22  # with fewer keys CuPy's sort is used
 
 
 class _SortingStream:
-    """The stream that the array library works on, in the protocol by which others take it."""
+    """The current stream of the array library, as an object with the ``__cuda_stream__`` protocol."""
 
     def __init__(self, xp: ModuleType) -> None:
         self._stream = xp.cuda.get_current_stream()
 
     def __cuda_stream__(self) -> tuple[int, int]:  # the protocol's name
-        """Return the version of the protocol, and the address."""
+        """Return the version of the protocol and the address of the stream."""
         return 0, self._stream.ptr
 
 
 @cache
-def _algorithms() -> ModuleType | None:
-    """Return the algorithms of cuda-cccl that sort by a range of bits, None where they are not installed."""
+def _import_algorithms() -> ModuleType | None:
+    """Return cuda-cccl's algorithms, or None if they are missing or too old."""
     try:
-        found = import_module("cuda.compute")
+        algorithms = import_module("cuda.compute")
     except ImportError:
         return None
-    return found if hasattr(found, "deserialize") else None  # one without is too old
+    return algorithms if hasattr(algorithms, "deserialize") else None  # older releases lack it
 
 
-class _Own(threading.local):
-    """The sorts of a thread: each notes what it works on, so no two threads may share one."""
+class _ThreadSorters(threading.local):
+    """Sorters of one thread: they hold state, so threads must not share them."""
 
     def __init__(self) -> None:
         self.sorts: dict[tuple[Any, ...], Any] = {}
 
 
-_own = _Own()
+_own = _ThreadSorters()
 _compilers: dict[tuple[Any, ...], threading.Thread] = {}
 _starting = threading.Lock()
 
 
-def _sort_of(keys: Any, values: Any) -> Any:
-    """Return what sorts such arrays, None as long as it is being compiled.
+def _find_sorter(keys: Any, values: Any) -> Any:
+    """Return the sorter for arrays of these types, or None while it is being compiled.
 
-    What goes wrong in the thread that compiles goes wrong again, and is raised, here.
+    An error of the compiling thread occurs again, and is raised, here.
     """
-    xp, algorithms = library(keys), _algorithms()
+    xp, algorithms = library(keys), _import_algorithms()
     assert algorithms is not None
     kinds, architecture = tuple(None if a is None else a.dtype for a in (keys, values)), keys.device.compute_capability
     key = (xp, architecture, *kinds)
     if key in _own.sorts:
         return _own.sorts[key]
-    file = _file(architecture, kinds)
-    with contextlib.suppress(Exception):  # none there, or one that this release does not read: compile it
+    file = _cache_path(architecture, kinds)
+    with contextlib.suppress(Exception):  # missing, or not readable by this release: compile it
         _own.sorts[key] = algorithms.deserialize(file.read_bytes())
         return _own.sorts[key]
     few = [None if kind is None else xp.empty(1, kind) for kind in kinds for _ in ("in", "out")]
@@ -79,22 +79,23 @@ def _sort_of(keys: Any, values: Any) -> Any:
             _compilers[key].start()
     if _compilers[key].is_alive():
         return None
-    _own.sorts[key] = algorithms.make_radix_sort(**given)  # at once: what a thread compiled is kept for all of them
+    _own.sorts[key] = algorithms.make_radix_sort(**given)  # fast: the compiled code is shared by all threads
     return _own.sorts[key]
 
 
-def _file(architecture: str, kinds: tuple[Any, ...]) -> Path:
-    """Return where a compiled sort is kept, beside CuPy's kernels."""
+def _cache_path(architecture: str, kinds: tuple[Any, ...]) -> Path:
+    """Return the path of a cached compiled sort, in CuPy's kernel cache."""
     folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
     versions = []
     for name in ("cuda-cccl", "cuda-bindings"):
-        with contextlib.suppress(metadata.PackageNotFoundError):  # other channels name them otherwise
+        with contextlib.suppress(metadata.PackageNotFoundError):  # other channels use other names
             versions.append(metadata.version(name))
     text = " ".join(map(str, (*versions, architecture, *kinds)))
     return folder / f"cmfast-sort-{sha256(text.encode()).hexdigest()[:32]}"
 
 
 def _compile(algorithms: ModuleType, file: Path, given: dict[str, Any]) -> None:
+    """Compile a sort and write it to its cache file atomically."""
     with contextlib.suppress(Exception):
         blob = algorithms.serialize(algorithms.make_radix_sort(**given))
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -103,53 +104,53 @@ def _compile(algorithms: ModuleType, file: Path, given: dict[str, Any]) -> None:
         part.replace(file)
 
 
-def settle() -> bool:
-    """Wait for what is being compiled, until when another sort does the same; return whether anything was."""
+def wait_for_compilers() -> bool:
+    """Wait for sorts that are being compiled; return whether any was."""
     busy = [thread for thread in list(_compilers.values()) if thread.is_alive()]
     for thread in busy:
         thread.join()
     return bool(busy)
 
 
-def is_there(keys: Any) -> bool:
-    """Return whether there is a sort besides CuPy's for so many keys."""
-    return len(keys) >= LEAST_SORTED_KEYS and _algorithms() is not None
+def has_bit_range_sort(keys: Any) -> bool:
+    """Return whether cuda-cccl's sort is to be used for these keys."""
+    return len(keys) >= LEAST_SORTED_KEYS and _import_algorithms() is not None
 
 
-def by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any] | None:
-    """Return keys and values in the order of these bits of the keys, equal ones as they come; None if CuPy is to sort.
+def sort_by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any] | None:
+    """Return keys and values sorted by a range of key bits (stable), or None if CuPy is to sort.
 
-    Keys are taken for unsigned; values of any type, or None.
+    Keys are interpreted as unsigned; values have any type, or are None.
     """
-    if not is_there(keys):
+    if not has_bit_range_sort(keys):
         return None
     xp, unsigned = library(keys), keys.view(f"u{keys.itemsize}")
-    sort = _sort_of(unsigned, values)
-    if sort is None:
+    sorter = _find_sorter(unsigned, values)
+    if sorter is None:
         return None
     out = xp.empty(len(keys), unsigned.dtype), None if values is None else xp.empty(len(keys), values.dtype)
     given = {"d_in_keys": unsigned, "d_out_keys": out[0], "d_in_values": values, "d_out_values": out[1]}
     given |= {"num_items": len(keys), "begin_bit": begin, "end_bit": end, "stream": _SortingStream(xp)}
-    size = sort(temp_storage=None, **given)
-    sort(temp_storage=xp.empty(max(1, size), np.uint8), **given)
+    size = sorter(temp_storage=None, **given)
+    sorter(temp_storage=xp.empty(max(1, size), np.uint8), **given)
     return out[0].view(keys.dtype), out[1]
 
 
-def sort(keys: Any, n_keys: int) -> Any:
-    """Return keys below `n_keys`, and largest numbers of their type, sorted; `keys` may be what is returned."""
-    found = by_bits(keys, None, 0, n_keys.bit_length())  # of a largest number all of these bits are set: it is last
-    if found is not None:
-        return found[0]
+def sort_keys(keys: Any, n_keys: int) -> Any:
+    """Sort keys below `n_keys`, with the type's maximum last, possibly in place; return them."""
+    ordered = sort_by_bits(keys, None, 0, n_keys.bit_length())  # the type's maximum has all these bits set: it is last
+    if ordered is not None:
+        return ordered[0]
     keys.sort()
     return keys
 
 
-def order(keys: Any, n_keys: int) -> Any:
-    """Return the order of such keys, equal ones as they come."""
-    if not is_there(keys):
+def argsort_keys(keys: Any, n_keys: int) -> Any:
+    """Return the stable sorting order (argsort) of keys below `n_keys`."""
+    if not has_bit_range_sort(keys):
         return keys.argsort()
-    places = library(keys).arange(len(keys))
+    positions = library(keys).arange(len(keys))
     if len(keys) <= np.iinfo(np.uint32).max:
-        places = places.astype(np.uint32)
-    found = by_bits(keys, places, 0, n_keys.bit_length())
-    return keys.argsort() if found is None else found[1].astype(np.int64, copy=False)
+        positions = positions.astype(np.uint32)
+    ordered = sort_by_bits(keys, positions, 0, n_keys.bit_length())
+    return keys.argsort() if ordered is None else ordered[1].astype(np.int64, copy=False)

@@ -1,7 +1,7 @@
-"""Calls in memory that is handed to them: for graphs of CUDA, and for those who own all memory, as XLA does.
+"""Run calls in caller-owned memory: for CUDA graphs, and for owners of all memory such as XLA.
 
-A launcher that takes `out` writes its results there; what it needs besides it gets from the workspace. So such a call
-neither allocates nor waits, and reads and writes the same places every time.
+A launcher that takes `out` writes its results there and takes scratch memory from the workspace. Such a call neither
+allocates nor synchronises, and uses the same addresses every time.
 """
 
 import threading
@@ -18,47 +18,49 @@ WORKSPACE_ALIGNMENT = 256  # bytes
 
 
 class _Used(threading.local):
+    """Whether the current thread allocates from a workspace."""
+
     now = False
 
 
 _used = _Used()
 
 
-def in_use() -> bool:
-    """Return whether arrays that are made now lie in a workspace: none of them may be kept."""
+def is_active() -> bool:
+    """Return whether new arrays are allocated in a workspace, so that none of them may be cached."""
     return _used.now
 
 
-def _rounded(size: int) -> int:
+def _round_up(size: int) -> int:
+    """Round a size up to the alignment of the workspace."""
     return -(-size // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
 
 
-def needed(xp: ModuleType, call: Callable[[], Any]) -> int:
-    """Return the bytes of workspace that a call takes, which for its shapes, types and options never change.
+def measure(xp: ModuleType, call: Callable[[], Any]) -> int:
+    """Return the workspace bytes of a call, which are constant for its shapes, types and options.
 
-    The call is made once, in memory of its own: afterwards all its kernels are compiled, and what stays on the device
-    is there.
+    The call is run once in ordinary memory: afterwards its kernels are compiled and its constants are on the device.
     """
     total, allocate = 0, xp.cuda.get_allocator()
 
-    def counted(size: int) -> Any:
+    def count_and_allocate(size: int) -> Any:
         nonlocal total
-        total += _rounded(size)
+        total += _round_up(size)
         return allocate(size)
 
-    with xp.cuda.using_allocator(counted):
+    with xp.cuda.using_allocator(count_and_allocate):
         call()
     return total
 
 
 @contextmanager
-def within(buffer: Any) -> Iterator[None]:
-    """Give arrays that are made in the block their memory from `buffer`, an array of bytes, one behind another."""
+def allocate_from(buffer: Any) -> Iterator[None]:
+    """Allocate arrays made in the block from `buffer`, an array of bytes, one after another."""
     cuda, used, before = library(buffer).cuda, 0, _used.now
 
     def allocate(size: int) -> Any:
         nonlocal used
-        first, used = used, used + _rounded(size)
+        first, used = used, used + _round_up(size)
         if used > buffer.nbytes:
             msg = f"a workspace of {buffer.nbytes} bytes is too small: {used} are needed so far"
             raise MemoryError(msg)
@@ -72,13 +74,15 @@ def within(buffer: Any) -> Iterator[None]:
         _used.now = before
 
 
-def results(xp: ModuleType, out: tuple[Any, ...] | None, *wanted: tuple[tuple[int, ...], Any]) -> tuple[Any, ...]:
-    """Return the arrays for results, of these shapes and types: those handed in, which are checked, or fresh ones."""
+def prepare_results(
+    xp: ModuleType, out: tuple[Any, ...] | None, *wanted: tuple[tuple[int, ...], Any]
+) -> tuple[Any, ...]:
+    """Return result arrays of these shapes and types: `out`, validated, or new ones."""
     if out is None:
         return tuple(xp.empty(shape, dtype) for shape, dtype in wanted)
-    found = [(array.shape, array.dtype) for array in out]
-    if found != [(shape, np.dtype(dtype)) for shape, dtype in wanted] or not all(a.flags.c_contiguous for a in out):
+    given = [(array.shape, array.dtype) for array in out]
+    if given != [(shape, np.dtype(dtype)) for shape, dtype in wanted] or not all(a.flags.c_contiguous for a in out):
         names = ", ".join(f"{np.dtype(dtype)} {shape}" for shape, dtype in wanted)
-        msg = f"out must be contiguous arrays {names}; got {', '.join(f'{dtype} {shape}' for shape, dtype in found)}"
+        msg = f"out must be contiguous arrays {names}; got {', '.join(f'{dtype} {shape}' for shape, dtype in given)}"
         raise TypeError(msg)
     return out

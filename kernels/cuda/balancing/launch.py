@@ -1,6 +1,6 @@
-"""Contact maps on a device: pixels packed there, passes over them, and conjugate gradients.
+"""The op ``balance`` on a device: pixels packed there, passes over them, and conjugate gradients.
 
-Newton's method is the host's, and so is what happens once: bins that are left out, the order of pixels, zeros.
+Newton's method runs on the host, and so does the preparation: filtering of bins, sorting of pixels, zeros.
 """
 
 from functools import partial
@@ -14,9 +14,9 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.shared import balancing_cells, balancing_maps
 from cmfast.kernels.shared.symmetric_conditioning import TRIANGLE_PIXELS
-from cmfast.kernels.shared.symmetric_packing import narrowed
+from cmfast.kernels.shared.symmetric_packing import choose_types
 
-BINS_PER_BLOCK = 1024  # bins of a piece of a vector, that a block adds up
+BINS_PER_BLOCK = 1024  # bins of a vector's chunk that a thread block sums
 WARP, BLOCK = "32", str(THREADS)
 DEFINES = {"BINS_PER_BLOCK": BINS_PER_BLOCK, "TRIANGLE_PIXELS": TRIANGLE_PIXELS}
 _PACKED = tuple(product(("unsigned short", "int"), ("unsigned short", "double")))  # distances and counts
@@ -32,19 +32,22 @@ KERNELS = (_PRODUCT, _LEAST, _TRIANGLES, _DOT, _ADVANCE, _TURN)
 def balance(
     rows: Any, columns: Any, values: Any, sums: Any, keep: Any, *, num_threads: int | None = None, **options: Any
 ) -> tuple[Any, ...]:
-    """Weights, reason and proof of every bin; residual, worst row, passes and status of every block."""
+    """Balance a contact map; return weights, reasons and proofs of all bins, and diagnostics of every block.
+
+    The diagnostics are residual, worst row, passes and status.
+    """
     del num_threads
     xp = library(values)
 
-    read = partial(balancing_cells.read, to_passes=partial(SymmetricProducts, xp))
+    read = partial(balancing_cells.read_contact_map, to_passes=partial(SymmetricProducts, xp))
     given = (None if array is None else array.get() for array in (rows, columns, values, sums, keep))
     return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, read=read, **options))
 
 
 class SymmetricProducts:
-    """Pixels on the device, in the rows of both of their bins, and the passes over them.
+    """Pixels on the device, stored in the rows of both of their bins, and the passes over them.
 
-    Vectors come from the host and go there.
+    Vectors are copied from and to the host.
     """
 
     shift = 0
@@ -55,7 +58,7 @@ class SymmetricProducts:
         self.diagonal = np.zeros(n)
         self.diagonal[i[on]] = a[on]
         i, j, a = (array[~on] for array in (i, j, a))
-        near, kinds = narrowed(j - i, a)
+        near, kinds = choose_types(j - i, a)
         self._instance = tuple(NAMES[np.dtype(kind)] for kind in kinds)
         first, gap, value = self._both_halves(i[near], j[near], a[near], *kinds)
         rest_first, rest_gap, rest_value = self._both_halves(i[~near], j[~near], a[~near], np.int64, np.float64)
@@ -66,7 +69,7 @@ class SymmetricProducts:
         }  # fmt: skip
 
     def _both_halves(self, i: Any, j: Any, a: Any, *kinds: Any) -> tuple[Any, Any, Any]:
-        """Return where rows begin, distances and values: of bins above, then of those below."""
+        """Return row starts, distances and values: first of the pixels above the diagonal, then mirrored below it."""
         xp, numbers = self.xp, [np.bincount(bins, minlength=self.n) for bins in (i, j)]
         first = np.concatenate([[0], np.cumsum(np.concatenate(numbers))])
         below = xp.asarray(j).argsort() if len(j) else slice(None)  # stable: rows in order
@@ -74,10 +77,10 @@ class SymmetricProducts:
         return xp.asarray(first), *(xp.concatenate([array, array[below]]) for array in (gap, value))
 
     def checkpoint(self) -> None:
-        """Do nothing: no thread of a pool waits for a signal here."""
+        """Do nothing: a device computation is not interrupted here."""
 
     def sums(self, x: Any) -> Any:
-        """Return the sums of the rows of the scaled matrix."""
+        """Return the row sums of the scaled matrix."""
         there, out = self.xp.asarray(x), self.xp.empty(self.n)
         self.product(there, there, None, None, out)
         return out.get()
@@ -89,14 +92,14 @@ class SymmetricProducts:
         _PRODUCT.launch(self._instance, blocks, **self._pixels, w=w, x=x, r=r, d=d, n=self.n, out=out)
 
     def dot(self, kernel: Kernel, **arguments: Any) -> float:
-        """Run a kernel over chunks of bins; return the sum of what it notes of each."""
+        """Run a kernel over chunks of bins; return the sum of the dot products it writes."""
         chunks = -(-self.n // BINS_PER_BLOCK)
         dots = self.xp.empty(chunks)
         kernel.launch((), chunks, shared=batches.team_scratch(BLOCK), n=self.n, dots=dots, **arguments)
         return float(dots.get().sum())
 
     def iterate(self, x: Any, r: Any, g: Any, z: Any) -> "DeviceIterate":
-        """Return the vectors of conjugate gradients for the residual `g`, preconditioned to `z`."""
+        """Return the iterate of conjugate gradients for the residual `g`, preconditioned to `z`."""
         return DeviceIterate(self, *map(self.xp.asarray, (x, r, g, z)))
 
     def least(self, x: Any) -> float:
@@ -112,15 +115,15 @@ class SymmetricProducts:
         self.count += 1
         found = tuple(self.xp.empty(self.n, kind) for kind in (np.float64, np.int64, np.int64))
         out = dict(zip(("out", "second", "third"), found, strict=True))
-        blocks = batches.per_item(self.n)
+        blocks = batches.item_blocks(self.n)
         _TRIANGLES.launch(self._instance, blocks, **self._packed, x=self.xp.asarray(x), n=self.n, **out)
         return tuple(array.get() for array in found)
 
-    def colours(self) -> tuple[Any, Any]:
-        """Return the component of each bin, and a sign where that has two colours, else 0; found on the host.
+    def find_components(self) -> tuple[Any, Any]:
+        """Return the component of each bin, and its colour as a sign, 0 where it is not bipartite.
 
-        Where every bin is there twice, once for each colour, and every pixel joins different ones, a component falls
-        into two if it has two colours.
+        Computed on the host. In the bipartite double cover (every bin twice, pixels joining different copies) a
+        bipartite component splits in two.
         """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -140,7 +143,7 @@ class SymmetricProducts:
 
 
 class DeviceIterate:
-    """The vectors of conjugate gradients on the Hessian, which begin at zero, on the device."""
+    """The vectors of conjugate gradients on the Hessian, starting from zero, on the device."""
 
     def __init__(self, passes: SymmetricProducts, x: Any, r: Any, g: Any, z: Any) -> None:
         xp, n = passes.xp, passes.n
@@ -161,7 +164,7 @@ class DeviceIterate:
     def turn(self, ratio: float) -> None:
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
         n = self._passes.n
-        _TURN.launch((), batches.per_item(n), beta=ratio, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
+        _TURN.launch((), batches.item_blocks(n), beta=ratio, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
 
     @property
     def solution(self) -> Any:

@@ -28,7 +28,7 @@ def ccm(packed: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
     columns, out = xp.empty((size, C, steps), np.uint64), xp.empty((*batch, C, C), np.int64)
     if columns.size:
         _COLUMNS.launch(
-            (), batches.per_item(columns.size),
+            (), batches.item_blocks(columns.size),
             packed=xp.ascontiguousarray(packed), C=C, n=n, words=words, steps=steps, size=columns.size, out=columns,
         )  # fmt: skip
     if out.size:
@@ -45,7 +45,7 @@ def coverage_confusion(packed: Any, y: Any, *, n_classes: int, num_threads: int 
     sets = math.prod(batch) * A * n
     if sets:
         _CONFUSION.launch(
-            (), batches.per_item(sets),
+            (), batches.item_blocks(sets),
             packed=xp.ascontiguousarray(packed), y=xp.ascontiguousarray(y, np.int64), C=C, n=n, sets=sets, A=A,
             words=words, out=out, out_totals=totals, out_status=status,
         )  # fmt: skip
@@ -59,7 +59,7 @@ def ccm_ratios(n: Any, G: Any, *, kind: str, undefined: float, num_threads: int 
     out, reason = xp.empty(G.shape, np.float64), xp.empty(G.shape[:-1], np.int8)
     if out.size:
         _RATIOS.launch(
-            (), batches.per_item(out.size),
+            (), batches.item_blocks(out.size),
             n=xp.ascontiguousarray(n, np.int64), G=xp.ascontiguousarray(G, np.int64), C=G.shape[-1], size=out.size,
             kind=KINDS[kind], undefined=undefined, out=out, out_reason=reason,
         )  # fmt: skip

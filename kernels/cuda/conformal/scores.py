@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.shared import conformal
-from cmfast.kernels.shared.conformal import ScoreRule, draw_keys, score_rule
+from cmfast.kernels.shared.conformal import ScoreRule, make_draw_keys, make_score_rule
 
 SHARED = ("SAFE", "MOST_TOTAL", "OUTSIDE", "FIRST_FACTOR", "SECOND_FACTOR")
 DEFINES = {name: getattr(conformal, name) for name in SHARED}
@@ -32,7 +32,7 @@ def row_draws(P: Any, *, seed: int, num_threads: int | None = None) -> Any:
         width = batches.width(C)
         _DRAWS.launch(
             (NAMES[flat.dtype], width), batches.blocks(len(flat), width), shared=batches.team_scratch(width),
-            P=flat, keys=xp.asarray(draw_keys(seed, C)), C=C, n=len(flat), out=out,
+            P=flat, keys=xp.asarray(make_draw_keys(seed, C)), C=C, n=len(flat), out=out,
         )  # fmt: skip
     return out.reshape(rows)
 
@@ -57,7 +57,7 @@ def table(P: Any, u: Any, status: Any, rule: ScoreRule) -> Any:
     out = library(P).empty(P.shape, np.float64)
     if out.size:
         _ALL.launch(
-            (NAMES[P.dtype],), batches.per_item(out.size),
+            (NAMES[P.dtype],), batches.item_blocks(out.size),
             P=P, u=u, status=status, C=P.shape[1], n=len(P), **rule._asdict(), out=out,
         )  # fmt: skip
     return out
@@ -68,7 +68,7 @@ def scores(
 ) -> tuple[Any, Any]:
     """Return the scores of the labels `y`, or of all without them, and the status of every row."""
     del num_threads
-    xp, rows, rule = library(P), P.shape[:-1], score_rule(method, lam, k_reg)
+    xp, rows, rule = library(P), P.shape[:-1], make_score_rule(method, lam, k_reg)
     flat, draws, _, status = checked(P, u, None, 1)
     if y is None:
         return table(flat, draws, status, rule).reshape(P.shape), status.reshape(rows)

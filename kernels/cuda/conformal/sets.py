@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.cuda.conformal.scores import checked, table
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, score_rule
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, make_score_rule
 
 _WORDS = Kernel("conformal/sets", "cmfast_prediction_sets_words")
 _SIZES = Kernel("conformal/sets", "cmfast_prediction_sets_sizes", (("float",), ("double",)))
@@ -27,18 +27,18 @@ def prediction_sets(
     del num_threads
     xp, (*batch, n, C), (A, n_groups, n_limits) = library(P), P.shape, q.shape[-3:]
     flat, draws, own, status = checked(P, u, groups, n_groups)
-    s = table(flat, draws, status, score_rule(method, lam, k_reg))
+    s = table(flat, draws, status, make_score_rule(method, lam, k_reg))
     words, rows = -(-C // BITS_PER_WORD), len(flat)
     limits = xp.ascontiguousarray(xp.broadcast_to(q, (*batch, A, n_groups, n_limits)), np.float64)
     out, sizes = xp.empty((*batch, A, n, words), np.int64), xp.empty((*batch, A, n), np.int64)
     if out.size:
         shape = {"C": C, "n": n, "rows": rows, "A": A, "words": words}
         _WORDS.launch(
-            (), batches.per_item(out.size),
+            (), batches.item_blocks(out.size),
             s=s, q=limits, groups=own, status=status, **shape, n_groups=n_groups, n_limits=n_limits, out=out,
         )  # fmt: skip
         _SIZES.launch(
-            (NAMES[flat.dtype],), batches.per_item(sizes.size),
+            (NAMES[flat.dtype],), batches.item_blocks(sizes.size),
             P=flat, **shape, top1=empty == "top1", packed=out, out=sizes,
         )  # fmt: skip
     return out, sizes, status.reshape(P.shape[:-1])
@@ -53,7 +53,7 @@ def set_coverage(packed: Any, y: Any, *, n_classes: int, num_threads: int | None
     sets = math.prod(batch) * A * n
     if sets:
         _COVERAGE.launch(
-            (), batches.per_item(sets),
+            (), batches.item_blocks(sets),
             packed=xp.ascontiguousarray(packed), y=xp.ascontiguousarray(y, np.int64), C=n_classes, n=n, sets=sets, A=A,
             words=words, out=out, out_covered=covered, out_status=status,
         )  # fmt: skip

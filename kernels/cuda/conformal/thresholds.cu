@@ -11,7 +11,7 @@ __global__ void cmfast_threshold_keys(const double* __restrict__ s, const i64* _
     if (!good) g = n_groups;
     out_status[k] = good ? CM_CONVERGED : CM_INVALID;
     const i64 segment = k / n * (n_groups + 1) + g;
-    out_keys[k] = rising(s[k]);
+    out_keys[k] = to_ordered_key(s[k]);
     out_segments[k] = segment;
     atomicAdd(&out_counts[segment], u64(1));
   }
@@ -25,7 +25,7 @@ __global__ void cmfast_threshold_pick(const u64* __restrict__ keys, const i64* _
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
     const i64 g = k % n_groups, a = k / n_groups % A, b = k / (n_groups * A), segment = b * (n_groups + 1) + g;
     const i64 held = counts[segment], rank = ranks[a * n_ranks + (by_group ? held : 0)];
-    out[k] = rank > held ? CM_INF : of_rising(keys[order[ends[segment] - held + rank - 1]]);
+    out[k] = rank > held ? CM_INF : from_ordered_key(keys[order[ends[segment] - held + rank - 1]]);
     if (a == 0) out_status[b * n_groups + g] = by_group && !held ? CM_ZERO_LINE : CM_CONVERGED;
   }
 }

@@ -29,7 +29,7 @@ def threshold(
     each = xp.empty(s.shape, np.int8)
     if flat.size:
         _KEYS.launch(
-            (), batches.per_item(flat.size),
+            (), batches.item_blocks(flat.size),
             s=flat, groups=labels, n=n, size=flat.size, n_groups=n_groups,
             out_keys=keys, out_segments=segments, out_counts=counts, out_status=each,
         )  # fmt: skip
@@ -38,7 +38,7 @@ def threshold(
         order = order[segments[order].argsort()]  # which leaves those of a segment as they are
     if out.size:
         _PICK.launch(
-            (), batches.per_item(out.size),
+            (), batches.item_blocks(out.size),
             keys=keys, order=order, counts=counts.view(np.int64), ends=xp.cumsum(counts.view(np.int64)),
             ranks=xp.asarray(ranks), A=A, n_groups=n_groups, n_ranks=ranks.shape[1], size=out.size,
             by_group=groups is not None, out=out, out_status=status,
@@ -53,5 +53,5 @@ def score_histogram(s: Any, *, bins: int, width: float, num_threads: int | None 
     flat = xp.ascontiguousarray(s, np.float64)
     out = xp.zeros((*s.shape[:-1], bins + 1), np.uint64)
     if flat.size:
-        _CELLS.launch((), batches.per_item(flat.size), s=flat, n=n, size=flat.size, bins=bins, width=width, out=out)
+        _CELLS.launch((), batches.item_blocks(flat.size), s=flat, n=n, size=flat.size, bins=bins, width=width, out=out)
     return out.view(np.int64)

@@ -12,7 +12,14 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _runs
-from cmfast.kernels.shared.geometry_keys import DROPPED, KeyLayout, joined, rank_rows, require, table_type
+from cmfast.kernels.shared.geometry_keys import (
+    DROPPED,
+    KeyLayout,
+    find_table_type,
+    merge_layouts,
+    rank_rows,
+    require_rank_bits,
+)
 
 MOST_RANGE_BLOCKS = 1 << 10  # that look at columns: one row of results each
 
@@ -114,7 +121,7 @@ def radix_keys(points: GridPoints, labels: list[Any], half: int, layout: KeyLayo
         given, kind = _two_labels(labels)
         instance = (points.kind, kind, NAMES[out.dtype])
         _KEYS.launch(
-            instance, batches.per_item(n), **points.arguments, **_axes(xp, layout), **given, half=half, out=out
+            instance, batches.item_blocks(n), **points.arguments, **_axes(xp, layout), **given, half=half, out=out
         )
     return out
 
@@ -124,13 +131,13 @@ def ranked_keys(points: GridPoints, labels: list[Any], half: int, layout: KeyLay
     xp, (n, m) = library(points.X), points.X.shape
     index, kept = xp.empty((m, n), np.int64), xp.empty(n, np.int8)
     low = _axes(xp, layout)["low"]
-    _INDICES.launch((points.kind,), batches.per_item(n), **points.arguments, low=low, out=index, out_kept=kept)
+    _INDICES.launch((points.kind,), batches.item_blocks(n), **points.arguments, low=low, out=index, out_kept=kept)
     rows = xp.flatnonzero(kept)
     number, some = rank_rows((index[d][rows] for d in range(m)), layout.extent, _runs.rank)
     bits = half * len(labels)
-    require(len(some), bits)
+    require_rank_bits(len(some), bits)
     some = rows[some]
-    table = xp.empty((len(some), m), table_type(layout))
+    table = xp.empty((len(some), m), find_table_type(layout))
     for d, lowest in enumerate(layout.low):
         table[:, d] = index[d][some] + lowest
     key = number << bits
@@ -148,24 +155,24 @@ def index_rows(cells: Any, layout: KeyLayout) -> Any:
     xp, n, m = library(cells), len(cells), len(layout.low)
     out = xp.empty((n, m), np.int64)
     if n:
-        _ROWS.launch((), batches.per_item(n), cells=cells, n=n, m=m, **_axes(xp, layout), out=out)
+        _ROWS.launch((), batches.item_blocks(n), cells=cells, n=n, m=m, **_axes(xp, layout), out=out)
     return out
 
 
 def align(keys_a: Any, layout_a: KeyLayout, keys_b: Any, layout_b: KeyLayout, bits: int) -> tuple[Any, Any, KeyLayout]:
     """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
-    xp, layout = library(keys_a), joined(layout_a, layout_b, bits)
+    xp, layout = library(keys_a), merge_layouts(layout_a, layout_b, bits)
     pairs = (keys_a, layout_a), (keys_b, layout_b)
     if layout.table is None:
         one, other = (_to_radix(keys, old, layout, bits) for keys, old in pairs)
         return one, other, layout
     rows = xp.concatenate([index_rows(keys >> bits, old) for keys, old in pairs])
     number, some = rank_rows((rows[:, d] - lowest for d, lowest in enumerate(layout.low)), layout.extent, _runs.rank)
-    require(len(some), bits)
+    require_rank_bits(len(some), bits)
     mask = (1 << bits) - 1
     parts = number[: len(keys_a)], number[len(keys_a) :]
     one, other = (rank << bits | keys & mask for rank, (keys, _) in zip(parts, pairs, strict=True))
-    return one, other, KeyLayout(layout.low, layout.extent, rows[some].astype(table_type(layout)))
+    return one, other, KeyLayout(layout.low, layout.extent, rows[some].astype(find_table_type(layout)))
 
 
 def _to_radix(keys: Any, old: KeyLayout, new: KeyLayout, bits: int) -> Any:
@@ -174,5 +181,5 @@ def _to_radix(keys: Any, old: KeyLayout, new: KeyLayout, bits: int) -> Any:
     xp, n = library(keys), len(keys)
     cells = xp.empty(n, np.int64)
     rows = index_rows(keys >> bits, old)
-    _NUMBERS.launch((), batches.per_item(n), rows=rows, n=n, m=rows.shape[1], **_axes(xp, new), out=cells)
+    _NUMBERS.launch((), batches.item_blocks(n), rows=rows, n=n, m=rows.shape[1], **_axes(xp, new), out=cells)
     return cells << bits | keys & ((1 << bits) - 1)

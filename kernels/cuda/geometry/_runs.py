@@ -26,7 +26,7 @@ def key_type(n_keys: int) -> np.dtype[Any]:
 
 def order(keys: Any, n_keys: int) -> Any:
     """Return the order of keys below `n_keys`, equal ones as they come."""
-    return sorting.order(keys.astype(key_type(n_keys), copy=False), n_keys)
+    return sorting.argsort_keys(keys.astype(key_type(n_keys), copy=False), n_keys)
 
 
 def heads(keys: Any) -> Any:

@@ -41,7 +41,7 @@ def quantise(weights: list[Any], M: Any) -> list[WeightTable]:
     for k, table in enumerate(weights):
         W[k] = table
     M = xp.ascontiguousarray(M)
-    forms = [geometry_weights.fixed_point(found) for found in _summaries(W, M)]
+    forms = [geometry_weights.choose_format(found) for found in _summaries(W, M)]
     return [WeightTable(None if form is None else _integers(W[k], M, form), form) for k, form in enumerate(forms)]
 
 
@@ -50,7 +50,7 @@ def _summaries(W: Any, M: Any) -> list[WeightSummary]:
     found = xp.asarray(np.tile(np.array(NOTHING), (n, 1)))
     if W.size:
         lines = 2 * n * C
-        _SUMMARY.launch((), batches.per_item(lines), W=W, M=M, n=lines, n_classes=C, out_found=found)
+        _SUMMARY.launch((), batches.item_blocks(lines), W=W, M=M, n=lines, n_classes=C, out_found=found)
     *numbers, total = xp.concatenate([found.ravel(), M.sum().reshape(1)]).get().tolist()  # synchronises
     ends = range(0, len(numbers) + 1, len(NOTHING))
     return [_summary(numbers[a:b], total) for a, b in pairwise(ends)]
@@ -70,7 +70,7 @@ def _integers(W: Any, M: Any, form: FixedPoint) -> Any:
     n = M.size
     if n:
         _INTEGERS.launch(
-            (), batches.per_item(n),
+            (), batches.item_blocks(n),
             W=W, M=M, n=n, equal=form.equal, shift=form.shift, width=form.width, limbs=form.limbs, out=out,
         )  # fmt: skip
     return out
@@ -88,7 +88,7 @@ def rounded(sums: Any, forms: list[FixedPoint | None]) -> Any:
         shift = xp.asarray(np.array([0 if form is None else form.shift for form in forms], np.int32))
         scale = xp.asarray(np.array([np.nan if form is None else form.scale for form in forms]))
         _ROUND.launch(
-            (), batches.per_item(sums.size),
+            (), batches.item_blocks(sums.size),
             sums=sums, n=sums.size, cells=items, tables=len(forms), shift=shift, scale=scale, out=out,
         )  # fmt: skip
     return out
@@ -100,7 +100,7 @@ def rounded_limbs(sums: Any, form: FixedPoint) -> Any:
     out = xp.empty(sums.shape[1:], np.float64)
     if out.size:
         _ROUND_LIMBS.launch(
-            (), batches.per_item(out.size),
+            (), batches.item_blocks(out.size),
             sums=xp.ascontiguousarray(sums), n=out.size, limbs=len(sums), width=form.width, shift=form.shift, out=out,
         )  # fmt: skip
     return out

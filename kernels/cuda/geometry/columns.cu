@@ -9,7 +9,7 @@ __device__ __forceinline__ i64 ordered(double x) {
 template <typename T>
 __global__ void cmfast_column_ranges_blocks(const T* __restrict__ X, i64 n, int m, i64* out_low, i64* out_high,
                                             u64* out_kept) {
-  over_columns(
+  reduce_columns(
       X, n, m, out_low + i64(blockIdx.x) * m, out_high + i64(blockIdx.x) * m, out_kept + blockIdx.x,
       [](T x, int) { return fabs(widen(x)) < CM_INF; }, [](T x, int) { return ordered(widen(x)); });
 }
@@ -22,7 +22,7 @@ __global__ void cmfast_column_moments_blocks(const T* __restrict__ X, i64 n, int
   out_second += i64(blockIdx.x) * m;
   for (int d = threadIdx.x; d < m; d += CM_THREADS) out_first[d] = out_second[d] = 0;
   __syncthreads();
-  over_tiles(
+  visit_good_rows(
       X, n, m, [](T x, int) { return fabs(widen(x)) < CM_INF; },
       [=](const T* x, int rows, int share, int shares, int d, const unsigned char* kept) {
         u64 first = 0, second = 0;

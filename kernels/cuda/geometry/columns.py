@@ -16,10 +16,10 @@ from cmfast.kernels.shared.geometry_columns import (
     DIGIT_ROWS,
     OVERFLOW_SCALE,
     Steps,
-    carry,
-    digits_of,
-    moment_steps,
-    steps_of,
+    carry_words,
+    make_moment_steps,
+    make_steps,
+    split_digits,
 )
 from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
@@ -63,7 +63,7 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
     """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32; see the CPU's."""
     del num_threads
     xp, (n, m) = library(X), X.shape
-    power, least, scale = moment_steps(np.array(low), np.array(high))
+    power, least, scale = make_moment_steps(np.array(low), np.array(high))
     if power is not None:  # rare, so copied
         X = X.astype(np.float64) * xp.asarray(power)
     rows = blocks_of_rows(n)
@@ -85,7 +85,7 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
 def column_products(X: Any, *, low: tuple[float, ...], high: tuple[float, ...]) -> Any:
     """Return (2, 1 + 2 m, 1 + 2 m) int64: sums of products of digits; see the CPU's."""
     xp, (n, m) = library(X), X.shape
-    steps, size = Steps(*map(xp.asarray, steps_of(np.array(low), np.array(high)))), 1 + 2 * m
+    steps, size = Steps(*map(xp.asarray, make_steps(np.array(low), np.array(high)))), 1 + 2 * m
     out = xp.zeros((2, size, size), np.int64)
     together = DIGIT_ROWS * max(PORTION_CELLS // (DIGIT_ROWS * size), 1)
     for start in range(0, n, together):
@@ -94,14 +94,14 @@ def column_products(X: Any, *, low: tuple[float, ...], high: tuple[float, ...]) 
         lines = xp.zeros((-(-len(block) // DIGIT_ROWS) * DIGIT_ROWS, size))
         used = lines[: len(block)]
         used[:, :1] = finite
-        high_digits, low_digits = digits_of(xp.where(finite, block, 0.0), steps)
+        high_digits, low_digits = split_digits(xp.where(finite, block, 0.0), steps)
         used[:, 1 : 1 + m] = xp.where(finite, high_digits, 0.0)
         used[:, 1 + m :] = xp.where(finite, low_digits, 0.0)
         lines = lines.reshape(-1, DIGIT_ROWS, size)
         sums = (lines.swapaxes(1, 2) @ lines).astype(np.int64)
         out[0] += (sums >> 32).sum(axis=0)
         out[1] += (sums & 0xFFFFFFFF).sum(axis=0)
-    carry(out)
+    carry_words(out)
     return out
 
 

@@ -16,7 +16,7 @@ __global__ void cmfast_cell_counts_ranges(const T* __restrict__ X, i64 n, int m,
                                           const double* __restrict__ inverse, i64* out_low, i64* out_high,
                                           u64* out_kept) {
   out_kept += blockIdx.x;
-  over_columns(
+  reduce_columns(
       X, n, m, out_low + i64(blockIdx.x) * m, out_high + i64(blockIdx.x) * m, out_kept,
       [=](T x, int d) { return is_index(place(x, origin[d], inverse[d])); },
       [=](T x, int d) { return i64(floor(place(x, origin[d], inverse[d]))); });

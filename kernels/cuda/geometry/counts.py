@@ -62,11 +62,11 @@ def _runs_of(keys: Any, n_dropped: int, n_keys: int) -> tuple[Any, Any]:
     if n_keys <= len(keys) and keys.dtype == np.int32:
         xp = library(keys)
         counts = xp.zeros(n_keys, np.uint64)
-        _NUMBER.launch((), batches.per_item(len(keys)), keys=keys, n=len(keys), n_keys=n_keys, out=counts)
+        _NUMBER.launch((), batches.item_blocks(len(keys)), keys=keys, n=len(keys), n_keys=n_keys, out=counts)
         counts = counts.view(np.int64)
         found = xp.flatnonzero(counts)  # synchronises
         return found, counts[found]
-    return _runs.encode(sorting.sort(keys, n_keys)[: len(keys) - n_dropped])
+    return _runs.encode(sorting.sort_keys(keys, n_keys)[: len(keys) - n_dropped])
 
 
 def cell_counts(
@@ -110,7 +110,7 @@ def merge_cells(
 ) -> tuple[Any, ...]:
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
     del num_threads
-    one, other = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
+    one, other = KeyLayout.create(ranges_a, table_a), KeyLayout.create(ranges_b, table_b)
     keys_a, keys_b, found = _keys.align(keys_a, one, keys_b, other, bits)
     join = library(keys_a).concatenate
     keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]), found.n_keys(bits))
@@ -119,7 +119,7 @@ def merge_cells(
 
 def decode_cells(keys: Any, table: Any, *, ranges: Ranges, bits: int) -> tuple[Any, Any]:
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _keys.index_rows(keys >> bits, KeyLayout.of(ranges, table)), keys & ((1 << bits) - 1)
+    return _keys.index_rows(keys >> bits, KeyLayout.create(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
@@ -181,7 +181,7 @@ def sparse_histogram(
     if weights is None:
         keys, values = _runs_of(keys, n_dropped, n_keys)
     else:
-        order = sorting.order(keys, n_keys)[: len(keys) - n_dropped]
+        order = sorting.argsort_keys(keys, n_keys)[: len(keys) - n_dropped]
         keys = keys[order]
         starts, cells = _runs.starts_and_keys(keys)
         if weights.dtype.kind == "f":

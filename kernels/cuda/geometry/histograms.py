@@ -43,7 +43,7 @@ def min_overlap(
 ) -> tuple[Any, Any]:
     """Overlap of every group of one sparse histogram with every group of another; see the CPU's. Synchronises."""
     xp, bits = library(keys_a), [bits_of(n) for n in n_groups]
-    layouts = KeyLayout.of(ranges_a, table_a), KeyLayout.of(ranges_b, table_b)
+    layouts = KeyLayout.create(ranges_a, table_a), KeyLayout.create(ranges_b, table_b)
     cells = _keys.align(keys_a >> bits[0], layouts[0], keys_b >> bits[1], layouts[1], 0)[:2]
     tags = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
     one, other = (entries(cell << b | tag, b) for cell, b, tag in zip(cells, bits, tags, strict=True))

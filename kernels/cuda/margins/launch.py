@@ -9,7 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, WARP, Kernel, library, most_shared, processors
-from cmfast.kernels.cuda._core.resident import resident
+from cmfast.kernels.cuda._core.resident import copy_to_device
 from cmfast.kernels.shared import margins as table_rules
 from cmfast.kernels.shared import margins_layout
 from cmfast.kernels.shared.margins_layout import MarginLayout, TableBatch, TableMargins, TableRules
@@ -91,7 +91,7 @@ def _dense(
 ) -> tuple[MarginLayout, Pattern]:
     """Return the layout of all cells of tables of a shape; it stays on the device."""
     del device
-    layout = margins_layout.dense(shape, axes)
+    layout = margins_layout.make_dense_layout(shape, axes)
     found = pattern(xp, layout)
     xp.cuda.get_current_stream().synchronize()  # any stream may read it from now on
     return layout, found
@@ -111,7 +111,7 @@ def ipf_cells(
     values: Any, coords: Any, *targets: Any, axes: margins_layout.Axes, shape: tuple[int, ...], **options: Any
 ) -> tuple[Any, ...]:
     """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
-    layout = margins_layout.layout(shape, axes, list(coords.get()))  # synchronises
+    layout = margins_layout.make_sparse_layout(shape, axes, list(coords.get()))  # synchronises
     there = pattern(library(values), layout)
     return _scale(values, targets, TableMargins(shape, axes, layout), there, **options)
 
@@ -126,9 +126,9 @@ def _scale(
     def solve(given: TableBatch, n: int, layout: MarginLayout, rules: TableRules) -> tuple[Any, ...]:
         own = there
         if layout is not margins.layout:  # fewer margins have to agree
-            pairs, within = (resident(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
+            pairs, within = (copy_to_device(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
             own = there._replace(pairs=pairs, within=within)
-        held = rules._replace(slack=resident(values, rules.slack))
+        held = rules._replace(slack=copy_to_device(values, rules.slack))
         return _solve(n, given._asdict(), layout, own, held._asdict(), progress)
 
     return margins_layout.scale_tables(values, targets, margins, solve, xp=library(values), batches=batches, **options)

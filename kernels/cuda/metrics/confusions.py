@@ -42,7 +42,7 @@ def one_vs_rest(M: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
     if out.size:
         d, t, p = (batches.flat_batch(a, 1) for a in (d, t, p))
         _TABLES.launch(
-            (NAMES[d.dtype], NAMES[out.dtype]), batches.per_item(n * C),
+            (NAMES[d.dtype], NAMES[out.dtype]), batches.item_blocks(n * C),
             d=d, t=t, p=p, totals=total.reshape(n), C=C, n=n, out=out,
         )  # fmt: skip
     return out, status
@@ -56,7 +56,7 @@ def confusion_fractions(M: Any, *, fill: float, num_threads: int | None = None) 
     if out.size:
         cells = _cells(M)
         _FRACTIONS.launch(
-            (NAMES[cells.dtype], NAMES[t.dtype], NAMES[out.dtype]), batches.per_item(out.size),
+            (NAMES[cells.dtype], NAMES[t.dtype], NAMES[out.dtype]), batches.item_blocks(out.size),
             M=cells, t=batches.flat_batch(t, 1), status=status.reshape(n), C=C, n=n, fill=fill, out=out,
         )  # fmt: skip
     return out, status
@@ -73,7 +73,7 @@ def most_confused(M: Any, *, k: int, by: str, num_threads: int | None = None) ->
     if out.size:
         cells = _cells(M)
         _MOST.launch(
-            (NAMES[cells.dtype], NAMES[t.dtype]), batches.per_item(n),
+            (NAMES[cells.dtype], NAMES[t.dtype]), batches.item_blocks(n),
             M=cells, t=batches.flat_batch(t, 1), status=status.reshape(n), C=C, n=n,
             rate=rate, symmetric=symmetric, most=k, out=out, out_row=row, out_col=col,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.cuda.metrics.slopes import SLOPE_THREADS, bytes_of, margins_of
 from cmfast.kernels.cuda.metrics.values import arguments_of
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines
 
 _MIX = Kernel("metrics/gradient", "cmfast_metrics_gradient_mix", registers=128)
 _CELLS = Kernel("metrics/gradient", "cmfast_metrics_gradient_cells", (("float",), ("double",)))
@@ -20,7 +20,7 @@ def metrics_gradient(M: Any, of_scalars: Any, of_tables: Any, *, plan: Plan, num
     """Gradient in the cells of what `plan` makes, of those in its scalars and in its results per class."""
     del num_threads
     xp, C, size, dtype = library(M), M.shape[-1], math.prod(M.shape[:-2]), batches.result_dtype(M)
-    out, lines = xp.empty((size, C, C), dtype), lines_of_slopes(C, ordered=plan.ordered)
+    out, lines = xp.empty((size, C, C), dtype), count_slope_lines(C, ordered=plan.ordered)
     if not out.size:
         return out.reshape(M.shape)
     sums = margins_of(M.reshape(size, C, C), plan)
@@ -38,7 +38,7 @@ def metrics_gradient(M: Any, of_scalars: Any, of_tables: Any, *, plan: Plan, num
             numbers=xp.empty((plan.registers, lines, n)), classes=xp.empty((plan.tables, C, 4, n)), out_mixed=mixed,
         )  # fmt: skip
         _CELLS.launch(
-            (NAMES[dtype],), batches.per_item(n * C * C), mixed=mixed, C=C, n=n, ordered=plan.ordered,
+            (NAMES[dtype],), batches.item_blocks(n * C * C), mixed=mixed, C=C, n=n, ordered=plan.ordered,
             out=out[first:last],
         )  # fmt: skip
     return out.reshape(M.shape)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda.metrics import values
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines
 
 SLOPE_THREADS = 64  # of a block that differentiates
 
@@ -39,5 +39,7 @@ def margins_of(M: Any, plan: Plan) -> SlopeSums:
 def bytes_of(C: int, plan: Plan) -> int:
     """Return the bytes of the slopes of one matrix, and of what they are made in."""
     return 8 * (
-        plan.registers * (lines_of_slopes(C, ordered=plan.ordered) + 1) + 4 * plan.tables * C + LINES_OF_VALUE * (C + 1)
+        plan.registers * (count_slope_lines(C, ordered=plan.ordered) + 1)
+        + 4 * plan.tables * C
+        + LINES_OF_VALUE * (C + 1)
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.shared.metrics import areas_of
+from cmfast.kernels.shared.metrics import compute_areas
 from cmfast.kernels.status import INVALID
 
 _SCORES = ("float", "double")
@@ -47,7 +47,7 @@ def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]
     status = xp.empty(batch, np.int8)
     if rows:
         _COUNT.launch(
-            (kind,), batches.per_item(thresholds.size),
+            (kind,), batches.item_blocks(thresholds.size),
             scores=ordered, hits=xp.cumsum(hits, dtype=np.int64), bad=bad, n=n, rows=rows,
             out_thresholds=thresholds, out_matrices=matrices, out_status=status,
         )  # fmt: skip
@@ -70,32 +70,32 @@ def _sort(s: Any, labels: Any, label: str, bad: Any, ordered: Any, hits: Any, *,
     key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
     second = kind == "double" and rows > 1  # a score takes all the bits of a key: the rows come second
     keys, marks, numbers = xp.empty(s.size, key), None, None
-    if sorting.is_there(keys) and not positions and rows < _MOST_ROWS:
+    if sorting.has_bit_range_sort(keys) and not positions and rows < _MOST_ROWS:
         if second:
             numbers = xp.empty(s.size, np.uint32)
         else:
             marks = xp.empty(s.size, np.uint8)
     _KEYS.launch(
-        (kind, label, NAMES[key]), batches.per_item(s.size),
+        (kind, label, NAMES[key]), batches.item_blocks(s.size),
         scores=s, y=labels, n=n, rows=rows, out_keys=keys, out_marks=marks, out_rows=numbers, out_bad=bad,
     )  # fmt: skip
     largest = (1 << 64) - 1 if kind == "double" else (rows << 32) - 1
     along = numbers if second else marks
-    found = None if along is None else sorting.by_bits(keys, along, 0, largest.bit_length())
+    found = None if along is None else sorting.sort_by_bits(keys, along, 0, largest.bit_length())
     if found is not None and second:
-        found = sorting.by_bits(found[1], found[0], 2, 2 + (rows - 1).bit_length())
+        found = sorting.sort_by_bits(found[1], found[0], 2, 2 + (rows - 1).bit_length())
         found = None if found is None else found[::-1]
     if found is not None:
         _RETURN.launch(
-            (kind, NAMES[key]), batches.per_item(s.size), keys=found[0], n=s.size,
+            (kind, NAMES[key]), batches.item_blocks(s.size), keys=found[0], n=s.size,
             marks=None if second else found[1], rows=found[1] if second else None, out_scores=ordered, out_hits=hits,
         )  # fmt: skip
         return None
-    order = sorting.order(keys, largest)
+    order = sorting.argsort_keys(keys, largest)
     if second:
         order = order[(order // n).astype(np.min_scalar_type(rows - 1)).argsort()]
     _GATHER.launch(
-        (kind, label), batches.per_item(s.size),
+        (kind, label), batches.item_blocks(s.size),
         scores=s, y=labels, order=order, n=s.size, out_scores=ordered, out_hits=hits,
     )  # fmt: skip
     return order
@@ -120,7 +120,7 @@ def _weighted(weight: Any, order: Any, hits: Any, counts: Any) -> Any:
 def score_areas(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
     _, matrices, status = threshold_matrices(scores, y, weight)
-    return *areas_of(library(scores), matrices), status
+    return *compute_areas(library(scores), matrices), status
 
 
 def _total_cost(matrices: Any, cost: np.ndarray) -> Any:

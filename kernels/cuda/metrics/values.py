@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library, processors
-from cmfast.kernels.cuda._core.resident import resident
+from cmfast.kernels.cuda._core.resident import copy_to_device
 from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums
 
 _TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "double"))
@@ -122,10 +122,10 @@ def metrics_of_sums(
 
 def arguments_of(plan: Plan, like: Any) -> dict[str, Any]:
     """Return a plan as every kernel takes it, on the device of an array."""
-    steps, params, weights = (resident(like, a) for a in (plan.steps, plan.params, plan.weights))
+    steps, params, weights = (copy_to_device(like, a) for a in (plan.steps, plan.params, plan.weights))
     return {
         "steps": steps, "n_steps": len(plan.steps), "params": params, "weights": weights, "mode": plan.mode,
-        "members": resident(like, plan.members) if len(plan.members) else None, "n_scalars": plan.scalars,
+        "members": copy_to_device(like, plan.members) if len(plan.members) else None, "n_scalars": plan.scalars,
     }  # fmt: skip
 
 
@@ -138,7 +138,7 @@ class _Results:
         xp, self.n, self._plan = library(like), math.prod(batch), plan
         registers = xp.empty((plan.registers, self.n))
         shapes = (plan.scalars, *batch), (plan.tables, *batch, C), batch
-        self._out = workspace.results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
+        self._out = workspace.prepare_results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
         if not self.n:
             return
         self.arguments = arguments_of(plan, like) | {

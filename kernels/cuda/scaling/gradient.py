@@ -9,7 +9,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.scaling import gradient_single, team
 from cmfast.kernels.cuda.scaling.arguments import by_type
-from cmfast.kernels.shared.batches import flatten
+from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import MOST_ELIMINATED_COLUMNS
 
 # Eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps.
@@ -34,7 +34,7 @@ def scaling_gradient(
     n, dtype = math.prod(batch), batches.result_dtype(M, *(() if G is None else (G,)))
     out = xp.empty((n, R, C), dtype)
     of_targets = [xp.zeros((n, lines)) for lines in (R, C)] if targets else []
-    cells, m_step = flatten(batches.as_floating(M), batch, 2, xp, batches.flat_batch)
+    cells, m_step = flatten_one(batches.as_floating(M), batch, 2, xp, batches.flat_batch)
     if out.size:
         given, limits = (None if a is None else batches.flat_batch(batches.as_floating(a), 2) for a in (G, matrix))
         lines = {"of_row": of_row, "of_col": of_col, "row_scale": row_scale, "col_scale": col_scale}

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.scaling import group, team
-from cmfast.kernels.shared.batches import flatten
+from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import Lines, ScalingProblem, rules
 
 PROGRESS_MATRICES = 100_000  # between two calls of `progress`
@@ -42,11 +42,11 @@ def _launch(
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors if a is not None))
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
-    cells, m_step = flatten(batches.as_floating(M), batch, 2, xp, batches.flat_batch)
+    cells, m_step = flatten_one(batches.as_floating(M), batch, 2, xp, batches.flat_batch)
     shapes = ((*batch, R, C), dtype), ((*batch, R), np.float64), ((*batch, C), np.float64)
     types = (np.float64, np.int64, np.int8, np.float64, np.float64)
     wanted = (*(shapes if write else shapes[1:]), *((batch, each) for each in types))
-    results = workspace.results(xp, out, *wanted)
+    results = workspace.prepare_results(xp, out, *wanted)
     matrix, row, col, residual, n_iter, status, smoothing, line_error = results if write else (None, *results)
     lines = [_lines(a, batch) for a in vectors]
     problem = ScalingProblem(
@@ -104,5 +104,5 @@ def _first_of_two(problem: ScalingProblem) -> Callable[[ScalingProblem], tuple[A
 def _lines(a: Any, batch: tuple[int, ...]) -> Lines:
     if a is None:
         return Lines(None, 0)
-    flat, step = flatten(a.astype(np.float64, copy=False), batch, 1, library(a), batches.flat_batch)
+    flat, step = flatten_one(a.astype(np.float64, copy=False), batch, 1, library(a), batches.flat_batch)
     return Lines(flat, step * flat.shape[-1])

@@ -30,7 +30,7 @@ def cluster_replicates(
     out = xp.zeros((*batch, n_replicates, C, C), np.int64)
     if out.size:
         _REPLICATES.launch(
-            (), batches.per_item(size * n_replicates), **parts.given, status=parts.status, n=size,
+            (), batches.item_blocks(size * n_replicates), **parts.given, status=parts.status, n=size,
             n_strata=parts.n_strata, wanted=-1 if n is None else n, n_replicates=n_replicates,
             numbers=numbered(xp, numbers), seed=seed, out=out,
         )  # fmt: skip

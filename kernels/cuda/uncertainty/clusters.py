@@ -15,7 +15,7 @@ from cmfast.kernels.cuda.uncertainty.intervals import NAMES_OF_SUMS, summarize_r
 from cmfast.kernels.cuda.uncertainty.resample import numbered
 from cmfast.kernels.shared import uncertainty
 from cmfast.kernels.shared.metrics import Plan, shape_results
-from cmfast.kernels.shared.uncertainty import flatten_intervals, new_intervals, order_strata, rows_of_numbers
+from cmfast.kernels.shared.uncertainty import flatten_intervals, list_replicate_rows, new_intervals, order_strata
 
 _TOTALS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_totals", (("i64",), ("double",)))
 _STATUS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_status")
@@ -54,7 +54,14 @@ def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draw
     total, bad, status = xp.empty((size, C, C), np.int64), xp.zeros(size, np.int32), xp.empty(size, np.int8)
     if total.size:
         _TOTALS.launch(
-            (NAMES[cells.dtype],), batches.per_item(total.size), M=cells, n=size, n_parts=k, C=C, out=total, out_bad=bad
+            (NAMES[cells.dtype],),
+            batches.item_blocks(total.size),
+            M=cells,
+            n=size,
+            n_parts=k,
+            C=C,
+            out=total,
+            out_bad=bad,
         )
     given = {
         "counts": cells.astype(np.int64, copy=False), "order": xp.asarray(order.astype(np.int64)),
@@ -103,13 +110,13 @@ def _accelerations(parts: ClusterMatrices, plan: Plan, wanted: int) -> list[Any]
         sums = zero_sums(xp, (count, C), plan, np.int64)
         if count * C:
             _WITHOUT.launch(
-                (), batches.per_item(count), **parts.given, status=parts.status, whole=whole, n=size,
+                (), batches.item_blocks(count), **parts.given, status=parts.status, whole=whole, n=size,
                 first=first, count=count, **sums,
             )  # fmt: skip
         found.append(values.metrics_of_sums(*sums.values(), plan=plan)[:-1])
     whole_rows = [xp.concatenate(some) if len(some) > 1 else some[0] for some in zip(*found, strict=True)]
     out = []
-    for rows in rows_of_numbers(xp, [row.reshape(size, kinds, *row.shape[1:]) for row in whole_rows], plan):
+    for rows in list_replicate_rows(xp, [row.reshape(size, kinds, *row.shape[1:]) for row in whole_rows], plan):
         made = xp.empty(len(rows))
         if len(rows):
             _ACCELERATION.launch(
@@ -139,11 +146,11 @@ def cluster_intervals(
         sums = zero_sums(xp, (count, n_replicates, C), plan, np.int64)
         if sums["t"].size:
             _DRAWS.launch(
-                (), batches.per_item(count * n_replicates), **parts.given, status=parts.status, n_strata=parts.n_strata,
+                (), batches.item_blocks(count * n_replicates), **parts.given, status=parts.status, n_strata=parts.n_strata,
                 wanted=wanted, first=first, count=count, n_replicates=n_replicates, numbers=streams, seed=seed,
                 **sums,
             )  # fmt: skip
-        drawn = rows_of_numbers(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
+        drawn = list_replicate_rows(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
         some = slice(first, first + count)
         for rows, bends, (estimate, results) in zip(drawn, bent, out, strict=True):
             own = None if bends is None else bends.reshape(size, -1)[some].reshape(-1)

@@ -9,7 +9,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.metrics.slopes import SLOPE_THREADS, SlopeSums, bytes_of, margins_of
 from cmfast.kernels.cuda.metrics.values import arguments_of
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, lines_of_slopes, shape_results
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines, shape_results
 
 _FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
 _SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", registers=104)
@@ -25,7 +25,7 @@ def slopes(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
     Those of matrices whose status is bad are undefined.
     """
     xp, (n, C) = library(sums.t), sums.t.shape
-    numbers = xp.empty((plan.registers, lines_of_slopes(C, ordered=plan.ordered), n))
+    numbers = xp.empty((plan.registers, count_slope_lines(C, ordered=plan.ordered), n))
     classes = xp.empty((plan.tables, C, 4, n))
     if n:
         work = xp.empty((LINES_OF_VALUE * (C + 1) + plan.registers, n))
@@ -67,7 +67,7 @@ def standard_errors(
         if plan.tables:
             out = xp.empty((plan.tables, count, C))
             _CLASSES.launch(
-                (), batches.per_item(count * plan.tables * C), **common, d=some.d, p=some.p,
+                (), batches.item_blocks(count * plan.tables * C), **common, d=some.d, p=some.p,
                 n_tables=plan.tables, slopes=classes, out=out,
             )  # fmt: skip
             tables[:, first:last] = out

@@ -154,7 +154,7 @@ __device__ __forceinline__ double of_rank(const double* row, i64 size, i64 k, un
     bins[threadIdx.x] = 0;
     __syncthreads();
     for (i64 i = threadIdx.x; i < size; i += CM_THREADS) {
-      const u64 key = rising(row[i]);
+      const u64 key = to_ordered_key(row[i]);
       const bool near = shift == 64 - BITS || key >> (shift + BITS) == found;
       if (row[i] == row[i] && near) atomicAdd(&bins[key >> shift & (BINS - 1)], 1u);
     }
@@ -163,7 +163,7 @@ __device__ __forceinline__ double of_rank(const double* row, i64 size, i64 k, un
     for (; k >= i64(bins[bin]); ++bin) k -= i64(bins[bin]);
     found = found << BITS | u64(bin);
   }
-  return of_rising(found);
+  return from_ordered_key(found);
 }
 
 // The quantile of a row of m numbers beside NaN, linear between neighbours.

@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import THREADS, Kernel, library
-from cmfast.kernels.cuda._core.resident import resident
+from cmfast.kernels.cuda._core.resident import copy_to_device
 from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.cuda.uncertainty import resample
 from cmfast.kernels.cuda.uncertainty.resample import shares_of
@@ -19,9 +19,9 @@ from cmfast.kernels.shared.uncertainty import (
     Shares,
     flatten_intervals,
     gather_draws,
+    list_replicate_rows,
+    make_posterior,
     new_intervals,
-    posterior_of,
-    rows_of_numbers,
 )
 
 _COUNTS = Kernel("uncertainty/intervals", "cmfast_metric_draws_of_counts", registers=128)
@@ -49,8 +49,8 @@ def _draw_parts(
     posterior, n_replicates = resampling.is_posterior, resampling.n_replicates
     dtype, alpha = np.dtype(np.float64 if posterior else np.int64), None
     if posterior:
-        counts, prior = batches.flat_batch(M, 2, np.float64), resident(M, resampling.prior)
-        alpha, shares = posterior_of(xp, counts, prior, shares, resampling.n)
+        counts, prior = batches.flat_batch(M, 2, np.float64), copy_to_device(M, resampling.prior)
+        alpha, shares = make_posterior(xp, counts, prior, shares, resampling.n)
     per_matrix = 8 * n_replicates * (5 * C + (C * C if posterior else 0) + plan.registers + plan.tables * C)
     together = max(1, MOST_REPLICATE_BYTES // max(per_matrix, 1))
     for first in range(0, size, together):
@@ -58,7 +58,7 @@ def _draw_parts(
         sums = zero_sums(xp, (count, n_replicates, C), plan, dtype)
         common = {"status": shares.status, "C": C, "first": first, "count": count, "n_replicates": n_replicates}
         common |= {"numbers": shares.numbers, "seed": resampling.seed, **sums}
-        blocks = batches.per_item(count * n_replicates)
+        blocks = batches.item_blocks(count * n_replicates)
         something = bool(sums["t"].size)
         if something and posterior:
             logs = xp.empty((count * n_replicates, C * C))
@@ -77,14 +77,14 @@ def _accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any]:
     given: dict[str, Any] = {name: whole[k] if k < parts else None for k, name in enumerate(NAMES_OF_SUMS)}
     sums = zero_sums(xp, (n, C * C, C), plan, np.float64)
     if cells.size:
-        _WHOLE.launch((), batches.per_item(n), cells=cells, C=C, n=n, **given)
-        _WITHOUT.launch((), batches.per_item(n * C * C), cells=cells, whole=whole, C=C, n=n, **sums)
+        _WHOLE.launch((), batches.item_blocks(n), cells=cells, C=C, n=n, **given)
+        _WITHOUT.launch((), batches.item_blocks(n * C * C), cells=cells, whole=whole, C=C, n=n, **sums)
     out = []
-    for without in rows_of_numbers(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan):
+    for without in list_replicate_rows(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan):
         made = xp.empty(len(without))
         if without.size:
             _ACCELERATION.launch(
-                (), batches.per_item(len(without)),
+                (), batches.item_blocks(len(without)),
                 cells=cells, without=without, C=C, n=len(without), per=len(without) // n, rows_fixed=rows_fixed,
                 out=made,
             )  # fmt: skip
@@ -124,7 +124,7 @@ def metric_intervals(
         if n is not None:
             cells = xp.ascontiguousarray(cells * (n / shares.support.sum(1))[:, None, None])
     for first, count, found in _draw_parts(M, shares, plan, resampling):
-        rows, some = rows_of_numbers(xp, found, plan), slice(first, first + count)
+        rows, some = list_replicate_rows(xp, found, plan), slice(first, first + count)
         bends = [None] * len(rows)
         if cells is not None:
             bends = _accelerations(cells[some], resampling.fixes_rows, plan)

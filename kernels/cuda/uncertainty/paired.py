@@ -39,7 +39,7 @@ def paired_replicates(
         sums += [None] * (5 - len(sums))
         if G * C:
             _SUMS.launch(
-                (), batches.per_item(G * count), **units._asdict(),
+                (), batches.item_blocks(G * count), **units._asdict(),
                 n_cells=len(counts), C=C, n_groups=G, before=before, first=first, count=count, seed=seed,
                 **dict(zip(NAMES_OF_SUMS, sums, strict=True)),
             )  # fmt: skip

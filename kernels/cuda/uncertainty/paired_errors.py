@@ -31,7 +31,14 @@ def paired_errors(
     n_units, n_numbers = len(weights), plan.scalars + plan.tables * C
     if n_units:
         _COUNTS.launch(
-            (), batches.per_item(n_units), **units, n_units=n_units, n_cells=len(counts), C=C, n_groups=G, out=M
+            (),
+            batches.item_blocks(n_units),
+            **units,
+            n_units=n_units,
+            n_cells=len(counts),
+            C=C,
+            n_groups=G,
+            out=M,
         )
     numbers, classes = slopes(margins_of(M.view(np.int64), plan), plan)
     scalars, tables = xp.empty((plan.scalars, G)), xp.empty((plan.tables, G, C))

@@ -34,13 +34,13 @@ def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool, numbers: np.
     flags, total, status = xp.zeros(size, np.int32), xp.empty(size, np.int64), xp.empty(size, np.int8)
     if matrices.size:
         _ROWS.launch(
-            (NAMES[matrices.dtype],), batches.per_item(size * C),
+            (NAMES[matrices.dtype],), batches.item_blocks(size * C),
             M=matrices, missed=lost, C=C, n=size, rounded=rounded,
             out_cells=shares, out_support=support, out_rates=rates, out_flags=flags,
         )  # fmt: skip
     if size:
         _MATRICES.launch(
-            (), batches.per_item(size),
+            (), batches.item_blocks(size),
             support=support, flags=flags, C=C, n=size, wanted=-1 if n is None else n,
             out_rows=rows, out_total=total, out_status=status,
         )  # fmt: skip
@@ -63,11 +63,17 @@ def resample(
         if scheme != "row_multinomial":
             drawn = xp.empty((places, C), np.int64)
             _TOTALS.launch(
-                (), batches.per_item(places), rows=shares.rows, total=shares.total, **common, **streams, out=drawn
+                (),
+                batches.item_blocks(places),
+                rows=shares.rows,
+                total=shares.total,
+                **common,
+                **streams,
+                out=drawn,
             )
         common |= {"cells": shares.cells, "drawn": drawn, "out": out}
         if rounded:
-            _ROUNDED.launch((), batches.per_item(out.size), rates=shares.rates, **common)
+            _ROUNDED.launch((), batches.item_blocks(out.size), rates=shares.rates, **common)
         else:
-            _CELLS.launch((), batches.per_item(places * C), support=shares.support, **streams, **common)
+            _CELLS.launch((), batches.item_blocks(places * C), support=shares.support, **streams, **common)
     return out, shares.status.reshape(batch)

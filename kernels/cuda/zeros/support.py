@@ -1,4 +1,4 @@
-"""What the zeros of matrices allow: maximum flow and strongly connected components, a team of threads per matrix."""
+"""The op ``support`` on a device: maximum flow and strongly connected components, a warp or block for each matrix."""
 
 import math
 from itertools import product
@@ -10,7 +10,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import BLOCKS, NAMES, SHARED, THREADS, Kernel, library
 
 WARP = "32"
-WARP_LINES = 64  # rows or columns up to which a warp has a matrix, beyond it a block
+WARP_LINES = 64  # rows or columns up to which a warp handles a matrix, beyond it a thread block
 
 _PATTERNS = Kernel(
     "zeros/support", "cmfast_support_patterns", tuple(product(("float", "double"), (WARP, str(THREADS)))), 80
@@ -19,14 +19,17 @@ KERNELS = (_PATTERNS,)
 
 
 def scratch(R: int, C: int) -> int:
-    """Return how many 64-bit numbers one matrix needs besides its flow, as the source lays them out."""
+    """Return the number of 64-bit words of workspace of a matrix besides its flow, as laid out by the source."""
     row_words, col_words, levels = -(-R // 32), -(-C // 32), min(R, C) + 1
     words = 2 * (R * col_words + C * row_words) + (2 + levels) * (row_words + col_words) + 2 * levels
     return 2 * (R + C) + -(-words // 2)
 
 
 def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
-    """Status, dead cells, blocks of rows and columns; certificate: rows, columns, what they want and what there is."""
+    """Classify zero patterns: status, dead cells, blocks of rows and columns, and infeasibility certificates.
+
+    A certificate is rows and columns with the totals that they want and that are available.
+    """
     del num_threads
     xp, (R, C) = library(M), M.shape[-2:]
     u = None if row_sums is None else row_sums.astype(np.float64, copy=False)[..., :, None]
@@ -46,7 +49,7 @@ def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = N
         teams, numbers, flows = THREADS // int(width), scratch(R, C), R * C if targets else 0
         held = batches.team_scratch(width) + 8 * teams * numbers
         is_held = held <= SHARED
-        size = 8 * teams * (flows + (0 if is_held else numbers))  # of a block, in global memory
+        size = 8 * teams * (flows + (0 if is_held else numbers))  # bytes of global memory of a thread block
         blocks = min(batches.blocks(n, width), BLOCKS, max(1, batches.MOST_SCRATCH_BYTES // size) if size else BLOCKS)
         memory = None if is_held else xp.empty(blocks * teams * numbers, np.int64)
         flow = xp.empty(blocks * teams * flows, np.int64) if targets else None

@@ -1,4 +1,4 @@
-"""``cmfast gcm``: the geometric confusion matrix of embeddings in files."""
+"""``cmfast gcm``: geometric confusion matrix of embeddings in files."""
 
 from cmfast.cli.commands._gcm._command import add_options, run
 

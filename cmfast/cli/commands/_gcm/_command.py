@@ -1,4 +1,4 @@
-"""``cmfast gcm``: the geometric confusion matrix of embeddings in files."""
+"""``cmfast gcm``: options, computation in one pass or in parts, printed table."""
 
 import argparse
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files import points, sources
-from cmfast._files.sources import located
+from cmfast._files.sources import parse_source
 from cmfast.cli._calls import bar, compute, select_options, tick
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._labels import check_memory
@@ -30,13 +30,13 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument(
         "input",
-        type=located,
+        type=parse_source,
         metavar="X",
-        help="embeddings (n, m): npy, zarr, or a Parquet, Arrow or Feather table; a folder, a glob or a URL of such",
+        help="embeddings (n, m): npy, zarr, or a Parquet, Arrow or Feather table; or a folder, glob or URL of these",
     )
     parser.add_argument("--labels", required=True, metavar="Y", help="true classes 0..C-1: file (n,), or column of X")
     parser.add_argument("--pred", required=True, metavar="P", help="predicted classes: file (n,), or column of X")
-    add_common(parser, "--features", help="columns of a table with the embeddings (default: all others)")
+    add_common(parser, "--features", help="table columns with the embeddings (default: all other columns)")
     parser.add_argument(
         "--weights", choices=NORMALIZATIONS, nargs="+", default=list(NORMALIZATIONS), help="default: all four"
     )
@@ -46,28 +46,28 @@ def add_options(parser: Parser) -> None:
         type=components,
         default=10,
         metavar="M",
-        help="axes of the PCA, default 10; none: no PCA",
+        help="number of principal axes, default 10; none: no PCA",
     )
     parser.add_argument(
         "--grid",
         choices=[rule.replace("_", "-") for rule in RULES],
         default="scott",
-        help="rule of the cell widths, default scott",
+        help="rule for the cell widths, default scott",
     )
-    add_common(parser, "--seed", help="of the permuted-label null, default 0")
+    add_common(parser, "--seed", help="random seed of the permuted-label null, default 0")
     add_common(parser, "--smoothing", "--threads", "--empty")
     add_output(parser, "npz or json file for matrices and diagnostics")
     add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Compute the matrices; it fails where a weighting has no answer."""
+    """Compute the matrices; failed if a weighting does not exist."""
     args.tasks = start_tasks(args)
-    tables = sources.kind(args.input) in points.TABLES
+    tables = sources.get_suffix(args.input) in points.TABLES
     args.weights = list(dict.fromkeys(args.weights))
     if args.features and not tables:
         misuse("--features belongs to a table")
-    named = [args.input, *(() if tables else map(located, (args.labels, args.pred)))]
+    named = [args.input, *(() if tables else map(parse_source, (args.labels, args.pred)))]
     args.target = check_output(args, (".npz", ".json"), *named)
     options = select_options(args, "smoothing", "empty")
     result = (
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _compute(args: argparse.Namespace, options: dict[str, Any]) -> Any:
-    """Return the result of points in one file, or one for each array."""
+    """Return the result for points in one file, or in a file per array."""
     show = tick(args, "gcm, reading", "points")
     X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=show)
     for source, ids in ((args.labels, y), (args.pred, p)):

@@ -1,4 +1,4 @@
-"""The points of ``cmfast gcm`` in parts: axes and a grid of all, then the cells of each part, which are merged."""
+"""``cmfast gcm`` in parts: principal axes and grid of all points, then cell counts per part, merged."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from cmfast._core import caller, dispatch, failures, validate
 from cmfast._files import points
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
-from cmfast._files.sources import located, reached
+from cmfast._files.sources import open_locally, parse_source
 from cmfast._files.states import State
 from cmfast.cli._calls import compute
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
@@ -25,14 +25,14 @@ from cmfast.geometry._weights import get_statuses, report_weightings, validate_b
 from cmfast.geometry._weights import make_weightings as tables_of
 from cmfast.geometry._width_rules import Columns, Spread, measure_columns, sum_moments
 
-MOST_TASK_BYTES = 1 << 27  # bytes of an array of points that are counted by one task
-FUNCTION = "geometric_confusion_matrix"  # which this does in parts, and whose messages these are
+MOST_TASK_BYTES = 1 << 27  # bytes of points per task
+FUNCTION = "geometric_confusion_matrix"  # the public function that this replaces, named in messages
 
 Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Columned(NamedTuple):
-    """Columns of a table: of labels, predictions and points; None: all others."""
+    """Columns of a table with labels, predictions and points; features None: all others."""
 
     true: str
     pred: str
@@ -40,12 +40,12 @@ class Columned(NamedTuple):
 
 
 def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, empty: Any = "nan") -> GcmResult:
-    """Return what :func:`cmfast.geometric_confusion_matrix` does of all points, bit by bit."""
+    """Return the result of :func:`cmfast.geometric_confusion_matrix` for all points, with the same bits."""
     columns = Columned(args.labels, args.pred, args.features) if tables else None
     if tables:
         parts = parts_of_tables(args.input)
     else:
-        parts = parts_of_arrays([args.input, located(args.labels), located(args.pred)], _rows)
+        parts = parts_of_arrays([args.input, parse_source(args.labels), parse_source(args.pred)], _rows)
     work, rule = args.tasks, args.grid.replace("-", "_")
     seen = [read_counts(path, cmfast.ConfusionCounts) for path in work.states("labels", _labels, parts, columns)]
     M = cmfast.ConfusionCounts.merge(seen).matrix
@@ -55,7 +55,7 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
     bi = validate_bi_options(smoothing, empty)
     with caller.set_task(FUNCTION):
         known = tables_of(M, args.weights, bi)
-        report_weightings(known, get_statuses(known), "warn")  # first, as it is found out first
+        report_weightings(known, get_statuses(known), "warn")  # reported before any work on the points
     axes = grid = None
     if args.n_components is not None:
         (path,) = work.states("axes", _axes, [parts], columns, args.n_components)
@@ -79,20 +79,20 @@ def compute_in_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any =
 
 
 def _rows(paths: Sequence[Path]) -> tuple[int, int]:
-    """Return how many points there are in arrays that belong together, and how many make a part."""
-    shape, dtype, chunk = points.layout(paths[0])
+    """Return the number of points in arrays that belong together, and the number per part."""
+    shape, dtype, chunk = points.read_layout(paths[0])
     if len(shape) != 2:
         raise FileError(paths[0], f"must be of shape (n, m), a row per point, but is {shape}")
-    n, _ = points.labels_in(paths[1:], 1)
+    n, _ = points.count_labels(paths[1:], 1)
     if n != shape[0]:
         raise FileError(paths[1], f"holds {n:,} labels, but {paths[0]} {shape[0]:,} points")
-    return n, points.whole_chunks(MOST_TASK_BYTES // max(shape[1] * dtype.itemsize, 1), chunk)
+    return n, points.round_to_chunks(MOST_TASK_BYTES // max(shape[1] * dtype.itemsize, 1), chunk)
 
 
 @contextmanager
 def _read_points(part: Part, columns: Columned | None) -> Iterator[Points]:
-    """Yield the points of a part, with their labels; messages are those of the function that they are for."""
-    with reached(part.sources) as paths, caller.set_task(FUNCTION):
+    """Yield the points of a part with their labels; messages name the public function."""
+    with open_locally(part.sources) as paths, caller.set_task(FUNCTION):
         if columns is None:
             X, y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths)
         else:
@@ -102,13 +102,13 @@ def _read_points(part: Part, columns: Columned | None) -> Iterator[Points]:
 
 
 def _quietly(done: int, total: int) -> None:
-    """Show nothing: how far all parts are is shown."""
+    """Show no progress: only the progress over all parts is shown."""
 
 
 def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> bytes:
-    """Return the confusion matrix of a part as a state, of as many classes as it has."""
-    del threads  # integers are counted faster than they are read
-    with reached(part.sources) as paths, caller.set_task(FUNCTION):
+    """Return the confusion matrix of a part as the bytes of a state."""
+    del threads  # counting integers is faster than reading them
+    with open_locally(part.sources) as paths, caller.set_task(FUNCTION):
         if columns is None:
             y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths[1:])
         else:
@@ -124,7 +124,7 @@ def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> byt
 
 
 def _project(X: np.ndarray, axes: bytes | None, threads: int | None) -> np.ndarray:
-    """Return points as the kernels take them, on their axes where there are some."""
+    """Return points adopted for the kernels, projected onto the axes if given."""
     if axes is not None:
         projection: cmfast.Projection[Any] = cmfast.Projection.from_bytes(axes)
         X = compute(projection.transform, X, num_threads=threads)
@@ -135,7 +135,7 @@ def _project(X: np.ndarray, axes: bytes | None, threads: int | None) -> np.ndarr
 
 @contextmanager
 def _all(parts: Sequence[Part], columns: Columned | None) -> Iterator[np.ndarray]:
-    """Yield the points of all parts, in order, as one array; what is no single array is copied to a file."""
+    """Yield the points of all parts in order as one array; copied to a file unless they are one file."""
     if len({part.sources for part in parts}) == 1:
         with _read_points(Part(parts[0].sources), columns) as (X, _, _):
             yield X
@@ -157,8 +157,8 @@ def _describe(like: tuple[Any, ...]) -> str:
 
 
 def _axes(parts: Sequence[Part], columns: Columned | None, n: int, *, threads: int | None) -> bytes:
-    """Return the principal axes of all points, which are added up block by block in their order, as a state."""
-    del threads  # those of the linear algebra
+    """Return the principal axes of all points, as the bytes of a state."""
+    del threads  # the linear algebra library uses its own
     with _all(parts, columns) as X, caller.set_task(FUNCTION):
         n_columns = compute(validate.points, X=X)[1]
         state: State = compute(compute_axes, X, min(n, n_columns), keep_all=False)
@@ -168,7 +168,7 @@ def _axes(parts: Sequence[Part], columns: Columned | None, n: int, *, threads: i
 def _grid_by(
     parts: Sequence[Part], columns: Columned | None, axes: bytes | None, rule: str, *, threads: int | None
 ) -> tuple[bytes, list[str]]:
-    """Return the grid that a rule chooses of all points, and what it says of that."""
+    """Return the grid that a rule chooses for all points, and its warnings."""
     with _all(parts, columns) as X, caller.set_task(FUNCTION), failures.collect_warnings() as texts:
         choose: Callable[..., cmfast.Grid] = getattr(cmfast.Grid, rule)
         grid = compute(choose, _project(X, axes, threads), on_failure="ignore", num_threads=threads)
@@ -176,12 +176,12 @@ def _grid_by(
 
 
 def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: bytes | None) -> cmfast.Grid:
-    """Return the grid of Scott's rule: extremes and integer sums of parts, so the bits are those of all points."""
+    """Return the grid of Scott's rule from extremes and integer sums of parts, with the bits of one pass."""
     each = [found for _, found in work.each(_find_extremes, parts, columns, axes)]
     low, high, n, n_rows = zip(*each, strict=True)
     found = Spread(np.minimum.reduce(low), np.maximum.reduce(high), sum(n), sum(n_rows))
     with caller.set_task(FUNCTION):
-        compute(Columns, None, "ignore", None, found=found)  # which refuses points that no rule makes a grid of
+        compute(Columns, None, "ignore", None, found=found)  # raises if no rule applies to the points
         each = [sums for _, sums in work.each(_moments, parts, columns, axes, found)]
         sums = [[sum(column) for column in zip(*rows, strict=True)] for rows in zip(*each, strict=True)]
         chosen = Columns(None, "ignore", None, found=found, sums=sums)
@@ -197,7 +197,7 @@ def _find_extremes(part: Part, columns: Columned | None, axes: bytes | None, *, 
 def _moments(
     part: Part, columns: Columned | None, axes: bytes | None, found: Spread, *, threads: int | None
 ) -> list[list[int]]:
-    """Return the integer sums of the points of a part."""
+    """Return the integer moments of the points of a part."""
     with _read_points(part, columns) as (X, _, _):
         return sum_moments(_project(X, axes, threads), found, threads)
 
@@ -205,7 +205,7 @@ def _moments(
 def _cells(
     part: Part, columns: Columned | None, axes: bytes | None, grid: bytes, n_classes: int, *, threads: int | None
 ) -> bytes:
-    """Return the counts of a part as a state."""
+    """Return the cell counts of a part as the bytes of a state."""
     with _read_points(part, columns) as (X, y, p):
         options = {"grid": cmfast.Grid.from_bytes(grid), "n_classes": n_classes, "num_threads": threads}
         state: State = compute(cmfast.cell_counts, _project(X, axes, threads), y, p, on_failure="ignore", **options)

@@ -1,4 +1,4 @@
-"""``cmfast metrics``: metrics of a table of labels, or of a file of matrices."""
+"""``cmfast metrics``: metrics of a table of labels or a file of matrices."""
 
 from cmfast.cli.commands._metrics._command import add_options, run
 

@@ -1,4 +1,4 @@
-"""Metrics of many matrices, which may be more than memory holds: block by block, a row of a table for each matrix."""
+"""Metrics of many matrices, possibly larger than memory, block by block: a table row per matrix."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,11 +21,11 @@ from cmfast.metrics._report import format_policy
 
 Numbers = dict[str, np.ndarray]
 SAMPLES = "samples"
-EACH = 8  # times as much memory as a cell takes a number on its way to a table, as text
+EACH = 8  # memory of a number on its way to a text table, relative to that of a matrix cell
 
 
 def name_numbers(labels: Sequence[Any], values: dict[str, Any]) -> Numbers:
-    """Return one array per number of a matrix: a metric per class has a name for every class."""
+    """Return one array per number of a matrix; a metric per class gives one array per class."""
     names = _screen.names(labels)
     rows: Numbers = {}
     for name, value in values.items():
@@ -36,7 +36,7 @@ def name_numbers(labels: Sequence[Any], values: dict[str, Any]) -> Numbers:
 
 
 def name_groups(by: Sequence[str], taken: Iterable[str]) -> list[str]:
-    """Return names for columns of groups, in quotes where they are `taken`."""
+    """Return names for group columns, quoted where they are `taken`."""
     found: list[str] = []
     for name in by:
         head = name
@@ -47,13 +47,13 @@ def name_groups(by: Sequence[str], taken: Iterable[str]) -> list[str]:
 
 
 def describe_rows(args: argparse.Namespace, n_rows: int, n_columns: int) -> str:
-    """Return what was written to --output, in words."""
+    """Return a text on what was written to --output."""
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     return f"{_screen.shown(args.output)}: {rows}, {n_columns} columns; {format_policy(args.undefined)}"
 
 
 class Measured(NamedTuple):
-    """The numbers of some matrices, the status of each, and what intervals have to warn of."""
+    """Metrics of some matrices, their statuses, and the caveats of intervals."""
 
     rows: Numbers
     status: np.ndarray
@@ -61,19 +61,19 @@ class Measured(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is requested of every matrix."""
+    """Metrics and intervals requested for every matrix."""
 
     names: list[str]
     undefined: Undefined
     intervals: _intervals.Method | None
 
     def block_bytes(self, block_mb: float, n_classes: int) -> int:
-        """Return the bytes of a block of matrices; the numbers of a small matrix take more memory than itself."""
+        """Return the size of a block of matrices in bytes, reduced if the metrics need more memory than the matrix."""
         numbers = len(self.names) * (1 if self.intervals is None else 1 + len(_intervals.ENDS))
         return int(block_mb * 2**20 * n_classes**2 / (n_classes**2 + EACH * numbers))
 
     def measure(self, M: np.ndarray, first: int, labels: Sequence[Any], threads: int | None) -> Measured:
-        """Compute the numbers of matrices (b, C, C), which a batch has from its element `first` on."""
+        """Compute the metrics of matrices (b, C, C), which start at element `first` of the batch."""
         options: dict[str, Any] = {"on_failure": "ignore", "num_threads": threads}
         values = compute(cmfast.metrics.compute, M, self.names, undefined=self.undefined, **options)
         status = compute(cmfast.metrics.margins, M, **options).status
@@ -85,13 +85,13 @@ class Request(NamedTuple):
 
 
 class MatrixSummary:
-    """Mean, least and largest of every number of many matrices, and how many are undefined."""
+    """Running mean, minimum, maximum and number of undefined values of every metric."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[float]] = {}
 
     def add(self, rows: Numbers) -> None:
-        """Take in the numbers of a block."""
+        """Add the metrics of a block."""
         for name, values in rows.items():
             some = values[~np.isnan(values)]
             total, least, largest, defined, undefined = self._rows.get(name, (0.0, np.inf, -np.inf, 0, 0))
@@ -104,7 +104,7 @@ class MatrixSummary:
             ]
 
     def lines(self, head: str) -> Iterator[str]:
-        """Yield a line for each number."""
+        """Yield a line per metric."""
         texts = {}
         for name, (total, least, largest, defined, undefined) in self._rows.items():
             numbers = [f"{x:.4f}" for x in (total / defined, least, largest)] if defined else ["-"] * 3
@@ -119,9 +119,9 @@ def deliver_blocks(
     labels: Sequence[Any],
     batch: tuple[int, ...] | None = None,
 ) -> Result:
-    """Write a row for every matrix, or summarise all if there is no output; warn of the matrices that failed.
+    """Write a row per matrix, or summarise all without --output; warn of failed matrices.
 
-    A block has columns that name its matrices, and their numbers. The matrices are a batch, by default of one axis.
+    A block has columns that name its matrices, and their metrics. `batch` is the batch shape, by default one axis.
     """
     summary, status, caveats = MatrixSummary(), [], []
 
@@ -153,7 +153,7 @@ def deliver_blocks(
 def measure_matrices(
     args: argparse.Namespace, request: Request, blocks: tables.MatrixBlocks
 ) -> Iterator[tuple[Numbers, Measured]]:
-    """Yield the numbers of the matrices of a file, block by block."""
+    """Yield the metrics of the matrices of a file, block by block."""
     show, done, labels = bar(args, "metrics", "matrices"), 0, range(blocks.core[-1])
     for M in blocks:
         stop = done + len(M)

@@ -1,4 +1,4 @@
-"""Options of ``cmfast metrics``, and its choice between all matrices together and blocks of them."""
+"""``cmfast metrics``: options, and the choice between all matrices in one pass and blocks."""
 
 import argparse
 import math
@@ -10,7 +10,7 @@ import numpy as np
 import cmfast
 from cmfast._files import tables
 from cmfast._files.output import FileError
-from cmfast._files.sources import is_several, reached
+from cmfast._files.sources import is_several, open_locally
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._counting import CountedLabels, count
 from cmfast.cli._matrices import open_matrices
@@ -38,15 +38,15 @@ METHODS = get_args(IntervalMethod)
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    add_labels(parser, "labels as for confusion; matrices (..., C, C), npy or zarr; counts as merge writes them")
-    add_common(parser, "--cells", help=f"FILE has a matrix in each row: {CELLS}")
-    add_common(parser, "--only", help="these metrics (default: all, one number per matrix)")
-    add_common(parser, "--undefined", help=f"a 0/0: {', '.join(POLICIES)}, or a number")
-    parser.add_argument("--interval", action="store_true", help="each with an interval; of counts")
-    what = "column of what samples have in common, as a patient: these are drawn again for intervals, not samples"
+    add_labels(parser, "labels as for confusion; or matrices (..., C, C) as npy or zarr; or counts written by merge")
+    add_common(parser, "--cells", help=f"FILE has a matrix per row: {CELLS}")
+    add_common(parser, "--only", help="compute only these metrics (default: all with one value per matrix)")
+    add_common(parser, "--undefined", help=f"value of 0/0: {', '.join(POLICIES)}, or a number")
+    parser.add_argument("--interval", action="store_true", help="add confidence intervals (counts only)")
+    what = "column of clusters, such as patients: intervals resample clusters instead of samples"
     add_common(parser, "--cluster", help=what)
-    parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
-    add_common(parser, "--level", type=float, metavar="SHARE", help="of intervals (default: .95)")
+    parser.add_argument("--method", choices=METHODS, help="interval method (default: bca)")
+    add_common(parser, "--level", type=float, metavar="SHARE", help="confidence level (default: .95)")
     parser.add_argument("--group-mb", type=positive_number, default=_groups.MEMORY, help=argparse.SUPPRESS)
     add_common(parser, "--block-mb", "--threads")
     add_output(parser, "csv, parquet or json file: a row per group or matrix")
@@ -54,7 +54,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Compute the metrics; it fails where some matrices have none."""
+    """Compute the metrics; failed if some matrices have none."""
     args.tasks = start_tasks(args)
     args.target = check_output(args, TABLES, *find_label_files(args))
     for option, value in (("--cluster", args.cluster), ("--method", args.method)):
@@ -90,20 +90,20 @@ def _are_counts(args: argparse.Namespace) -> bool:
 
 
 def _needs_all(args: argparse.Namespace) -> bool:
-    """Return whether something is wanted that is made of all matrices together."""
+    """Whether the output needs all matrices at the same time."""
     suffix = "" if args.output is None else args.output.suffix.lower()
     return bool(args.json or suffix == ".json" or args.cluster is not None or (args.interval and not suffix))
 
 
 def _are_many_groups(args: argparse.Namespace) -> bool:
-    """Return whether a table of groups is wanted, which may be written block by block."""
+    """Whether the output is a table of groups that can be written block by block."""
     if args.target is None or args.by is None or _are_counts(args) or _needs_all(args):
         return False
     return not args.tasks.are_needed(*find_label_files(args))
 
 
 def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
-    """Return the matrices of a file, None where it holds labels."""
+    """Return the matrices of a file; None if it holds labels."""
     of_labels = _are_labels(args)
     if args.cells is not None:
         if of_labels:
@@ -121,13 +121,13 @@ def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
 
 
 def _request(args: argparse.Namespace, labels: list[Any], *, has_order: bool = True) -> _blocks.Request:
-    """Return what is requested of every matrix."""
+    """Return the metrics and intervals requested for every matrix."""
     how = _intervals.Method(args.method or "bca", args.level) if args.interval else None
     return _blocks.Request(_choose_metrics(args, labels, has_order=has_order), args.undefined, how)
 
 
 def _choose_metrics(args: argparse.Namespace, labels: list[Any], *, has_order: bool) -> list[str]:
-    """Return the names of metrics; refuse those of two classes where no integer is known to be the positive one."""
+    """Return the metric names; raise UsageError for binary metrics of two integers without a known positive class."""
     if args.only and not has_order:
         warn_of_order(parse_metric_names(args.only), labels)
     names: list[str] = parse_metric_names(args.only) if args.only else [*cmfast.metrics.SCALARS]
@@ -140,7 +140,7 @@ def _choose_metrics(args: argparse.Namespace, labels: list[Any], *, has_order: b
 
 
 def _count(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[CountedLabels, list[np.ndarray] | None]:
-    """Return matrices: counted from labels, with or without groups, or as a file holds them; and those of clusters."""
+    """Return the matrices (counted from labels, or read) and, with --cluster, those of the clusters."""
     if _are_counts(args):
         return _read_counts(args), None
     if matrices is not None:
@@ -154,10 +154,10 @@ def _count(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[Count
 
 
 def _read_counts(args: argparse.Namespace) -> CountedLabels:
-    """Return counts that were saved, which say nothing of the order of their classes."""
+    """Return saved counts, with classes in the order of --order or as saved."""
     if _are_labels(args):
         misuse("--labels, --true, --pred, --by, --cluster and --header belong to labels, not to counts")
-    with reached([args.input]) as (path,):
+    with open_locally([args.input]) as (path,):
         counts = read_counts(path, cmfast.ConfusionCounts)
     labels, by, groups = list(counts.labels), None, []
     if counts.groups is not None:
@@ -169,7 +169,7 @@ def _read_counts(args: argparse.Namespace) -> CountedLabels:
 
 
 def _split_clusters(counted: CountedLabels, by: list[str] | None) -> tuple[CountedLabels, list[np.ndarray]]:
-    """Return a matrix of each group, and those of its clusters, from matrices of every cluster in every group."""
+    """Split matrices per group and cluster into one matrix per group and the matrices of its clusters."""
     rows: dict[tuple[Any, ...], list[int]] = {}
     for k, group in enumerate(counted.groups):
         rows.setdefault(group[:-1], []).append(k)

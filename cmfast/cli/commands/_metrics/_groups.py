@@ -1,4 +1,4 @@
-"""Confusion matrices of groups that may be more than memory holds: in order, block by block."""
+"""Metrics of more groups than memory holds: count with spilling to disk, then measure sorted blocks."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._files import tables, texts
+from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
-from cmfast._files.runs import Found, Group, SpilledGroups
+from cmfast._files.spilled_groups import Found, Group, SpilledGroups
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import (
     LabelColumns,
@@ -26,31 +26,31 @@ from cmfast.cli._ordering import Names, Orders, resolve_order, sort_labels
 from cmfast.cli._result import Result
 from cmfast.cli.commands._metrics._blocks import Measured, Numbers, Request, deliver_blocks, name_groups
 
-MEMORY = 256  # MiB of counts in memory; further ones go to disk
+MEMORY = 256  # MiB of counts in memory; more are spilled to disk
 
 
 class _Column:
-    """What is known of the values of a column of groups."""
+    """Type and names of the values of a group column."""
 
     def __init__(self) -> None:
-        self._told: texts.Told | None = None
+        self._told: csv_values.ColumnKind | None = None
         self.names = Names()
 
     def add(self, column: tables.Column) -> None:
-        """Take in a block."""
+        """Add a block of the column."""
         if column.lines is None:
             self.names.add(column.labels)
             return
-        self._told = self._told or texts.Told()
+        self._told = self._told or csv_values.ColumnKind()
         self._told.add(dict(zip(column.labels, column.lines, strict=True)))
 
     def check(self, source: Path) -> None:
-        """Refuse texts that stand for a missing group."""
+        """Raise FileError for texts that mark a missing group."""
         if self._told is not None:
             self._told.check(source)
 
     def value(self, label: Any) -> Any:
-        """Return what a label of the file stands for."""
+        """Return the value that a label of the file represents."""
         return label if self._told is None else self._told.value(label)
 
 
@@ -60,21 +60,21 @@ class GroupCounts(NamedTuple):
     labels: list[Any]
     has_order: bool
     columns: list[_Column]
-    orders: list[dict[Any, int]]  # of the values that a file declares to have one
+    orders: list[dict[Any, int]]  # declared order of the values of each column
     runs: SpilledGroups
-    axes: list[np.ndarray]  # the class of every place of truth and of prediction
+    axes: list[np.ndarray]  # class of each label index, for truth and for prediction
 
     def key(self, group: Group) -> list[tuple[int, Any]]:
-        """Return what groups are sorted by."""
+        """Return the sort key of a group."""
         values = [column.value(label) for column, label in zip(self.columns, group, strict=True)]
         known = zip(self.columns, self.orders, values, strict=True)
         return [(order.get(value, len(order)), column.names.key(value)) for column, order, value in known]
 
     def blocks(self, size: int) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
-        """Yield the columns of at most `size` groups, and their matrices (b, C, C)."""
+        """Yield the columns of up to `size` groups, and their matrices (b, C, C)."""
         C = len(self.labels)
         block: list[Found] = []
-        for found in self.runs.ordered(self.key):
+        for found in self.runs.iterate_sorted(self.key):
             block.append(found)
             if len(block) == size:
                 yield self._names(block), self._matrices(block, C)
@@ -98,7 +98,7 @@ class GroupCounts(NamedTuple):
 
 
 def deliver_groups(args: argparse.Namespace, choose: Callable[..., Request]) -> Result:
-    """Write a row for each group; the metrics are chosen by the labels, once they are known."""
+    """Write a row per group; `choose` selects the metrics once the labels are known."""
     with SpilledGroups(int(args.group_mb * 2**20)) as runs:
         counts = _count(args, runs)
         request = choose(counts.labels, has_order=counts.has_order)
@@ -106,7 +106,7 @@ def deliver_groups(args: argparse.Namespace, choose: Callable[..., Request]) -> 
 
 
 def _count(args: argparse.Namespace, runs: SpilledGroups) -> GroupCounts:
-    """Count the labels of every group into `runs`; the file is read once, in blocks."""
+    """Count the labels of every group into `runs`, in one pass over the file."""
     paths = cast("list[Path]", find_label_files(args))
     source = paths[0]
     orders = Orders(source, n_labels=2)
@@ -139,7 +139,7 @@ def _count(args: argparse.Namespace, runs: SpilledGroups) -> GroupCounts:
     warn_of_disjoint_labels(np.logical_and.outer(*occur)[None])
     for column in known:
         column.check(source)
-    if written:  # texts of csv, of which only all together say what they are
+    if written:  # the type of csv texts is known only after all were read
         for group in runs.groups():
             for column, text in zip(known, group, strict=True):
                 column.names.add([column.value(text)])
@@ -151,15 +151,15 @@ def _count(args: argparse.Namespace, runs: SpilledGroups) -> GroupCounts:
 
 
 def _has_equal_texts(names: Names, runs: SpilledGroups, k: int) -> bool:
-    """Return whether two texts of column `k` are the same number."""
-    texts_in_order = (group[k] for group, _ in runs.ordered(lambda group: (names.key(group[k]), group[k])))
+    """Whether two texts of column `k` are the same number."""
+    texts_in_order = (group[k] for group, _ in runs.iterate_sorted(lambda group: (names.key(group[k]), group[k])))
     return any(names.key(one) == names.key(other) for one, other in pairwise(texts_in_order))
 
 
 def _measure_groups(
     args: argparse.Namespace, request: Request, counts: GroupCounts
 ) -> Iterator[tuple[Numbers, Measured]]:
-    """Yield the numbers of some groups at a time, in order."""
+    """Yield the metrics of blocks of groups, in order."""
     C, done = len(counts.labels), 0
     size = max(1, request.block_bytes(args.block_mb, C) // (8 * C**2))
     for groups, M in counts.blocks(size):

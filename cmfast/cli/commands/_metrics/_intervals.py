@@ -1,4 +1,4 @@
-"""Intervals of metrics: every number with its ends, of blocks of matrices and of groups."""
+"""Confidence intervals of metrics for blocks of matrices and for groups."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,24 +22,24 @@ CALLED = "uncertainty.interval"
 
 
 class Method(NamedTuple):
-    """How intervals are computed."""
+    """Interval method and confidence level."""
 
     method: IntervalMethod
     level: float
 
 
 class Caveats(NamedTuple):
-    """What intervals of some matrices of a batch have to warn of."""
+    """Statuses and caveats of the intervals of some matrices of a batch."""
 
     status: np.ndarray
     numbers: np.ndarray
-    """Of matrices, by reason and metric, shape (reasons, metrics)."""
+    """Number of matrices by reason and metric, shape (reasons, metrics)."""
 
 
 def compute_part(
     M: np.ndarray, first: int, names: Sequence[str], how: Method, undefined: Undefined, threads: int | None
 ) -> tuple[Intervals, Caveats]:
-    """Return the intervals of matrices (b, C, C), which a batch has from its element `first` on, without warnings."""
+    """Return the intervals of matrices (b, C, C), which start at element `first` of the batch, without warnings."""
     options: dict[str, Any] = {**how._asdict(), "undefined": undefined, "num_threads": threads}
     with part_of_batch(CALLED, first, len(M)):
         found, status = compute_with_status(cmfast.uncertainty.interval, M, names, **options)
@@ -49,7 +49,7 @@ def compute_part(
 
 
 def warn_of_caveats(parts: Sequence[Caveats], shape: tuple[int, ...], names: Sequence[str], how: Method) -> None:
-    """Warn of the caveats of all parts of a batch of a shape, as of the whole."""
+    """Issue the warnings of all parts of a batch as those of the whole batch."""
     status = np.concatenate([part.status for part in parts]).reshape(shape)
     number = {reason: Counter[str]() for reason in TEXTS}
     for part in parts:
@@ -61,13 +61,13 @@ def warn_of_caveats(parts: Sequence[Caveats], shape: tuple[int, ...], names: Seq
 
 
 def describe_method(found: Intervals, clusters: list[np.ndarray] | None) -> dict[str, Any]:
-    """Return how the intervals were computed."""
+    """Return the metadata of the intervals."""
     how = {"method": found.method, "level": found.level, "replicates": found.n_replicates}
     return how if clusters is None else {**how, "clusters": sum(map(len, clusters))}
 
 
 def stack(each: list[Intervals]) -> Intervals:
-    """Return the intervals of several groups as those of a batch."""
+    """Stack the intervals of several groups into those of a batch."""
     first = each[0]
     found = {
         name: Interval(*(np.stack(parts) for parts in zip(*(one[name] for one in each), strict=True))) for name in first
@@ -76,14 +76,14 @@ def stack(each: list[Intervals]) -> Intervals:
 
 
 def select_ends(found: Intervals, group: int | None = None) -> dict[str, dict[str, Any]]:
-    """Return both ends, the standard error and the undefined replicates of every metric, of one group or of all."""
+    """Return ends, standard error and undefined replicates of every metric, for one group or all."""
     parts = (*ENDS, "standard_error", "n_undefined")
     at = () if group is None else (group,)
     return {name: {part: np.asarray(getattr(one, part))[at] for part in parts} for name, one in found.items()}
 
 
 def name_ends(found: Intervals, labels: list[Any]) -> dict[str, np.ndarray]:
-    """Return one array per number of a matrix and end."""
+    """Return one array per number of a matrix and interval end."""
     return {
         f"{name} {end}": np.ravel(values)
         for name, one in _name_numbers(found, labels).items()
@@ -98,7 +98,7 @@ def format_intervals(
     undefined: str,
     names: Iterable[str],
 ) -> Iterator[str]:
-    """Yield a line for each number of each matrix; a matrix whose name is not empty begins with that."""
+    """Yield a line per number of each matrix, after the matrix's name unless it is empty."""
     drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
     of = "" if clusters is None else f", of {sum(map(len, clusters)):,} clusters"
     yield f"{found.level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"
@@ -114,7 +114,7 @@ def format_intervals(
 
 
 def _name_numbers(found: Intervals, labels: list[Any]) -> dict[str, tuple[Any, Any, Any]]:
-    """Return estimate and ends of every number: a metric per class has a name for every class."""
+    """Return estimate and ends of every number; a metric per class gives one entry per class."""
     names = _screen.names(labels)
     out: dict[str, tuple[Any, Any, Any]] = {}
     for name, one in found.items():

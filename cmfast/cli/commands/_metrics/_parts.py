@@ -1,4 +1,4 @@
-"""Metrics of matrices in many files, or on a cluster: a task for each part, a row of a table for each matrix."""
+"""Metrics of matrices in many files, or on a cluster: a task per part, a table row per matrix."""
 
 import argparse
 import math
@@ -14,12 +14,12 @@ from cmfast.cli._parser import misuse
 from cmfast.cli.commands._metrics._blocks import Measured, Numbers, Request
 from cmfast.cli.commands._metrics._intervals import Caveats
 
-STATUS, CAVEATS = "status", ("status of intervals", "doubts")  # which are no names of metrics
+STATUS, CAVEATS = "status", ("status of intervals", "doubts")  # keys that are not metric names
 
 
 def open_parts(args: argparse.Namespace, request: Request, *, whole: bool) -> _matrix_parts.Batch | None:
-    """Return the matrices that are to be measured in parts, None where files hold labels; refuse `whole` results."""
-    if not args.tasks.are_needed(args.input) or sources.kind(args.input) not in _matrix_parts.KINDS:
+    """Return the planned parts of matrix files, None if the files hold labels; raise for `whole` results."""
+    if not args.tasks.are_needed(args.input) or sources.get_suffix(args.input) not in _matrix_parts.KINDS:
         return None
     has_intervals = request.intervals is not None
     found = _matrix_parts.plan_parts(args, partial(request.block_bytes, args.block_mb), placed=has_intervals)
@@ -37,7 +37,7 @@ def open_parts(args: argparse.Namespace, request: Request, *, whole: bool) -> _m
 def measure_parts(
     args: argparse.Namespace, request: Request, batch: _matrix_parts.Batch
 ) -> Iterator[tuple[Numbers, Measured]]:
-    """Yield the numbers of every part."""
+    """Yield the metrics of every part."""
     done = 0
     for rows in _matrix_parts.compute_parts(args, "metrics", _measure_part, batch, request):
         status, *caveats = (rows.pop(key) for key in (STATUS, *CAVEATS) if key in rows)
@@ -49,7 +49,7 @@ def measure_parts(
 
 
 def _measure_part(part: Part, request: Request, *, threads: int | None) -> bytes:
-    """Return the numbers of every matrix of a part, its status, and what intervals have to warn of, as a state."""
+    """Return metrics, statuses and interval caveats of the matrices of a part, as npz bytes."""
     M = _matrix_parts.read_part(part)
     rows, status, caveats = request.measure(M, part.place, range(M.shape[-1]), threads)
     more = {} if caveats is None else dict(zip(CAVEATS, caveats, strict=True))

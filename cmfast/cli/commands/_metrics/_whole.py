@@ -1,4 +1,4 @@
-"""Metrics of all matrices together: of one, of groups, or of a batch of any shape; as JSON, a table or a report."""
+"""Metrics of all matrices in one pass (one matrix, groups or a batch), as JSON, a table or a report."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ from cmfast.uncertainty import Intervals
 
 
 class Measurement(NamedTuple):
-    """Matrices, which are those of groups or a batch of any shape without groups, and their metrics."""
+    """Matrices of groups or of a batch, with metrics and intervals."""
 
     counted: CountedLabels
     values: dict[str, Any]
     status: np.ndarray
-    """Of every matrix."""
+    """Status of every matrix."""
     intervals: Intervals | None
     clusters: list[np.ndarray] | None
-    """Matrices of the clusters of every group."""
+    """Matrices of the clusters, for every group."""
 
 
 def deliver_all(
     args: argparse.Namespace, counted: CountedLabels, clusters: list[np.ndarray] | None, names: Sequence[str]
 ) -> Result:
-    """Compute the metrics of all matrices together; it fails where some have none."""
+    """Compute the metrics of all matrices; failed if some have none."""
     M = counted.matrices
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     status = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
@@ -49,7 +49,7 @@ def deliver_all(
 def _compute_intervals(
     args: argparse.Namespace, counted: CountedLabels, names: Sequence[str], clusters: list[np.ndarray] | None
 ) -> Intervals | None:
-    """Return intervals where they are requested."""
+    """Return the intervals if requested, else None."""
     if not args.interval:
         return None
     options = {"method": args.method, "level": args.level, "undefined": args.undefined, "num_threads": args.threads}
@@ -60,7 +60,7 @@ def _compute_intervals(
 
 
 def _metadata(args: argparse.Namespace, found: Measurement) -> dict[str, Any]:
-    """Return the metrics of all matrices, or of every group."""
+    """Return the metrics of all matrices, or of every group, as metadata."""
     counted, intervals = found.counted, found.intervals
     metadata: dict[str, Any] = {"labels": counted.labels, "undefined": args.undefined}
     how = {} if intervals is None else {"interval": _intervals.describe_method(intervals, found.clusters)}
@@ -76,7 +76,7 @@ def _metadata(args: argparse.Namespace, found: Measurement) -> dict[str, Any]:
 
 
 def _columns(found: Measurement) -> list[tuple[str, list[Any]]]:
-    """Return a row per group, or per matrix of a batch by its flat index."""
+    """Return a table with a row per group, or per matrix with its flat index."""
     counted = found.counted
     numbers = _blocks.name_numbers(counted.labels, found.values)
     if found.intervals is not None:
@@ -89,7 +89,7 @@ def _columns(found: Measurement) -> list[tuple[str, list[Any]]]:
 
 
 def _lines(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
-    """Return a report of every matrix, or, if metrics were named, their numbers."""
+    """Return a report of every matrix or, if metrics were named, their values."""
     counted, head = found.counted, format_policy(args.undefined)
     if found.intervals is not None:
         names = [describe_group(counted.by or (), group) for group in counted.groups]
@@ -104,7 +104,7 @@ def _lines(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
 
 
 def _format_reports(args: argparse.Namespace, counted: CountedLabels) -> Iterator[str]:
-    """Yield a report of every matrix."""
+    """Yield the report of every matrix."""
     options = {"class_names": _screen.names(counted.labels), "undefined": args.undefined}
     if counted.by is None:
         yield str(compute(cmfast.metrics.report, counted.matrices, **options))
@@ -115,7 +115,7 @@ def _format_reports(args: argparse.Namespace, counted: CountedLabels) -> Iterato
 
 
 def _format_groups(counted: CountedLabels, numbers: _blocks.Numbers, head: str) -> Iterator[str]:
-    """Yield one line per group, one column per number."""
+    """Yield a line per group with a column per number."""
     yield head
     keys = [_name_values(values) for values in zip(*counted.groups, strict=True)]
     heads = [_screen.shown(name) for name in counted.by or ()]
@@ -128,7 +128,7 @@ def _format_groups(counted: CountedLabels, numbers: _blocks.Numbers, head: str) 
 
 
 def _name_values(values: Sequence[Any]) -> list[str]:
-    """Return values as texts, which differ where they do."""
+    """Return values as texts that are distinct where the values are."""
     different = list(dict.fromkeys(values))
     known = dict(zip(different, _screen.names(different), strict=True))
     return [known[value] for value in values]
@@ -139,7 +139,7 @@ def _pad(row: Sequence[str], widths: list[int]) -> str:
 
 
 def _format_numbers(numbers: _blocks.Numbers, head: str) -> Iterator[str]:
-    """Yield one line per number; of a batch its mean, least and largest, and how many are undefined."""
+    """Yield a line per number; for a batch its mean, minimum, maximum and number of undefined values."""
     if all(part.size == 1 for part in numbers.values()):
         return format_table(head, (), {name: [f"{part[0]:.4f}"] for name, part in numbers.items()})
     summary = _blocks.MatrixSummary()

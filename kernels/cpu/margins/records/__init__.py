@@ -1,1 +1,1 @@
-"""Records raked to known totals: the design by rows, passes, Newton steps, certificates and limits."""
+"""Raking of records to known totals: the design matrix by rows, passes, Newton steps, certificates and limits."""

@@ -6,8 +6,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
 
 
-def columns_of(rows: SparseRows) -> np.ndarray | None:
-    """Return the columns of such rows, (records, columns of each); None of others."""
+def get_category_columns(rows: SparseRows) -> np.ndarray | None:
+    """Return the columns of rows of categories, (records, columns of each), or None for any other rows."""
     n, size = len(rows.first) - 1, len(rows.columns)
     is_even = n > 0 and size % n == 0 and bool((np.diff(rows.first) == size // n).all())
     return rows.columns.reshape(n, size // n) if len(rows.values) == 1 and rows.values[0] == 1.0 and is_even else None
@@ -15,7 +15,7 @@ def columns_of(rows: SparseRows) -> np.ndarray | None:
 
 @jit()
 def multiply(columns, y, z, start, stop):
-    """Add up `y` by the columns of records."""
+    """Compute z = A y: for each record the sum of `y` over its columns."""
     for c in range(start, stop):
         row, total = columns[c], 0.0
         for j in range(len(row)):
@@ -25,7 +25,7 @@ def multiply(columns, y, z, start, stop):
 
 @jit()
 def multiply_transposed(columns, x, sums, start, stop):
-    """Add records up, of which there are `x`."""
+    """Compute sums = A'x: for each column the sum of `x` over its records."""
     sums[:] = 0.0
     for c in range(start, stop):
         row, part = columns[c], x[c]
@@ -35,7 +35,7 @@ def multiply_transposed(columns, x, sums, start, stop):
 
 @jit()
 def multiply_hessian(columns, h, y, z, out, start, stop):
-    """Add up `y` along the records, and what that times `h` adds to the columns: two records at a time."""
+    """Compute z = A y and out = A' diag(h) z, two records at a time."""
     out[:] = 0.0
     for c in range(start, stop, 2):
         one, other = columns[c], columns[min(c + 1, stop - 1)]

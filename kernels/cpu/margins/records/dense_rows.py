@@ -17,47 +17,48 @@ from cmfast.kernels.cpu._core.vector import (
 from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
 
 MOST_COLUMNS = 64
-LEAST_USED = 0.2  # part of the numbers that are not zero
-SUMMED_ROWS = 4  # rows whose products are added up at once
+MIN_NONZERO_SHARE = 0.2  # share of nonzero values from which on a matrix is kept dense
+SUMMED_ROWS = 4  # rows whose products are added together
 
 
-def is_full(shape: tuple[int, ...], used: int) -> bool:
-    """Whether all numbers of a matrix are worth to be kept, of which so many are not zero."""
+def is_dense(shape: tuple[int, ...], used: int) -> bool:
+    """Test whether a matrix with `used` nonzero values is worth storing densely."""
     n, K = shape
-    return n > 0 and 0 < K <= MOST_COLUMNS and used >= LEAST_USED * n * K
+    return n > 0 and 0 < K <= MOST_COLUMNS and used >= MIN_NONZERO_SHARE * n * K
 
 
-def matrix(numbers: np.ndarray, pattern: tuple[np.ndarray, np.ndarray], K: int) -> np.ndarray:
-    """Return a matrix of its numbers that are not zero, of which `pattern` says where rows begin and columns are."""
+def make_dense_matrix(numbers: np.ndarray, pattern: tuple[np.ndarray, np.ndarray], K: int) -> np.ndarray:
+    """Return the dense matrix of sparse values whose row starts and columns are in `pattern`."""
     first, columns = pattern
     A = np.zeros((len(first) - 1, K))
     A[np.repeat(np.arange(len(A)), np.diff(first)), columns] = numbers
     return A
 
 
-def rows_of(A: np.ndarray) -> SparseRows:
-    """Return the rows of a matrix, all of their numbers, and zeros up to a whole number of vectors."""
+def make_padded_rows(A: np.ndarray) -> SparseRows:
+    """Return the rows of a dense matrix, padded with zeros to whole SIMD vectors."""
     n, K = A.shape
-    width = _width(K)
+    width = _round_up_width(K)
     values = np.zeros((n, width))
     values[:, :K] = A
     columns = np.minimum(np.arange(width), K - 1).astype(np.uint16)
     return SparseRows(np.arange(0, n * width + 1, width), np.tile(columns, n), values.ravel())
 
 
-def matrix_of(rows: SparseRows, K: int) -> np.ndarray | None:
-    """Return the matrix of such rows, (records, whole vectors); None of others."""
-    n, width = len(rows.first) - 1, _width(K)
+def get_dense_matrix(rows: SparseRows, K: int) -> np.ndarray | None:
+    """Return the matrix of padded rows, (records, whole vectors), or None for any other rows."""
+    n, width = len(rows.first) - 1, _round_up_width(K)
     return rows.values.reshape(n, width) if 0 < K <= MOST_COLUMNS and len(rows.values) == n * width > 0 else None
 
 
-def _width(K: int) -> int:
+def _round_up_width(K: int) -> int:
+    """Return the number of columns rounded up to whole SIMD vectors."""
     return -(-K // WIDTH) * WIDTH
 
 
 @jit()
 def multiply(A, y, out, start, stop):
-    """Add up `y` by what records have of each column."""
+    """Compute out = A y for the records from `start` to before `stop`."""
     for c in range(start, stop):
         z = splat(0.0)
         for k in range(0, A.shape[1], WIDTH):
@@ -67,7 +68,7 @@ def multiply(A, y, out, start, stop):
 
 @jit()
 def multiply_transposed(A, x, sums, sizes, squares, start, stop):
-    """Add records up, of which there are `x`; the magnitudes of what is added; and the squares of what records have."""
+    """Compute sums = A'x, the sums of the magnitudes of its terms, and the diagonal of A' diag(x) A."""
     for k in range(0, A.shape[1], WIDTH):
         plain, large, square = splat(0.0), splat(0.0), splat(0.0)
         for c in range(start, stop):
@@ -83,7 +84,7 @@ def multiply_transposed(A, x, sums, sizes, squares, start, stop):
 
 @jit()
 def form_hessian(A, h, S, start, stop):
-    """Form the second derivatives: the lower triangle of the products of every two columns, `h` times each record."""
+    """Compute the lower triangle of the Hessian A' diag(h) A, four rows at a time; rows with h = 0 are skipped."""
     p = q = r = s = found = 0
     one = two = three = four = 0.0
     S[:] = 0.0

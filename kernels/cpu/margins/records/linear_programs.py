@@ -1,8 +1,8 @@
-"""Decide by linear programs which weights the totals allow, where Newton's method ended without an answer.
+"""Linear programs that decide which weights the totals allow, where Newton's method ended without an answer.
 
-Steps follow the multipliers to infinity only until rounding stops them. The programs take no steps: one finds the least
-that the totals must be missed by, the other weights that leave as many records as can be away from their limits.
-Their multipliers are proposals: floating-point bounds of what weights can add up to decide.
+Newton steps follow diverging multipliers only until rounding stops them. One program minimises the violation of the
+totals, the other maximises the number of records away from their bounds. Their duals are proposals: floating-point
+bounds of the sums of weights decide.
 """
 
 import numpy as np
@@ -14,23 +14,26 @@ from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum
 from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LOGIT
 from cmfast.kernels.status import INFEASIBLE, OK
 
-SUMMATION_ROUNDING = 1e-13  # of the magnitudes that are added up, which counts as zero
+SUMMATION_ROUNDING = 1e-13  # a sum below this share of its terms' magnitudes counts as zero
 SOLVER = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-def settle(s):
-    """Hold the records that have one possible weight, at a limit; return INFEASIBLE, with a proof, where none fits."""
-    program = _Program(s)
-    if program.refuted():
+def resolve_by_linear_programs(s):
+    """Fix the weights of records that have one possible value, at a bound.
+
+    Return OK, or INFEASIBLE with a certificate.
+    """
+    program = _LinearPrograms(s)
+    if program.prove_infeasible():
         return INFEASIBLE
-    program.hold()
+    program.fix_weights()
     return OK
 
 
-class _Program:
-    """The equations of the records that may have a weight, in parts of what they are at most.
+class _LinearPrograms:
+    """Linear programs in the weights of records that may be positive, scaled by their largest terms.
 
-    Soft targets keep their sign: what they become is a variable that is not negative.
+    A soft target keeps its sign: its goal is a nonnegative variable.
     """
 
     def __init__(self, s):
@@ -63,8 +66,8 @@ class _Program:
         )
         self.hard = scipy.sparse.eye_array(len(hard), format="csc")[:, np.flatnonzero(hard)]
 
-    def refuted(self):
-        """Return whether the least that the totals must be missed by is more than nothing; keep the proof if so."""
+    def prove_infeasible(self):
+        """Test whether the totals must be violated, by a program that minimises violations; stores the certificate."""
         n, k, soft = len(self.q), self.hard.shape[1], self.signs.shape[1]
         equal = scipy.sparse.hstack([self.parts, self.hard, -self.hard, self.signs])
         cost = np.concatenate([np.zeros(n), np.ones(2 * k), np.zeros(soft)])
@@ -77,8 +80,8 @@ class _Program:
         if found.status:
             return False
         y = found.eqlin.marginals / self.size
-        room, size, _ = self._room(y)
-        room += self.s.bound_removed(self.every @ y)
+        room, size, _ = self._compute_slack(y)
+        room += self.s.bound_removed_weights(self.every @ y)
         reached = self.q * np.where(self.high < np.inf, self.high, np.maximum(self.low, 1.0))
         if not -room > max(LEAST_PROOF_GAP * size, SUMMATION_ROUNDING * float(reached @ (abs(self.A) @ np.abs(y)))):
             return False
@@ -86,21 +89,21 @@ class _Program:
         self.s.proof[self.asked] = y
         return True
 
-    def _room(self, y):
-        """Return how much more than the targets the weights can add up to, each times its number; of what size; and z.
+    def _compute_slack(self, y):
+        """Return by how much the weights can exceed the targets under multipliers `y`, the scale of that, and z = A y.
 
-        Of a soft target, which has the sign of its number, what it adds is left out.
+        Goals of soft targets have the sign of their multipliers, so they are left out.
         """
         z = self.A @ y
         z[np.abs(z) <= SUMMATION_ROUNDING * (abs(self.A) @ np.abs(y))] = 0.0
         products = self.m * y
         return bound_sum(z, self.q, self.low, self.high)[0] - float(products.sum()), float(np.abs(products).sum()), z
 
-    def hold(self):
-        """Hold records at the limits that they cannot leave.
+    def fix_weights(self):
+        """Fix the weights of records at bounds that they provably cannot leave.
 
-        Weights times z fall short of the most that they can be by the distances of all from the bound that z drives
-        them to: each distance is at most all that is short, over its z.
+        Weights times z fall short of their maximum by the distances of all records from the bound that z drives them
+        to; so each distance is at most the whole shortfall over its z.
         """
         s, n = self.s, len(self.q)
         is_logit = s.p.rule == LOGIT
@@ -108,31 +111,33 @@ class _Program:
         above = np.flatnonzero(np.full(n, is_logit))
         if not len(below) + len(above):
             return
-        z = self._away(below, above)
+        z = self._find_fixed_records(below, above)
         if z is None:
             return
         z, short = z
         apart = np.where(z != 0.0, short / np.where(z != 0.0, np.abs(z), 1.0), np.inf)
-        sure = apart <= self._small(is_logit)
+        sure = apart <= self._bound_negligible_distance(is_logit)
         sure &= np.where(z < 0.0, np.isin(np.arange(n), below), np.isin(np.arange(n), above))
         if sure.any():
-            s.hold(self.alive[sure], (self.q * np.where(z < 0.0, self.low, self.high))[sure])
+            s.fix_weights(self.alive[sure], (self.q * np.where(z < 0.0, self.low, self.high))[sure])
 
-    def _away(self, below, above):
-        """Return z of the proof that some records cannot leave their limits, and how much it is short of one.
+    def _find_fixed_records(self, below, above):
+        """Return z of a certificate that some records cannot leave their bounds, and its shortfall; None without one.
 
-        Weights are times a number that is at least 1, so that as many records as can be are 1 away from their limits.
+        Weights are multiplied by a free factor of at least 1, so that a record away from its bounds is at least 1 away.
         """
         n, soft = len(self.q), self.signs.shape[1]
         eye = scipy.sparse.eye_array(n, format="csr")
         limited, b, a = np.flatnonzero(self.high < np.inf), len(below), len(above)
-        own = scipy.sparse.hstack([-eye, eye[:, below], _none(n, a), (self.low / self.unit)[:, None], _none(n, soft)])
+        own = scipy.sparse.hstack(
+            [-eye, eye[:, below], _make_zeros(n, a), (self.low / self.unit)[:, None], _make_zeros(n, soft)]
+        )
         high = scipy.sparse.hstack(
-            [eye, _none(n, b), eye[:, above], -np.where(self.high < np.inf, self.high, 0.0)[:, None] / self.unit,
-             _none(n, soft)]
+            [eye, _make_zeros(n, b), eye[:, above], -np.where(self.high < np.inf, self.high, 0.0)[:, None] / self.unit,
+             _make_zeros(n, soft)]
         ).tocsr()[limited]  # fmt: skip
         K = len(self.m)
-        equal = scipy.sparse.hstack([self.parts, _none(K, b + a), (-self.m / self.size)[:, None], self.signs])
+        equal = scipy.sparse.hstack([self.parts, _make_zeros(K, b + a), (-self.m / self.size)[:, None], self.signs])
         cost = np.concatenate([np.zeros(n), -np.ones(b + a), np.zeros(1 + soft)])
         least, most = np.zeros(len(cost)), np.full(len(cost), np.inf)
         most[n : n + b + a], least[n + b + a] = 1.0, 1.0
@@ -142,11 +147,11 @@ class _Program:
         )  # fmt: skip
         if found.status or not (found.x[n : n + b + a] < 0.5).any():
             return None
-        room, size, z = self._room(found.eqlin.marginals / self.size)
+        room, size, z = self._compute_slack(found.eqlin.marginals / self.size)
         return z, max(room, 0.0) + SUM_ROUNDING * size
 
-    def _small(self, is_logit):
-        """Return how far from its limit a record may be that counts as there."""
+    def _bound_negligible_distance(self, is_logit):
+        """Return the distance from its bound at which a record counts as being there."""
         if is_logit:
             return LEAST_PROOF_GAP * self.q * (self.high - self.low)
         s, A = self.s, abs(self.A).tocoo()
@@ -156,5 +161,6 @@ class _Program:
         return LEAST_PROOF_GAP * np.where(small < np.inf, small, self.q)
 
 
-def _none(n, k):
+def _make_zeros(n, k):
+    """Return an empty sparse matrix of n rows and k columns."""
     return scipy.sparse.csr_array((n, k))

@@ -20,56 +20,56 @@ from cmfast.kernels.shared.conjugate_gradients import (
 from cmfast.kernels.shared.margins import LOGIT, NUDGE, RAKING, TRUNCATED
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, UNIT_ROUNDOFF
 
-DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
-MOST_FORMED_COLUMNS = 100  # and up to which always
-PER_ENTRY = 2.5  # time that an entry of the matrix takes for each record, over that of a number in a product
-PER_ROOT = 0.05  # and of the root, for K**3
-PRODUCTS_PER_STEP = 12.0  # that a step takes, about
-FEWEST_PRODUCTS = 50  # that a step may take
-SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
-LEAST_RECORD_SHARE = 1e-10  # part of all records that one must be, for what depends on it alone to be seen
-NEARLY = 0.3  # of how far off weights may be
+MAX_DAMPING = 0.01  # Levenberg-Marquardt damping of bounded weights, times the relative residual
+MOST_FORMED_COLUMNS = 100  # columns up to which the Hessian is always formed
+COST_PER_ENTRY = 2.5  # time of forming a Hessian entry for a record, over that of a value in a product
+COST_PER_FACTORIZATION = 0.05  # time of the Cholesky factorisation, times K**3, in the same unit
+PRODUCTS_PER_STEP = 12.0  # typical number of products of a step by conjugate gradients
+FEWEST_PRODUCTS = 50  # products that a step may always take
+COLUMNS_PER_PRODUCT = 10  # columns for each product that a step may take, where the Hessian can be formed
+LEAST_RECORD_SHARE = 1e-10  # share of the total h below which a record's own eigenvalue may go unnoticed
+LAST_STEP_SHARE = 0.3  # part of the allowed error that the last step aims at
 
 
 def is_large(rows, K):
-    """Return whether products are what is quicker than the matrix."""
+    """Test whether conjugate gradients cost less than forming and factorising the Hessian."""
     if K <= MOST_FORMED_COLUMNS:
         return False
     width = np.diff(rows.first)
-    matrix = PER_ENTRY * 0.5 * float(width @ width) + PER_ROOT * float(K) ** 3
+    matrix = COST_PER_ENTRY * 0.5 * float(width @ width) + COST_PER_FACTORIZATION * float(K) ** 3
     return K > MOST_FORMED_UNKNOWNS or matrix > PRODUCTS_PER_STEP * 2.0 * len(rows.columns)
 
 
-def _damping(s, missed, diagonal, soft):
-    """Return what columns are scaled by, and what part of that is added for the sake of stability."""
+def _compute_damping(s, missed, diagonal, soft):
+    """Return the scale of the columns and the relative Levenberg-Marquardt damping."""
     p = s.p
     if p.rule == TRUNCATED:
         asked = np.abs(np.where(s.asked, s.targets, 0.0)).sum()
-        nudge = DAMPED * min(1.0, np.abs(missed).sum() / asked) if asked > 0.0 else DAMPED
+        nudge = MAX_DAMPING * min(1.0, np.abs(missed).sum() / asked) if asked > 0.0 else MAX_DAMPING
         size = s.squares + soft
         yielding = (soft > 0.0) & (size > 0.0)
-        if yielding.any():  # multipliers grow as far as these let them, and steps may not be shorter
+        if yielding.any():  # more damping than the soft targets' own terms would shorten steps too much
             nudge = min(nudge, float((soft[yielding] / size[yielding]).min()))
         return size, max(nudge, s.damping, NUDGE)
     return (np.maximum(diagonal, 1e-12 * s.sizes) if p.rule == LOGIT else diagonal), NUDGE
 
 
-def _softness(s):
-    """Return what soft targets add to the diagonal."""
+def _compute_soft_diagonal(s):
+    """Return the terms of soft targets on the diagonal of the Hessian."""
     if s.all_hard:
         return np.zeros(len(s.targets))
-    return np.where(s.asked, np.abs(s.goals()) / s.soft, 0.0)
+    return np.where(s.asked, np.abs(s.compute_goals()) / s.soft, 0.0)
 
 
-class Cholesky:
-    """The Newton system with the Hessian formed and factorized."""
+class CholeskySystem:
+    """The Newton system with the Hessian formed and factorised."""
 
     def __init__(self, s, missed):
         self.s = s
         S = s.passes.form_hessian(s.h)
-        diagonal, soft = np.einsum("kk->k", S), _softness(s)
+        diagonal, soft = np.einsum("kk->k", S), _compute_soft_diagonal(s)
         diagonal += soft
-        size, nudge = _damping(s, missed, diagonal.copy(), soft)
+        size, nudge = _compute_damping(s, missed, diagonal.copy(), soft)
         usable = s.asked & (size > 0.0)
         self.scale = np.where(usable, 1.0 / np.sqrt(np.where(usable, size, 1.0)), 0.0)
         S *= self.scale
@@ -77,7 +77,7 @@ class Cholesky:
         self.solve = _factorize(S, nudge)
 
     def __call__(self, missed):
-        """Return the step for what is missed, and what it adds to the records."""
+        """Return the step for the target errors `missed`, and its product with the records."""
         d = self.scale * missed
         self.solve(d)
         d *= self.scale
@@ -87,7 +87,10 @@ class Cholesky:
 
 
 def _factorize(S, nudge):
-    """Return a function that solves for a right-hand side in place, given the lower triangle of the matrix."""
+    """Return a function that solves in place for a right-hand side, given the lower triangle of the matrix.
+
+    Damping grows tenfold until the Cholesky factorisation succeeds.
+    """
     diagonal = np.einsum("kk->k", S)
     if len(S) <= cholesky.MOST_SMALL_UNKNOWNS:
         diagonal += nudge
@@ -102,28 +105,28 @@ def _factorize(S, nudge):
         nudge *= 10.0
 
 
-class Gradients:
+class ConjugateGradientSystem:
     """The Newton system solved by diagonally preconditioned conjugate gradients.
 
-    Records the least eigenvalue of their Lanczos matrices.
+    Stores the least eigenvalue of their Lanczos matrices.
     """
 
     def __init__(self, s, missed):
         self.s = s
-        soft = _softness(s)
+        soft = _compute_soft_diagonal(s)
         diagonal = (s.sums if s.p.rule == RAKING and s.passes.codes is not None else s.passes.sum_squares(s.h)) + soft
-        size, nudge = _damping(s, missed, diagonal, soft)
+        size, nudge = _compute_damping(s, missed, diagonal, soft)
         self.usable = s.asked & (size > 0.0)
         self.added = soft + nudge * size
         self.diagonal = np.where(self.usable, diagonal + nudge * size, 1.0)
         self.met = True
 
-    def bound(self, missed):
-        """Return how far off a weight may be at most, as far as the eigenvalues were seen.
+    def bound_error(self, missed):
+        """Return an upper bound of the relative error of a weight, infinite where the least eigenvalue is not known.
 
-        The squares of what the step that is left adds to records, each times how fast its weight changes, add up to at
-        most the energy of what is missed over the least eigenvalue; so does the same for targets that are rounded.
-        Where a record is so faint that an eigenvalue which it alone makes would not be seen there is no bound.
+        The energy of the remaining step is at most that of the residual over the least eigenvalue; so is that of
+        rounded targets. Where a record has so little weight that its own eigenvalue could go unnoticed there is no
+        bound.
         """
         s = self.s
         rounded = UNIT_ROUNDOFF * s.sizes
@@ -132,18 +135,22 @@ class Gradients:
         seen = 0.0 < s.least < np.inf and faintest >= LEAST_RECORD_SHARE * total
         return math.sqrt(energy / (EIGENVALUE_MARGIN * s.least)) * steepest if seen else np.inf
 
-    def left(self, missed, left):
-        """Return what part a step may leave: less than it might, where that makes it the last one."""
-        enough = NEARLY * MOST_CELL_ERROR / max(self.bound(missed), MOST_CELL_ERROR)
+    def tighten_forcing(self, missed, left):
+        """Return the relative residual a step may leave, smaller than `left` where that makes it the last step."""
+        enough = LAST_STEP_SHARE * MOST_CELL_ERROR / max(self.bound_error(missed), MOST_CELL_ERROR)
         return enough if 0.1 * left < enough < left else left
 
     def __call__(self, missed, left=0.0):
-        """Return a step that leaves at most a part of what is missed, and what it adds to the records."""
+        """Return a step that leaves a relative residual of at most `left`, and its product with the records."""
         s, K = self.s, len(missed)
         z = np.empty(len(s.q))
-        most = max(FEWEST_PRODUCTS, min(K // SLOW if K <= MOST_FORMED_UNKNOWNS else MOST_PRODUCTS, MOST_PRODUCTS))
+        most = max(
+            FEWEST_PRODUCTS,
+            min(K // COLUMNS_PER_PRODUCT if K <= MOST_FORMED_UNKNOWNS else MOST_PRODUCTS, MOST_PRODUCTS),
+        )
 
         def multiply(p):
+            """Return the product of the damped Hessian with `p`, and the energy."""
             Hp = np.where(self.usable, s.passes.multiply_hessian(s.h, p, z) + self.added * p, 0.0)
             return Hp, p @ Hp
 
@@ -160,7 +167,7 @@ class Gradients:
         return iterate.solution, z
 
 
-def left_of(residual, tol):
-    """Return what part of what is missed a step of conjugate gradients may leave."""
+def choose_forcing(residual, tol):
+    """Return the relative residual that a step of conjugate gradients may leave (inexact Newton)."""
     enough = 0.1 * tol / residual if residual > 0.0 else LEAST_FORCING
     return min(MOST_FORCING, max(math.sqrt(residual), LEAST_FORCING, enough))

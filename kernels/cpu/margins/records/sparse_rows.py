@@ -11,24 +11,24 @@ from cmfast.kernels.cpu._core.vector_functions import exp
 from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LINEAR, LOGIT, RAKING, TRUNCATED
 
 MOST_EXPONENT = 700.0  # beyond it float64 overflows
-LEAST_DUAL_GAP = 0.1  # from the z of the records that stay, for one that is to go
+LEAST_DUAL_GAP = 0.1  # least distance of the z of a removed record from that of the others
 
 
 class SparseRows(NamedTuple):
     """A CSR matrix of records by columns."""
 
-    first: np.ndarray  # (records + 1,) int64: where each begins
-    columns: np.ndarray  # uint16, or uint32 where there are more, ascending within a record
+    first: np.ndarray  # (records + 1,) int64: first entry of each row
+    columns: np.ndarray  # uint16, or uint32 for more than 65536 columns, ascending within a row
     values: np.ndarray  # float64; a single one where all are the same
 
 
 class DualCertificate(NamedTuple):
-    """Dual values of records; weights times these fall short of their bound by `by_bounds`, and by `by_total`."""
+    """Dual values z of records, and by how much the weights times z fall short of two upper bounds."""
 
     z: np.ndarray
-    top: float  # the largest of them
-    by_bounds: float  # of the most that they can be with bounds
-    by_total: float  # with their total
+    top: float  # the largest z
+    by_bounds: float  # shortfall from the bound by the weights' bounds
+    by_total: float  # shortfall from the bound by the total weight
 
 
 @jit()
@@ -112,7 +112,7 @@ def form_hessian(rows, h, S, start, stop):
 
 @jit()
 def find_extremes(rows, alive, least, most):
-    """Note the least and the largest of each column, zeros aside, among records that may have a weight."""
+    """Write the least and the largest value of each column, and zero, among records that may have a weight."""
     each = min(len(rows.values) - 1, 1)
     least[:], most[:] = 0.0, 0.0
     for c in range(len(alive)):
@@ -123,8 +123,8 @@ def find_extremes(rows, alive, least, most):
 
 
 @jit()
-def has_any(rows, wanted, out):
-    """Note which records have something in a column that is wanted."""
+def mark_rows_using(rows, wanted, out):
+    """Write which records have a nonzero value in a column of the mask `wanted`."""
     each = min(len(rows.values) - 1, 1)
     for c in range(len(out)):
         out[c] = False
@@ -133,8 +133,8 @@ def has_any(rows, wanted, out):
 
 
 @jit(inner=True, borrows=True)
-def exponentials(z, out, start, stop):
-    """Raise e to powers, as far as float64 goes; the last eight numbers, some of them once more."""
+def exponentiate(z, out, start, stop):
+    """Compute exp(z) with exponents clipped to the float64 range; the last SIMD vector overlaps the one before."""
     if stop - start < WIDTH:
         for c in range(start, stop):
             out[c] = math.exp(min(max(z[c], -MOST_EXPONENT), MOST_EXPONENT))
@@ -157,7 +157,7 @@ def compute_weights(rule, q, bounds, z, x, h, start, stop):
     low, high = bounds
     each = min(len(low) - 1, 1)
     if rule in (RAKING, TRUNCATED):
-        exponentials(z, h, start, stop)
+        exponentiate(z, h, start, stop)
     for c in range(start, stop):
         if rule == LINEAR:
             x[c], h[c] = q[c] * (1.0 + z[c]), q[c]
@@ -180,7 +180,7 @@ def compute_weights(rule, q, bounds, z, x, h, start, stop):
 
 
 @jit()
-def widest(z, h):
+def find_largest_dual_change(z, h):
     """Return the largest change of `z` in a step among records whose weight changes; infinite for NaN."""
     most = 0.0
     for c in range(len(z)):
@@ -190,7 +190,7 @@ def widest(z, h):
 
 
 @jit()
-def largest_change(z, h, x):
+def find_largest_weight_change(z, h, x):
     """Return the largest relative change h z / x of a weight, or of `z` if that is more; infinite for NaN."""
     most = 0.0
     for c in range(len(z)):
@@ -203,7 +203,7 @@ def largest_change(z, h, x):
 
 @jit()
 def measure_sensitivity(h, x):
-    """Return how much a weight changes for its root at most; and the least change, and that of all."""
+    """Return the largest sqrt(h) / x, the least h and the sum of h among weighted records."""
     steepest, least, total = 0.0, np.inf, 0.0
     for c in range(len(h)):
         if h[c] > 0.0 and x[c] > 0.0:

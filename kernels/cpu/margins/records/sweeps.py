@@ -9,21 +9,21 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.margins import RAKING
 from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
 
-MOST_CACHED_ENTRIES = 1 << 20  # of records, which caches hold
+MOST_CACHED_ENTRIES = 1 << 20  # entries of categories that the caches hold
 
 
 class SweepLimits(NamedTuple):
-    """When sweeps end: at a residual of `tol`, after `most`, or where more than `patience` are left."""
+    """Limits of sweeps: a residual of `tol`, `most` sweeps, or more than `patience` predicted sweeps left."""
 
     tol: float
     patience: int
     most: int
 
 
-def swept(s):
-    """Sweep a few times, and where few records are left while that will not take many more; return whether that is all.
+def sweep_to_convergence(s):
+    """Sweep a few times, and further while few more sweeps are predicted; return whether the totals are met.
 
-    Far from the solution, where Newton's steps are short, a sweep does more than one of them.
+    Far from the solution, where Newton steps are short, a sweep makes more progress than a step.
     """
     p, layout = s.p, s.p.layout
     margins = len(p.lines)
@@ -32,17 +32,17 @@ def swept(s):
     patience = PATIENT_SWEEPS if p.lines.size <= MOST_CACHED_ENTRIES else 0
     most, multipliers = p.max_iter // margins, np.where(s.asked, s.multipliers, 0.0)
     limits = SweepLimits(p.tol, patience, most)
-    number, residual = sweep(p.lines, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, limits)
+    number, residual = run_sweeps(p.lines, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, limits)
     s.passes.count += number * margins
     if not np.isfinite(multipliers).all():
         return False
-    s.set(multipliers)
+    s.set_multipliers(multipliers)
     return bool(residual <= p.tol and s.residual() <= p.tol)
 
 
 @jit()
-def sweep(lines, offsets, x, asked, targets, multipliers, limits):
-    """Fit the margins of `x` in turn; return how many times, and what was missed the last time."""
+def run_sweeps(lines, offsets, x, asked, targets, multipliers, limits):
+    """Run sweeps that scale the margins of `x` in turn, in place; return their number and the last residual."""
     tol, patience, most = limits
     margins = len(offsets) - 1
     factors, sums = np.ones(offsets[margins]), np.zeros(offsets[margins])

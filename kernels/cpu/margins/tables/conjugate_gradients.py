@@ -1,9 +1,9 @@
-"""Newton steps by conjugate gradients for tables of thousands of unknowns: the Hessian is never formed.
+"""Matrix-free Newton steps by conjugate gradients, for tables of thousands of unknowns.
 
-A product is a pass over the cells. What a step leaves, and what rounding the targets does, adds energy: the squares of
-what cells change, each times the cell. No cell changes by more than the root of all energy over the cell, and there is
-no more energy than the square of what is missed over the least eigenvalue. Products show that eigenvalue if they go on
-until nothing is left of a right-hand side in which every direction takes part: one at random.
+A product with the Hessian is a pass over the cells. The energy of a step is the sum of the squared log-scale changes of
+the cells, each times the cell. The residual of the last step, and rounding of the targets, add at most their square
+over the least eigenvalue. No cell changes by more than the square-rooted energy over the cell. Lanczos estimates
+the least eigenvalue, run on a random right-hand side until its residual vanishes.
 """
 
 import math
@@ -41,40 +41,40 @@ from cmfast.kernels.shared.margins import MOST_ROUNDED_GAP
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, STANDING, UNIT_ROUNDOFF
 from cmfast.kernels.status import OK
 
-MOST_FACTORIZED_UNKNOWNS = 20_000  # unknowns up to which equations are formed where products do not do: 3.2 GB
-MOST_GRADIENT_STEPS = 60  # until they are, whatever the steps took
-MAX_PROBE_PRODUCTS = 5000  # products that may show the least eigenvalue
-MOST_PROBE_RESIDUAL = 1e-8  # part of what is asked at random that is left when they have
-TARGET_ROUNDING = 2.0 * UNIT_ROUNDOFF  # what rounding may do to a target
-PRODUCTS_PER_CHECK = 8  # products
+MOST_FACTORIZED_UNKNOWNS = 20_000  # unknowns up to which the Hessian is formed where products fail: 3.2 GB
+MOST_GRADIENT_STEPS = 60  # steps after which the Hessian is formed in any case
+MAX_PROBE_PRODUCTS = 5000  # products for the estimate of the least eigenvalue
+MOST_PROBE_RESIDUAL = 1e-8  # relative residual at which the estimate has converged
+TARGET_ROUNDING = 2.0 * UNIT_ROUNDOFF  # relative rounding error of a target
+PRODUCTS_PER_CHECK = 8  # products between two checks for interrupts
 
 
 class Workspace(NamedTuple):
-    """Where conjugate gradients are, in unknowns that are scaled as the table says."""
+    """Iterate of conjugate gradients, in unknowns scaled to a unit diagonal."""
 
     solution: np.ndarray  # (unknowns + 1,)
     residual: np.ndarray
     direction: np.ndarray
     product: np.ndarray
-    plain: np.ndarray  # the direction, not scaled; the last stands for nothing
-    squares: np.ndarray  # (products + 1,) of what is left after each
-    lengths: np.ndarray  # (products,)
+    plain: np.ndarray  # the direction without scaling; its last entry, for free marginals, is zero
+    squares: np.ndarray  # (products + 1,) squared norm of the residual after each product
+    lengths: np.ndarray  # (products,) step lengths
 
 
 def allocate_workspace(t):
-    """Return space for as many products as are taken at a time."""
+    """Allocate the vectors of conjugate gradients."""
     most = max(MOST_PRODUCTS, MAX_PROBE_PRODUCTS)
     found, left, along, product, plain = np.zeros((5, int(t.counts[UNKNOWNS]) + 1))
     return Workspace(found, left, along, product, plain, np.zeros(most + 1), np.zeros(most))
 
 
 def is_large(t):
-    """Return whether a table has so many unknowns that products are tried first."""
+    """Test whether a table has so many unknowns that conjugate gradients are tried first."""
     return int(t.counts[UNKNOWNS]) > MOST_FORMED_UNKNOWNS
 
 
 def run_newton_steps(t, rules):
-    """Take steps from where a table was opened; return its status, SOLVE where its equations are to be formed."""
+    """Run Newton steps by conjugate gradients; return the status, SOLVE where the Hessian must be formed."""
     space, may_form, status = allocate_workspace(t), t.counts[UNKNOWNS] <= MOST_FACTORIZED_UNKNOWNS, SOLVE
     while status == SOLVE:
         scale_system(t)
@@ -92,15 +92,18 @@ def run_newton_steps(t, rules):
 
 
 def _restart(t):
-    """Go on from here as if no step had been taken."""
+    """Reset the step count and norm, so that steps with a formed Hessian continue from the present multipliers.
+
+    Return SOLVE.
+    """
     t.counts[STEPS], t.state[STEP_NORM] = 0, np.inf
     return SOLVE
 
 
 def _solve_step(t, space, left, least, rules):
-    """Solve for the step of a table until at most a part of its right-hand side is left; return whether that was met.
+    """Solve for the Newton step to a relative residual of `left`, or to rounding `least`.
 
-    Or until no more than `least` is, part of the sums: what rounding leaves.
+    Return whether that was met.
     """
     most = min(MOST_PRODUCTS, rules.max_iter - int(t.counts[PASSES]))
     met, number = run_conjugate_gradients(t, space, left, most, measure_noise(t, least))
@@ -110,7 +113,10 @@ def _solve_step(t, space, left, least, rules):
 
 
 def run_conjugate_gradients(t, space, left, most, least):
-    """Solve for `t.step`, into the space; return whether little enough is left, and the number of products."""
+    """Solve for `t.step`, into the workspace.
+
+    Return whether the residual is small enough, and the number of products.
+    """
     reset_iterate(t, space)
     wanted, number = max(left * left * float(space.squares[0]), least), 0
     while number < most and space.squares[number] > wanted:
@@ -122,7 +128,10 @@ def run_conjugate_gradients(t, space, left, most, least):
 
 
 def _estimate_error(t, space, rules):
-    """Return how far off a cell may be at most, after a finer step or a few; infinite where products fail."""
+    """Return a bound of the relative error of a cell, after up to FINER_STEPS finer steps.
+
+    Infinite where products fail.
+    """
     least = estimate_least_eigenvalue(t, space)
     bound = _bound_cell_error(t, least)
     for number in range(FINER_STEPS):
@@ -139,7 +148,7 @@ def _estimate_error(t, space, rules):
 
 
 def _bound_cell_error(t, least):
-    """Return how far off a cell may be at most."""
+    """Return the largest relative error of a cell that the present residual and rounding of the targets allow."""
     scale_system(t)
     right = t.step[: t.counts[UNKNOWNS]]
     energy, cell = (
@@ -150,9 +159,9 @@ def _bound_cell_error(t, least):
 
 
 def estimate_least_eigenvalue(t, space):
-    """Return the least eigenvalue, as a right-hand side at random shows it; zero where it does not, infinite of none.
+    """Estimate the least eigenvalue of the Hessian by Lanczos; 0 where that fails, infinite where the system is empty.
 
-    That must be one which cells can have: what is asked of lines that others can stand for is taken out of it.
+    The right-hand side is random in the range of the Hessian: its part for dependent marginals is removed first.
     """
     scale_system(t)
     n, number = int(t.counts[UNKNOWNS]), int(t.counts[CELLS])
@@ -184,7 +193,7 @@ def estimate_least_eigenvalue(t, space):
 
 @jit()
 def measure_noise(t, part):
-    """Return the square of a part of all sums, as the right-hand side is scaled."""
+    """Return the squared norm of a relative change `part` of all sums, scaled as the right-hand side is."""
     total = 0.0
     for k in range(t.counts[UNKNOWNS]):
         total += part * part * (t.sums[k] + t.slack[k] * t.goal[k])
@@ -193,7 +202,7 @@ def measure_noise(t, part):
 
 @jit()
 def find_smallest_cell(t):
-    """Return the smallest cell."""
+    """Return the smallest scaled cell."""
     least = np.inf
     for c in range(t.counts[CELLS]):
         least = min(least, t.x[c])
@@ -202,7 +211,7 @@ def find_smallest_cell(t):
 
 @jit()
 def reset_iterate(t, space):
-    """Begin with nothing: all of the right-hand side is left."""
+    """Start conjugate gradients from zero: the residual is the right-hand side."""
     square = 0.0
     for k in range(t.counts[UNKNOWNS]):
         space.solution[k], space.residual[k], space.direction[k] = 0.0, t.step[k], t.step[k]
@@ -212,7 +221,10 @@ def reset_iterate(t, space):
 
 @jit()
 def advance_iterate(t, space, wanted, number, most):
-    """Take products until little enough is left or there are enough; return how many there are."""
+    """Run conjugate gradients until the squared residual is at most `wanted` or after `most` products.
+
+    Return their number.
+    """
     n = t.counts[UNKNOWNS]
     while number < most and space.squares[number] > wanted:
         _multiply(t, space)
@@ -236,7 +248,7 @@ def advance_iterate(t, space, wanted, number, most):
 
 @jit()
 def multiply_random(t, space, scale):
-    """Set the product to that with a direction at random, which is about as far along every line as others scale it."""
+    """Set the product to the Hessian times a random vector, whose entries are of the order of one over `scale`."""
     n, word = t.counts[UNKNOWNS], np.uint64(1)
     for k in range(n):
         word = advance_word(word)
@@ -246,7 +258,7 @@ def multiply_random(t, space, scale):
 
 @jit(inner=True, borrows=True)
 def _multiply(t, space):
-    """Set the product of the second derivatives, the closed lines eliminated, with where it goes along."""
+    """Compute the product of the Hessian (the Schur complement of the eliminated margin) and the direction."""
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
     for k in range(n):
         space.plain[k], space.product[k] = t.scale[k] * space.direction[k], 0.0

@@ -1,8 +1,8 @@
-"""Passes over the cells of one dense table, in the order in which they lie.
+"""Passes over the cells of one dense table in memory order.
 
-A cell is what it was given times the factors of its lines, worked out anew in every pass: nothing but the given cells
-is read. Changes are kept in the same way, a logarithm for each line. Rows, and where their lines stand, are those of
-:class:`TraversalPlan`; `used` are the margins that are swept, in the order in which they are.
+A scaled cell is recomputed in every pass as the given cell times the factors of its marginals, so only the given cells
+are read. Perturbations are stored likewise, a log-scale change for each marginal. Rows and the positions of their
+marginals are those of :class:`TraversalPlan`; `used` are the margins that are swept, in order.
 """
 
 import math
@@ -27,39 +27,39 @@ from cmfast.kernels.cpu.margins.tables.passes import FIRST_WORD, advance_word, c
 
 
 class DenseTable(NamedTuple):
-    """The cells of a table, how they are traversed, and the margins that are swept, in the order in which they are.
+    """The cells of a dense table, their traversal, and the margins that are swept, in order.
 
-    Python hands it over as a plain tuple: Numba checks the class of named ones, which a small table would notice.
+    Python passes a plain tuple: Numba's type check of named ones takes as long as a pass over a small table.
     """
 
     plan: TraversalPlan
     cells: np.ndarray
-    last: np.ndarray  # the last rows again, followed by a vector of zeros
+    last: np.ndarray  # a copy of the last rows, followed by a SIMD vector of zeros
     smoothing: float
     used: np.ndarray
 
 
 class _Buffers(NamedTuple):
-    """What a pass over the cells writes and reads."""
+    """Buffers of a pass over the cells."""
 
-    sums: np.ndarray  # for each place along a row, followed by a vector
-    split: np.ndarray  # margins that differ along a row, then the others
-    at: np.ndarray  # of every margin: where the lines of the row begin
+    sums: np.ndarray  # for each position along a row, followed by a SIMD vector
+    split: np.ndarray  # margins that vary along a row, then the others
+    at: np.ndarray  # (margins,) index of the row's first factor
     row: np.ndarray
 
 
 class _Factors(NamedTuple):
-    """Factors of all lines, and where those of a row are."""
+    """Factors of all marginals, and the index of those of the row."""
 
     values: np.ndarray
     split: np.ndarray
-    number: int  # of margins that differ along a row
+    number: int  # number of margins that vary along a row
     at: np.ndarray
 
 
 @jit(inner=True, borrows=True)
 def _list_margins(plan, used, split):
-    """List the margins that are used, those first that differ along a row; return how many these are."""
+    """List the margins in use, first those that vary along a row; return the number of these."""
     number, last = 0, len(used)
     for i in range(len(used)):
         if plan.along[used[i]]:
@@ -73,16 +73,16 @@ def _list_margins(plan, used, split):
 
 @jit(inner=True, inline=True, borrows=True)
 def _locate_factors(plan, split, number, i, at):
-    """Return where the numbers of a row begin of one of two margins that differ along it; of none where there is not.
+    """Return the index of the row's factors of the i-th margin that varies along it; beyond the last, of ones.
 
-    Those stand after the numbers of all margins. So the loop over a row need not count how many there are.
+    So the loop over a row always multiplies by two factors, without counting margins.
     """
     return at[split[i]] if i < number else plan.starts[len(plan.starts) - 1]
 
 
 @jit(inner=True, inline=True, borrows=True)
 def _advance_row(plan, start, left, at):
-    """Set where the lines of the row stand that begins at a cell; return how many are left of its plane."""
+    """Set the indices of the row that begins at cell `start`; return how many rows are left of its plane."""
     if left > 0:
         for b in range(len(at)):
             at[b] += plan.steps[b, plan.steps.shape[1] - 1]
@@ -99,7 +99,7 @@ def _advance_row(plan, start, left, at):
 
 @jit(inner=True, inline=True, borrows=True)
 def _multiply_shared_factors(factors, split, number, at):
-    """Return what all cells of a row are multiplied by."""
+    """Return the product of the factors that are constant along the row."""
     found = 1.0
     for i in range(number, len(split)):
         found *= factors[at[split[i]]]
@@ -108,7 +108,7 @@ def _multiply_shared_factors(factors, split, number, at):
 
 @jit(inner=True, inline=True, borrows=True)
 def _scale_vector(cells, start, k, smoothing, factors, first, second):
-    """Return eight cells of a row times the factors that differ along it, which begin with `first` and `second`."""
+    """Return eight cells of a row times the factors that vary along it; `first` and `second` index two of them."""
     x = load_elements(cells, start + k) + smoothing
     x = x * load_elements(factors.values, first + k) * load_elements(factors.values, second + k)
     for i in range(2, factors.number):
@@ -118,7 +118,7 @@ def _scale_vector(cells, start, k, smoothing, factors, first, second):
 
 @jit(inner=True, inline=True, borrows=True)
 def _scale_cell(cells, start, k, smoothing, factors, first, second):
-    """Return one cell of a row times the factors that differ along it, which begin with `first` and `second`."""
+    """Return one cell of a row times the factors that vary along it; `first` and `second` index two of them."""
     x = (cells[start + k] + smoothing) * factors.values[first + k] * factors.values[second + k]
     for i in range(2, factors.number):
         x *= factors.values[factors.at[factors.split[i]] + k]
@@ -127,7 +127,7 @@ def _scale_cell(cells, start, k, smoothing, factors, first, second):
 
 @jit(inner=True, borrows=True)
 def _sum_marginals(plan, t, sums, found):
-    """Add up what a margin has of each line."""
+    """Add the sums of positions along rows up to sums of the marginals of margin `t`."""
     for k in range(plan.offsets[t], plan.offsets[t + 1]):
         found[k] = 0.0
     for k in range(plan.starts[t], plan.starts[t + 1]):
@@ -136,7 +136,7 @@ def _sum_marginals(plan, t, sums, found):
 
 @jit(inner=True, borrows=True)
 def _mask_tail(plan, mask):
-    """Return a vector of ones for the last cells of a row, and zeros for those beyond it that are read with them."""
+    """Return a SIMD vector of ones for the last cells of a row, zeros for those read beyond it."""
     for k in range(WIDTH):
         mask[k] = 1.0 if k < (plan.length - 1) % WIDTH + 1 else 0.0
     return load_elements(mask, 0)
@@ -144,7 +144,7 @@ def _mask_tail(plan, mask):
 
 @jit(inner=True, borrows=True)
 def _has_row_margin(plan, used, n_cells):
-    """Return whether every row is a line of the first of several margins."""
+    """Test whether every row is a marginal of the first of several margins."""
     if len(used) == 1 or plan.along[used[0]]:
         return False
     return plan.starts[used[0] + 1] - plan.starts[used[0]] == n_cells // plan.length
@@ -152,7 +152,7 @@ def _has_row_margin(plan, used, n_cells):
 
 @jit(inner=True, inline=True, borrows=True)
 def _compute_factor(found, target, noted):
-    """Return what a line is scaled by; note how far off it was, and the least and the most that lines are scaled by."""
+    """Return the factor that scales a sum to its target; accumulates in `noted` the error, least and largest factor."""
     if not target > 0.0:
         return 1.0
     if not 0.0 < found < np.inf:
@@ -166,9 +166,9 @@ def _compute_factor(found, target, noted):
 
 @jit(inner=True, borrows=True)
 def _sum_scaled_cells(table, factors, t, closed, targets, noted, buffers):
-    """Add the scaled cells up for a margin.
+    """Sum the scaled cells by the marginals of margin `t`.
 
-    Before its cells are added every row is scaled to the target that it has as a line of a margin `closed`, if not -1.
+    With `closed` >= 0 every row is first scaled to its target in that margin, in the same pass.
     """
     plan, cells, last, smoothing, used = table
     sums, split, at, row = buffers
@@ -205,17 +205,17 @@ def _sum_scaled_cells(table, factors, t, closed, targets, noted, buffers):
 
 @jit(inner=True, inline=True, borrows=True)
 def _update_worst(worst, noted, of):
-    """Return how far off the worst margin was, after one that was scaled."""
+    """Return the larger of `worst` and the relative error of the margin just scaled, and reset that error."""
     missed, noted[0] = noted[0] / of, 0.0
     return max(worst, missed) if missed < np.inf else np.inf
 
 
 @jit()
 def sweep(given, targets, totals, factors, sums, found):
-    """Scale margins to their targets, one after the other.
+    """Scale all margins to their targets in turn (one IPF sweep), updating the factors.
 
-    Return how far off the worst of them was when its turn came, and the most that a line was scaled by, as a logarithm;
-    both infinite where a line has nothing to scale.
+    Return the largest relative error of a margin before it was scaled, and the largest log-scale change; infinite where
+    a marginal has nothing to scale.
     """
     table = DenseTable(*given)
     plan, used = table.plan, table.used
@@ -261,7 +261,7 @@ def _add_row(plan, row, start, at, sums):
 
 @jit()
 def write_table(given, factors, out, sums):
-    """Write the table and the sums of all margins; return how many cells are positive numbers."""
+    """Write the scaled table and the sums of all margins; return the number of positive finite cells."""
     plan, cells, _, smoothing, used = given
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
     number, left, whole = _list_margins(plan, used, split), 0, plan.length // WIDTH * WIDTH
@@ -287,9 +287,9 @@ def write_table(given, factors, out, sums):
 
 @jit(inner=True, borrows=True)
 def _sum_perturbation(table, changes, t, weighted, buffers):
-    """Add up for a margin what changes of the lines are to its positive cells, each as often as it is large if so.
+    """Sum the log-scale changes of positive cells by the marginals of margin `t`, weighted by the cells if `weighted`.
 
-    Return the largest of them.
+    Return the largest magnitude of a change.
     """
     plan, x, last, _, used = table
     sums, split, at, mask = buffers
@@ -327,7 +327,7 @@ def _sum_perturbation(table, changes, t, weighted, buffers):
 
 @jit()
 def draw_perturbation(n):
-    """Return numbers at random, always the same."""
+    """Return `n` pseudo-random perturbations, the same in every call."""
     found, word = np.empty(n), FIRST_WORD
     for k in range(n):
         word = advance_word(word)
@@ -337,7 +337,7 @@ def draw_perturbation(n):
 
 @jit()
 def sweep_perturbation(given, targets, changes, enough, sums, found):
-    """Sweep a change of the cells once, to first order, if it is not small enough; return how large it was before."""
+    """Sweep a perturbation once, to first order, unless it is small enough; return its size before."""
     table, before = DenseTable(*given), -1.0
     plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
@@ -357,7 +357,7 @@ def sweep_perturbation(given, targets, changes, enough, sums, found):
 
 @jit()
 def multiply_gram(given, changes, sums, found):
-    """Add up, for every line, what changes of the lines are to its positive cells."""
+    """Compute A'A y, with A the incidence matrix of positive cells by marginals and `y` the log-scale changes."""
     table = DenseTable(*given)
     plan, used = table.plan, table.used
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
@@ -370,7 +370,7 @@ def multiply_gram(given, changes, sums, found):
 
 @jit()
 def multiply_gram_dense(layout, n_cells, changes, found):
-    """Do so where all cells are positive."""
+    """Compute A'A y, with A the incidence matrix of all cells by marginals, from the margins alone."""
     for b in range(len(layout.offsets) - 1):
         start, stop = layout.offsets[b], layout.offsets[b + 1]
         for k in range(start, stop):
@@ -379,7 +379,7 @@ def multiply_gram_dense(layout, n_cells, changes, found):
         a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
         first, second = layout.offsets[a], layout.offsets[b]
         n_a, n_b = layout.offsets[a + 1] - first, layout.offsets[b + 1] - second
-        both = n_cells * n / (n_a * n_b)  # cells that two lines have in common, if any
+        both = n_cells * n / (n_a * n_b)  # number of cells that two overlapping marginals share
         of_a = sum_shared(layout, changes, a, layout.pairs[p, 3], n)
         of_b = sum_shared(layout, changes, b, layout.pairs[p, 4], n)
         for k in range(n_a):

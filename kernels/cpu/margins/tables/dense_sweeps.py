@@ -1,4 +1,7 @@
-"""Large dense tables by sweeps alone, without a list of their cells; for most that are easy nothing else is needed."""
+"""Scaling of large dense tables by sweeps alone, without listing their cells.
+
+Enough for most well-conditioned tables.
+"""
 
 import math
 
@@ -20,13 +23,13 @@ from cmfast.kernels.shared.margins import (
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, PATIENT_SWEEPS, PLAIN_SWEEPS, UNIT_ROUNDOFF
 from cmfast.kernels.status import INVALID, OK, RANGE, UNDETERMINED
 
-LEAST_SWEPT_CELLS = 4096  # cells from which on sweeps of a table are worth their calls
-DENSE_SHARE = 0.5  # part of the cells that is positive in a dense table
-SWEEP_ROUNDS = 3  # of sweeps, each until it is measured what is left
+LEAST_SWEPT_CELLS = 4096  # cells of a table from which on separate sweeps pay
+DENSE_SHARE = 0.5  # least share of positive cells of a dense table
+SWEEP_ROUNDS = 3  # rounds of sweeps, each ended by a measurement of the residual
 
 
 class DenseSweeps:
-    """One table, what its margins must be, and how far its factors are."""
+    """Sweeps of one table: its cells, targets, factors, and progress."""
 
     def __init__(self, cells, targets, layout, plan, smoothing):
         self.cells, self.targets, self.layout, self.plan, self.smoothing = cells, targets, layout, plan, smoothing
@@ -34,7 +37,7 @@ class DenseSweeps:
         known = [not np.isnan(of).any() for of in each]
         self.totals = np.array([np.nansum(of) for of in each])
         held = [within >= 0 and known[within] and known[b] for b, within in enumerate(layout.within)]
-        # Largest first: where rows are its lines, it takes no pass of its own.
+        # Margins that are constant along rows first: such a margin needs no pass of its own.
         turns = sorted(range(len(each)), key=lambda b: bool(plan.along[b]))
         self.used = np.array([b for b in turns if self.totals[b] > 0.0 and not held[b]], np.int64)
         self.asked = (targets > 0.0) & np.repeat(np.isin(np.arange(len(each)), self.used), np.diff(plan.offsets))
@@ -46,24 +49,27 @@ class DenseSweeps:
         self.number, self.passes, self.residual, self.change = 0, 0, np.inf, np.inf
 
     def _expand_marginals(self, of_lines, none):
-        """Return what passes read: a number for each place along a row, and then those of no margin."""
+        """Return values of marginals for each position along a row, followed by those that stand for no margin."""
         return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
 
     def _table(self, cells):
-        """Return the fields of a DenseTable: passes read whole vectors, so zeros follow the last rows."""
+        """Return the fields of a DenseTable for `cells`.
+
+        Zeros follow the last rows, since passes read whole SIMD vectors.
+        """
         last = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
-        last.setflags(write=cells.flags.writeable)  # of one type with them
+        last.setflags(write=cells.flags.writeable)  # so that both arrays have one type
         return self.plan, cells, last, self.smoothing, self.used
 
     def sweep(self):
-        """Scale every margin once."""
+        """Scale every margin once, and record the residual, the largest change and the passes."""
         pool.checkpoint()
         of_lines = self.targets, self.totals, self.factors, self.sums, self.found
         self.residual, self.change = passes.sweep(self._given, *of_lines)
         self.number, self.passes = self.number + 1, self.passes + len(self.used)
 
     def sweep_to_convergence(self, tol, most_change):
-        """Sweep until margins and cells are as right as wanted; return whether that took few sweeps."""
+        """Sweep until residual and last change are small enough; return False where too many sweeps are predicted."""
         while True:
             before, changed = self.residual, self.change
             self.sweep()
@@ -72,7 +78,8 @@ class DenseSweeps:
             if self.number < PLAIN_SWEEPS:
                 continue
             shrinks = 0.0 < self.residual < before
-            now = self.residual * self.residual / before if shrinks else self.residual  # margins have moved since
+            # Later margins have changed the earlier ones: one more shrinkage of the residual.
+            now = self.residual * self.residual / before if shrinks else self.residual
             left = max(
                 _predict_sweeps(now, self.residual, before, tol),
                 _predict_sweeps(self.change, self.change, changed, most_change),
@@ -95,17 +102,21 @@ class DenseSweeps:
         return achieved, positive == may_be
 
     def _write_table(self, factors, table):
+        """Write the table scaled by `factors`, and its sums; return the number of positive cells."""
         self.passes += 1
         return passes.write_table(self._given, factors, table, self.sums)
 
     def measure_residual(self, achieved):
-        """Return how far the worst margin is off."""
+        """Return the largest relative error of a margin."""
         off = np.nan_to_num(np.abs(achieved - self.targets))
         missed = np.add.reduceat(off, self.plan.offsets[:-1])
         return float(np.divide(missed, self.totals, out=missed, where=self.totals > 0.0).max())
 
     def measure_amplification(self, table):
-        """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
+        """Return the total size of all further sweeps of a perturbation over its first size.
+
+        Infinite where they decay slowly.
+        """
         changes = self._expand_marginals(self.asked * passes.draw_perturbation(len(self.asked)), 0.0)
         total, before, scaled = 0.0, 0.0, self._table(table)
         for _ in range(MOST_ECHOES + 1):
@@ -113,7 +124,7 @@ class DenseSweeps:
             size = passes.sweep_perturbation(scaled, self.targets, changes, FADED * before, self.sums, self.found)
             self.passes += len(self.used) if size > FADED * before else 1
             before = before or size
-            if before == 0.0:  # nothing is known
+            if before == 0.0:  # no cell changes, so nothing was measured
                 break
             total += size / before
             if size <= FADED * before:
@@ -122,22 +133,22 @@ class DenseSweeps:
         return np.inf
 
     def _measure_at_zero_cells(self, changes):
-        """Return the largest of what changes of the lines are to the cells, be these zero.
+        """Return the largest change that the perturbation makes to any cell, including zero cells.
 
-        Of what is left when changes have died out, to positive ones it is nothing. Is it so to all, then lines that
-        these cells leave free are those that are free without any zero: the same factors have the least squares.
+        After it has decayed it does not change positive cells. If it does not change any cell, the marginals that zero
+        cells leave free are those that are free without zeros: the same factors have the minimum norm.
         """
         self.passes += 1
         ones = self._table(np.ones(len(self.cells)))
         return passes.sweep_perturbation(ones, self.targets, changes, np.inf, self.sums, self.found)
 
     def compute_log_factors(self, table):
-        """Return those of the factors of all lines, the shortest that scale the cells in the same way."""
+        """Return the minimum-norm log factors that scale the cells in the same way, by conjugate gradients."""
         logs = np.zeros(len(self.targets))
         factors = self.factors[: len(self.plan.lines)]
         logs[self.plan.lines] = np.log(np.where(factors > 0.0, factors, 1.0))
         found, r = np.zeros(len(logs)), self._multiply_gram(logs, table)
-        p, left = r, (r * r).sum()  # not BLAS, whose sums depend on its threads
+        p, left = r, (r * r).sum()  # no BLAS: its sums depend on threads
         goal = MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left
         for _ in range(MOST_ROUNDS):
             if left <= goal:
@@ -154,7 +165,7 @@ class DenseSweeps:
         return found if left <= goal else logs
 
     def _multiply_gram(self, y, table):
-        """Return what the cells of every line get by `y`, added up."""
+        """Return A'A y for the incidence matrix A of cells by marginals."""
         if not self.has_free_cells:
             passes.multiply_gram_dense(self.layout, len(table), y, self.found)
         else:
@@ -163,7 +174,7 @@ class DenseSweeps:
         return np.where(self.asked, self.found, 0.0)
 
     def has_safe_range(self):
-        """Return whether no product of a cell and factors, or of some of these, leaves the range of float64."""
+        """Test whether no product of a cell and any of its factors can leave the float64 range."""
         low = self.cells.min()
         if not self.smoothing and low == 0.0:
             low = np.min(self.cells, where=self.cells > 0.0, initial=np.inf)
@@ -176,14 +187,14 @@ class DenseSweeps:
 
 
 def _predict_sweeps(now, here, before, goal):
-    """Return how many more sweeps bring a number to its goal, as it shrank in the last one."""
+    """Return how many more sweeps bring `now` to `goal` at the rate of the last one, from `before` to `here`."""
     if now <= goal:
         return 0.0
     return math.log(goal / now) / math.log(here / before) if here < before < np.inf and goal > 0.0 else np.inf
 
 
 def scale_by_sweeps(cells, wanted, layout, plan, rules, out, k):
-    """Scale a table, and write what became of it, if only how many passes it took; return whether that is all."""
+    """Scale table `k` by sweeps and write its results; return False where it needs Newton's method."""
     targets = wanted.copy()
     with np.errstate(all="ignore"):
         status = _check_input(cells, targets, layout)
@@ -200,7 +211,7 @@ def scale_by_sweeps(cells, wanted, layout, plan, rules, out, k):
 
 
 def _check_input(cells, targets, layout):
-    """Make the targets agree; return OK, or why there is no answer."""
+    """Validate cells and targets and reconcile the margins, in place; return OK or the status of the failure."""
     asked = targets[~np.isnan(targets)]
     if not (cells.min() >= 0.0 and cells.max() < np.inf and asked.min(initial=0.0) >= 0.0):
         return INVALID
@@ -210,7 +221,7 @@ def _check_input(cells, targets, layout):
 
 
 def _sweep_and_check(table, rules, out, k):
-    """Sweep a table; return whether it is right then."""
+    """Sweep a table and write its results; return whether residual and cells are accurate."""
     margins = len(table.used)
     if margins == 0 or not table.totals.all():
         return False

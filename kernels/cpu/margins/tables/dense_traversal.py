@@ -6,33 +6,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.shared.margins_layout import Axes, lines_of
+from cmfast.kernels.shared.margins_layout import Axes, make_cellless_layout
 
-LEAST_ROW_CELLS = 16  # cells of a row below which it takes in the axis before
-MAX_MERGED_ROW_CELLS = 512  # cells that such a row may have
+LEAST_ROW_CELLS = 16  # rows with fewer cells are merged with the axis before
+MAX_MERGED_ROW_CELLS = 512  # cells of a merged row, at most
 
 
 class TraversalPlan(NamedTuple):
-    """A table as rows of cells that lie side by side, on a grid of all axes but those within a row.
+    """A table as contiguous rows of cells, on a grid of all other axes.
 
-    A margin that has an axis within the row is kept with a number for each cell of it, so that loops over a row need
-    not know which; all others have one number for a row. Margins stand in the order of their layout.
+    A margin that varies along a row stores a value for each of its cells, so that loops over a row need no index; all
+    others store one value for a row. Margins are in the order of their layout.
     """
 
-    length: int  # of a row
-    rows: int  # on the last axis of the grid
+    length: int  # cells of a row
+    rows: int  # rows along the last axis of the grid
     grid: np.ndarray  # sizes of the axes before that
-    steps: np.ndarray  # (margins, axes of the grid) numbers from one place on an axis to the next
-    starts: np.ndarray  # (margins + 1,) first number of each margin
-    along: np.ndarray  # (margins,) whether it differs along a row
-    lines: np.ndarray  # int32: the line that each number is of, through all margins
-    offsets: np.ndarray  # (margins + 1,) first line of each
+    steps: np.ndarray  # (margins, axes of the grid) stride of each axis in the values of a margin
+    starts: np.ndarray  # (margins + 1,) first value of each margin
+    along: np.ndarray  # (margins,) whether it varies along a row
+    lines: np.ndarray  # int32: the marginal of each value, numbered through all margins
+    offsets: np.ndarray  # (margins + 1,) first marginal of each margin
 
 
 @lru_cache(64)
 def make_plan(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
-    """Return how tables of a shape are read, of which no axis is empty."""
-    layout = lines_of(shape, axes)
+    """Return the traversal plan of tables of a shape without empty axes (cached)."""
+    layout = make_cellless_layout(shape, axes)
     ordered = [axes[b] for b in layout.order]
     groups = _merge_axes(shape, ordered)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
@@ -66,7 +66,7 @@ def make_plan(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
 
 
 def _merge_axes(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[list[int]]:
-    """Return the axes in groups of neighbours that the same margins have."""
+    """Group neighbouring axes that belong to the same margins."""
     groups: list[list[int]] = []
     before = None
     for axis in range(len(shape)):
@@ -80,7 +80,7 @@ def _merge_axes(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[
 
 
 def _index_marginals(shape: tuple[int, ...], of: tuple[int, ...], kept: list[int]) -> np.ndarray:
-    """Return the line of a margin at every place on the axes that are kept, others of which it does not have."""
+    """Return the marginal of a margin at every position on the axes `kept`, including axes that it lacks."""
     found = np.zeros(1, np.int64)
     for axis in kept:
         step = math.prod(shape[other] for other in of[of.index(axis) + 1 :]) if axis in of else 0

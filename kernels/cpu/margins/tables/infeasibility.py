@@ -1,10 +1,9 @@
-"""Infeasibility certificates from diverging dual iterates: no table has the margins, or some cells must be zero.
+"""Infeasibility (Farkas) certificates from diverging dual iterates: no table exists, or some cells must be zero.
 
-Multiply the lines by any numbers y, and let z be what a cell gets by its lines. In a table with the margins m and the
-total T the sum of z over the cells is m . y, so m . y is at most T times the largest z, or there is no such table; and
-a cell is at most (T max z - m . y) / (max z - z). Where no margin says what T is, it is a bound of what the cells add
-up to that any target counts, and max z is at least the zero of those that none does. Newton's steps, and the
-multipliers, become such y wherever there is one: what runs away is what proves it.
+For any multipliers y of the marginals let z be the sum of y over the marginals of a cell. In a table with the margins m
+and total T, the sum of z over the cells is m . y, so m . y <= T max z, or there is no such table; and a cell is at most
+(T max z - m . y) / (max z - z). Where no margin gives T, it is the sum of all targets, and max z >= 0 for the cells
+that no target counts. Newton steps and dual iterates become such y where a certificate exists.
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ from cmfast.kernels.shared.margins import BELOW, LEAST_PROOF_GAP, MOST_ROUNDED_G
 
 @jit(inner=True, borrows=True)
 def _evaluate_certificate(t, y):
-    """Return the largest z, T times it, m . y and the sum of its magnitudes."""
+    """Return the largest z, T times it, m . y, and the sum of the magnitudes of the terms of m . y."""
     top, product, size, closed = 0.0 if t.state[BOUNDED] else -np.inf, 0.0, 0.0, len(t.closed)
     for line in range(closed):
         if t.closed[line] > 0.0:
@@ -32,6 +31,7 @@ def _evaluate_certificate(t, y):
 
 @jit(inner=True, borrows=True)
 def _sum_multipliers(t, y, c):
+    """Return z of cell `c`, the sum of the multipliers of its marginals."""
     z, closed = y[t.codes[c, 0]], len(t.closed)
     for b in range(1, t.codes.shape[1]):
         z += y[closed + t.codes[c, b]]
@@ -40,7 +40,7 @@ def _sum_multipliers(t, y, c):
 
 @jit(inner=True, borrows=True)
 def is_infeasibility_certificate(t, lift, y):
-    """Return whether numbers prove that there is no table; keep them if so."""
+    """Test whether multipliers prove that the table is infeasible; stores them as the certificate."""
     _store_certificate(t, lift, y)
     _, most, product, size = _evaluate_certificate(t, t.proof)
     return product - most > LEAST_PROOF_GAP * size
@@ -48,7 +48,7 @@ def is_infeasibility_certificate(t, lift, y):
 
 @jit(inner=True, borrows=True)
 def _store_certificate(t, lift, y):
-    """Keep numbers of lines as the proof; targets that need not be met prove nothing."""
+    """Store multipliers as the certificate, zero for soft targets, which prove nothing."""
     for k in range(len(lift)):
         t.proof[k] = lift[k] if t.state[SLACK] == 0.0 else 0.0
     for k in range(len(y)):
@@ -57,13 +57,13 @@ def _store_certificate(t, lift, y):
 
 @jit(inner=True, borrows=True)
 def fix_zero_cells(t):
-    """Take out the cells of which the step proves that they are zero; return whether that leaves a line empty.
+    """Remove the cells that the Newton step proves to be zero, in place; return whether that leaves a marginal empty.
 
-    Whatever is zero to nine digits of the smallest of its lines counts as zero. The cells that are left have no values.
+    Zero means at most 1e-9 of the smallest target of its marginals. The remaining cells have no values afterwards.
     """
     _store_certificate(t, t.step_lift, t.step)
     top, most, product, size = _evaluate_certificate(t, t.proof)
-    left = max(most - product, 0.0) + MOST_ROUNDED_GAP * size  # what rounding the targets may do
+    left = max(most - product, 0.0) + MOST_ROUNDED_GAP * size  # plus the effect of rounding the targets
     if not left < np.inf:
         return False
     found = 0
@@ -95,7 +95,7 @@ def fix_zero_cells(t):
 
 @jit(inner=True, borrows=True)
 def _find_smallest_target(t, c):
-    """Return the smallest target, of those that must be met, of the lines of a cell."""
+    """Return the smallest hard target among the marginals of cell `c`."""
     line = t.codes[c, 0]
     least = t.closed[line] if t.closed[line] >= 0.0 and t.state[SLACK] == 0.0 else np.inf
     for b in range(1, t.codes.shape[1]):
@@ -107,9 +107,9 @@ def _find_smallest_target(t, c):
 
 @jit(inner=True, borrows=True)
 def _has_emptied_marginal(t):
-    """Return whether a line with a target has none but removed cells; then the step, with more of it, is the proof."""
+    """Test whether a marginal with a hard target has only removed cells; if so, extend the certificate by it."""
     n, others = len(t.closed), t.counts[UNKNOWNS]
-    t.proof[:] = np.inf  # how far below the largest z is the nearest cell of each line
+    t.proof[:] = np.inf  # for each marginal, the distance of its nearest cell from the largest z
     for c in range(t.counts[CELLS]):
         below = max(-t.x[c], 0.0)
         line = t.codes[c, 0]

@@ -1,4 +1,4 @@
-"""Eight small positive tables scaled together, one in each SIMD lane; nothing is added across lanes.
+"""Eight small positive tables scaled together, one in each SIMD lane; no sum crosses lanes.
 
 So a table has the same bits in any batch. Tables that need the general path are left to `launch.py`: those with a cell
 or a target that is not positive, with margins that do not agree, or that need many steps.
@@ -29,16 +29,14 @@ from cmfast.kernels.shared.margins import MOST_PRODUCT
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK
 
-NOT_SOLVED = -1  # status of a table that is not done
-CELL_ERROR_PER_MARGIN_ERROR = (
-    1000.0  # times what a line is off are cells, at most: small lines that others imply are where digits are lost
-)
-MAX_LANE_CELL_ERROR = 1e-8  # error of a cell from which on a table is scaled with all of its lines
+NOT_SOLVED = -1  # status of a table that is left to the general path
+CELL_ERROR_PER_MARGIN_ERROR = 1000.0  # assumed bound; small marginals that others imply lose most digits
+MAX_LANE_CELL_ERROR = 1e-8  # error of a cell above which the general path scales the table
 
 
 @jit()
 def scale_lanes(given, rules, out, p, start, stop):
-    """Scale the usual ones of the tables from `start` to before `stop`; the status of all others is LEFT."""
+    """Scale the regular tables from `start` to before `stop` in SIMD lanes; all others get the status NOT_SOLVED."""
     S = new_lines(p.size)
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
@@ -53,6 +51,7 @@ def scale_lanes(given, rules, out, p, start, stop):
 
 @jit(inner=True, borrows=True)
 def _scale_tables(p, S, tol, last_width, most):
+    """Scale eight tables by a few sweeps and Newton's method, and measure their errors."""
     scale_cells(p, S)
     for _ in range(PLAIN_SWEEPS):
         sweep(p, S)
@@ -63,7 +62,7 @@ def _scale_tables(p, S, tol, last_width, most):
 
 @jit(inner=True, borrows=True)
 def _measure_and_normalize(p, S, tol):
-    """Measure what is returned again, and put the factors in their gauge; what is not right is no longer good."""
+    """Measure the residuals of the scaled tables again and normalise the factors; inaccurate lanes become irregular."""
     good = load(S, plan.REGULAR) != 0.0
     for k in range(p.sums, p.sums + p.n_lines):
         store(S, k, splat(0.0))
@@ -116,7 +115,7 @@ def _measure_and_normalize(p, S, tol):
 
 @jit(inner=True, borrows=True)
 def _find_safe_lanes(p, S):
-    """Return whether no product of a cell and factors, or of some of these, leaves the range of float64."""
+    """Return the lanes in which no product of a cell and any of its factors can leave the float64 range."""
     low, high = splat(1.0), splat(1.0)
     for k in range(p.q, p.q + p.n_cells):
         cell = load(S, k)
@@ -132,6 +131,7 @@ def _find_safe_lanes(p, S):
 
 @jit(inner=True, borrows=True)
 def _write_results(p, S, out, first, last):
+    """Write the results of eight lanes to the tables `first` to `last`."""
     good = load(S, plan.REGULAR) != 0.0
     status = where(good, float(OK), splat(float(NOT_SOLVED)))
     if first + WIDTH - 1 == last:
@@ -156,6 +156,7 @@ def _write_results(p, S, out, first, last):
 
 @jit(inner=True, inline=True, borrows=True)
 def _write_rows(S, start, a, first, n):
+    """Write `n` SIMD lines from line `start` on to eight rows of `a`."""
     if n < WIDTH:
         store_narrow(S, start, a, first, n)
     else:

@@ -1,4 +1,4 @@
-"""Newton's method for eight tables at a time, as in `newton.py`, on the marginals that no others determine."""
+"""Newton's method for eight tables at a time, in SIMD lanes, on the marginals that no others determine."""
 
 import numpy as np
 
@@ -11,15 +11,15 @@ from cmfast.kernels.cpu.solver.newton import has_stalled
 from cmfast.kernels.shared.margins import CELL_PROBES, NUDGE
 from cmfast.kernels.shared.scaling import CLOSE, LEAST_PIVOT, SAFE_WIDTH, UNIT_ROUNDOFF
 
-MOST_LANE_STEPS = 12  # of a table that is usual: one whose cells have to vanish does not look solved after so few
+MOST_LANE_STEPS = 12  # Newton steps of a regular table; one with cells that must vanish needs more
 
 
 @jit(inner=True, borrows=True)
 def run_newton(p, S, tol, last_width, passes, most):
-    """Take steps until every table is right or is not one for lanes; `passes` of `most` are done.
+    """Run Newton steps until every lane has converged or is left to the general path.
 
-    The step itself has to be narrow, so equations are solved at least once where there are any: nothing else is asked
-    of a table that sweeps alone have solved.
+    `passes` of `most` are used already. Convergence needs a small step, so the Newton system is solved at least once
+    unless it is empty.
     """
     store(S, plan.STEP_NORM, splat(np.inf if len(p.kept) > 0 else 0.0))
     store(S, plan.PREVIOUS_STEP_NORM, splat(np.inf))
@@ -42,10 +42,7 @@ def run_newton(p, S, tol, last_width, passes, most):
 
 @jit(inner=True, borrows=True)
 def estimate_cell_errors(p, S):
-    """Estimate how far the cells move where targets are rounded.
-
-    Its equations give a last step, too, which makes the cells as right as targets let them be.
-    """
+    """Estimate how far rounding of the targets moves the cells, by random perturbations, after one more Newton step."""
     if len(p.kept) == 0 or not some(load(S, plan.REGULAR) != 0.0):
         return
     _form_hessian(p, S)
@@ -67,7 +64,7 @@ def estimate_cell_errors(p, S):
 
 @jit(inner=True, borrows=True)
 def _take_step(p, S):
-    """Take a step by equations whose unknowns are taken out already, which may be those of cells close by."""
+    """Compute and apply the Newton step from a factorisation, which may be that of a nearby iterate."""
     for i in range(len(p.kept)):
         k = p.kept[i]
         store(S, p.found + i, load(S, p.targets + k) - load(S, p.sums + k))
@@ -79,7 +76,7 @@ def _take_step(p, S):
 
 @jit(inner=True, borrows=True)
 def _check_convergence(p, S, tol, last_width, passes, late):
-    """Stop the tables that are right, and those that are lost or late: these are no longer good."""
+    """Deactivate lanes that converged; those that overflowed, or are out of passes, become irregular."""
     active, residual = load(S, plan.ACTIVE) != 0.0, load(S, plan.RESIDUAL)
     width = load(S, plan.STEP_NORM)
     stalled = has_stalled(width, load(S, plan.PREVIOUS_STEP_NORM))
@@ -96,7 +93,7 @@ def _check_convergence(p, S, tol, last_width, passes, late):
 
 @jit(inner=True, borrows=True)
 def _form_hessian(p, S):
-    """Form the second derivatives by the unknowns, the closed lines eliminated; nudged so that they have a root."""
+    """Form the Hessian in the unknowns, the Schur complement of the eliminated margin, with damping on the diagonal."""
     n, w = len(p.kept), p.codes.shape[1]
     for k in range(p.equations, p.equations + n * (n + 1) // 2):
         store(S, k, splat(0.0))
@@ -127,12 +124,12 @@ def _form_hessian(p, S):
 
 @jit(inner=True, borrows=True)
 def _factorize_hessian(p, S):
-    """Take out one unknown after the other; what has no pivot makes a table no longer good.
+    """Factorise the Hessian (LDL', right-looking, by blocks of four pivots); lanes with a small pivot become irregular.
 
-    Rows stay as they are when their turn comes; a row and the reciprocal of its pivot are what sends it on.
+    Rows keep their values at elimination; a row times the reciprocal of its pivot is its multiplier.
     """
     n, k = len(p.kept), 0
-    while k < n:  # four pivots together, which then send the rest what they have for it, two rows at a time
+    while k < n:  # blocks of four pivots update the remaining rows, two at a time
         stop = min(k + 4, n)
         for a in range(k, stop):
             _eliminate_pivot(p, S, a, stop)
@@ -166,7 +163,7 @@ def _factorize_hessian(p, S):
 
 @jit(inner=True, inline=True, borrows=True)
 def _eliminate_pivot(p, S, a, stop):
-    """Take out unknown `a`, as far as that concerns those before `stop`."""
+    """Eliminate pivot `a` from the rows before `stop`."""
     own = p.equations + a * (a + 1) // 2 + a
     pivot = load(S, own)
     there = pivot > LEAST_PIVOT * load(S, p.sums + p.kept[a])
@@ -184,7 +181,7 @@ def _eliminate_pivot(p, S, a, stop):
 
 @jit(inner=True, inline=True, borrows=True)
 def _compute_multipliers(p, S, row, k):
-    """Complete a row where four pivots from `k` on stand; return the parts of their rows that it gets."""
+    """Complete the entries of a row in four pivot columns from `k` on; return its multipliers for their rows."""
     second = p.equations + (k + 1) * (k + 2) // 2 + k
     third = second + k + 2
     fourth = third + k + 3
@@ -203,7 +200,7 @@ def _compute_multipliers(p, S, row, k):
 
 @jit(inner=True, borrows=True)
 def _solve_system(p, S):
-    """Solve for the step, of all lines."""
+    """Solve for the step by forward and back substitution; writes it for the unknowns, by marginal."""
     n = len(p.kept)
     for k in range(n):
         y = -load(S, p.found + k) * load(S, p.inverse + k)
@@ -220,7 +217,7 @@ def _solve_system(p, S):
 
 @jit(inner=True, borrows=True)
 def _measure_step(p, S):
-    """Note the most that the step raises a cell, and changes one; infinite where anything is no number."""
+    """Store the largest raise and the largest change of a log cell by the step; infinite where a value is NaN."""
     highest, widest, whole = splat(0.0), splat(0.0), splat(0.0)
     for line in range(p.n_closed):
         most, least, mean = splat(-np.inf), splat(np.inf), splat(0.0)
@@ -242,7 +239,7 @@ def _measure_step(p, S):
 
 @jit(inner=True, borrows=True)
 def _apply_step(p, S):
-    """Take the step, or the part of it that is safe, where a table is not right yet."""
+    """Apply the step with damped length to the factors of active lanes."""
     highest, active = load(S, plan.LARGEST_RAISE), load(S, plan.ACTIVE) != 0.0
     length = splat(1.0)
     if some(highest > SAFE_WIDTH):
@@ -257,7 +254,7 @@ def _apply_step(p, S):
 
 @jit(inner=True, borrows=True)
 def _perturb_targets(p, S, number):
-    """Round the targets at random, the same way in every table: the step is to be solved for that."""
+    """Set the right-hand side to the effect of rounding the targets by fixed pseudo-random amounts."""
     n = len(p.kept)
     for i in range(n):
         k = p.kept[i]

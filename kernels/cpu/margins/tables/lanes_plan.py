@@ -1,11 +1,10 @@
-"""What tables of a shape have in common where eight are scaled side by side: where everything stands, and the gauge.
+"""Plan of eight tables in SIMD lanes: the fields of the workspace, the independent marginals, the normalisation.
 
-Cells and targets are all positive there, so which lines depend on others follows from the axes of the margins: the
-cells that lines with the coordinates c sum have the indicator of c on these axes, and all such indicators, of any axes,
-are sums of those of coordinates that are not zero. A line is needed if the axes on which its coordinates are not zero
-lie together in no margin before its own; the multipliers of all others may stay as they are. What is asked of these
-lines follows from the others by differences, which keeps the more digits the larger they are: so the first coordinate
-of each axis is made the one with the largest total.
+Cells and targets are all positive, so which marginals depend on others follows from the axes of the margins. A marginal
+with coordinates c is the indicator of c on its axes, and indicators of nonzero coordinates span all. A marginal is an
+unknown if the axes of its nonzero coordinates are together in no earlier margin; multipliers of the others stay fixed.
+Their targets follow by differences, which keep more digits the larger they are: so the largest coordinate of each axis
+is moved to index zero.
 """
 
 import math
@@ -18,61 +17,61 @@ import numpy as np
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import CELL_PROBES
 
-MOST_LANE_CELLS = 4096  # beyond which eight tables leave the caches
+MOST_LANE_CELLS = 4096  # beyond it eight tables leave the caches
 MOST_LANE_LINES = 512
 MOST_UNKNOWNS = 112
 
-# Lines of eight numbers: what is one number a table.
+# SIMD lines of per-table scalars.
 REGULAR, ACTIVE, RESIDUAL, STEP_NORM, PREVIOUS_STEP_NORM, LARGEST_RAISE, ERROR, N_ITER, COUNT = range(9)
 
 
 class LanesPlan(NamedTuple):
-    """Eight tables of a shape. Lines are those of all margins, the closed ones first; cells in the order of these.
+    """Plan for tables of a shape: marginals of all margins, the eliminated margin first; cells sorted by its marginals.
 
-    Where fields begin is counted in lines of eight numbers.
+    Fields are counted in SIMD lines of eight values.
     """
 
-    offsets: np.ndarray  # (margins + 1,) first line of each margin
-    places: np.ndarray  # (cells,) which cell of the table stands where
-    lines: np.ndarray  # (cells, margins) int32
+    offsets: np.ndarray  # (margins + 1,) first marginal of each margin
+    places: np.ndarray  # (cells,) index in the table of each cell
+    lines: np.ndarray  # (cells, margins) int32: marginals of each cell
     pairs: np.ndarray  # as in a layout
     shared: np.ndarray
-    codes: np.ndarray  # (cells, swept margins) int32: lines of the margins that are not closed and in no other one
-    starts: np.ndarray  # (swept margins + 1,) their first lines; they need not follow one another
+    codes: np.ndarray  # (cells, swept margins) int32: marginals of the margins that no other one contains
+    starts: np.ndarray  # (swept margins,) their first marginals
     stops: np.ndarray
-    kept: np.ndarray  # (unknowns,) lines whose multipliers are looked for
-    slots: np.ndarray  # (cells, swept margins) int32: place among the unknowns of its closed line, -1 without any
-    touched: np.ndarray  # unknowns of each closed line, ascending, one line after the other
-    firsts: np.ndarray  # (closed lines + 1,) where those of each begin
-    crossed: np.ndarray  # (crossings, 2) cell of the table, place in the equations: two unknowns that have a cell
-    rounded: np.ndarray  # (probes, lines) how targets are rounded
-    axes: np.ndarray  # (n, 5) an axis of cells or of a margin: first line or -1, how many, coordinates, stride, number
-    slabs: np.ndarray  # which of these tell the total of each coordinate of an axis
-    gauge: np.ndarray  # (lines, lines) from logarithms of factors to those that are returned
+    kept: np.ndarray  # (unknowns,) marginals whose multipliers are unknowns
+    slots: np.ndarray  # (cells, swept margins) int32: index among the unknowns of its eliminated marginal, or -1
+    touched: np.ndarray  # unknowns of each eliminated marginal, ascending
+    firsts: np.ndarray  # (eliminated marginals + 1,) first index in `touched`
+    crossed: np.ndarray  # (terms, 2) cell, and index in the Hessian of the pair of unknowns that share it
+    rounded: np.ndarray  # (probes, marginals) rounding errors of targets
+    axes: np.ndarray  # (n, 5) an axis of cells or a margin: first marginal or -1, count, coordinates, stride, axis
+    slabs: np.ndarray  # rows of `axes` from which the total of each coordinate of an axis is summed
+    gauge: np.ndarray  # (marginals, marginals) maps log factors to normalised, minimum-norm ones
     n_cells: int
     n_lines: int
     n_closed: int
-    length: int  # cells of a closed line
-    q: int  # cells as given
-    x: int  # scaled
-    targets: int  # of all lines
+    length: int  # cells of an eliminated marginal
+    q: int  # given cells
+    x: int  # scaled cells
+    targets: int  # of all marginals
     factors: int
     sums: int
     step: int
-    totals: int  # of margins
-    chosen: int  # coordinate of each axis that is exchanged with the first one
-    one: int  # sums of two margins over what they share; later what a closed line has of unknowns
+    totals: int  # total of each margin
+    chosen: int  # coordinate of each axis that is swapped with coordinate zero
+    one: int  # sums of two margins over shared axes; later a row of the coupling to an eliminated marginal
     other: int
-    found: int  # right-hand side and solution, of unknowns
+    found: int  # right-hand side and solution of the unknowns
     inverse: int  # of pivots
-    equations: int  # lower triangle
+    equations: int  # lower triangle of the Hessian
     size: int
 
 
 @lru_cache(64)
 def make_lanes_plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | None:
-    """Return it for tables of a shape; None where these are better scaled one at a time."""
-    layout = _layout.dense(shape, axes)
+    """Return the plan for tables of a shape (cached); None where they are better scaled one at a time."""
+    layout = _layout.make_dense_layout(shape, axes)
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     if not 0 < n_cells <= MOST_LANE_CELLS or n_lines > MOST_LANE_LINES:
         return None
@@ -134,25 +133,26 @@ def make_lanes_plan(shape: tuple[int, ...], axes: _layout.Axes) -> LanesPlan | N
 
 
 def _list_coordinates(shape, of):
-    """Return the coordinates of the lines of a margin, by axis."""
+    """Return the coordinates of the marginals of a margin, by axis."""
     sizes = [shape[axis] for axis in of]
     own = np.unravel_index(np.arange(math.prod(sizes)), sizes) if sizes else ()
     return dict(zip(of, own, strict=True))
 
 
 def _find_independent_marginals(shape, of, swept, offsets):
+    """Return the marginals whose multipliers are unknowns."""
     found = [np.empty(0, np.int64)]
     for b in swept:
         own = _list_coordinates(shape, of[b])
         needed = np.ones(math.prod(shape[axis] for axis in of[b]), np.bool_)
-        for a in range(b):  # not zero beyond the axes of that one
+        for a in range(b):  # some nonzero coordinate on an axis that margin `a` lacks
             needed &= reduce(np.logical_or, (own[axis] > 0 for axis in of[b] if axis not in of[a]))
         found.append(offsets[b] + np.flatnonzero(needed))
     return np.concatenate(found)
 
 
 def _list_hessian_terms(places, unknowns):
-    """Return where each cell is added to the equations of two unknowns of different margins."""
+    """Return each cell with the Hessian entry it is added to, for every two unknowns of different margins."""
     found = [np.empty((0, 2), np.int64)]
     for a, b in combinations(range(unknowns.shape[1]), 2):
         both = (unknowns[:, a] >= 0) & (unknowns[:, b] >= 0)
@@ -162,7 +162,7 @@ def _list_hessian_terms(places, unknowns):
 
 
 def _list_exchanged_axes(shape, of, offsets):
-    """Return the axes of cells and margins along which coordinates are exchanged, and one of each for its totals."""
+    """Return the axes of cells and margins whose coordinates are swapped, and one row of each axis for its totals."""
     rows: list[tuple[int, ...]] = []
     slabs: dict[int, int] = {}
     named = {axis for own in of for axis in own}
@@ -177,16 +177,17 @@ def _list_exchanged_axes(shape, of, offsets):
 
 
 def _draw_rounding_errors(n_lines):
-    """Return numbers at random, the same for every table; of no two the sum is nothing, as that of signs may be."""
+    """Return pseudo-random rounding errors of magnitude 0.5 to 1.5, the same for every table; no two cancel exactly."""
     found = np.random.Generator(np.random.PCG64(1)).uniform(-1.0, 1.0, (CELL_PROBES, n_lines))
     return found + np.copysign(0.5, found)
 
 
 def _compute_normalisation(shape, of, asked, layout):
-    """Return what makes of logarithms of factors the shortest that scale in the same way, with mean zero but for one.
+    """Return the matrix that maps log factors to the minimum-norm ones, with mean zero in all margins but one.
 
-    What margins say splits into parts, one for each set of axes, that sum to zero over every one of these. The part of
-    a set is anybody's whose margin has these axes: the shortest way gives each the less of it the more lines it has.
+    Log factors decompose into interactions, one for each set of axes, that sum to zero over each of its axes. Every
+    margin with these axes may hold an interaction; the minimum norm weights each margin inversely to its number of
+    marginals.
     """
     n = [math.prod(shape[axis] for axis in own) for own in of]
     found = np.zeros((int(layout.offsets[-1]),) * 2)
@@ -199,7 +200,7 @@ def _compute_normalisation(shape, of, asked, layout):
         apart = np.ones((1, 1))
         for size in sizes:
             apart = np.kron(apart, np.eye(size) - 1.0 / size)
-        at = {b: _layout.numbers([own[b][axis] for axis in part], sizes, n[b]) for b in having}
+        at = {b: _layout.compute_indices([own[b][axis] for axis in part], sizes, n[b]) for b in having}
         whole = sum(1.0 / n[b] for b in having)
         for b in having:
             rows = slice(layout.offsets[b], layout.offsets[b + 1])

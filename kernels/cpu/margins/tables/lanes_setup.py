@@ -1,4 +1,4 @@
-"""Load eight tables into lanes, make their targets agree, and sweep them a few times."""
+"""Load eight tables into SIMD lanes, reconcile their targets, and scale them by a few sweeps."""
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from cmfast.kernels.shared.scaling import TOTALS_RTOL
 
 @jit(inner=True, borrows=True)
 def load_tables(p, S, cells, cell_rows, wanted, target_rows, smoothing):
-    """Copy eight tables and their targets; note which are usual: nothing but positive numbers that agree."""
+    """Copy eight tables and their targets.
+
+    Mark the regular ones, with positive cells and consistent positive targets.
+    """
     _load_lanes(S, p.q, cells, cell_rows, p.n_cells)
     _load_lanes(S, p.targets, wanted, target_rows, p.n_lines)
     low, high = splat(np.inf), splat(0.0)
@@ -49,7 +52,7 @@ def load_tables(p, S, cells, cell_rows, wanted, target_rows, smoothing):
 
 @jit(inner=True, borrows=True)
 def _find_largest_coordinate(p, S, row):
-    """Note which coordinate of an axis has the largest total."""
+    """Store which coordinate of an axis has the largest total."""
     start, number, size, stride = p.targets + p.axes[row, 0], p.axes[row, 1], p.axes[row, 2], p.axes[row, 3]
     chosen, most = splat(0.0), splat(0.0)
     for j in range(size):
@@ -63,7 +66,7 @@ def _find_largest_coordinate(p, S, row):
 
 @jit(inner=True, borrows=True)
 def exchange_coordinates(p, S, begin, cells):
-    """Exchange the chosen coordinates of each axis with the first ones, or back, of cells or of lines."""
+    """Swap the chosen coordinate of each axis with coordinate zero, or back, in cells or in marginals."""
     for row in range(len(p.axes)):
         if (p.axes[row, 0] < 0) != cells:
             continue
@@ -80,6 +83,7 @@ def exchange_coordinates(p, S, begin, cells):
 
 @jit(inner=True, inline=True, borrows=True)
 def _load_lanes(S, start, a, rows, n):
+    """Copy `n` values of eight tables, at `rows` of `a`, to SIMD lines."""
     if n < WIDTH:
         load_narrow(S, start, a, rows, n)
     else:
@@ -90,7 +94,7 @@ def _load_lanes(S, start, a, rows, n):
 
 @jit(inner=True, borrows=True)
 def _replace_irregular(p, S, good):
-    """Put ones in the place of tables that are not usual, so that none of their numbers goes astray."""
+    """Overwrite irregular tables by ones, so that their lanes stay finite; store which are regular."""
     store(S, plan.REGULAR, where(good, 1.0, splat(0.0)))
     if not some(~good):
         return
@@ -104,7 +108,7 @@ def _replace_irregular(p, S, good):
 
 @jit(inner=True, borrows=True)
 def _reconcile_margins(p, S):
-    """Do what `_consistency.reconcile` does; return which tables are usual and have margins that agree."""
+    """Reconcile the margins of eight tables on shared axes; return the lanes that are regular and consistent."""
     good = load(S, plan.REGULAR) != 0.0
     for number in range(RECONCILE_ROUNDS):
         changed = splat(0.0)
@@ -131,6 +135,7 @@ def _reconcile_margins(p, S):
 
 @jit(inner=True, borrows=True)
 def _sum_shared(p, S, to, b, place, n):
+    """Sum the targets of margin `b` over the axes it shares, into SIMD lines from `to` on."""
     for k in range(n):
         store(S, to + k, splat(0.0))
     for k in range(p.offsets[b + 1] - p.offsets[b]):
@@ -140,7 +145,7 @@ def _sum_shared(p, S, to, b, place, n):
 
 @jit(inner=True, borrows=True)
 def scale_cells(p, S):
-    """Scale the cells by the factors of all other lines, and every closed line to its target; add up and measure."""
+    """Scale the cells by all factors, with those of the eliminated margin set to meet its targets; sum and measure."""
     w = p.codes.shape[1]
     _clear_sums(p, S, 0)
     for line in range(p.n_closed):
@@ -159,7 +164,7 @@ def scale_cells(p, S):
 
 @jit(inner=True, borrows=True)
 def sweep(p, S):
-    """Scale every margin but the closed one to its targets, one after the other, and then that."""
+    """Scale every margin to its targets in turn, the eliminated margin last (one IPF sweep), in place."""
     w = p.codes.shape[1]
     for b in range(w):
         for k in range(p.starts[b], p.stops[b]):
@@ -189,7 +194,7 @@ def sweep(p, S):
 
 @jit(inner=True, inline=True, borrows=True)
 def _clear_sums(p, S, first):
-    """Set the sums to zero from those of a margin on."""
+    """Set the sums of the swept margins from number `first` on to zero."""
     for b in range(first, p.codes.shape[1]):
         for k in range(p.starts[b], p.stops[b]):
             store(S, p.sums + k, splat(0.0))
@@ -197,7 +202,7 @@ def _clear_sums(p, S, first):
 
 @jit(inner=True, inline=True, borrows=True)
 def _scale_marginal(p, S, start, factor):
-    """Scale a closed line, and add its cells to the sums of other lines."""
+    """Scale the cells of an eliminated marginal and add them to the sums of the other margins."""
     for c in range(start, start + p.length):
         at = p.x + p.places[c]
         x = load(S, at) * factor
@@ -209,7 +214,7 @@ def _scale_marginal(p, S, start, factor):
 
 @jit(inner=True, borrows=True)
 def _measure_residual(p, S):
-    """Note how far the margins are off; infinite where anything is no number."""
+    """Store the largest relative error of a margin; infinite where a value is NaN."""
     worst, whole = splat(0.0), splat(0.0)
     for b in range(p.codes.shape[1]):
         missed, total = splat(0.0), splat(0.0)

@@ -12,34 +12,35 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS
 
-SPARSE_SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here
+SPARSE_SHARE = 7  # an unknown is eliminated here if its neighbours are fewer than this part of the remaining ones
 
 
 class EliminationOrder(NamedTuple):
-    """In which order unknowns are eliminated, and who is linked with whom then.
+    """Elimination ordering and the fill-in pattern of the factor.
 
-    Those that go by themselves stand first, the rest from a full panel on. One unknown more stands for nothing.
+    Unknowns eliminated one by one come first, the dense trailing block from a full panel on. One more unknown stands
+    for free marginals.
     """
 
-    rank: np.ndarray  # (unknowns + 1,) int64: where each stands
-    order: np.ndarray  # int64: which stands where; where none does, the one for nothing
-    begins: np.ndarray  # (eliminated + 1,) int64: first partner of each unknown that is eliminated before the rest
-    partners: np.ndarray  # int64, ascending: where those stand that each is linked with when it goes
-    takes: np.ndarray  # (places + 1,) int64: first of those eliminated before that it is a partner of
-    taken: np.ndarray  # (2, partners) int64: who that is, and which of all partners
+    rank: np.ndarray  # (unknowns + 1,) int64: position of each unknown in the ordering
+    order: np.ndarray  # int64: unknown at each position; padding has the one for free marginals
+    begins: np.ndarray  # (eliminated + 1,) int64: first entry in `partners` of each sparse column
+    partners: np.ndarray  # int64, ascending: positions of the nonzero rows of each sparse column, with fill-in
+    takes: np.ndarray  # (positions + 1,) int64: first entry in `taken` of each row
+    taken: np.ndarray  # (2, partners) int64: sparse columns with that row, and the index in `partners`
 
 
 @jit(inner=True)
 def order_unknowns(t):
-    """Return the order of the unknowns."""
+    """Compute the minimum-degree ordering of the unknowns and the pattern of the factor (symbolic factorisation)."""
     n = t.counts[UNKNOWNS]
     linked, degree = _find_neighbours(t)
     left, number = np.ones(n, np.bool_), 0
     rank = np.zeros(n + 1, np.int64)
     begins, partners, own = np.zeros(n + 1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     d = 0
-    while number < n - 1:  # one is left to the rest
-        best, least = -1, d - 1  # who goes takes one partner from others, at most
+    while number < n - 1:  # the dense block keeps at least one
+        best, least = -1, d - 1  # an elimination lowers a degree by one at most, so this is minimal
         for k in range(n):
             if left[k] and (best < 0 or degree[k] < degree[best]):
                 best = k
@@ -80,7 +81,7 @@ def order_unknowns(t):
         partners[p] = rank[partners[p]]
     takes, taken = transpose_lists(begins, partners, len(order))
     at = begins[:alone].copy()
-    for k in range(len(order)):  # once more, and they are in order
+    for k in range(len(order)):  # transposing the lists back sorts them
         for u in range(takes[k], takes[k + 1]):
             i = taken[0, u]
             partners[at[i]], taken[1, u] = k, at[i]
@@ -90,7 +91,7 @@ def order_unknowns(t):
 
 @jit(inner=True)
 def transpose_lists(begins, places, n):
-    """Turn lists of places around: return where that of each place begins, and in which list it stood, and where."""
+    """Transpose lists of positions: return the first entry of each position, and for each entry its list and index."""
     first, found = np.zeros(n + 1, np.int64), np.empty((2, begins[-1]), np.int64)
     for p in range(begins[-1]):
         first[places[p] + 1] += 1
@@ -106,7 +107,7 @@ def transpose_lists(begins, places, n):
 
 @jit(inner=True)
 def _find_neighbours(t):
-    """Return which unknowns have a closed line in common, and how many others each is linked with; not with itself."""
+    """Return the adjacency matrix of the unknowns that share an eliminated marginal, and their degrees."""
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
     linked = np.zeros((n, n), np.bool_)
     seen, touched, degree = np.zeros(n + 1, np.bool_), np.empty(n + 1, np.int64), np.zeros(n, np.int64)

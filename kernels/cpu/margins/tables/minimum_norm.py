@@ -1,7 +1,7 @@
 """Minimum-norm dual solution of a large table: the shortest multipliers that scale its cells in the same way.
 
-The dual solution is not unique where margins share axes. The Newton system of cells of equal weight, with a little
-added to each marginal, preconditions conjugate gradients for the shortest one: a few steps in place of hundreds.
+The dual solution is not unique where margins share axes. Conjugate gradients find the shortest one, preconditioned by
+the Newton system of a table of ones with a little added to each marginal: a few steps instead of hundreds.
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ from cmfast.kernels.cpu.margins.tables.workspace import CELLS, HAS_MINIMUM_NORM,
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
 
-REGULARIZATION = 1e-3  # to the number of cells of each line
+REGULARIZATION = 1e-3  # added to the number of cells of each marginal
 
 
 def minimize_norm(t, equations):
-    """Replace the multipliers by the shortest, and note so; leave them where conjugate gradients do not find these."""
+    """Replace the multipliers by the minimum-norm ones, in place, and mark that; keep them where iterations fail."""
     n, closed, number = int(t.counts[UNKNOWNS]), len(t.closed), int(t.counts[CELLS])
     asked = t.closed > 0.0
     codes = t.codes[:number].astype(np.int64)
@@ -37,6 +37,7 @@ def minimize_norm(t, equations):
     )
 
     def multiply(p):
+        """Return A'A p for the incidence matrix A of cells by marginals, and the squared norm of A p."""
         moved = p[codes].sum(1)
         return _sum_marginals(codes, moved, kept), moved @ moved
 
@@ -55,7 +56,7 @@ def minimize_norm(t, equations):
 
 
 def _sum_marginals(codes, cells, kept):
-    """Return the sums of cells by line; none of those that nothing is asked of."""
+    """Return the sums of cells by marginal, zero for free marginals."""
     found = np.zeros(len(kept))
     for b in range(codes.shape[1]):
         found += np.bincount(codes[:, b], cells, len(kept))
@@ -63,7 +64,7 @@ def _sum_marginals(codes, cells, kept):
 
 
 def _precondition(even, equations, codes, right, kept):
-    """Return what scales cells of equal weight by about a right-hand side, by line."""
+    """Solve the regularised Newton system of a table of ones for a right-hand side, all marginals included."""
     closed, n = len(even.closed), int(even.counts[UNKNOWNS])
     shares = np.where(kept[:closed], right[:closed] / even.closed_goal, 0.0)
     even.step[: n + 1] = (right - _sum_marginals(codes, shares[codes[:, 0]], kept))[closed:]

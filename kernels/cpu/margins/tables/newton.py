@@ -1,10 +1,9 @@
-"""Sweeps while they converge quickly, else Newton's method on the dual of all margins but one, which is met exactly.
+"""Sweeps while they converge quickly, else Newton's method on the dual with one margin, met exactly, eliminated.
 
-The caller forms and solves the Newton system, between :func:`start_table` or :func:`take_step` and the next call of that.
+The caller forms and solves the Newton system between :func:`start_table` or :func:`take_step` and the next call.
 
-A step of the length ``damped_step`` decreases the dual for certain. The dual is convex, so it decreases as well all the
-way to any longer step at which it still falls: where to solve equations takes much longer than a pass, passes look for
-one.
+A step of the length ``damped_step`` decreases the dual. The dual is convex, so it also decreases up to any longer step
+at whose end it still falls: where solving takes much longer than a pass, a line search doubles the step.
 """
 
 import math
@@ -52,15 +51,13 @@ from cmfast.kernels.shared.scaling import (
 )
 from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
 
-SOLVE = -1  # the step is to be solved for
-MAX_LENGTHENED_RAISE = (
-    12.0  # the most that a step is lengthened to raise a cell by, as a logarithm: far away all is flat
-)
+SOLVE = -1  # status: the caller solves the Newton system
+MAX_LENGTHENED_RAISE = 12.0  # largest log-scale raise of a cell by a lengthened step: the dual is flat far away
 
 
 @jit()
 def start_table(t, cells, layout, targets, rules):
-    """Begin with a table; return SOLVE, or its status."""
+    """Set up a table and sweep it; return SOLVE, or its final status."""
     status = set_up_table(t, cells, layout, targets, rules.slack, rules.smoothing)
     if status != OK:
         return status
@@ -76,10 +73,10 @@ def start_table(t, cells, layout, targets, rules):
 
 @jit(inner=True)
 def _sweep_to_convergence(t, tol):
-    """Sweep a few times, and further while that will not take many more; return whether that is all it takes.
+    """Sweep while few more sweeps are predicted; return whether margins and cells are accurate without a Newton step.
 
-    It is where every change of the table dies out in a few sweeps, and what the last one changed was as small as cells
-    are to be right: no equations have to be solved, and not the rounding of the targets but the change is the error.
+    Accurate cells need a perturbation to decay within a few sweeps; the error is then the last change times the
+    amplification.
     """
     number, left, widest, m = 0, 0.0, np.inf, t.codes.shape[1]
     enough = min(CELLS_TOL * tol, MOST_CELL_ERROR)
@@ -109,7 +106,7 @@ def _sweep_to_convergence(t, tol):
 
 @jit()
 def take_step(t, rules):
-    """Take the step that was solved for; return SOLVE, or the status."""
+    """Take the Newton step that was solved for; return SOLVE, or the final status."""
     n = t.counts[UNKNOWNS]
     for k in range(n):
         t.step[k] *= t.scale[k]
@@ -128,7 +125,7 @@ def take_step(t, rules):
             or fix_zero_cells(t)
         ):
             return INFEASIBLE
-        if t.counts[CELLS] < before:  # what is left begins anew: some of it may have shrunk with what is gone
+        if t.counts[CELLS] < before:  # restart: remaining cells may have shrunk with the removed ones
             highest, widest = 0.0, np.inf
             t.step[:], t.multipliers[:] = 0.0, 0.0
     length = damped_step(highest)
@@ -141,6 +138,7 @@ def take_step(t, rules):
 
 @jit(inner=True, borrows=True)
 def _update_multipliers(t, length):
+    """Add `length` times the step to the multipliers, and recompute cells and sums."""
     for k in range(t.counts[UNKNOWNS]):
         t.multipliers[k] += length * t.step[k]
     scale_cells(t)
@@ -149,7 +147,7 @@ def _update_multipliers(t, length):
 
 @jit(inner=True, borrows=True)
 def _lengthen_step(t, rules, length, highest):
-    """Double a shortened step while the dual still falls at its end, but never to where it would raise a cell far."""
+    """Double a damped step while the dual still decreases at its end, up to MAX_LENGTHENED_RAISE (line search)."""
     while length < 1.0 and t.counts[PASSES] < rules.max_iter:
         longer = min(1.0, 2.0 * length)
         if longer * highest > MAX_LENGTHENED_RAISE:
@@ -168,7 +166,7 @@ def _lengthen_step(t, rules, length, highest):
 
 @jit(inner=True)
 def _check_convergence(t, rules):
-    """Return OK where margins and cells are right, MAX_ITER, RANGE, or SOLVE where a step is to be taken."""
+    """Return OK where margins and cells have converged, MAX_ITER, RANGE, or SOLVE for another step."""
     residual, width = t.state[RESIDUAL], t.state[STEP_NORM]
     if not residual < np.inf:
         return RANGE
@@ -183,7 +181,7 @@ def _check_convergence(t, rules):
 
 @jit()
 def form_newton_system(t):
-    """Form the equations of a step."""
+    """Form the Hessian and the right-hand side of the Newton system, scaled to a unit diagonal."""
     form_hessian(t)
     for k in range(t.counts[UNKNOWNS]):
         t.step[k] = t.scale[k] * (t.goal[k] - t.sums[k])
@@ -191,7 +189,7 @@ def form_newton_system(t):
 
 @jit()
 def perturb_targets(t, number):
-    """Round the targets at random, in a way that depends on nothing but `number`: the step is to be solved for that."""
+    """Set the right-hand side to pseudo-random rounding errors of the targets, determined by `number`."""
     n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
     for k in range(n):
         word = advance_word(word)
@@ -210,7 +208,7 @@ def perturb_targets(t, number):
 
 @jit()
 def record_perturbation(t):
-    """Note how far the cells move by what was solved for."""
+    """Update the estimated cell error by the largest change of a log cell under the solved perturbation."""
     n = t.counts[UNKNOWNS]
     for k in range(n):
         t.step[k] *= t.scale[k]

@@ -19,29 +19,30 @@ from cmfast.kernels.cpu.solver.panel_cholesky import (
 
 
 class NewtonSystem(NamedTuple):
-    """Structure and Cholesky factor of the Hessian of a table, the closed margin eliminated (Schur complement).
+    """Pattern and Cholesky factor of the Hessian of a table, the Schur complement of the eliminated margin.
 
-    A closed line and an unknown that have cells in common have an entry; those of a line are sorted by unknowns.
+    The coupling of an eliminated marginal to an unknown with common cells is an entry; those of a marginal are sorted
+    by unknowns.
     """
 
     order: EliminationOrder
-    entry_of: np.ndarray  # (cells, margins) int32: the entry of a cell for each of its unknowns, -1 without
-    places: np.ndarray  # (entries,) int64: where their unknowns stand
-    first: np.ndarray  # (lines + 1,) int64: first entry of each line
-    holds: np.ndarray  # (places + 1,) int64: first entry of the unknown that stands there, in `held`
-    held: np.ndarray  # (2, entries) int64: its line, and the entry
-    meets: np.ndarray  # (places + 1,) int64: first cell that it has in common with one that stands further back
-    met: np.ndarray  # (2, met) int32: where that one stands, and the cell
-    entries: np.ndarray  # (entries,) sums of their cells, scaled as their unknown
-    values: np.ndarray  # (partners,) second derivatives by those eliminated and their partners
-    pivots: np.ndarray  # (eliminated,)
-    row: np.ndarray  # lines: one row, as it is eliminated; zero between
-    panels: np.ndarray  # those of the rest
+    entry_of: np.ndarray  # (cells, margins) int32: entry of a cell for each of its unknowns, or -1
+    places: np.ndarray  # (entries,) int64: positions of their unknowns in the ordering
+    first: np.ndarray  # (eliminated marginals + 1,) int64: first entry of each
+    holds: np.ndarray  # (positions + 1,) int64: first index in `held` of each position
+    held: np.ndarray  # (2, entries) int64: eliminated marginal and entry
+    meets: np.ndarray  # (positions + 1,) int64: first index in `met` of each position
+    met: np.ndarray  # (2, pairs) int32: position of a later unknown with a common cell, and that cell
+    entries: np.ndarray  # (entries,) sums of common cells, times the scale of the unknown
+    values: np.ndarray  # (partners,) values of the sparse columns at their elimination
+    pivots: np.ndarray  # (eliminated,) pivots of the sparse columns
+    row: np.ndarray  # SIMD lines of one row during elimination; zero in between
+    panels: np.ndarray  # panels of the dense trailing block
 
 
 @jit()
 def factorize_symbolically(t):
-    """Return the equations of a table, without numbers."""
+    """Return the Newton system of a table with its pattern (symbolic factorisation), without values."""
     n, m, n_cells, n_closed = t.counts[UNKNOWNS], t.codes.shape[1], t.counts[CELLS], len(t.closed)
     order = order_unknowns(t)
     n_places, alone = len(order.order), len(order.begins) - 1
@@ -65,7 +66,7 @@ def factorize_symbolically(t):
         first[line + 1] = number
     holds, held = transpose_lists(first, places, n_places)
     at, moved = first[:n_closed].copy(), np.empty(number, np.int64)
-    for place in range(n_places):  # in the order of places, that is in each line
+    for place in range(n_places):  # sorts the entries of each eliminated marginal by position
         for h in range(holds[place], holds[place + 1]):
             line = held[0, h]
             moved[held[1, h]], held[1, h], places[at[line]] = at[line], at[line], place
@@ -106,16 +107,16 @@ def factorize_symbolically(t):
 
 @jit(inner=True, inline=True)
 def find_dense_start(order):
-    """Return where the unknowns stand that are not eliminated by themselves: at a full panel."""
+    """Return the position of the first unknown of the dense trailing block, at a full panel."""
     return (len(order.begins) - 1 + COLUMNS - 1) // COLUMNS * COLUMNS
 
 
 @jit()
 def factorize_hessian(t, equations):
-    """Form the Hessian, scaled to a unit diagonal, and factorize it; return False if a pivot is not positive.
+    """Form the Hessian, scaled to a unit diagonal, and factorise it; return False if a pivot is not positive.
 
-    Levenberg-Marquardt damping makes it positive definite: a multiplier that others determine has a zero pivot, and
-    its gradient is zero.
+    Levenberg-Marquardt damping makes it positive definite: a multiplier that others determine has a zero pivot, and its
+    gradient is zero.
     """
     order, row = equations.order, equations.row.reshape(equations.row.size)
     alone, rest = len(equations.pivots), find_dense_start(order)
@@ -148,15 +149,15 @@ def factorize_hessian(t, equations):
 
 @jit()
 def scale_system(t):
-    """Set how unknowns are scaled and the right-hand side of a step, for those who solve it without its equations."""
+    """Set the scales of the unknowns and the right-hand side of the step, for solvers that do not form the Hessian."""
     _scale_unknowns(t)
 
 
 @jit(inner=True, borrows=True)
 def _scale_unknowns(t):
-    """Set how unknowns are scaled, and the right-hand side of the step."""
+    """Set the scales of the unknowns to a unit diagonal, and the scaled right-hand side of the step."""
     for k in range(t.counts[UNKNOWNS]):
-        # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
+        # A marginal whose cells all underflow gets no step: its scale would be infinite.
         size = t.sums[k] + t.slack[k] * t.goal[k]
         t.scale[k] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
         t.step[k] = t.scale[k] * (t.goal[k] - t.sums[k])
@@ -164,6 +165,7 @@ def _scale_unknowns(t):
 
 @jit(inner=True, borrows=True)
 def _sum_entries(t, equations):
+    """Compute the entries: the scaled sums of the cells that an eliminated marginal and an unknown share."""
     order, entries = equations.order.order, equations.entries
     entries[:] = 0.0
     for c in range(t.counts[CELLS]):
@@ -176,7 +178,10 @@ def _sum_entries(t, equations):
 
 @jit(inner=True, borrows=True)
 def _form_row(t, equations, row, i):
-    """Form a row from its diagonal on, the closed lines and those that stand before it eliminated."""
+    """Form row `i` of the Hessian from the diagonal on.
+
+    Eliminated marginals and earlier sparse columns are subtracted.
+    """
     order = equations.order.order
     scale = t.scale[order[i]]
     row[i] = (t.sums[order[i]] + t.slack[order[i]] * t.goal[order[i]]) * scale * scale
@@ -200,7 +205,7 @@ def _form_row(t, equations, row, i):
 
 @jit()
 def solve_system(t, equations):
-    """Solve for the step."""
+    """Solve for the Newton step by forward and back substitution, in place in `t.step`."""
     order, row = equations.order, equations.row.reshape(equations.row.size)
     alone, rest = len(equations.pivots), find_dense_start(order)
     for i in range(len(order.order)):

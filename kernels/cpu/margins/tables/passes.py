@@ -1,4 +1,4 @@
-"""Passes over the cells of one table."""
+"""Passes over the cells of one table: scaling, sums, the Hessian, perturbations."""
 
 import math
 
@@ -13,20 +13,20 @@ FIRST_WORD = np.uint64(1)
 
 @jit(inner=True, inline=True)
 def advance_word(word):
-    """Return the next of a row of random words."""
+    """Return the next word of a linear congruential generator."""
     return word * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
 
 
 @jit(inner=True, inline=True)
 def convert_to_perturbation(word):
-    """Return the number that a word stands for, from a half to 1.5, of either sign: no two add up to nothing."""
+    """Return the number of magnitude 0.5 to 1.5 that a random word stands for; no two cancel exactly."""
     number = 2.0 * (word >> np.uint64(11)) * 2.0**-53 - 1.0
     return number + math.copysign(0.5, number)
 
 
 @jit(inner=True, borrows=True)
 def scale_cells(t):
-    """Scale the cells by the multipliers of all unknowns, and every closed line to its target."""
+    """Scale the cells by all multipliers, with those of the eliminated margin set so that its targets are met."""
     m, slack = t.codes.shape[1], t.state[SLACK]
     for line in range(len(t.closed)):
         start, stop = t.first[line], t.first[line + 1]
@@ -37,7 +37,7 @@ def scale_cells(t):
                 z += t.multipliers[t.codes[c, b]]
             t.x[c] = z
             top = max(top, z)
-        if not t.closed[line] >= 0.0:  # nothing is asked of it
+        if not t.closed[line] >= 0.0:  # a free marginal
             t.lift[line] = 0.0
             for c in range(start, stop):
                 t.x[c] = t.q[c] * math.exp(t.x[c])
@@ -48,7 +48,7 @@ def scale_cells(t):
             total += t.x[c]
         factor = t.closed[line] / total if stop > start else 0.0
         t.lift[line] = math.log(factor) - top if stop > start else 0.0
-        if slack == 0.0 and factor > 0.0 and not 1.0 / MOST_PRODUCT < factor < MOST_PRODUCT:  # it may have lost digits
+        if slack == 0.0 and factor > 0.0 and not 1.0 / MOST_PRODUCT < factor < MOST_PRODUCT:  # digits may be lost
             t.lift[line], factor = math.log(t.closed[line]) - math.log(total) - top, t.closed[line]
             for c in range(start, stop):
                 t.x[c] /= total
@@ -62,7 +62,7 @@ def scale_cells(t):
 
 @jit(inner=True, borrows=True)
 def sum_cells(t):
-    """Add the cells up by unknown; measure how far their margins are off."""
+    """Sum the cells by unknown, update soft goals, and measure the residual."""
     t.sums[: t.counts[UNKNOWNS] + 1] = 0.0
     for c in range(t.counts[CELLS]):
         for b in range(1, t.codes.shape[1]):
@@ -74,7 +74,7 @@ def sum_cells(t):
 
 @jit(inner=True, borrows=True)
 def _update_soft_goals(t):
-    """Set the goals of the unknowns that need not meet their targets, and what they add up to."""
+    """Set the goals of soft targets, m exp(-slack multiplier), and their totals."""
     for k in range(t.counts[UNKNOWNS]):
         if t.slack[k] > 0.0:
             t.totals[t.margin[k]] = 0.0
@@ -86,6 +86,7 @@ def _update_soft_goals(t):
 
 @jit(inner=True, borrows=True)
 def _measure_residual(t):
+    """Store the largest relative error of a margin as the residual."""
     worst, missed, of = 0.0, 0.0, 0
     for k in range(t.counts[UNKNOWNS]):
         if t.margin[k] != of:
@@ -97,10 +98,10 @@ def _measure_residual(t):
 
 @jit(inner=True, borrows=True)
 def sweep(t):
-    """Scale every margin but the closed one to its targets, one after the other, and then that.
+    """Scale every margin to its targets in turn, the eliminated margin last (one IPF sweep), in place.
 
-    Takes the sums of the first of them as they are, and leaves those of all; while one is scaled the next is added up.
-    The multipliers of the closed margin are not kept. Return the most that a line was scaled by, as a logarithm.
+    Reads the sums of the first margin and leaves those of all; the next margin is summed while one is scaled. The
+    multipliers of the eliminated margin are not kept. Return the largest log-scale change of a marginal.
     """
     n, m, widest = t.counts[UNKNOWNS], t.codes.shape[1], 0.0
     t.step[n] = 1.0
@@ -135,10 +136,10 @@ def sweep(t):
 
 @jit(inner=True, borrows=True)
 def measure_amplification(t):
-    """Return how much larger a change of all cells is than that of a sweep, once all further sweeps have answered it.
+    """Return the total change by all further sweeps of a random perturbation over its size, to first order.
 
-    To first order, for a change at random; infinite where further sweeps do not take it away soon. Small if all ways in
-    which the table can change die out in a few sweeps: then what a sweep changes says how far off the cells still are.
+    Infinite where it decays slowly. If all perturbations decay within a few sweeps, the last change of a sweep bounds
+    the error of the cells.
     """
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
     word = FIRST_WORD
@@ -158,7 +159,7 @@ def measure_amplification(t):
             t.z[c] = z
             t.sums[t.codes[c, 1]] += t.x[c] * z
             before = max(before, abs(z))
-    if before == 0.0:  # nothing is known
+    if before == 0.0:  # no cell changes, so nothing was measured
         return np.inf
     total = 1.0
     for _ in range(MOST_ECHOES):
@@ -172,7 +173,10 @@ def measure_amplification(t):
 
 @jit(inner=True, borrows=True)
 def _sweep_perturbation(t):
-    """Sweep a change of the cells once, to first order; return what is left of it. The sums are those of the first."""
+    """Sweep a perturbation of the log cells once, to first order, in place; return its remaining size.
+
+    Reads the sums of the first margin.
+    """
     n, m, size = t.counts[UNKNOWNS], t.codes.shape[1], 0.0
     for b in range(1, m):
         for k in range(n):
@@ -200,9 +204,10 @@ def _sweep_perturbation(t):
 
 @jit(inner=True)
 def form_hessian(t):
-    """Form the second derivatives by the unknowns, the closed lines eliminated; nudged so that they have a root.
+    """Form the Hessian in the unknowns (the Schur complement of the eliminated margin), scaled, with damping.
 
-    They are scaled by the sums of the lines. A multiplier that others can stand for has none, and its gradient is zero.
+    Upper triangle. Scaled by the sums of the marginals. A multiplier that others determine has a zero pivot and a zero
+    gradient.
     """
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
     t.curvature[:n, :n] = 0.0
@@ -244,9 +249,9 @@ def form_hessian(t):
 
 @jit(inner=True, borrows=True)
 def measure_step(t):
-    """Undo the closing of lines in the step; return the most that it raises a cell or goal, and changes a cell.
+    """Complete the step by the eliminated margin.
 
-    In logarithms. A line that is closed takes back what the step adds to it on average.
+    Return the largest raise of a log cell or goal, and the largest change.
     """
     m, slack = t.codes.shape[1], t.state[SLACK]
     highest, widest = 0.0, 0.0

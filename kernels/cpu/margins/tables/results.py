@@ -1,4 +1,4 @@
-"""Write the scaled table, its factors and sums, and measure the residual again on what is returned."""
+"""Results of one table: scaled cells, normalised factors of minimum norm, sums, and the residual measured again."""
 
 import math
 
@@ -8,14 +8,15 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, HAS_MINIMUM_NORM, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
 
-UNKNOWNS_PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands
+UNKNOWNS_PER_ROUND = 10  # unknowns for each step of conjugate gradients that is allowed
 
 
 @jit()
 def write_table(t, layout, targets, rules, out, factors, achieved):
-    """Write the table, its factors and the sums that it has; return the residual, infinite where a cell vanished.
+    """Write the table, its factors and sums.
 
-    The factors of the first margin that must be met take what all others leave.
+    Return the residual, infinite where a cell or factor left the float64 range. The factors of the first hard margin
+    absorb the normalisation of all others.
     """
     out[:], factors[:], achieved[:] = 0.0, 1.0, 0.0
     vanished = False
@@ -33,7 +34,7 @@ def write_table(t, layout, targets, rules, out, factors, achieved):
                 goal = targets[k] if rules.slack[b] == 0.0 else _get_soft_goal(t, k)
                 missed, size = missed + abs(achieved[k] - goal), size + goal
         worst = max(worst, missed / size if size > 0.0 else missed)
-    if not t.counts[SOFT] and not t.counts[HAS_MINIMUM_NORM]:  # soft ones say what the goals are
+    if not t.counts[SOFT] and not t.counts[HAS_MINIMUM_NORM]:  # multipliers of soft margins define the goals
         _minimize_norm(t)
     n_closed = len(t.closed)
     for k in range(len(factors)):
@@ -44,22 +45,22 @@ def write_table(t, layout, targets, rules, out, factors, achieved):
     normalize_factors(layout, targets, rules, factors)
     for k in range(len(factors)):
         factors[k] = math.exp(factors[k]) if targets[k] != 0.0 else 0.0
-        if not t.counts[SOFT]:  # whose factors go far beyond what cells are scaled by, where margins contradict
+        if not t.counts[SOFT]:  # factors of contradictory soft margins may leave the range
             vanished |= not factors[k] < np.inf or (factors[k] == 0.0 and targets[k] != 0.0)
     return np.inf if vanished else worst
 
 
 @jit(inner=True, borrows=True)
 def _get_soft_goal(t, line):
-    """Return what is left of the target of a line, of all lines, that need not be met."""
+    """Return the goal of a marginal with a soft target."""
     if line < len(t.closed):
         return t.closed_goal[line]
-    return t.goal[t.numbers[line]]  # 0 of what has no number
+    return t.goal[t.numbers[line]]  # 0 for free marginals
 
 
 @jit(inner=True)
 def _minimize_norm(t):
-    """Replace the multipliers by the shortest that scale the cells in the same way, by conjugate gradients."""
+    """Replace the multipliers by the minimum-norm ones that scale the cells in the same way, by conjugate gradients."""
     n, closed = t.counts[UNKNOWNS], len(t.closed)
     found, r, p, product = (
         np.zeros(closed + n + 1),
@@ -94,7 +95,7 @@ def _minimize_norm(t):
 
 @jit(inner=True, borrows=True)
 def _multiply_gram(t, y, out):
-    """Add to every line what its cells get by `y`; return the sum of the squares of that."""
+    """Compute A'A y for the incidence matrix A of cells by marginals; return the squared norm of A y."""
     n, closed, square = t.counts[UNKNOWNS], len(t.closed), 0.0
     out[:] = 0.0
     for c in range(t.counts[CELLS]):
@@ -114,10 +115,7 @@ def _multiply_gram(t, y, out):
 
 @jit()
 def normalize_factors(layout, targets, rules, factors):
-    """Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known.
-
-    Of margins that must be met.
-    """
+    """Normalise log factors in place: mean zero in every hard, fully known margin but the first, which compensates."""
     first = rules.first
     if first < 0:
         return

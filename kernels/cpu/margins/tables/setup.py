@@ -1,4 +1,4 @@
-"""Validate the targets and cells of one table, and list the cells that may be positive."""
+"""Set-up of one table: validate targets and cells, number the unknowns, list the cells that may be positive."""
 
 import numpy as np
 
@@ -28,7 +28,10 @@ from cmfast.kernels.status import INVALID, OK, RANGE, ZERO_LINE
 
 @jit(inner=True)
 def set_up_table(t, cells, layout, targets, slack, smoothing):
-    """Fill a table; return OK, or why it has no answer. `targets` are changed to agree; `slack` is that of margins."""
+    """Fill the workspace of a table; return OK or the status of a failure. Reconciles `targets` in place.
+
+    `slack` is one over the importance of each margin, zero for hard ones.
+    """
     t.counts[PASSES], t.counts[STEPS], t.counts[FIXED_CELLS], t.counts[CONVERGED_BY_SWEEPS] = 0, 0, 0, 0
     status = _check_values(cells, targets)
     if status == OK:
@@ -50,6 +53,7 @@ def set_up_table(t, cells, layout, targets, slack, smoothing):
 
 @jit(inner=True)
 def _check_values(cells, targets):
+    """Return INVALID for invalid cells or targets, RANGE where the targets' sum overflows, else OK."""
     for x in cells:
         if not 0.0 <= x < np.inf:
             return INVALID
@@ -64,9 +68,9 @@ def _check_values(cells, targets):
 
 @jit(inner=True)
 def _number_unknowns(t, cells, layout, targets, slack, smoothing):
-    """Give numbers to the lines whose multipliers are looked for, and add up the targets of every margin.
+    """Assign numbers to the marginals whose multipliers are unknowns, and sum the targets of every margin.
 
-    A line that need not meet its target and has no cell misses all of it.
+    A marginal with a soft target and no cell is left out: it misses all of its target.
     """
     n = 0
     used = np.ones(len(targets), np.bool_)
@@ -89,12 +93,12 @@ def _number_unknowns(t, cells, layout, targets, slack, smoothing):
             least = min(least, t.totals[b])
         elif slack[b] == 0.0:
             all_asked += t.totals[b]
-    # With no total known, cells that a target counts add up to no more than all targets.
+    # If no total is known, the cells that any target counts sum to at most all targets.
     t.state[BOUNDED] = 1.0 if least == np.inf else 0.0
     t.state[TOTAL] = all_asked if least == np.inf else least
     n_closed = layout.offsets[1]
     for b in range(1, len(t.totals)):
-        implied = False  # by a margin before it that has all of its axes; part of its lines may be off by more
+        implied = False  # by an earlier margin that has all of its axes
         for a in range(b):
             implied |= layout.within[b] == a and known[a] and known[b]
         for k in range(layout.offsets[b], layout.offsets[b + 1]):
@@ -115,7 +119,7 @@ def _number_unknowns(t, cells, layout, targets, slack, smoothing):
 
 @jit(inner=True)
 def _list_cells(t, cells, layout, targets, smoothing):
-    """List the cells that may be positive: none has a line whose target is zero."""
+    """List the cells that may be positive, sorted by eliminated marginal: no marginal of theirs has the target zero."""
     n, line = 0, -1
     for k in range(len(layout.places)):
         at = layout.places[k]
@@ -136,7 +140,7 @@ def _list_cells(t, cells, layout, targets, smoothing):
 
 @jit(inner=True, inline=True)
 def _may_be_positive(cells, layout, targets, smoothing, k):
-    """Return whether the cell at a place of the layout may be positive."""
+    """Test whether cell `k` of the layout is positive with no marginal of target zero."""
     alive = cells[layout.places[k]] + smoothing > 0.0
     for b in range(layout.lines.shape[1]):
         alive &= targets[layout.lines[k, b]] != 0.0
@@ -145,7 +149,7 @@ def _may_be_positive(cells, layout, targets, smoothing, k):
 
 @jit(inner=True)
 def _check_empty_marginals(t):
-    """Return ZERO_LINE where a line that must meet its target has no cell."""
+    """Return ZERO_LINE where a marginal with a hard positive target has no cell, else OK."""
     used = np.zeros(len(t.wanted), np.bool_)
     for c in range(t.counts[CELLS]):
         for b in range(1, t.codes.shape[1]):

@@ -6,41 +6,40 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 
-# Numbers of `Table.counts`.
+# Indices in `TableWorkspace.counts`.
 CELLS, UNKNOWNS, PASSES, STEPS, FIXED_CELLS, CONVERGED_BY_SWEEPS, SOFT, HAS_MINIMUM_NORM = range(8)
-# Numbers of `Table.state`.
+# Indices in `TableWorkspace.state`.
 RESIDUAL, STEP_NORM, PREVIOUS_STEP_NORM, TOTAL, BOUNDED, CELL_ERROR, LEVENBERG, SLACK = range(8)
 
 
 class TableWorkspace(NamedTuple):
-    """Cells that may be positive, sorted by the line of the margin that is closed; the lines of others are unknowns.
+    """Cells that may be positive, sorted by marginal of the eliminated margin; marginals of other margins are unknowns.
 
-    An unknown more stands for every line that nothing is asked of, whose multiplier stays zero. A target m that need
-    not be met becomes the goal ``m exp(-slack multiplier)``; slack is one over how important it is, and that of the
-    closed margin in `state`.
+    One more unknown stands for all free marginals; its multiplier stays zero. A soft target m becomes the goal ``m
+    exp(-slack multiplier)``, with slack one over its importance; that of the eliminated margin is in `state`.
     """
 
-    q: np.ndarray  # (cells,) what the cells are scaled from
-    places: np.ndarray  # (cells,) int64: which of all cells they are
-    codes: np.ndarray  # (cells, margins) int32: line of the closed margin, then unknowns
-    first: np.ndarray  # (lines + 1,) int64: first cell of each closed line
-    closed: np.ndarray  # (lines,) their targets; NaN where nothing is asked
-    closed_goal: np.ndarray  # (lines,) what is left of them where they need not be met
+    q: np.ndarray  # (cells,) given cells, smoothed
+    places: np.ndarray  # (cells,) int64: their index among all cells
+    codes: np.ndarray  # (cells, margins) int32: eliminated marginal, then unknowns
+    first: np.ndarray  # (eliminated marginals + 1,) int64: first cell of each
+    closed: np.ndarray  # (eliminated marginals,) their targets; NaN if free
+    closed_goal: np.ndarray  # (eliminated marginals,) their goals if soft
     wanted: np.ndarray  # (unknowns + 1,) targets
     goal: np.ndarray  # (unknowns + 1,)
     slack: np.ndarray  # (unknowns + 1,)
-    margin: np.ndarray  # (unknowns + 1,) int64: of which margin they are
-    numbers: np.ndarray  # (all lines,) int64: which unknown each is, -1 for those of the closed margin
-    totals: np.ndarray  # (margins,) sums of their goals
-    x: np.ndarray  # (cells,) scaled
-    z: np.ndarray  # (cells,) a change of theirs, as logarithms
-    lift: np.ndarray  # (lines,) multipliers of the closed margin
+    margin: np.ndarray  # (unknowns + 1,) int64: margin of each unknown
+    numbers: np.ndarray  # (all marginals,) int64: unknown of each, -1 for the eliminated margin
+    totals: np.ndarray  # (margins,) sums of the goals
+    x: np.ndarray  # (cells,) scaled cells
+    z: np.ndarray  # (cells,) log-scale changes of the cells
+    lift: np.ndarray  # (eliminated marginals,) their multipliers
     multipliers: np.ndarray  # (unknowns + 1,)
     sums: np.ndarray  # (unknowns + 1,)
     step: np.ndarray  # (unknowns + 1,)
-    step_lift: np.ndarray  # (lines,)
-    proof: np.ndarray  # (lines + unknowns + 1,) why there is no answer
-    curvature: np.ndarray  # (unknowns, unknowns) second derivatives, scaled to a unit diagonal; upper triangle
+    step_lift: np.ndarray  # (eliminated marginals,) their part of the step
+    proof: np.ndarray  # (eliminated marginals + unknowns + 1,) infeasibility certificate
+    curvature: np.ndarray  # (unknowns, unknowns) Hessian, scaled to a unit diagonal; upper triangle
     scale: np.ndarray  # (unknowns + 1,)
     counts: np.ndarray  # int64
     state: np.ndarray  # float64
@@ -48,7 +47,7 @@ class TableWorkspace(NamedTuple):
 
 @jit()
 def allocate_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
-    """Return room for a table, with as many unknowns as its curvature is to have."""
+    """Allocate the workspace of a table, with a dense Hessian of `n_unknowns` (0 for none)."""
     others = n_lines - n_closed + 1
     return TableWorkspace(
         q=np.empty(n_cells),

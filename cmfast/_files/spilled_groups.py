@@ -1,4 +1,4 @@
-"""Counts of more groups than memory holds: gathered on disk as they come, then sorted part by part, and merged."""
+"""External sort of group counts that exceed memory: spill to disk, sort run by run, merge."""
 
 import heapq
 import json
@@ -12,22 +12,22 @@ import numpy as np
 
 from cmfast._files import scratch
 
-Group = tuple[Any, ...]  # a value of every column
+Group = tuple[Any, ...]  # one value per column
 Key = Callable[[Group], Any]
-Found = tuple[Group, np.ndarray]  # a group, and its cells: (places, 3) of truth, prediction, count
+Found = tuple[Group, np.ndarray]  # a group and its cells, shape (k, 3): truth, prediction, count
 
-GROUPS_AT_A_TIME = 1 << 12  # groups that are taken in at a time
-LEAST_READ = 1 << 12  # bytes of a run that are read at a time
-EACH_GROUP, EACH_CELL = 400, 128  # bytes of memory on the way to disk, beside what its values take
+GROUPS_AT_A_TIME = 1 << 12  # groups added at a time
+LEAST_READ = 1 << 12  # smallest read of a sorted run, in bytes
+EACH_GROUP, EACH_CELL = 400, 128  # estimated bytes of memory per group and per cell, without the values
 
 
 class SpilledGroups:
-    """Counts of groups, of which no more than `room` bytes are in memory at a time.
+    """Counts per group that keep at most `room` bytes in memory and spill the rest to disk.
 
     Parameters
     ----------
     room : int
-        Bytes, as far as they can be told of Python's objects.
+        Bytes, estimated from the sizes of Python objects.
     """
 
     def __init__(self, room: int) -> None:
@@ -46,7 +46,7 @@ class SpilledGroups:
             scratch.close(self._file)
 
     def add(self, groups: list[Group], cells: np.ndarray) -> None:
-        """Take in counts: rows of place in `groups`, truth, prediction, count, in the order of groups."""
+        """Add counts: rows of position in `groups`, truth, prediction, count, sorted by group."""
         for start in range(0, len(groups), GROUPS_AT_A_TIME):
             some = groups[start : start + GROUPS_AT_A_TIME]
             first, last = np.searchsorted(cells[:, 0], [start, start + len(some)])
@@ -63,10 +63,10 @@ class SpilledGroups:
         self._bytes += EACH_CELL * len(cells)
 
     def _spill(self) -> None:
-        """Write what is in memory behind what is on disk."""
+        """Append the groups in memory to the file and clear them."""
         if self._file is None:
-            self._file = _scratch()
-        with scratch.naming():
+            self._file = _open_scratch()
+        with scratch.name_folder_in_errors():
             for line in self._lines():
                 self._file.write(line)
             self._file.flush()
@@ -74,8 +74,8 @@ class SpilledGroups:
         self._places, self._cells, self._bytes = {}, [], 0
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the groups in memory, each as its values and its cells."""
-        cells = _summed(np.concatenate(self._cells))
+        """Yield the groups in memory as lines of JSON: values and cells."""
+        cells = _sum_cells(np.concatenate(self._cells))
         ends = np.cumsum(np.bincount(cells[:, 0], minlength=len(self._places)))
         start = 0
         for group, stop in zip(self._places, ends.tolist(), strict=True):
@@ -83,51 +83,51 @@ class SpilledGroups:
             start = stop
 
     def groups(self) -> Iterator[Group]:
-        """Yield the groups as they came, some of them more than once."""
+        """Yield the groups in order of arrival, possibly more than once."""
         yield from self._places
         for start, stop in self._parts():
-            yield from (_group(line) for line in _read(self._file, start, stop, self._room))
+            yield from (_parse_group(line) for line in _read_lines(self._file, start, stop, self._room))
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Yield where each of the parts on disk begins and ends."""
+        """Yield start and end of each run on disk."""
         return pairwise(self._ends)
 
-    def ordered(self, key: Key) -> Iterator[Found]:
-        """Yield every group once, those of a smaller key first; groups of the same key are one."""
-        rows = self._merged(key)
+    def iterate_sorted(self, key: Key) -> Iterator[Found]:
+        """Yield each group once with its cells, sorted by `key`; groups with equal keys are merged."""
+        rows = self._merge_runs(key)
         for _, same in groupby(rows, key=lambda row: row[0]):
             lines = [line for _, line in same]
-            yield _group(lines[0]), np.concatenate([_cells(line) for line in lines])
+            yield _parse_group(lines[0]), np.concatenate([_parse_cells(line) for line in lines])
 
-    def _merged(self, key: Key) -> Iterator[tuple[Any, bytes]]:
-        """Yield lines with their keys, in order."""
+    def _merge_runs(self, key: Key) -> Iterator[tuple[Any, bytes]]:
+        """Yield (key, line) sorted by key: a k-way merge of sorted runs."""
         if self._file is None:
-            yield from _sorted(self._lines(), key)
+            yield from _sort_lines(self._lines(), key)
             return
         if self._bytes:
             self._spill()
         with ExitStack() as stack:
-            file, ends = _scratch(), [0]
+            file, ends = _open_scratch(), [0]
             stack.callback(scratch.close, file)
-            with scratch.naming():
+            with scratch.name_folder_in_errors():
                 for start, stop in self._parts():
-                    for _, line in _sorted(_read(self._file, start, stop, self._room), key):
+                    for _, line in _sort_lines(_read_lines(self._file, start, stop, self._room), key):
                         file.write(line)
                     ends.append(file.tell())
                 file.flush()
             each = self._room // len(ends)
-            runs = [_read(file, start, stop, each) for start, stop in pairwise(ends)]
-            yield from heapq.merge(*(_keyed(run, key) for run in runs), key=lambda row: row[0])
+            runs = [_read_lines(file, start, stop, each) for start, stop in pairwise(ends)]
+            yield from heapq.merge(*(_add_keys(run, key) for run in runs), key=lambda row: row[0])
 
 
-def _scratch() -> Any:
+def _open_scratch() -> Any:
     from tempfile import TemporaryFile  # see Scratch
 
     return TemporaryFile()
 
 
-def _read(file: Any, start: int, stop: int, most: int) -> Iterator[bytes]:
-    """Yield the lines between two places of a file, in which others may read in the meantime."""
+def _read_lines(file: Any, start: int, stop: int, most: int) -> Iterator[bytes]:
+    """Yield the lines between two positions of a file that is shared with other readers."""
     rest = b""
     while start < stop:
         file.seek(start)
@@ -137,16 +137,16 @@ def _read(file: Any, start: int, stop: int, most: int) -> Iterator[bytes]:
         yield from (line + b"\n" for line in lines)
 
 
-def _keyed(lines: Iterator[bytes], key: Key) -> Iterator[tuple[Any, bytes]]:
-    return ((key(_group(line)), line) for line in lines)
+def _add_keys(lines: Iterator[bytes], key: Key) -> Iterator[tuple[Any, bytes]]:
+    return ((key(_parse_group(line)), line) for line in lines)
 
 
-def _sorted(lines: Iterator[bytes], key: Key) -> list[tuple[Any, bytes]]:
-    return sorted(_keyed(lines, key), key=lambda row: row[0])
+def _sort_lines(lines: Iterator[bytes], key: Key) -> list[tuple[Any, bytes]]:
+    return sorted(_add_keys(lines, key), key=lambda row: row[0])
 
 
-def _summed(cells: np.ndarray) -> np.ndarray:
-    """Return cells in the order of groups, each once."""
+def _sum_cells(cells: np.ndarray) -> np.ndarray:
+    """Sum duplicate cells; return them sorted by group, truth and prediction."""
     cells = cells[np.lexsort(cells[:, 2::-1].T)]
     first = np.append(True, (cells[1:, :3] != cells[:-1, :3]).any(axis=1))
     out: np.ndarray = cells[first]
@@ -154,9 +154,9 @@ def _summed(cells: np.ndarray) -> np.ndarray:
     return out
 
 
-def _group(line: bytes) -> Group:
+def _parse_group(line: bytes) -> Group:
     return tuple(json.loads(line.split(b"\t", 1)[0]))
 
 
-def _cells(line: bytes) -> np.ndarray:
+def _parse_cells(line: bytes) -> np.ndarray:
     return np.array(json.loads(line.split(b"\t", 1)[1]), np.int64).reshape(-1, 3)

@@ -1,4 +1,4 @@
-"""Contact maps in files: cool and mcool by h5py, hic by hictkpy, sparse npz, tables of pixels; weights into cool."""
+"""Read contact maps (cool, mcool, hic, npz, pixel tables) and write balancing weights into cool files."""
 
 import os
 import shutil
@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._files import tables
-from cmfast._files.output import FileError, replacing
+from cmfast._files.output import FileError, replace_file
 from cmfast._files.points import TABLES
 
 COOLS = (".cool", ".mcool")
-NAMES = (  # of columns of tables
+COLUMN_NAMES = (  # accepted names of table columns: row, column, value
     ("bin1_id", "bin1", "row", "i"),
     ("bin2_id", "bin2", "column", "col", "j"),
     ("count", "value", "values", "counts"),
 )
 RESOLUTIONS = "resolutions/"
-ROOM = 1 << 20  # bytes for what HDF5 keeps about a column
-READ_PIXELS = 1 << 24  # pixels that are read at once
+HDF5_BYTES = 1 << 20  # bytes of HDF5 metadata per column
+READ_PIXELS = 1 << 24  # pixels read at a time
 KNOWN = ".cool, .mcool, .hic, .npz, .csv, .tsv, .parquet, .arrow, .feather"
 
 
 class PixelMap(NamedTuple):
-    """Pixels as the file has them, and where chromosomes begin; None where the file does not know any."""
+    """Pixels of a contact map as stored, and the first bins of chromosomes; None if the file has no chromosomes."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -35,14 +35,14 @@ class PixelMap(NamedTuple):
     offsets: list[int] | None
 
 
-def split(name: str) -> tuple[Path, str]:
-    """Return the file and the group in it that ``file::group`` names; "/" where no group is named."""
+def split_group(name: str) -> tuple[Path, str]:
+    """Split ``file::group`` into path and group; the group is "/" if none is named."""
     path, _, group = name.partition("::")
     return Path(path), group.strip("/") or "/"
 
 
-def read(path: Path, group: str, resolution: int | None, tick: Callable[[int, int], object]) -> PixelMap:
-    """Return the map in a file."""
+def read_map(path: Path, group: str, resolution: int | None, tick: Callable[[int, int], object]) -> PixelMap:
+    """Read the contact map in a file of any supported kind."""
     suffix = path.suffix.lower()
     if group != "/" and suffix not in COOLS:
         raise FileError(path, f"has no group {group!r}; only cool and mcool files have groups")
@@ -60,8 +60,8 @@ def read(path: Path, group: str, resolution: int | None, tick: Callable[[int, in
     raise FileError(path, f"unknown kind of file {suffix!r} (known: {KNOWN})")
 
 
-def _cool(path: Path, file: Any, group: str) -> Any:
-    """Return the group of a map; say what there is where it is none."""
+def _get_cool_group(path: Path, file: Any, group: str) -> Any:
+    """Return the HDF5 group of a map; raise FileError listing the available groups if it has none."""
     found = file.get(group)
     if found is None or "pixels" not in found or "bins" not in found:
         inner = [f"{RESOLUTIONS}{name}" for name in file.get("resolutions", ())]
@@ -73,9 +73,9 @@ def _cool(path: Path, file: Any, group: str) -> Any:
 
 
 def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> PixelMap:
-    h5py = tables.needs("h5py", path, "maps")
-    with tables.understood(path, "not readable"), h5py.File(path, "r") as file:
-        found = _cool(path, file, group)
+    h5py = tables.require_module("h5py", path, "maps")
+    with tables.catch_reader_errors(path, "not readable"), h5py.File(path, "r") as file:
+        found = _get_cool_group(path, file, group)
         pixels, number = found["pixels"], len(found["pixels"]["count"])
         parts: list[np.ndarray] = []
         for name in ("bin1_id", "bin2_id", "count"):
@@ -91,10 +91,10 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Pi
 
 
 def _read_hic(path: Path, resolution: int | None) -> PixelMap:
-    hictkpy: Any = tables.needs("hictkpy", path, "maps")
+    hictkpy: Any = tables.require_module("hictkpy", path, "maps")
     if resolution is None:
         raise FileError(path, "holds maps of several resolutions, give --resolution")
-    with tables.understood(path, "not readable"):
+    with tables.catch_reader_errors(path, "not readable"):
         file = hictkpy.File(str(path), resolution)
         cells = file.fetch(count_type="float64").to_coo("upper_triangle")
         lengths = file.chromosomes()
@@ -105,7 +105,7 @@ def _read_hic(path: Path, resolution: int | None) -> PixelMap:
 def _read_npz(path: Path) -> PixelMap:
     from scipy.sparse import load_npz
 
-    with tables.understood(path, "is no matrix of scipy.sparse.save_npz"):
+    with tables.catch_reader_errors(path, "is no matrix of scipy.sparse.save_npz"):
         cells = load_npz(path).tocoo()
     if cells.shape[0] != cells.shape[1]:
         raise FileError(path, f"holds a matrix of shape {cells.shape}, which is not square")
@@ -113,20 +113,20 @@ def _read_npz(path: Path) -> PixelMap:
 
 
 def _read_table(path: Path) -> PixelMap:
-    """Read a table with columns of places and values, told by their names, else its first three."""
+    """Read a pixel table with columns for row, column and value, recognised by name."""
     if path.suffix.lower() in tables.TEXTS:
         lines = tables.csv_lines(path)
         _, names, _ = next(lines, (0, [], 0))
-        places = _places(path, [name.strip() for name in names])
+        places = _find_pixel_columns(path, [name.strip() for name in names])
         cells = [[row[k] for k in places] for _, row, _ in lines if len(row) > max(places)]
-        with tables.understood(path, "holds what is no number"):
+        with tables.catch_reader_errors(path, "holds a cell that is not a number"):
             text = np.array(cells, np.str_).reshape(-1, 3)
             rows, columns, values = text[:, 0].astype(np.int64), text[:, 1].astype(np.int64), text[:, 2].astype(float)
     else:
-        tables.needs("pyarrow", path)
+        tables.require_module("pyarrow", path)
         names, _, parts = tables.arrow_batches(path)
-        blocks = list(parts(_places(path, names)))
-        with tables.understood(path, "holds what is no number"):
+        blocks = list(parts(_find_pixel_columns(path, names)))
+        with tables.catch_reader_errors(path, "holds a cell that is not a number"):
             found = [[one.to_numpy(zero_copy_only=False) for one in block] for block in blocks] or [[np.zeros(0)] * 3]
             rows, columns, values = (np.concatenate([part[k] for part in found]) for k in range(3))
             rows, columns = rows.astype(np.int64, casting="safe"), columns.astype(np.int64, casting="safe")
@@ -134,37 +134,40 @@ def _read_table(path: Path) -> PixelMap:
     return PixelMap(rows, columns, values, n, None, None)
 
 
-def _places(path: Path, names: list[str]) -> list[int]:
-    """Return the places of the columns of a pixel."""
+def _find_pixel_columns(path: Path, names: list[str]) -> list[int]:
+    """Return the positions of the row, column and value columns, recognised by name."""
     lower = [name.lower() for name in names]
-    known = [[lower.index(name) for name in wanted if name in lower] for wanted in NAMES]
+    known = [[lower.index(name) for name in wanted if name in lower] for wanted in COLUMN_NAMES]
     if not all(known):
-        wanted = ", ".join(" or ".join(some) for some in NAMES)
+        wanted = ", ".join(" or ".join(some) for some in COLUMN_NAMES)
         raise FileError(path, f"needs columns {wanted} (has: {', '.join(names)})")
     return [places[0] for places in known]
 
 
 def has_weights(path: Path, group: str, name: str) -> bool:
-    """Return whether a cool file has weights of that name."""
-    h5py = tables.needs("h5py", path, "maps")
-    with tables.understood(path, "not readable"), h5py.File(path, "r") as file:
-        return f"bins/{name}" in _cool(path, file, group)
+    """Whether a cool file has weights of that name."""
+    h5py = tables.require_module("h5py", path, "maps")
+    with tables.catch_reader_errors(path, "not readable"), h5py.File(path, "r") as file:
+        return f"bins/{name}" in _get_cool_group(path, file, group)
 
 
 def write_weights(
     source: Path, group: str, target: Path, name: str, weights: np.ndarray, facts: dict[str, Any], *, force: bool
 ) -> None:
-    """Write the file `source` again as `target`, which may be the same, with weights as cooler has them."""
-    h5py = tables.needs("h5py", source, "maps")
-    with replacing(target, force=force) as file:
+    """Copy the cool file `source` to `target` (possibly the same) with a column of weights, as cooler stores them."""
+    h5py = tables.require_module("h5py", source, "maps")
+    with replace_file(target, force=force) as file:
         with source.open("rb") as given:
             shutil.copyfileobj(given, file, 1 << 22)
-        # HDF5 crashes the process where a disk is full, so it gets room that is there, and cuts off what it leaves.
-        file.write(bytes(2 * weights.nbytes + ROOM))
+        # HDF5 crashes the process on a full disk: reserve the space first; HDF5 truncates what it does not use.
+        file.write(bytes(2 * weights.nbytes + HDF5_BYTES))
         file.flush()
         os.fsync(file.fileno())
-        with tables.understood(target, "cannot be written"), h5py.File(file.name, "r+", locking=False) as edited:
-            bins = _cool(source, edited, group)["bins"]
+        with (
+            tables.catch_reader_errors(target, "cannot be written"),
+            h5py.File(file.name, "r+", locking=False) as edited,
+        ):
+            bins = _get_cool_group(source, edited, group)["bins"]
             if name in bins:
                 del bins[name]
             column = bins.create_dataset(name, data=weights, compression="gzip", compression_opts=6)

@@ -1,16 +1,19 @@
-"""What it takes to say how certain weights are: triangles of pixels, and which bins have two colours."""
+"""Graph structure of a sparse symmetric matrix: triangles of pixels, connected and bipartite components (union-find).
+
+Triangles bound the smallest eigenvalue of the Hessian; bipartite components carry its null vectors.
+"""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.symmetric_conditioning import TRIANGLE_PIXELS
 
-FIRST_PIXELS = 2  # pixels of a row
+MAX_FIRST_PIXELS = 2  # pixels of a row that are joined in the first round
 
 
 @jit()
 def find_triangles(p, x, weights, second, third, start, stop):
-    """Note the best triangle of each row: its smallest scaled pixel, 0 where there is none, and its other two bins."""
+    """Write the best triangle of each row: its smallest scaled pixel (0 without a triangle) and its other two bins."""
     for t in range(start, stop):
         for i in range(p.cuts[t], p.cuts[t + 1]):
             weights[i], second[i], third[i] = 0.0, 0, 0
@@ -33,8 +36,8 @@ def find_triangles(p, x, weights, second, third, start, stop):
 
 
 @jit(inner=True)
-def _root(parent, other, k):
-    """Return the root of a bin, and whether its colour is another one; later ways to it get shorter."""
+def _find_root(parent, other, k):
+    """Return the root of bin `k` (union-find with path compression), and whether its colour differs from the root's."""
     root, odd = k, False
     while parent[root] != root:
         odd ^= other[root]
@@ -49,10 +52,14 @@ def _root(parent, other, k):
 
 
 @jit(inner=True)
-def _join(parent, other, mixed, i, j):
-    """Note that two bins have a pixel: their colours differ, or their component has no two. Return 1 for a join."""
-    a, of_a = _root(parent, other, i)
-    b, of_b = _root(parent, other, j)
+def _join_components(parent, other, mixed, i, j):
+    """Join the components of two bins with a pixel, whose colours must differ.
+
+    Return 1 for a join, 0 if already joined. A component with two bins of equal colour that share a pixel is marked in
+    `mixed`: it is not bipartite.
+    """
+    a, of_a = _find_root(parent, other, i)
+    b, of_b = _find_root(parent, other, j)
     if a == b:
         mixed[a] |= of_a == of_b
         return 0
@@ -63,29 +70,30 @@ def _join(parent, other, mixed, i, j):
 
 @jit()
 def _find_components(p, parent, other, mixed):
-    """Join all bins that have pixels with each other; of each note its root, and its colour in that component.
+    """Find the connected components and a 2-colouring; write the root and the colour of each bin.
 
-    The first pixels of all rows come first: once all bins are in one component without colours, nothing can change.
+    The first pixels of all rows come first: once all bins are in one component that is not bipartite, nothing can
+    change.
     """
     parts = len(parent)
     for k in range(len(p.rest_row)):
-        parts -= _join(parent, other, mixed, p.rest_row[k], p.rest_column[k])
+        parts -= _join_components(parent, other, mixed, p.rest_row[k], p.rest_column[k])
     for turn in range(2):
         for i in range(len(p.first) - 1):
-            middle = min(p.first[i] + FIRST_PIXELS, p.first[i + 1])
+            middle = min(p.first[i] + MAX_FIRST_PIXELS, p.first[i + 1])
             begin, end = (p.first[i], middle) if turn == 0 else (middle, p.first[i + 1])
-            if parts == 1 and mixed[_root(parent, other, i)[0]]:
+            if parts == 1 and mixed[_find_root(parent, other, i)[0]]:
                 end = begin
             for k in range(begin, end):
-                parts -= _join(parent, other, mixed, i, max(i, p.shift) + np.int64(p.gap[k]))
+                parts -= _join_components(parent, other, mixed, i, max(i, p.shift) + np.int64(p.gap[k]))
     for i in range(len(parent)):
-        root, odd = _root(parent, other, i)
+        root, odd = _find_root(parent, other, i)
         parent[i], other[i] = root, odd
         mixed[root] |= p.diagonal[i] > 0.0
 
 
-def colours(packed):
-    """Return the component of each bin, by one of its bins, and a sign where that has two colours, else 0."""
+def find_components(packed):
+    """Return the component of each bin, as one of its bins, and its colour as a sign, 0 where it is not bipartite."""
     n = len(packed.diagonal)
     parent, other, mixed = np.arange(n), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     _find_components(packed, parent, other, mixed)

@@ -1,23 +1,32 @@
-"""What is connected: the rows that together want too much, and the blocks between which every cell is zero."""
+"""Strongly connected components of the residual graph (Kosaraju), and the Hall violator of an infeasible pattern."""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros._sets import CUT, PARTS, SET_WORD_BITS, TABLE, first_new, has, lowest, mark
+from cmfast.kernels.cpu.zeros._bit_sets import (
+    HALL_VIOLATOR,
+    PARTS,
+    SET_WORD_BITS,
+    TABLE,
+    add_member,
+    find_first_new,
+    find_lowest_bit,
+    has_member,
+)
 
 
-@PARTS.part(CUT, lambda: (TABLE[0], 0, TABLE, TABLE, *2 * (np.zeros(1, np.bool_),)), returns=None)
-def cut(unmet, slack, reach, fed, rows, cols):
-    """Collect the rows that share columns, directly or not, with rows that stay unmet: together they want too much."""
+@PARTS.part(HALL_VIOLATOR, lambda: (TABLE[0], 0, TABLE, TABLE, *2 * (np.zeros(1, np.bool_),)), returns=None)
+def find_hall_violator(unmet, slack, reach, fed, rows, cols):
+    """Mark the Hall violator: rows reachable from rows with unmet targets, which want more than their columns have."""
     seen = np.zeros(fed.shape[1], np.int64)
     stack = np.empty(len(rows), np.int64)
     depth = 0
     largest = unmet.max()
     noise = slack // len(rows)
     for i in range(len(rows)):
-        # Where something larger is missing, what rounding left unmet proves nothing.
+        # Unmet targets of the size of rounding prove nothing where larger ones exist.
         if unmet[i] > 0 and (unmet[i] > noise or largest <= noise):
-            mark(seen, i)
+            add_member(seen, i)
             stack[depth] = i
             depth += 1
     while depth > 0:
@@ -25,19 +34,19 @@ def cut(unmet, slack, reach, fed, rows, cols):
         i = stack[depth]
         rows[i] = True
         for j in range(len(cols)):
-            if not cols[j] and has(reach[i], j):
+            if not cols[j] and has_member(reach[i], j):
                 cols[j] = True
-                depth = _visit(fed[j], seen, stack, depth)
+                depth = _push_new(fed[j], seen, stack, depth)
 
 
 @jit(inner=True, borrows=True)
-def _visit(found, seen, stack, depth):
-    """Put what is in `found` and not in `seen` on the stack and into `seen`; return the new depth."""
+def _push_new(found, seen, stack, depth):
+    """Push the members of `found` that are not in `seen` on the stack, and add them to `seen`; return the new depth."""
     for w in range(len(seen)):
         new = found[w] & ~seen[w]
         seen[w] |= new
         while new:
-            stack[depth] = w * SET_WORD_BITS + lowest(new)
+            stack[depth] = w * SET_WORD_BITS + find_lowest_bit(new)
             depth += 1
             new &= new - 1
     return depth
@@ -45,14 +54,14 @@ def _visit(found, seen, stack, depth):
 
 @jit(inner=True)
 def find_blocks(row_caps, reach, users, feeds, fed, row_block, col_block):
-    """Write the strongly connected components of row -> column (positive cell) -> row (flow), counted by first row."""
-    order = _finishing_order(row_caps, reach, fed)
+    """Write the strongly connected components of row -> column (positive cell) -> row (flow), numbered by first row."""
+    order = _order_by_finish(row_caps, reach, fed)
     seen = np.zeros(fed.shape[1], np.int64)
     stack = np.empty(len(row_caps), np.int64)
     count = 0
     for k in range(len(order) - 1, -1, -1):
-        if not has(seen, order[k]):
-            _collect(order[k], count, users, feeds, seen, stack, row_block, col_block)
+        if not has_member(seen, order[k]):
+            _collect_component(order[k], count, users, feeds, seen, stack, row_block, col_block)
             count += 1
     renumbered = stack
     renumbered[:] = -1
@@ -70,22 +79,22 @@ def find_blocks(row_caps, reach, users, feeds, fed, row_block, col_block):
 
 
 @jit(inner=True)
-def _finishing_order(row_caps, reach, fed):
-    """Order the rows by the end of a depth-first search (first half of Kosaraju's algorithm)."""
+def _order_by_finish(row_caps, reach, fed):
+    """Return the rows in the order in which a depth-first search finishes them (first half of Kosaraju's algorithm)."""
     R = len(row_caps)
     order, stack = np.empty(R, np.int64), np.empty(R, np.int64)
     seen_rows, seen_cols = np.zeros(fed.shape[1], np.int64), np.zeros(reach.shape[1], np.int64)
     n = 0
     for root in range(R):
-        if row_caps[root] == 0 or has(seen_rows, root):
+        if row_caps[root] == 0 or has_member(seen_rows, root):
             continue
-        mark(seen_rows, root)
+        add_member(seen_rows, root)
         stack[0] = root
         depth = 1
         while depth > 0:
-            r = _next_row(reach[stack[depth - 1]], fed, seen_rows, seen_cols)
+            r = _find_next_row(reach[stack[depth - 1]], fed, seen_rows, seen_cols)
             if r >= 0:
-                mark(seen_rows, r)
+                add_member(seen_rows, r)
                 stack[depth] = r
                 depth += 1
             else:
@@ -96,22 +105,25 @@ def _finishing_order(row_caps, reach, fed):
 
 
 @jit(inner=True, borrows=True)
-def _next_row(reached, fed, seen_rows, seen_cols):
-    """Return a row not seen yet that feeds one of the columns in `reached`, or -1; close columns without one."""
+def _find_next_row(reached, fed, seen_rows, seen_cols):
+    """Return an unseen row that feeds one of the columns in `reached`, or -1.
+
+    Columns without one are marked as seen.
+    """
     while True:
-        j = first_new(reached, seen_cols)
+        j = find_first_new(reached, seen_cols)
         if j < 0:
             return -1
-        r = first_new(fed[j], seen_rows)
+        r = find_first_new(fed[j], seen_rows)
         if r >= 0:
             return r
-        mark(seen_cols, j)
+        add_member(seen_cols, j)
 
 
 @jit(inner=True, borrows=True)
-def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
-    """Give `block` to every line from which `root` can be reached, as far as it has none (the second half)."""
-    mark(seen, root)
+def _collect_component(root, block, users, feeds, seen, stack, row_block, col_block):
+    """Assign `block` to all unassigned rows and columns from which `root` is reachable (second half of Kosaraju)."""
+    add_member(seen, root)
     stack[0] = root
     depth = 1
     while depth > 0:
@@ -121,16 +133,16 @@ def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
         for w in range(feeds.shape[1]):
             left = feeds[i, w]
             while left:
-                j = w * SET_WORD_BITS + lowest(left)
+                j = w * SET_WORD_BITS + find_lowest_bit(left)
                 left &= left - 1
                 if col_block[j] < 0:
                     col_block[j] = block
-                    depth = _visit(users[j], seen, stack, depth)
+                    depth = _push_new(users[j], seen, stack, depth)
 
 
 @jit(inner=True, borrows=True)
-def mark_dead(positive, row_block, col_block, dead):
-    """Mark the positive cells between different blocks; return whether there are any."""
+def mark_unsupported(positive, row_block, col_block, dead):
+    """Mark the positive cells between different blocks, which have no support; return whether there are any."""
     R, C = positive.shape
     found = False
     for i in range(R):

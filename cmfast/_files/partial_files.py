@@ -1,6 +1,6 @@
-"""Files half written: locked while a process writes them, removed by a later run of the same output when none does.
+"""Temporary files of unfinished outputs: locked while being written, removed by a later run if abandoned.
 
-A process that is killed cannot clean up; its lock, however, ends with it.
+A killed process cannot clean up, but its lock ends with it.
 """
 
 import os
@@ -13,52 +13,52 @@ from typing import Any, BinaryIO
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # Windows, where nothing can be told about the holder of a file: abandoned parts stay there
+except ImportError:  # Windows has no flock to detect abandoned files, so they stay
     fcntl = None
 
 LOCKS = fcntl is not None
 SUFFIX = ".part"
 
 
-def create(target: Path) -> tuple[Path, BinaryIO]:
-    """Open a new file beside `target`, locked, and remove what killed runs have left of the same output."""
+def create_part(target: Path) -> tuple[Path, BinaryIO]:
+    """Create and lock a new file next to `target`; remove abandoned files of earlier runs with the same output."""
     _remove_abandoned(target.parent, _stem(target))
     while True:
-        part = fresh_name(target)
-        file = part.open("xb")  # the permissions that the user's mask grants, unlike tempfile's
-        if _locked(file) and _still(part, file):
+        part = make_fresh_name(target)
+        file = part.open("xb")  # permissions by the user's umask, unlike tempfile's
+        if _try_lock(file) and _is_same_file(part, file):
             return part, file
-        file.close()  # another run took it for abandoned between the two calls, and removes it
+        file.close()  # another run removed it as abandoned between the two calls
 
 
-def fresh_name(target: Path) -> Path:
-    """Return a name beside `target` that no file has."""
+def make_fresh_name(target: Path) -> Path:
+    """Return an unused path next to `target`."""
     return target.with_name(f"{_stem(target)}{secrets.token_hex(4)}{SUFFIX}")
 
 
 def is_part(path: str | bytes, target: Path) -> bool:
-    """Return whether a file of that name is written beside `target`, to take its place."""
+    """Whether `path` is a temporary file of the output `target`."""
     name = Path(os.fsdecode(path)).name
     return name.startswith(_stem(target)) and name.endswith(SUFFIX)
 
 
 def _stem(target: Path) -> str:
-    # The name of the output may be as long as the file system takes, so a checksum stands for it.
+    # A checksum replaces the output's name, which may already have the maximum length.
     return f".cmfast-{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 
-def _locked(file: BinaryIO) -> bool:
+def _try_lock(file: BinaryIO) -> bool:
     if LOCKS:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks, where nobody else can take it for abandoned either
+        except OSError:  # a file system without locks: other runs cannot take it for abandoned either
             pass
     return True
 
 
-def _still(part: Path, file: BinaryIO) -> bool:
+def _is_same_file(part: Path, file: BinaryIO) -> bool:
     try:
         return os.path.samestat(part.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -71,7 +71,7 @@ def _remove_abandoned(folder: Path, stem: str) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(stem) and entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                # Whoever writes it holds the lock until the file has its final name.
+                # A running writer holds the lock until the file has its final name.
                 with suppress(OSError), Path(entry.path).open("r+b") as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     Path(entry.path).unlink()

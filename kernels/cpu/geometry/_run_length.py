@@ -1,4 +1,4 @@
-"""Sorted keys as runs: each key once, with the number of times it occurred."""
+"""Run-length encoding of sorted keys (distinct keys and counts): encoding, merging and thread-local accumulators."""
 
 import threading
 from itertools import pairwise
@@ -14,9 +14,10 @@ SECONDS_PER_KEY = 3e-9
 
 @jit(borrows=True)
 def encode_into(keys, out_keys, out_counts):
-    """Write the runs of sorted `keys` to the beginning of two arrays and return their number.
+    """Write the distinct keys and counts of sorted `keys` to two arrays; return their number.
 
-    `out_keys` may be `keys`: no key is overwritten before it is read. Without branches, which short runs would defeat.
+    `out_keys` may be `keys`: no key is overwritten before it is read. Branch-free, because short runs defeat branch
+    prediction.
     """
     run = -1
     last = ~keys[0] if keys.shape[0] else 0
@@ -31,20 +32,20 @@ def encode_into(keys, out_keys, out_counts):
     return run + 1
 
 
-def cut(keys, bits, seconds, most=pool.MAX_PIECES):
-    """Cut sorted keys into ranges of whole cells, never fewer keys than the pool finds worth a piece.
+def cut_at_cells(keys, bits, seconds, most=pool.MAX_PIECES):
+    """Cut sorted keys into ranges of whole cells for parallel work.
 
     A cell ends where the key without its last `bits` bits changes.
     """
     starts = [start for start, _ in pool.pieces(len(keys), seconds, most=most)[1:]]
-    before = [int(keys[start - 1]) | ((1 << bits) - 1) for start in starts]  # the last key that its cell could have
+    before = [int(keys[start - 1]) | ((1 << bits) - 1) for start in starts]  # largest possible key of its cell
     return list(pairwise([0, *np.searchsorted(keys, before, side="right").tolist(), len(keys)]))
 
 
-def encode(keys, num_threads=None):
-    """Turn sorted `keys` into ``(keys, counts)`` of their runs. `keys` is used up: its memory holds the result."""
+def encode_runs(keys, num_threads=None):
+    """Run-length encode sorted `keys` to ``(keys, counts)`` in place, reusing their memory."""
     seconds = len(keys) * SECONDS_PER_KEY
-    bounds = cut(keys, 0, seconds)
+    bounds = cut_at_cells(keys, 0, seconds)
     counts = np.empty(len(keys), np.int64)
     number = [0] * len(bounds)
 
@@ -58,12 +59,12 @@ def encode(keys, num_threads=None):
             values[total : total + n] = values[start : start + n]
         total += n
     for values in (keys, counts):
-        values.resize(total, refcheck=False)  # gives the rest back without a copy; nobody else has seen these arrays
+        values.resize(total, refcheck=False)  # frees the rest without a copy; no other reference exists
     return keys, counts
 
 
-def joined(parts):
-    """Return ``(keys, counts)`` of runs in parts, in this order. The list is used up, which frees the memory."""
+def concatenate_runs(parts):
+    """Concatenate runs in parts to ``(keys, counts)``, emptying the list to free memory."""
     total = sum(len(keys) for keys, _ in parts)
     keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
     stop = total
@@ -76,8 +77,8 @@ def joined(parts):
 
 
 @jit(borrows=True)
-def _merge(a, m, b, n, out, number):
-    """Merge two sorted runs; return how many distinct keys there are."""
+def _merge_into(a, m, b, n, out, number):
+    """Merge two sorted run-length encodings, adding counts of equal keys; return the number of distinct keys."""
     i = j = k = 0
     while i < a.shape[0] or j < b.shape[0]:
         if j == b.shape[0] or (i < a.shape[0] and a[i] < b[j]):
@@ -94,12 +95,12 @@ def _merge(a, m, b, n, out, number):
     return k
 
 
-def merge(keys_a, counts_a, keys_b, counts_b, num_threads=None):
-    """Merge the runs of two sets of keys."""
+def merge_runs(keys_a, counts_a, keys_b, counts_b, num_threads=None):
+    """Merge two sorted run-length encodings in parallel, adding the counts of equal keys."""
     size = len(keys_a) + len(keys_b)
     seconds = size * SECONDS_PER_KEY
     longer = max(keys_a, keys_b, key=len)
-    # Pieces end at keys of the longer set, so they hold about as many of it; a key is in one piece alone.
+    # Pieces end at keys of the longer set, which balances them; a key is in one piece only.
     ends = longer[[start for start, _ in pool.pieces(len(longer), seconds)[1:]]]
     cuts = [[0, *np.searchsorted(keys, ends).tolist(), len(keys)] for keys in (keys_a, keys_b)]
     parts: list[Any] = [None] * (len(ends) + 1)
@@ -108,16 +109,16 @@ def merge(keys_a, counts_a, keys_b, counts_b, num_threads=None):
         a, b = (slice(cut[i], cut[i + 1]) for cut in cuts)
         most = a.stop - a.start + b.stop - b.start
         keys, counts = np.empty(most, np.int64), np.empty(most, np.int64)
-        n = _merge(keys_a[a], counts_a[a], keys_b[b], counts_b[b], keys, counts)
+        n = _merge_into(keys_a[a], counts_a[a], keys_b[b], counts_b[b], keys, counts)
         parts[i] = (keys, counts) if n == most else (keys[:n].copy(), counts[:n].copy())
 
     bounds = [(i, i + 1) for i in range(len(parts))]
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
-    return parts[0] if len(parts) == 1 else joined(parts)
+    return parts[0] if len(parts) == 1 else concatenate_runs(parts)
 
 
 class Accumulators:
-    """Integer arrays to add into, one per thread that is at work; integers add up to the same in any order."""
+    """Integer arrays to add into, one set per working thread; integer sums do not depend on the order."""
 
     def __init__(self, *shapes):
         self._shapes = shapes
@@ -126,7 +127,7 @@ class Accumulators:
         self._lock = threading.Lock()
 
     def take(self):
-        """Return a set that nobody else is using."""
+        """Return a set that no other thread is using."""
         with self._lock:
             if self._free:
                 return self._free.pop()
@@ -136,7 +137,7 @@ class Accumulators:
         return one
 
     def give_back(self, one):
-        """Let another piece go on with this set."""
+        """Return a set for use by another piece."""
         with self._lock:
             self._free.append(one)
 

@@ -1,4 +1,4 @@
-"""What flows from rows through positive cells to columns: capacities, maximum flow, and who starves without one."""
+"""Maximum flow from rows through positive cells to columns, in integers (Dinic; Hopcroft-Karp for equal targets)."""
 
 import math
 from typing import Any, NamedTuple
@@ -6,25 +6,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros._sets import AUGMENT, PARTS, SET_WORD_BITS, TABLE, drop, first_common, has, lowest
+from cmfast.kernels.cpu.zeros._bit_sets import (
+    AUGMENT,
+    PARTS,
+    SET_WORD_BITS,
+    TABLE,
+    find_first_common,
+    find_lowest_bit,
+    has_member,
+    remove_member,
+)
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.shared.scaling import FLOW_SLACK
 
-GRID_BITS = 61  # other targets become integers of at most so many bits
+GRID_BITS = 61  # bits of the integers that fractional targets are rounded to
 
 
-class BySide(NamedTuple):
-    """Something of rows, and the same of columns."""
+class RowsAndColumns(NamedTuple):
+    """A pair of values, for rows and for columns."""
 
     rows: Any
     cols: Any
 
 
 @jit(inner=True)
-def capacities(u, v):
-    """Turn the targets into integers with one total.
+def compute_capacities(u, v):
+    """Convert the targets to integer capacities with one total.
 
-    Returns them for rows and for columns, the slack that counts as zero in their unit, and whether all are 0 or 1.
+    Return those of rows and columns, the slack that counts as zero in their unit, and whether all are 0 or 1.
     """
     U, V, one = 0.0, 0.0, 0.0
     equal, whole = True, True
@@ -47,9 +56,9 @@ def capacities(u, v):
     shift = GRID_BITS - math.frexp(max(U, V))[1]
     row_caps, col_caps = np.empty(len(u), np.int64), np.empty(len(v), np.int64)
     for i in range(len(u)):
-        row_caps[i] = _capacity(u[i], equal, whole, shift)
+        row_caps[i] = _round_capacity(u[i], equal, whole, shift)
     for j in range(len(v)):
-        col_caps[j] = _capacity(v[j], equal, whole, shift)
+        col_caps[j] = _round_capacity(v[j], equal, whole, shift)
     if equal or whole:
         return row_caps, col_caps, 0, equal
     largest, gap = 0, np.int64(0)
@@ -58,20 +67,21 @@ def capacities(u, v):
     for j in range(len(v)):
         gap -= col_caps[j]
         largest = j if col_caps[j] > col_caps[largest] else largest
-    col_caps[largest] += gap  # what rounding and the totals differ by, far below the largest target
+    col_caps[largest] += gap  # differences by rounding, far below the largest target
     return row_caps, col_caps, np.int64(FLOW_SLACK * math.ldexp(max(U, V), shift)), False
 
 
 @jit(inner=True, borrows=True)
-def _capacity(target, equal, whole, shift):
+def _round_capacity(target, equal, whole, shift):
+    """Return one target as an integer capacity, at least 1 if positive."""
     if equal or target == 0.0:
         return np.int64(target > 0.0)
     return np.int64(target) if whole else max(1, np.int64(math.ldexp(target, shift)))
 
 
 @jit(inner=True)
-def pack(positive, row_caps, col_caps):
-    """Return the columns that each row reaches and the rows that reach each column, lines without target left out."""
+def pack_sets(positive, row_caps, col_caps):
+    """Return bit sets of the columns that each row reaches and of the rows of each column, zero targets left out."""
     R, C = positive.shape
     reach = np.zeros((R, (C + SET_WORD_BITS - 1) // SET_WORD_BITS), np.int64)
     users = np.zeros((C, (R + SET_WORD_BITS - 1) // SET_WORD_BITS), np.int64)
@@ -86,8 +96,8 @@ def pack(positive, row_caps, col_caps):
 
 
 @jit(inner=True, borrows=True)
-def _add(flow, fed, i, j, amount):
-    """Let row i send `amount` more (or, below zero, less) into column j."""
+def _add_flow(flow, fed, i, j, amount):
+    """Add `amount`, which may be negative, to the flow from row i to column j, and update the bit set `fed`."""
     positive = amount > 0
     if flow.shape[0] > 0:
         flow[j, i] += amount
@@ -99,14 +109,14 @@ def _add(flow, fed, i, j, amount):
 
 
 @jit(inner=True, borrows=True)
-def greedy(positive, unmet, spare, flow, fed):
-    """Send what can be sent directly, through the diagonal first; return what is left."""
+def send_greedily(positive, unmet, spare, flow, fed):
+    """Send flow directly where possible, through the diagonal first, in place; return the unsent total."""
     R, C = positive.shape
     left = 0
     for i in range(R):
         amount = min(unmet[i], spare[i]) if i < C and positive[i, i] else 0
         if amount > 0:
-            _add(flow, fed, i, i, amount)
+            _add_flow(flow, fed, i, i, amount)
             unmet[i] -= amount
             spare[i] -= amount
         left += unmet[i]
@@ -119,7 +129,7 @@ def greedy(positive, unmet, spare, flow, fed):
                 break
             amount = min(unmet[i], spare[j]) if positive[i, j] else 0
             if amount > 0:
-                _add(flow, fed, i, j, amount)
+                _add_flow(flow, fed, i, j, amount)
                 unmet[i] -= amount
                 spare[j] -= amount
         left += unmet[i]
@@ -127,24 +137,27 @@ def greedy(positive, unmet, spare, flow, fed):
 
 
 @PARTS.part(AUGMENT, lambda: (TABLE, TABLE[0], TABLE[0], TABLE, TABLE), returns=None)
-def augment(reach, unmet, spare, flow, fed):
-    """Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching)."""
+def maximize_flow(reach, unmet, spare, flow, fed):
+    """Augment the flow to a maximum, in place (Dinic's algorithm; for equal targets this is Hopcroft-Karp matching)."""
     longest = min(len(unmet), len(spare)) + 1
-    # The lines at each distance from a row with unmet target.
-    levels = BySide(np.empty((longest, fed.shape[1]), np.int64), np.empty((longest, reach.shape[1]), np.int64))
-    path = BySide(np.empty(longest, np.int64), np.empty(longest, np.int64))
+    # Bit sets of the rows and columns at each distance from a row with unmet target.
+    levels = RowsAndColumns(np.empty((longest, fed.shape[1]), np.int64), np.empty((longest, reach.shape[1]), np.int64))
+    path = RowsAndColumns(np.empty(longest, np.int64), np.empty(longest, np.int64))
     while True:
-        depth = _levels(reach, unmet, spare, fed, levels)
+        depth = _compute_levels(reach, unmet, spare, fed, levels)
         if depth < 0:
             return
         for i in range(len(unmet)):
             while unmet[i] > 0 and _find_path(i, depth, reach, spare, fed, levels, path):
-                _shift(depth, path, unmet, spare, flow, fed)
+                _augment_path(depth, path, unmet, spare, flow, fed)
 
 
 @jit(inner=True)
-def _levels(reach, unmet, spare, fed, levels):
-    """Sort lines by their distance from unmet rows; return the level of the first spare column, or -1."""
+def _compute_levels(reach, unmet, spare, fed, levels):
+    """Compute the rows and columns at each distance from unmet rows.
+
+    Return the level of the first spare column, or -1.
+    """
     level_rows, level_cols = levels
     seen_rows, seen_cols = np.zeros(fed.shape[1], np.int64), np.zeros(reach.shape[1], np.int64)
     level_rows[0] = 0
@@ -152,25 +165,25 @@ def _levels(reach, unmet, spare, fed, levels):
         if unmet[i] > 0:
             level_rows[0, i >> 5] |= 1 << (i & 31)
     for k in range(len(level_rows)):
-        if not _spread(level_rows[k], seen_rows, reach, level_cols[k], seen_cols):
+        if not _advance_level(level_rows[k], seen_rows, reach, level_cols[k], seen_cols):
             return -1
         for j in range(len(spare)):
-            if spare[j] > 0 and has(level_cols[k], j):
+            if spare[j] > 0 and has_member(level_cols[k], j):
                 return k
-        if k + 1 == len(level_rows) or not _spread(level_cols[k], seen_cols, fed, level_rows[k + 1], seen_rows):
+        if k + 1 == len(level_rows) or not _advance_level(level_cols[k], seen_cols, fed, level_rows[k + 1], seen_rows):
             return -1
     return -1
 
 
 @jit(inner=True)
-def _spread(level, seen, sets, following, following_seen):
-    """Put into `following` what `sets` hold for the members of `level` and is not seen; return whether that is any."""
+def _advance_level(level, seen, sets, following, following_seen):
+    """Write to `following` the unseen members of the sets of all members of `level`; return whether there are any."""
     following[:] = 0
     for w in range(len(level)):
         left = level[w]
         seen[w] |= left
         while left:
-            member = w * SET_WORD_BITS + lowest(left)
+            member = w * SET_WORD_BITS + find_lowest_bit(left)
             left &= left - 1
             for q in range(len(following)):
                 following[q] |= sets[member, q]
@@ -183,26 +196,26 @@ def _spread(level, seen, sets, following, following_seen):
 
 @jit(inner=True, borrows=True)
 def _find_path(root, depth, reach, spare, fed, levels, path):
-    """Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level."""
+    """Find a shortest augmenting path from row `root` to a spare column; dead ends are removed from their level."""
     (level_rows, level_cols), (path_rows, path_cols) = levels, path
     k = 0
     path_rows[0] = root
     while k >= 0:
         i = path_rows[k]
-        j = first_common(reach[i], level_cols[k])
+        j = find_first_common(reach[i], level_cols[k])
         if j < 0:
-            drop(level_rows[k], i)
+            remove_member(level_rows[k], i)
             k -= 1
             continue
         path_cols[k] = j
         if k == depth:
             if spare[j] > 0:
                 return True
-            drop(level_cols[k], j)
+            remove_member(level_cols[k], j)
             continue
-        r = first_common(fed[j], level_rows[k + 1])
+        r = find_first_common(fed[j], level_rows[k + 1])
         if r < 0:
-            drop(level_cols[k], j)
+            remove_member(level_cols[k], j)
             continue
         k += 1
         path_rows[k] = r
@@ -210,8 +223,8 @@ def _find_path(root, depth, reach, spare, fed, levels, path):
 
 
 @jit(inner=True, borrows=True)
-def _shift(depth, path, unmet, spare, flow, fed):
-    """Send as much along the path as it takes."""
+def _augment_path(depth, path, unmet, spare, flow, fed):
+    """Augment the flow along the path by its bottleneck."""
     path_rows, path_cols = path
     root, last = path_rows[0], path_cols[depth]
     amount = min(unmet[root], spare[last])
@@ -219,18 +232,18 @@ def _shift(depth, path, unmet, spare, flow, fed):
         for k in range(depth):
             amount = min(amount, flow[path_cols[k], path_rows[k + 1]])
     for k in range(depth + 1):
-        _add(flow, fed, path_rows[k], path_cols[k], amount)
+        _add_flow(flow, fed, path_rows[k], path_cols[k], amount)
         if k < depth:
-            _add(flow, fed, path_rows[k + 1], path_cols[k], -amount)
+            _add_flow(flow, fed, path_rows[k + 1], path_cols[k], -amount)
     unmet[root] -= amount
     spare[last] -= amount
 
 
 @jit(inner=True)
-def weigh(row_caps, col_caps, slack, flow, fed, words):
-    """Return the columns that each row feeds; forget, there and in `fed`, the flows that are rounding only.
+def drop_rounding_flows(row_caps, col_caps, slack, flow, fed, words):
+    """Return the columns that each row feeds; flows of the size of rounding are removed from `fed` and left out.
 
-    A line that gets more than half of its target (see `starved`) keeps at least its largest flow.
+    A row or column that gets more than half of its target (see `has_starved_line`) keeps at least its largest flow.
     """
     feeds = np.zeros((len(row_caps), words), np.int64)
     lines = 2 * max(len(row_caps), len(col_caps))
@@ -238,18 +251,18 @@ def weigh(row_caps, col_caps, slack, flow, fed, words):
         for w in range(fed.shape[1]):
             left = fed[j, w]
             while left:
-                i = w * SET_WORD_BITS + lowest(left)
+                i = w * SET_WORD_BITS + find_lowest_bit(left)
                 left &= left - 1
                 if slack == 0 or flow[j, i] > min(slack, min(row_caps[i], col_caps[j]) // lines):
                     feeds[i, j >> 5] |= 1 << (j & 31)
                 else:
-                    drop(fed[j], i)
+                    remove_member(fed[j], i)
     return feeds
 
 
 @jit(inner=True, borrows=True)
-def starved(missing, caps):
-    """Whether a line lacks half of its target or more: no rounding error, however small that target is."""
+def has_starved_line(missing, caps):
+    """Test whether a row or column lacks half of its target or more, which no rounding explains however small it is."""
     found = False
     for k in range(len(caps)):
         found = found or (caps[k] > 0 and 2 * missing[k] >= caps[k])

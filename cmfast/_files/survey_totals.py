@@ -1,4 +1,4 @@
-"""What is known of the totals of records, from a tidy table: a row for each category, or for the sum of a column."""
+"""Read population totals for raking from a tidy table: a row per category, or per sum of a numeric column."""
 
 import math
 from collections.abc import Iterator
@@ -11,44 +11,44 @@ from cmfast._files import tables
 from cmfast._files.output import FileError
 from cmfast._files.points import TABLES
 
-NUMBERS = ("target", "total", "count", "population")  # names of the column of numbers
-OF, IMPORTANCE = "of", "importance"  # names of the columns that say what is added up, and what it costs to miss it
+NUMBERS = ("target", "total", "count", "population")  # accepted names of the column of totals
+OF, IMPORTANCE = "of", "importance"  # names of the columns for the summed column and the penalty weight
 Key = tuple[str, ...]
 
 
-def named(columns: Key, key: Key) -> str:
-    """Return what a combination of categories is called."""
+def describe_key(columns: Key, key: Key) -> str:
+    """Return a combination of categories as text: "sex = f, age = 30-39"."""
     return ", ".join(f"{column} = {category}" for column, category in zip(columns, key, strict=True))
 
 
 class Target(NamedTuple):
-    """What is known of the categories of one column, or of the combinations of several, or of all records."""
+    """Known totals of the categories of one column, of combinations of several, or of all respondents."""
 
-    of: str  # column of numbers that is added up; "": records are counted
+    of: str  # numeric column that is summed; "": respondents are counted
     columns: Key
-    totals: dict[Key, dict[str, float]]  # of each area, NaN where nothing is asked
-    importance: dict[Key, float]  # of what has one
+    totals: dict[Key, dict[str, float]]  # by area; NaN for an unconstrained total
+    importance: dict[Key, float]  # penalty weights, where given
 
-    def named(self, key: Key) -> str:
-        """Return what a total is called."""
-        where = named(self.columns, key)
+    def describe(self, key: Key) -> str:
+        """Return the name of a total for messages."""
+        where = describe_key(self.columns, key)
         return f"{self.of} where {where}" if self.of and where else self.of or where
 
 
 class Totals(NamedTuple):
-    """All that is known."""
+    """All known totals."""
 
     targets: list[Target]
-    areas: list[str]  # that each total is of; one without a name, if there are none
+    areas: list[str]  # areas of each total; one empty name without areas
 
     @property
     def are_counts(self) -> bool:
-        """Whether records are counted only, and nothing has an importance of its own."""
+        """Whether all totals are counts of respondents without penalty weights."""
         return not any(target.of or target.importance for target in self.targets)
 
 
 class _Header(NamedTuple):
-    """Which columns of a table of totals hold what."""
+    """Positions of the columns of a table of totals."""
 
     number: int
     of: int | None
@@ -58,13 +58,13 @@ class _Header(NamedTuple):
 
 
 def read_totals(path: Path, by: str | None, value: str | None = None) -> Totals:
-    """Return what a tidy table says: empty cells in the columns that a row is not of.
+    """Read totals from a tidy table; a row leaves the columns empty that it does not constrain.
 
-    The numbers may stand in a column that is named `value`, where none has a name that says so.
+    The totals may be in a column named `value` if no column has a usual name.
     """
-    lines = _texts(path)
+    lines = _read_rows(path)
     _, names = next(lines)
-    header = _header(path, names, by, value)
+    header = _find_columns(path, names, by, value)
     found: dict[tuple[str, Key], Target] = {}
     areas: dict[str, None] = {}
     for line, cells in lines:
@@ -80,24 +80,26 @@ def read_totals(path: Path, by: str | None, value: str | None = None) -> Totals:
         target = found.setdefault((of, columns), Target(of, columns, {}, {}))
         of_areas = target.totals.setdefault(key, {})
         if area in of_areas:
-            raise FileError(path, f"line {line}: {_placed(target.named(key), by, area)} is there twice")
-        of_areas[area] = number(path, line, cells[header.number], least=None if of else 0.0)
+            raise FileError(path, f"line {line}: {_describe_total(target.describe(key), by, area)} is there twice")
+        of_areas[area] = parse_number(path, line, cells[header.number], least=None if of else 0.0)
         if header.importance is not None and cells[header.importance]:
-            importance = number(path, line, cells[header.importance])
+            importance = parse_number(path, line, cells[header.importance])
             if target.importance.setdefault(key, importance) != importance:
-                raise FileError(path, f"line {line}: the importance of {target.named(key)} is another one than before")
+                raise FileError(
+                    path, f"line {line}: the importance of {target.describe(key)} is another one than before"
+                )
     if not found:
         raise FileError(path, "holds no targets")
     totals = Totals(list(found.values()), list(areas))
-    _check(path, totals, by)
+    _check_areas(path, totals, by)
     return totals
 
 
-def _header(path: Path, names: list[str], by: str | None, value: str | None) -> _Header:
+def _find_columns(path: Path, names: list[str], by: str | None, value: str | None) -> _Header:
     small = [name.lower() for name in names]
     numbers = [k for k, name in enumerate(small) if name in NUMBERS]
     numbers = numbers or [k for k, name in enumerate(names) if name == value]
-    area = None if by is None else tables.column_named(path, names, by)
+    area = None if by is None else tables.find_column(path, names, by)
     of, importance = (small.index(name) if name in small else None for name in (OF, IMPORTANCE))
     taken = {*numbers, of, importance, area}
     categories = [k for k in range(len(names)) if k not in taken]
@@ -108,21 +110,23 @@ def _header(path: Path, names: list[str], by: str | None, value: str | None) -> 
     return _Header(numbers[0], of, importance, area, categories)
 
 
-def _check(path: Path, known: Totals, by: str | None) -> None:
-    """Refuse totals that some areas have and others do not."""
+def _check_areas(path: Path, known: Totals, by: str | None) -> None:
+    """Raise FileError for totals that are given for some areas only."""
     for target in known.targets:
         for key, of_areas in target.totals.items():
             missing = next((area for area in known.areas if area not in of_areas), None)
             if missing is not None:
-                raise FileError(path, f"has no row for {_placed(target.named(key), by, missing)}, but for other areas")
+                raise FileError(
+                    path, f"has no row for {_describe_total(target.describe(key), by, missing)}, but for other areas"
+                )
 
 
-def _placed(name: str, by: str | None, area: str) -> str:
+def _describe_total(name: str, by: str | None, area: str) -> str:
     return name if by is None else f"{name}, {by} = {area}"
 
 
-def number(path: Path, line: int, text: str, *, least: float | None = 0.0) -> float:
-    """Return the number in a cell; NaN of an empty one."""
+def parse_number(path: Path, line: int, text: str, *, least: float | None = 0.0) -> float:
+    """Parse the number in a cell; NaN for an empty one. Raise FileError below `least`."""
     try:
         value = float(text) if text else math.nan
     except ValueError:
@@ -133,13 +137,13 @@ def number(path: Path, line: int, text: str, *, least: float | None = 0.0) -> fl
     return value
 
 
-def _texts(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a small table as texts, its names first."""
+def _read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a small table as texts, its header first."""
     suffix = path.suffix.lower()
     if suffix in tables.TEXTS:
         yield from ((line, [cell.strip() for cell in row]) for line, row, _ in tables.csv_lines(path))
     elif suffix in TABLES:
-        tables.needs("pyarrow", path)
+        tables.require_module("pyarrow", path)
         names, _, parts = tables.arrow_batches(path)
         yield 0, names
         line = 0
@@ -151,6 +155,6 @@ def _texts(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
 
 
-def by_area(target: Target, key: Key, areas: list[str]) -> np.ndarray:
-    """Return a total of each area."""
+def collect_areas(target: Target, key: Key, areas: list[str]) -> np.ndarray:
+    """Return a total as an array over areas."""
     return np.array([target.totals[key][area] for area in areas])

@@ -1,4 +1,4 @@
-"""Records of a survey from a table, and their categories matched with those of which totals are known."""
+"""Read survey respondents from a table and match their categories with the known population totals."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._files import tables, tidy_totals
+from cmfast._files import survey_totals, tables
 from cmfast._files.output import FileError
 from cmfast._files.points import TABLES
-from cmfast._files.tidy_totals import Target, Totals
+from cmfast._files.survey_totals import Target, Totals
 
 Tick = Callable[[int, int], object]
 Margin = tuple[tuple[int, ...], np.ndarray]
 
 
 class SurveyRecords(NamedTuple):
-    """Categories of records, in columns, and the numbers that they have."""
+    """Survey respondents: categories per column as codes, numeric columns and design weights."""
 
     columns: list[str]
     categories: list[list[str]]
@@ -26,35 +26,35 @@ class SurveyRecords(NamedTuple):
     weights: np.ndarray | None
 
 
-class Wanted(NamedTuple):
-    """Which columns of a table are read."""
+class WantedColumns(NamedTuple):
+    """Columns of the table to read."""
 
     categories: list[str]
     numbers: list[str]
     weight: str | None
 
     @property
-    def of_numbers(self) -> list[str]:
-        """The columns of numbers, weights last."""
+    def number_columns(self) -> list[str]:
+        """The numeric columns, weights last."""
         return [*self.numbers, *([] if self.weight is None else [self.weight])]
 
 
 def read_records(
     path: Path, known: Totals, weight: str | None, by: str | None, tick: Tick, more: Sequence[str] = ()
 ) -> SurveyRecords:
-    """Return the categories, numbers and design weights of all records, as far as totals ask for them.
+    """Read categories, numbers and design weights of all respondents, for the columns that the totals need.
 
-    And the numbers of `more` columns.
+    `more` names further numeric columns.
     """
     suffix = path.suffix.lower()
     if suffix not in {*tables.TEXTS, *TABLES}:
         raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
     columns = list(dict.fromkeys(column for target in known.targets for column in target.columns))
     numbers_of = [*(target.of for target in known.targets if target.of), *more]
-    wanted = Wanted(columns, list(dict.fromkeys(numbers_of)), weight)
+    wanted = WantedColumns(columns, list(dict.fromkeys(numbers_of)), weight)
     labels: list[dict[str, int]] = [{} for _ in columns]
-    read = _of_arrow if suffix in TABLES else _of_csv
-    blocks, numbers = [np.empty((len(columns), 0), np.int64)], [np.empty((len(wanted.of_numbers), 0))]
+    read = _read_arrow_blocks if suffix in TABLES else _read_csv_blocks
+    blocks, numbers = [np.empty((len(columns), 0), np.int64)], [np.empty((len(wanted.number_columns), 0))]
     for own, codes, values in read(path, wanted, by, tick):
         blocks.append(np.empty((len(columns), values.shape[1]), np.int64))
         for line, places, of_block, code in zip(blocks[-1], labels, own, codes, strict=True):
@@ -70,22 +70,25 @@ def read_records(
 Block = tuple[list[list[str]], list[np.ndarray], np.ndarray]
 
 
-def _without(path: Path, names: list[str], by: str | None) -> None:
-    """Refuse a column that has areas in the table of records, too: all records are of each."""
+def _refuse_area_column(path: Path, names: list[str], by: str | None) -> None:
+    """Raise FileError if the respondents' table has the area column `by`: each respondent belongs to all areas."""
     if by in names:
         raise FileError(path, f"has a column {by!r}, too; totals of its categories need no --by")
 
 
-def _of_arrow(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[Block]:
-    tables.needs("pyarrow", path)
+def _read_arrow_blocks(path: Path, wanted: WantedColumns, by: str | None, tick: Tick) -> Iterator[Block]:
+    tables.require_module("pyarrow", path)
     names, total, parts = tables.arrow_batches(path)
-    _without(path, names, by)
-    places = [tables.column_named(path, names, name) for name in (*wanted.categories, *wanted.of_numbers)]
+    _refuse_area_column(path, names, by)
+    places = [tables.find_column(path, names, name) for name in (*wanted.categories, *wanted.number_columns)]
     done, n = 0, len(wanted.categories)
     for arrays in parts(places):
-        with tables.understood(path, "not readable"):
-            found = [tables.arrow_labels(path, name, one, done) for name, one in zip(wanted.categories, arrays[:n])]  # noqa: B905
-            values = [_numbers(path, name, one) for name, one in zip(wanted.of_numbers, arrays[n:], strict=True)]
+        with tables.catch_reader_errors(path, "not readable"):
+            pairs = zip(wanted.categories, arrays[:n], strict=False)
+            found = [tables.read_arrow_labels(path, name, one, done) for name, one in pairs]
+            values = [
+                _column_to_numbers(path, name, one) for name, one in zip(wanted.number_columns, arrays[n:], strict=True)
+            ]
         for name, line in zip(wanted.numbers, values, strict=False):
             for row in np.flatnonzero(~np.isfinite(line))[:1]:
                 raise FileError(path, f"row {done + row} has no number in column {name!r}")
@@ -99,22 +102,22 @@ def _of_arrow(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterato
         tick(done, total)
 
 
-def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
-    """Return a column of numbers; what is missing is NaN."""
+def _column_to_numbers(path: Path, name: str, column: Any) -> np.ndarray:
+    """Return a numeric column as float64; missing values become NaN."""
     numbers = column.to_numpy(zero_copy_only=False)
     if numbers.dtype.kind not in "uifb":
         raise FileError(path, f"column {name!r} must hold numbers, but is {column.type}")
     return np.asarray(numbers, np.float64)
 
 
-def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[Block]:
+def _read_csv_blocks(path: Path, wanted: WantedColumns, by: str | None, tick: Tick) -> Iterator[Block]:
     lines = tables.csv_lines(path)
     total = path.stat().st_size
     _, first, done = next(lines)
     names = [name.strip() for name in first]
-    _without(path, names, by)
-    places = [tables.column_named(path, names, name) for name in wanted.categories]
-    at = [tables.column_named(path, names, name) for name in wanted.of_numbers]
+    _refuse_area_column(path, names, by)
+    places = [tables.find_column(path, names, name) for name in wanted.categories]
+    at = [tables.find_column(path, names, name) for name in wanted.number_columns]
     labels: list[dict[str, int]] = [{} for _ in places]
     codes: list[list[int]] = [[] for _ in places]
     numbers: list[list[float]] = [[] for _ in at]
@@ -124,9 +127,9 @@ def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[
                 raise FileError(path, f"line {line} has an empty cell in column {names[k]!r}")
         for place, known, code in zip(places, labels, codes, strict=True):
             code.append(known.setdefault(row[place].strip(), len(known)))
-        for name, place, own in zip(wanted.of_numbers, at, numbers, strict=True):
+        for name, place, own in zip(wanted.number_columns, at, numbers, strict=True):
             least = None if name in wanted.numbers else 0.0
-            own.append(tidy_totals.number(path, line, row[place].strip(), least=least))
+            own.append(survey_totals.parse_number(path, line, row[place].strip(), least=least))
         if read - done > tables.MATRIX_BLOCK_BYTES:
             done = read
             tick(done, total)
@@ -136,19 +139,20 @@ def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[
     yield [list(own) for own in labels], columns, np.array(numbers, np.float64).reshape(len(numbers), n)
 
 
-class Matched(NamedTuple):
-    """Categories and totals by their numbers."""
+class MatchedTotals(NamedTuple):
+    """Totals as arrays over the categories' codes."""
 
-    margins: list[Margin]  # attributes, and totals of shape ([areas,] *categories)
-    names: list[str]  # of all lines of all margins
-    importance: np.ndarray  # of each line; NaN where none is given
+    margins: list[Margin]  # columns, and totals of shape ([areas,] *categories)
+    names: list[str]  # of all totals of all margins
+    importance: np.ndarray  # penalty weight of each total; NaN if not given
 
 
-def matched(source: Path, known: Totals, records: SurveyRecords, *, by_area: bool) -> Matched:
-    """Return the totals of each target as an array, what all of their lines are called, and how important they are.
+def match_totals(source: Path, known: Totals, records: SurveyRecords, *, by_area: bool) -> MatchedTotals:
+    """Match totals with respondents: return totals as arrays, their names and their penalty weights.
 
-    Categories that totals name and no record has come behind the others. Refuses records of which no target says
-    anything: an empty cell in the table of targets says that nothing is asked of them.
+    Categories without respondents come last. Raises FileError for respondents in a category without a row in the table
+    of
+    totals; an empty total there leaves the category unconstrained.
     """
     places = [{label: k for k, label in enumerate(own)} for own in records.categories]
     for target in known.targets:
@@ -164,19 +168,19 @@ def matched(source: Path, known: Totals, records: SurveyRecords, *, by_area: boo
         wanted, importance = np.full((*shape, len(known.areas)), np.nan), np.full(shape, np.nan)
         for key in target.totals:
             at = tuple(places[axis][label] for axis, label in zip(of, key, strict=True))
-            wanted[at] = tidy_totals.by_area(target, key, known.areas)
+            wanted[at] = survey_totals.collect_areas(target, key, known.areas)
             importance[at] = target.importance.get(key, np.nan)
-        _check_seen(source, target, records, labels, of)
+        _check_coverage(source, target, records, labels, of)
         margins.append((of, np.moveaxis(wanted, -1, 0) if by_area else wanted[..., 0]))
-        words += [target.named(key) for key in product(*labels)]
+        words += [target.describe(key) for key in product(*labels)]
         importances.append(importance.ravel())
-    return Matched(margins, words, np.concatenate(importances))
+    return MatchedTotals(margins, words, np.concatenate(importances))
 
 
-def _check_seen(
+def _check_coverage(
     source: Path, target: Target, records: SurveyRecords, labels: list[list[str]], of: tuple[int, ...]
 ) -> None:
-    """Refuse records of categories that no row names."""
+    """Raise FileError for respondents in categories that no row of the totals names."""
     if not of:
         return
     seen = np.zeros(tuple(map(len, labels)), np.bool_)
@@ -184,11 +188,11 @@ def _check_seen(
     for at in np.argwhere(seen):
         key = tuple(own[k] for own, k in zip(labels, at, strict=True))
         if key not in target.totals:
-            raise FileError(source, f"holds records of {target.named(key)}, of which no target says anything")
+            raise FileError(source, f"holds records of {target.describe(key)}, of which no target says anything")
 
 
-def design(records: SurveyRecords, known: Totals, found: Matched) -> Any:
-    """Return what each record adds to each line of all margins, as a sparse matrix."""
+def make_design_matrix(records: SurveyRecords, known: Totals, found: MatchedTotals) -> Any:
+    """Return the sparse design matrix: the contribution of each respondent to each total."""
     from scipy.sparse import csr_array
 
     n, start = records.codes.shape[1], 0
