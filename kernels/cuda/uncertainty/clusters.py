@@ -147,9 +147,8 @@ def cluster_intervals(
         if sums["t"].size:
             _DRAWS.launch(
                 (), batches.item_blocks(count * n_replicates), **parts.given, status=parts.status,
-                n_strata=parts.n_strata,
-                wanted=wanted, first=first, count=count, n_replicates=n_replicates, numbers=streams, seed=seed,
-                **sums,
+                n_strata=parts.n_strata, wanted=wanted, first=first, count=count, n_replicates=n_replicates,
+                numbers=streams, seed=seed, **sums,
             )  # fmt: skip
         drawn = list_replicate_rows(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
         some = slice(first, first + count)
