@@ -195,6 +195,7 @@ class _LabelSamples:
         flats = [a.reshape(-1) for a in arrays]
 
         def work(_, start, stop):
+            """Find the range of values of one piece."""
             for flat in flats:
                 block = flat[start:stop]
                 if block.size:
@@ -211,7 +212,7 @@ class _LabelSamples:
         return halves.fits(low, high, self.n)
 
     def tables(self, low, n_classes, n_groups, *, weighted):
-        """Return the tables ``(rows, G, C, C)`` and the number of pairs out of range."""
+        """Count the samples into tables ``(rows, G, C, C)``; return them and the number of pairs out of range."""
         cells = n_groups * n_classes**2
         weight = self.weight if weighted else None
         if self.rows > 0 and self.rows * self.n <= MOST_NUMPY_SAMPLES and self.rows * cells <= MOST_LABEL_SPAN**2:
@@ -228,6 +229,7 @@ class _LabelSamples:
         plain = weight is None and self.groups is None and self.ignored is None
 
         def work(_, start, stop):
+            """Count a range of rows, or one part of a row."""
             if parts == 1:
                 rows, samples = slice(start, stop), slice(None)
             else:
@@ -365,11 +367,13 @@ def _count_range(samples, labels, n_groups):
     weighted = samples.weight is not None
 
     def fits(span):
+        """Return whether a table of this label range is small enough."""
         n = span[1] - span[0] + 1
         cells = samples.rows * n_groups * n * n
         return n <= MOST_LABEL_SPAN and cells <= max(MOST_LABEL_SPAN**2, 4 * samples.rows * samples.n)
 
     def count(span, *, weighted):
+        """Count into tables of this label range; return them and the number of pairs out of range."""
         return samples.tables(span[0], span[1] - span[0] + 1, n_groups, weighted=weighted)
 
     if labels is not None:
@@ -402,7 +406,7 @@ def _guess_ranges(samples):
 
 
 def _are_integers(*arrays):
-    """Return whether all are integers that differ in their low 64 bits (uint64 above 2**63 with no signed type)."""
+    """Return whether all are integers that 64 bits distinguish: no uint64 above 2**63 next to signed types."""
     given = [a for a in arrays if a is not None]
     if any(a.dtype.kind not in "bui" for a in given):
         return False
