@@ -95,6 +95,7 @@ def explain_statuses(status: Any, index: int | tuple[int, ...] | None, meaning: 
     codes = adapter(status).to_host(status)
 
     def describe_code(code: Any) -> str:
+        """Return the name and the meaning of a status code."""
         found = Status(int(code))
         return f"{found.name}: {meaning[found]}"
 

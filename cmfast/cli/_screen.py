@@ -41,6 +41,7 @@ def names(labels: Iterable[object], taken: Sequence[str] = ()) -> list[str]:
 
 
 def _clipped(text: str, longest: int) -> str:
+    """Shorten a text in the middle to `longest` characters."""
     end = longest // 4
     return text if len(text) <= longest else f"{text[: longest - end - 3]}...{text[-end:]}"
 
@@ -101,6 +102,7 @@ class Stream(io.TextIOBase):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
+        """Turn errors of writing into FileError, or ignore them for an unnamed stream."""
         try:
             yield
         except OSError as error:

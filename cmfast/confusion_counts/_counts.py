@@ -209,6 +209,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         whole_floats: bool = False,
     ) -> Self:
+        """Count samples outside the lock and add them under the lock; return self."""
         part = None
         if weight is groups is ignored is None and whole_floats is False:
             part = _count_samples.count_known_ids(self._held, y_true, y_pred)
@@ -300,6 +301,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return self.__add__(other)
 
     def _replace(self, held: CountsState, empty: CountsState) -> Self:
+        """Return new counts with these states."""
         out = type(self)()
         out._empty, out._held, out._library = empty, held, self._library
         return out
@@ -673,10 +675,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
             self._held, self._empty = held, empty
 
     def _get_parts(self) -> dict[str, Any]:
+        """Return the parts to save."""
         return get_parts(self._held, on_host=True)
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Return counts made of saved parts."""
         return cls()._replace(*parse_parts(parts))
 
 

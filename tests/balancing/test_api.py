@@ -250,7 +250,10 @@ def test_what_is_not_converged_says_so():
         ({"min_count": -1}, "min_count must be"),
         ({"mad_max": 0}, "mad_max must be"),
         ({"symmetric": "lower"}, "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got"),
-        ({"symmetric": True}, "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got bool"),
+        (
+            {"symmetric": True},
+            "symmetric must be False, for pixels on both sides of the diagonal, or 'upper', got bool",
+        ),
     ],
 )
 def test_wrong_options_are_refused(wrong, said):

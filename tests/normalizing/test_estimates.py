@@ -189,9 +189,7 @@ def test_a_class_without_share_needs_no_samples():
 
 def test_few_effective_samples_are_warned_of():
     M = np.array([[[900, 100], [2, 3]], [[900, 100], [40, 60]]])
-    with pytest.warns(
-        DiagnosticWarning, match=r"^estimate_for_target: 1 of 2 estimates have fewer than 30 .* 6\.17\)"
-    ):
+    with pytest.warns(DiagnosticWarning, match=r"^estimate_for_target: 1 of 2 estimates have fewer than 30 .* 6\.17\)"):
         cmfast.estimate_for_target(M, class_shares=[0.1, 0.9])
     with pytest.warns(
         DiagnosticWarning, match=r"the estimate has fewer than 30 effective samples \(effective sample size 6"

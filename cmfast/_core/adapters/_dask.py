@@ -80,6 +80,7 @@ class Block:
             ]  # a list, because Dask would inspect an array
 
     def _where(self, place: tuple[int, ...]) -> str:
+        """Return the end of a message: the chunk and the index at which it begins."""
         if not place:
             return ""
         first = tuple(sum(sizes[:k]) for sizes, k in zip(self.sizes, place, strict=True))
@@ -189,6 +190,7 @@ def make_block_tasks(
 
 
 def _takes_threads(function: Callable[..., Any]) -> bool:
+    """Whether a function has the option ``num_threads=``."""
     parameters = signature(function).parameters
     return "num_threads" in parameters or any(x.kind is Parameter.VAR_KEYWORD for x in parameters.values())
 

@@ -148,6 +148,7 @@ def refuse_unsafe(name: str, x: Any) -> None:
 
 
 def _is_on_device(x: Any) -> bool:
+    """Whether DLPack reports device memory for `x`."""
     device = getattr(x, "__dlpack_device__", None)
     try:
         return device is not None and int(device()[0]) != _HOST

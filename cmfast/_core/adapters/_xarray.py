@@ -173,6 +173,7 @@ def _signature(signature: str) -> tuple[list[Any], list[Any]]:
 
 
 def _cores(side: str) -> list[Any]:
+    """Return the core axes of each array in one side of a signature."""
     return [tuple(filter(None, core.split(","))) for core in CORE.findall(side)]
 
 
@@ -223,10 +224,12 @@ def _is_bare(x: Any) -> bool:
 
 
 def _is_unnamed(dim: Any) -> bool:
+    """Whether a dimension has xarray's default name (dim_0, ...)."""
     return str(dim).startswith("dim_")
 
 
 def _refuse_places(dim: Any, dims: list[tuple[Any, ...]]) -> None:
+    """Raise ValueError for a dimension that is a different axis in two arrays."""
     msg = f"dimension {dim!r} must be the same axis of all arrays, got {' and '.join(map(str, dims))}; transpose one"
     raise ValueError(caller.prefix_name(msg))
 
