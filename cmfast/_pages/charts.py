@@ -13,7 +13,7 @@ from cmfast._pages.values import MISSING
 
 METHOD_COLOURS = {"all": "#98a2b3", "row": "#2a9d8f", "col": "#d9922b", "bi": "#2457c5"}
 Interval = tuple[str, float, float, float]  # name, low, estimate, high
-LONGEST_NAME = 21  # longest name, in characters
+LONGEST_ROW_NAME = 21  # longest name, in characters
 
 
 class RowChart(Svg):
@@ -39,7 +39,12 @@ class RowChart(Svg):
         for k, name in enumerate(names):
             weight = 700 if name == bold else 400
             self.text(
-                self._left - 9, self.centre(k) + 4, shorten(name, LONGEST_NAME), size=size, anchor="end", weight=weight
+                self._left - 9,
+                self.centre(k) + 4,
+                shorten(name, LONGEST_ROW_NAME),
+                size=size,
+                anchor="end",
+                weight=weight,
             )
 
     def place(self, value: float) -> float:

@@ -1,7 +1,7 @@
-"""Tables of any number of axes, and weights of records, scaled to margins over any of them; tables rounded."""
+"""Iterative proportional fitting of tables of any number of axes, raking of survey weights, controlled rounding."""
 
-from cmfast.margins._cells import ipf_cells
-from cmfast.margins._functions import ipf_nd
+from cmfast.margins._ipf_cells import ipf_cells
+from cmfast.margins._ipf_tables import ipf_nd
 from cmfast.margins._rake import rake
 from cmfast.margins._rake_result import RakeResult
 from cmfast.margins._result import MarginsResult

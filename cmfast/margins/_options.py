@@ -1,4 +1,4 @@
-"""Options that several functions of margins take."""
+"""Options shared by the functions of margins."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import make_reporter
 
 
-def of_tables(
+def validate_table_options(
     n_margins: int,
     *,
     importance: Any,
@@ -20,11 +20,11 @@ def of_tables(
     num_threads: int | None,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Check what functions of tables take beside the tables and their margins; return what kernels do."""
+    """Validate the options of functions of tables; return them as the kernels take them."""
     validate.on_failure(on_failure)
     validate.progress(progress)
     return {
-        "importance": importances(importance, n_margins),
+        "importance": validate_importance(importance, n_margins),
         "smoothing": None if smoothing is None else validate.positive("smoothing", smoothing),
         "tol": validate.tolerance(tol),
         "max_iter": validate.max_iter(max_iter),
@@ -33,8 +33,8 @@ def of_tables(
     }
 
 
-def numbers(name: str, given: Any, n: int) -> np.ndarray:
-    """Return one number, or one for each of n, as float64."""
+def validate_values(name: str, given: Any, n: int) -> np.ndarray:
+    """Return one value, or one for each of n, as float64."""
     wanted = f"a number, or an array of {n}"
     try:
         found = np.asarray(given)
@@ -47,11 +47,11 @@ def numbers(name: str, given: Any, n: int) -> np.ndarray:
     return np.array(found, np.float64)
 
 
-def importances(importance: Any, n: int) -> list[float] | None:
-    """Return one number for each target; None where all must be met."""
+def validate_importance(importance: Any, n: int) -> list[float] | None:
+    """Return the penalty weight of each target; None if all targets must be met."""
     if importance is None:
         return None
-    found = np.broadcast_to(numbers("importance", importance, n), n)
+    found = np.broadcast_to(validate_values("importance", importance, n), n)
     if not (found > 0.0).all():
         validate.refuse("importance", "above 0", validate.format_value(importance))
     return [float(p) for p in found] if np.isfinite(found).any() else None

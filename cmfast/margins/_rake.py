@@ -1,4 +1,4 @@
-"""Move the weights of records until they add up to known totals."""
+"""Raking (calibration) of survey weights to known totals."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -9,12 +9,12 @@ from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
-from cmfast.margins import _rake_reasons, _tidy
-from cmfast.margins._options import importances, numbers
-from cmfast.margins._pairs import split
+from cmfast.margins import _explain_rake_failure, _long_tables
+from cmfast.margins._csr_matrix import CsrMatrix, read_csr
+from cmfast.margins._labels import AxisLabels
+from cmfast.margins._margin_lists import split_margins
+from cmfast.margins._options import validate_importance, validate_values
 from cmfast.margins._rake_result import RakeResult
-from cmfast.margins._sparse_rows import CsrMatrix, rows_of
-from cmfast.margins._words import Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +25,9 @@ Raking: TypeAlias = Literal["raking", "linear", "truncated", "logit"]
 RAKINGS = get_args(Raking)
 BOUNDED = ("truncated", "logit")
 MOST_ATTRIBUTES = 2**16
-ARGUMENTS = _tidy.Arguments("weights", "design", "targets", records=True)
-MOST_SHARE_ERROR = 1e-6  # how far proportions may be from adding up to 1
-LEAST_COUNTED_TOTAL = 10.0  # weights add up to so much where targets that add up to 1 are hardly meant
+ARGUMENTS = _long_tables.Arguments("weights", "design", "targets", records=True)
+MOST_SHARE_ERROR = 1e-6  # largest deviation of a sum of proportions from 1
+LEAST_COUNTED_TOTAL = 10.0  # total of the weights from which targets that add up to 1 are suspicious
 
 
 def rake(
@@ -46,51 +46,52 @@ def rake(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> RakeResult[Any]:
-    r"""Move the weights of records, as little as it takes, until the records add up to known totals.
+    r"""Adjust the weights of survey respondents, as little as possible, to known totals (raking, calibration).
 
-    Raking, or calibration, of a survey; weights of a synthetic population. Newton's method on the multipliers
-    :math:`\lambda` of the totals: with z what a record adds to them, times :math:`\lambda`, its weight is what it was
-    times :math:`e^z`, :math:`1 + z`, or a bounded function of z.
+    For survey weights and synthetic populations. Newton's method on the dual variables :math:`\lambda` of the totals:
+    with z the row of the design times :math:`\lambda`, the new weight of a record is its design weight times
+    :math:`e^z`, :math:`1 + z`, or a bounded function of z.
 
     Parameters
     ----------
     design : array or matrix of scipy.sparse, shape (n, K), or array, shape (attributes, n), or table
-        What each record adds to each total: 0 or 1 for categories, numbers of persons, any real numbers. A sparse
-        matrix of more than 64 columns is never made dense. Or, where `targets` names attributes, the category of each
-        record, from 0, a row per attribute. Or, where `targets` names columns, a DataFrame of pandas or polars or a
-        Table of Arrow: a row for each record, with its categories. Shared by the batch.
+        Contribution of each record to each total: 0 or 1 for categories, counts, any real numbers. A sparse matrix of
+        more than 64 columns is never made dense. Or, if `targets` names attributes, the category of each record, from
+        0, a row per attribute. Or, if `targets` names columns, a DataFrame of pandas or polars or a Table of Arrow: a
+        row for each record, with its categories. Shared by the batch.
     targets : array, shape (..., K), or list of (attributes, target), or dict, or table, or list of tables
-        The totals. With categories: what the weights must add up to in those of an attribute, an int, or of all
-        combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN where nothing is asked.
-        Attributes that stand in several targets must agree there, and all on the total, to a relative 1e-9. For a table
-        ``{column: totals}``, with a tuple of columns for their combinations: totals are a Series of pandas whose index
-        is the categories, a dict ``{category: total}``, or a table. Or tables, as the margins of :func:`ipf_cells`:
-        columns named as in `design` and one of totals, a row for each combination. All that `design` has must be there.
+        The totals. With categories: the wanted sums of weights for the categories of an attribute, an int, or for all
+        combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN leaves a total
+        unconstrained. Targets that share attributes must agree there, and all on the total, to a relative 1e-9. For a
+        table ``{column: totals}``, with a tuple of columns for their combinations: totals are a Series of pandas with
+        the categories as its index, a dict ``{category: total}``, or a table. Or tables, as the margins of
+        :func:`ipf_cells`: columns named as in `design` and one of totals, a row for each combination. Every category
+        of `design` needs a total.
     weights : array, shape (..., n), or str, optional
         Design weights, nonnegative; default: ones. Leading axes broadcast with those of the targets: areas, replicates.
-        Or, where `targets` names columns, the name of the column of `design` that holds them.
+        Or, if `targets` names columns, the name of their column in `design`.
     method : {"raking", "linear", "truncated", "logit"}
-        How a weight follows from its z. "raking": times :math:`e^z`, which is what iterative fitting converges to.
+        Distance function: how a weight depends on z. "raking": times :math:`e^z`, the limit of iterative fitting.
         "linear": times 1 + z, the generalised regression estimator; weights may be negative. "truncated": times
-        :math:`e^z`, cut at the bounds. "logit": a smooth function between the bounds, which no weight reaches.
+        :math:`e^z`, clipped to the bounds. "logit": a smooth function strictly between the bounds.
     bounds : (low, high), optional
-        Of a weight over the one it had; each a number or an array of one per record. Of "truncated" and "logit", which
-        need them; 0 <= low <= high, and low < 1 < high of "logit".
+        Bounds of the ratio of a weight to its design weight; each a number or an array with one entry per record.
+        Required by "truncated" and "logit" alone; 0 <= low <= high, and low < 1 < high for "logit".
     importance : positive float, or sequence of them, optional
-        How much it costs to miss targets, one number for each column, or for each pair of `targets`: a missed total
-        m r in place of m costs importance times m (r log r - r + 1) beside the divergence of the weights, so that its
-        sign stays, and zero stays zero. Infinite: must be met, as without. Then margins need not agree, and no answer
-        depends on their order.
+        Penalty weights of soft constraints, one for each column, or for each pair of `targets`: a missed total
+        m r instead of m adds importance times m (r log r - r + 1) to the divergence of the weights, so that its sign is
+        kept, and zero stays zero. Infinite (the default): must be met. With finite weights margins need not agree, and
+        the result does not depend on their order.
     names : sequence of str, optional
-        What messages call the columns, or the lines of all targets, one after the other. None where `targets` names
-        columns: messages name these, and categories.
+        Names of the columns, or of all target entries in order, for messages. None if `targets` names columns: messages
+        then name these and their categories.
     tol : float
-        Absolute bound of `RakeResult.residual`. Less than 2e-14, or that times the number of records over 32, means
-        that.
+        Absolute bound of `RakeResult.residual`. At least the rounding error, 2e-14, or that times the number of
+        records over 32.
     max_iter : int, optional
         Most passes over the records; default: 200 Newton steps.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about elements that have no answer (see Notes).
+        What to do about elements without a solution (see Notes).
     num_threads : int, optional
         Most threads to use, for a batch; default: what the process may use.
     progress : bool or callable, optional
@@ -99,8 +100,8 @@ def rake(
     Returns
     -------
     RakeResult
-        In the library of `design`; NumPy's arrays for a sparse one, and for a table. With a table whose columns are
-        named `multipliers`, `achieved` and `proof` have a number for each category that was given, in that order.
+        In the library of `design`; NumPy arrays for a sparse design, and for a table. With a table whose columns are
+        named `multipliers`, `achieved` and `proof` have one value per given category, in that order.
 
     Raises
     ------
@@ -118,24 +119,24 @@ def rake(
     Notes
     -----
     Bad values: an element that has no answer gets NaN and a code in `status`, is reported as `on_failure` says, and
-    touches no other. INVALID: a number of the design that is none, a category beyond the target, a weight that is NaN,
-    infinite or negative, an infinite target. TOTALS: categories that disagree. ZERO_LINE: a target that is not zero,
-    to which no record adds anything. INFEASIBLE: no weights, within the bounds, have these totals, proved by `proof`.
+    does not affect others. INVALID: a design value that is not finite, a category beyond the target, a weight that is
+    NaN, infinite or negative, an infinite target. TOTALS: categories that disagree. ZERO_LINE: a nonzero target to
+    which no record contributes. INFEASIBLE: no weights, within the bounds, have these totals, proved by `proof`.
     LIMIT_ONLY counts as success and warns: some weights are zero of which it is proved that they are less than 1e-9 of
-    the smallest of their targets, in units of the record, whatever the others are; with "logit" some weights are at a
-    bound, which no multiplier takes them to. RANGE: weights beyond float64.
-    MAX_ITER keeps its last weights; `max_iter` passes were not enough. UNDETERMINED keeps its weights, which more
-    passes would not improve: they add up to the targets as far as `residual` says, and rounding these once would move a
-    weight by more than 1e-4 of itself, or 200 steps led nowhere. CONVERGED means that `residual` was measured on what
-    is returned, that the last step moved no weight by more than 1e-3 of itself ("linear": of its design weight), and
-    that `weight_error`, an estimate, is at most 1e-4.
+    the smallest of their targets, in units of the record, for any weights of the others; with "logit" some weights are
+    at a bound, which no multiplier takes them to. RANGE: weights beyond float64. MAX_ITER keeps its last weights;
+    `max_iter` passes were not enough. UNDETERMINED keeps its weights, which more passes would not improve: they add up
+    to the targets as far as `residual` says, and rounding these once would move a weight by more than 1e-4 of itself,
+    or 200 steps led nowhere. CONVERGED means that `residual` was measured on what is returned, that the last step moved
+    no weight by more than 1e-3 of itself ("linear": of its design weight), and that `weight_error`, an estimate, is at
+    most 1e-4.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
     and has as many threads. Memory, for each thread: eight bytes for each pair of columns, up to 3,000 of these.
 
-    Records that are alike are counted together where that leaves at most three quarters of them, so that few attributes
-    cost little more than reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error`
+    Equal records are merged if that leaves at most three quarters of them, so that few attributes cost little more than
+    reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error`
     is larger then, by the least eigenvalue that these have seen: a bound if they have seen the least. Above 3,000
     columns what they do not reach is UNDETERMINED.
 
@@ -146,7 +147,7 @@ def rake(
 
     Examples
     --------
-    Six persons, two attributes, of which the population is known:
+    Six persons with two attributes and known population totals:
 
     >>> import cmfast
     >>> age, sex = [0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]
@@ -162,7 +163,7 @@ def rake(
     >>> result.weights.round(2).tolist()
     [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
-    The same by columns, no weight more than 1.25 times the one that it had:
+    The same by columns, with no weight more than 1.25 times its design weight:
 
     >>> design = [[1, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0], [0, 1, 0]]
     >>> known = [60.0, 40.0, 45.0]
@@ -177,33 +178,35 @@ def rake(
     tol = validate.tolerance(tol)
     max_iter = validate.max_iter(max_iter)
     long = None
-    if _tidy.are_by_name(design, targets, ARGUMENTS):
+    if _long_tables.are_by_name(design, targets, ARGUMENTS):
         if names is not None:
-            validate.refuse("names", "None where targets names columns", validate.format_value(names))
-        long = _tidy.read(weights, design, targets, ARGUMENTS)
+            validate.refuse("names", "None if targets names columns", validate.format_value(names))
+        long = _long_tables.read_long_table(weights, design, targets, ARGUMENTS)
         weights, design, targets = long.values, long.coords, long.margins
-    if long is not None or _are_pairs(targets):
-        axes, given = split("targets", "attributes", targets, MOST_ATTRIBUTES)
+    if long is not None or _are_attribute_pairs(targets):
+        axes, given = split_margins("targets", "attributes", targets, MOST_ATTRIBUTES)
         labels = [f"target of targets[{k}]" for k in range(len(axes))]
     else:
         axes, given, labels = None, [targets], ["targets"]
-    rows = _sparse(design, axes)
+    rows = _read_sparse_design(design, axes)
     design, weights, *given = dispatch.adopt(
         optional=("weights",),
         design=rows.values if rows else design,
         weights=weights,
         **dict(zip(labels, given, strict=True)),
     )
-    n, batch = _shapes(rows.shape if rows else dispatch.shape_of(design), design, weights, given, labels, axes)
-    low, high = _bounds(method, bounds, n)
-    n_lines = sum(int(np.prod(_core(target, of))) for target, of in zip(given, axes or (None,), strict=True))
-    p = importances(importance, len(axes) if axes else n_lines)
+    n, batch = _check_shapes(rows.shape if rows else dispatch.shape_of(design), design, weights, given, labels, axes)
+    low, high = _validate_bounds(method, bounds, n)
+    n_lines = sum(
+        int(np.prod(_get_target_sizes(target, of))) for target, of in zip(given, axes or (None,), strict=True)
+    )
+    p = validate_importance(importance, len(axes) if axes else n_lines)
     options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
     options |= {"tol": tol, "max_iter": max_iter, "pattern": (rows.first, rows.columns) if rows else None}
     if axes and n:
         _warn_of_proportions(weights, n, given, axes)
-    lines = _names(names, n_lines)
-    words = Words() if long is None else long.words
+    lines = _validate_names(names, n_lines)
+    words = AxisLabels() if long is None else long.words
     out = dispatch.call(
         "rake",
         design,
@@ -216,24 +219,26 @@ def rake(
     parts = [list(out[k : k + len(given)]) for k in range(1, 3 * len(given) + 1, len(given))]
     result: RakeResult[Any] = RakeResult(out[0], *(parts if axes else (part[0] for part in parts)), *out[-4:])
 
-    problem = _rake_reasons.RakeProblem(batch, rows or design, weights, given, axes, lines, words)
+    problem = _explain_rake_failure.RakeProblem(batch, rows or design, weights, given, axes, lines, words)
 
     def describe(index: tuple[int, ...]) -> str:
-        return _rake_reasons.unmet(index, problem, result)
+        return _explain_rake_failure.explain_rake_failure(index, problem, result)
 
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
     if long is None:
         return result
-    multipliers, achieved, proof = map(long.by_row, parts)
+    multipliers, achieved, proof = map(long.select_rows, parts)
     return result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
 
 
 def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tuple[int, ...], ...]) -> None:
-    """Warn where all targets add up to 1, as shares of a population do, but the weights to far more."""
+    """Warn if all targets add up to 1, as proportions do, but the weights to far more."""
     for target, of in zip(given, axes, strict=True):
         total = np.asarray(adapter(target).to_host(target), np.float64).sum(axis=tuple(range(-len(of), 0)))
-        if not total.size or not (abs(total - 1.0) <= MOST_SHARE_ERROR).all():  # NaN asks nothing, and is no share
+        if (
+            not total.size or not (abs(total - 1.0) <= MOST_SHARE_ERROR).all()
+        ):  # a NaN target is unconstrained: its sum is NaN
             return
     before = float(n)
     if weights is not None:
@@ -245,33 +250,34 @@ def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tup
         )
 
 
-def _are_pairs(targets: Any) -> bool:
-    """Whether targets are those of attributes: a list of tuples that begin with an int or a tuple."""
+def _are_attribute_pairs(targets: Any) -> bool:
+    """Return whether targets are pairs of attributes and target: tuples that begin with an int or a tuple."""
     if not isinstance(targets, list) or not targets:
         return False
     return all(isinstance(pair, tuple) and len(pair) == 2 and _is_attribute(pair) for pair in targets)
 
 
 def _is_attribute(pair: tuple[Any, Any]) -> bool:
+    """Return whether a pair begins with an attribute: a tuple, or a scalar with an array as its target."""
     return isinstance(pair[0], tuple) or (np.ndim(pair[0]) == 0 and np.ndim(pair[1]) > 0)
 
 
-def _core(target: Any, of: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the sizes of the axes of a target that are no batch."""
+def _get_target_sizes(target: Any, of: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the sizes of the axes of a target after the batch axes."""
     shape = dispatch.shape_of(target)
     return shape[len(shape) - (1 if of is None else len(of)) :]
 
 
-def _sparse(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> CsrMatrix | None:
-    """Return the rows of a sparse design; None of a dense one."""
+def _read_sparse_design(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> CsrMatrix | None:
+    """Return a sparse design as CSR; None for a dense one."""
     if not sparse.is_sparse(design):
         return None
     if axes is not None:
         validate.refuse("design", "an array of categories, a row per attribute", "a sparse matrix", TypeError)
-    return rows_of(design)
+    return read_csr(design)
 
 
-def _shapes(
+def _check_shapes(
     shape: tuple[int, ...],
     design: Any,
     weights: Any,
@@ -294,7 +300,7 @@ def _shapes(
             if len(dispatch.shape_of(target)) < len(of):
                 wanted = f"of shape (..., *categories) of {len(of)} attributes"
                 validate.refuse(name, wanted, f"shape {dispatch.shape_of(target)}")
-            for axis, size in zip(of, _core(target, of), strict=True):
+            for axis, size in zip(of, _get_target_sizes(target, of), strict=True):
                 if axis >= shape[0]:
                     validate.refuse(f"attributes of {name[10:]}", f"below {shape[0]}, the rows of design", str(axis))
                 if sizes.setdefault(axis, size) != size:
@@ -306,15 +312,15 @@ def _shapes(
     return n, validate.batch(**shapes)
 
 
-def _bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return the bounds as arrays of none or n numbers."""
+def _validate_bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the lower and upper bounds as scalars or arrays of n, or None without bounds."""
     if method not in BOUNDED:
         if bounds is not None:
             validate.refuse("bounds", f'None with method="{method}", which has none', validate.format_value(bounds))
         return None, None
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         validate.refuse("bounds", "a pair (low, high)", type(bounds).__name__, TypeError)
-    low, high = (numbers(f"bounds[{k}]", part, n) for k, part in enumerate(bounds))
+    low, high = (validate_values(f"bounds[{k}]", part, n) for k, part in enumerate(bounds))
     if not ((low >= 0.0) & (low <= high)).all() or np.isinf(low).any():
         validate.refuse("bounds", "0 <= low <= high, low finite", validate.format_value(bounds))
     if method == "logit" and not ((low < 1.0) & (high > 1.0) & (high < np.inf)).all():
@@ -322,7 +328,8 @@ def _bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.nda
     return low, high
 
 
-def _names(names: Any, n: int) -> list[str] | None:
+def _validate_names(names: Any, n: int) -> list[str] | None:
+    """Return the option `names` as texts, or None."""
     if names is None:
         return None
     return [str(name) for name in validate.names("names", names, n)]

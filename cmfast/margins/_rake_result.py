@@ -1,4 +1,4 @@
-"""What raking records returns."""
+"""Result type of raking."""
 
 from typing import Any, Generic, NamedTuple
 
@@ -7,12 +7,12 @@ from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "totals measured again on the result are met; weights are off by an estimated 1e-4 at most",
-    Status.MAX_ITER: "not converged; these are the last weights, give a larger max_iter=",
-    Status.LIMIT_ONLY: "no multipliers exist; these are the exact limit, with some weights at zero or at a bound",
+    Status.CONVERGED: "totals recomputed from the result are met; the estimated error of the weights is at most 1e-4",
+    Status.MAX_ITER: "not converged; these are the last weights, pass a larger max_iter=",
+    Status.LIMIT_ONLY: "no dual solution exists; this is the exact limit, with some weights at zero or at a bound",
     Status.INFEASIBLE: "no weights, nonnegative and within the bounds, have these totals",
     Status.TOTALS: "two targets disagree on the attributes that they share, or on the total",
-    Status.INVALID: "a number is infinite or NaN, a weight negative, or a category beyond its target",
+    Status.INVALID: "a value is infinite or NaN, a weight negative, or a category beyond its target",
     Status.ZERO_LINE: "no record adds anything to a target that is not zero",
     Status.RANGE: "weights leave the range of float64",
     Status.UNDETERMINED: "the digits of the totals do not say what all weights are, and more passes would not either",
@@ -21,7 +21,7 @@ MEANING = {
 
 @result_repr.add_repr
 class RakeResult(NamedTuple, Generic[ArrayT]):
-    """What :func:`rake` returns.
+    """Result of :func:`rake`.
 
     Attributes
     ----------
@@ -33,8 +33,8 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     achieved : array of float64, shape (..., K), or list of them
         What the weights add up to, before any rounding to float32.
     proof : array of float64, shape (..., K), or list of them
-        With INFEASIBLE numbers for the targets such that no weights add up to as much as the targets do, each times its
-        number; else NaN.
+        With INFEASIBLE an infeasibility certificate: multipliers of the totals such that no weights reach the weighted
+        sum of the targets; else NaN.
     residual : array of float64, shape (...)
         The largest distance of a total from its target over that, or a thousandth of what the total would be without
         signs, if that is more; "linear", whose weights may be zero: or a millionth of what that was of the design
@@ -72,7 +72,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words what became of the weights, or of one element of the batch.
+        """Return a text that explains the status of the weights, or of one element of the batch.
 
         As :meth:`cmfast.ScalingResult.explain`.
 
@@ -80,6 +80,6 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> cmfast.rake([[1.0], [2.0]], [6.0]).explain()
-        'CONVERGED: totals measured again on the result are met; weights are off by an estimated 1e-4 at most'
+        'CONVERGED: totals recomputed from the result are met; the estimated error of the weights is at most 1e-4'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no sets of weights")

@@ -1,4 +1,4 @@
-"""What scaling tables to margins returns."""
+"""Result type of scaling tables to margins."""
 
 from typing import Generic, NamedTuple
 
@@ -7,47 +7,46 @@ from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
 MEANING = {
-    Status.CONVERGED: "margins measured again on the result are met; cells are off by an estimated 1e-4 at most",
-    Status.MAX_ITER: "not converged; this is the last iterate, give a larger max_iter=",
+    Status.CONVERGED: "margins recomputed from the result are met; the estimated error of the cells is at most 1e-4",
+    Status.MAX_ITER: "not converged; this is the last iterate, pass a larger max_iter=",
     Status.LIMIT_ONLY: "no factors exist; this is the exact limit, with some positive cells at zero",
     Status.INFEASIBLE: "no nonnegative table with these zeros has these margins",
     Status.TOTALS: "two margins disagree on the axes that they share, or on the total",
     Status.INVALID: "a cell or target is infinite or negative, or a cell is NaN",
-    Status.ZERO_LINE: "a line of a margin is empty but its target is not",
+    Status.ZERO_LINE: "a margin entry has no positive cell but its target is positive",
     Status.RANGE: "factors or cells leave the range of float64",
-    Status.UNDETERMINED: "the margins are met, but the digits of their targets do not say what all cells are",
+    Status.UNDETERMINED: "the margins are met, but the rounding of their targets leaves some cells undetermined",
 }
 
 
 @result_repr.add_repr
 class MarginsResult(NamedTuple, Generic[ArrayT]):
-    """What :func:`ipf_nd` and :func:`ipf_cells` return.
+    """Result of :func:`ipf_nd` and :func:`ipf_cells`.
 
     Attributes
     ----------
-    table : array, shape of the tables, or (..., n) of cells that are listed
+    table : array, shape of the tables, or (..., n) for listed cells
         Scaled; float32 if the tables and all targets are float32, else float64.
     factors : list of array of float64
-        One for each margin, in its shape, or for each row of a tidy one: `table` is what was given times the factors of
-        the lines of a cell. Each but the first has the geometric mean one, where it was given for all of its lines.
-        Where margins share axes other factors give the same table; these have the least sum of squares of their
-        logarithms, but for that mean, unless many zeros make them slow to find, or margins have an importance; then
-        they may be infinite or zero, beyond float64. NaN with LIMIT_ONLY: none exist.
+        Factors of each margin, in its shape, or per row of a tidy margin: `table` is the input times the factors of all
+        margin entries of a cell. All but the first have geometric mean one if no entry is unconstrained. If margins
+        share axes, factors are not unique; these are the minimum-norm dual solution (least squares of the logarithms,
+        up to that mean), unless many zeros make it slow, or margins have an importance; then they may be infinite or
+        zero, beyond float64. NaN with LIMIT_ONLY: none exist.
     achieved : list of array of float64
         The margins of `table`, added up before any rounding to float32.
     residual : array of float64, shape (...)
-        The largest L1 distance of a margin from its target over the sum of that; of targets that need not be met, from
-        what the factors leave of them: the target times the factor to the power of -1 / importance. Where :func:`ipf`
-        adds those of both margins, this is between a half of that and all of it.
+        The largest L1 distance of a margin from its target, over the total of the target; for soft constraints, from
+        the target times the factor to the power of -1 / importance. The residual of :func:`ipf` adds both margins and
+        is between one and two times this.
     cell_error : array of float64, shape (...)
-        An estimate, not a bound, of how far off a cell may be, relative to itself: what rounding the targets once, at
-        random, moves, and the last step; after sweeps alone what all further ones would change, after conjugate
-        gradients a bound of both, as far as the eigenvalues that these saw allow one; infinite where these have not
-        been able to say. Of 71,804 tables that were CONVERGED, with exact answers, the worst cell was further off than
-        this in 842, at most 7.4 times as far.
+        An estimate, not a bound, of the largest relative error of a cell: the effect of rounding the targets randomly,
+        plus the last step; after sweeps alone the change by all further sweeps, after conjugate gradients a bound of
+        both from the eigenvalues seen so far; infinite if these give none. Of 71,804 CONVERGED tables with known exact
+        solutions the worst cell exceeded this in 842, by a factor of at most 7.4.
     n_iter : array of int64, shape (...)
-        Passes over the table: one for each margin of a sweep, be it to find out what further ones would change, and
-        one for each Newton step and each product of conjugate gradients.
+        Passes over the table: one per margin of a sweep (also of sweeps that estimate the error), per Newton step and
+        per product of conjugate gradients.
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`.
     """
@@ -73,7 +72,7 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words what became of the tables, or of one.
+        """Return a text that explains the status of the tables, or of one.
 
         As :meth:`cmfast.ScalingResult.explain`.
 
@@ -81,6 +80,6 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> cmfast.ipf_nd([[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]).explain()
-        'CONVERGED: margins measured again on the result are met; cells are off by an estimated 1e-4 at most'
+        'CONVERGED: margins recomputed from the result are met; the estimated error of the cells is at most 1e-4'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")

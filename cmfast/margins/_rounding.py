@@ -1,4 +1,4 @@
-"""Round tables to integers so that their margins are, too."""
+"""Controlled rounding of tables: integers whose margins are rounded too."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple
@@ -10,27 +10,27 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast.kernels.status import Status
-from cmfast.margins._functions import Axes
-from cmfast.margins._pairs import MOST_AXES, n_axes, split
+from cmfast.margins._ipf_tables import Axes
+from cmfast.margins._margin_lists import MOST_AXES, count_axes, split_margins
 
 MEANING = {
-    Status.CONVERGED: "every cell and every sum is an integer next to what it was",
-    Status.MAX_ITER: "every cell is an integer next to what it was, but some sums are not; miss says by how much",
+    Status.CONVERGED: "every cell and every sum is an adjacent integer of its value",
+    Status.MAX_ITER: "every cell is an adjacent integer of its value, but some sums are not; see miss",
     Status.INVALID: "a cell is infinite, negative or NaN",
-    Status.RANGE: "cells add up to more than the integers that float64 holds",
+    Status.RANGE: "cells add up to more than the largest exact integer of float64",
 }
 
 
 @result_repr.add_repr
 class RoundedTable(NamedTuple, Generic[ArrayT]):
-    """What :func:`round_to_margins` returns.
+    """Result of :func:`round_to_margins`.
 
     Attributes
     ----------
     table : array, shape of the tables
-        Integers, as float32 where the tables are, else float64; NaN in tables without answer.
+        Integers, as float32 if the tables are float32, else float64; NaN in failed tables.
     miss : array of float64, shape (...)
-        By how much the worst sum is off the integers next to what it was; 0 where all are one of them.
+        Largest distance of a sum from the adjacent integers of its value; 0 if all sums are adjacent integers.
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`.
     """
@@ -47,7 +47,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words what became of the tables, or of one.
+        """Return a text that explains the status of the tables, or of one.
 
         As :meth:`cmfast.ScalingResult.explain`.
 
@@ -55,7 +55,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> cmfast.round_to_margins([[0.5, 0.5], [0.5, 0.5]]).explain()
-        'CONVERGED: every cell and every sum is an integer next to what it was'
+        'CONVERGED: every cell and every sum is an adjacent integer of its value'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")
 
@@ -71,12 +71,12 @@ def round_to_margins(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> RoundedTable[Any]:
-    """Round every cell of a table up or down so that its margins are rounded up or down, too.
+    """Round every cell of a table up or down so that its margins are rounded up or down too (controlled rounding).
 
-    Controlled rounding: counts of persons out of a fitted table whose sums still hold. In a matrix this always exists,
-    and is found exactly: every cell, every row, every column and the total become one of the two integers next to them,
-    and what is an integer stays. For more axes no such table need exist; there cells are exchanged as long as sums miss
-    less, and `RoundedTable.miss` says what is left.
+    Turns a fitted table into integer counts with consistent sums. For a matrix a solution always exists and is found
+    exactly: every cell, row, column and the total become one of their two adjacent integers, and integers stay. With
+    more axes no such table need exist; then a local search exchanges cells while the sums improve, and
+    `RoundedTable.miss` gives the remaining error.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def round_to_margins(
     axes : list of int or tuple of int, optional
         The margins, each by the axes that it keeps, as in :func:`ipf_nd`; default: rows and columns of matrices.
     ndim : int, optional
-        Number of axes of a table, at most 32; default: one more than the highest axis of `axes`. What stands before is
-        the batch.
+        Number of axes of a table, at most 32; default: one more than the highest axis of `axes`. Axes before these
+        are the batch.
     rng : int or numpy.random.Generator, optional
-        Draw the result. In a matrix each cell goes up with the probability that is its fraction, so that the mean over
-        many draws is `M`; tables of more axes begin so. Default: no chance; matrices as near to `M` as can be,
-        by the sum of distances.
+        Round randomly. In a matrix each cell is rounded up with probability equal to its fraction, so that the mean
+        over many draws is `M`; tables of more axes start from such a draw. Default: deterministic; matrices as close to
+        `M` as possible, by the sum of distances.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about tables that have no answer (see Notes).
+        What to do about tables that fail (see Notes).
     num_threads : int, optional
         Most threads to use, for a batch; default: what the process may use.
     progress : bool or callable, optional
@@ -112,16 +112,17 @@ def round_to_margins(
 
     See Also
     --------
-    ipf, ipf_nd : Tables with the sums that are wanted.
+    ipf, ipf_nd : Scale tables to given sums.
 
     Notes
     -----
-    A sum within 1e-6 of an integer, or 1e-9 of itself, counts as that integer: scaling met its target so far only.
+    A sum within 1e-6 of an integer, or 1e-9 of itself, counts as that integer, since scaling meets targets only to that
+    accuracy.
 
     Bad values: INVALID: a cell that is NaN, infinite or negative. RANGE: cells that add up to more than 2^53. Both get
-    NaN, are reported as `on_failure` says, and touch no other table. MAX_ITER keeps its table, some of whose sums are
-    off by `miss`. Does not synchronise a device: there are no kernels for GPUs. Reproducible: same input, same bits,
-    for any `num_threads` and neighbours in the batch; with `rng` by the seed and the place in the batch.
+    NaN, are reported as `on_failure` says, and do not affect other tables. MAX_ITER keeps its table, with sums off by
+    up to `miss`. Does not synchronise a device: there are no kernels for GPUs. Reproducible: same input, same bits,
+    for any `num_threads` and neighbours in the batch; with `rng` they depend on the seed and the position in the batch.
 
     References
     ----------
@@ -145,8 +146,8 @@ def round_to_margins(
     given: Any = [0, 1] if axes is None else axes
     if isinstance(given, list | tuple):
         given = [(of, None) for of in given]
-    kept, _ = split("axes", "axes", given, MOST_AXES)
-    ndim = n_axes("axes", kept, ndim)
+    kept, _ = split_margins("axes", "axes", given, MOST_AXES)
+    ndim = count_axes("axes", kept, ndim)
     M = dispatch.adopt_one("M", M)
     validate.real(M=M)
     shape = dispatch.shape_of(M)
@@ -162,7 +163,7 @@ def round_to_margins(
             return bad_values.describe_bad_value(M=adapter(M).to_host(M)[index])
         if status is Status.MAX_ITER:
             miss = float(adapter(result.miss).to_host(result.miss)[index])
-            return f"some sums are {miss:g} off the integers next to them"
+            return f"some sums are up to {miss:g} away from adjacent integers"
         return MEANING[status]
 
     failures.report(result.status, on_failure, failed="tables not rounded", describe=describe)

@@ -1,4 +1,4 @@
-"""What the zeros of tables allow: whether they can be scaled to given margins, and if not, why."""
+"""Feasibility of scaling tables to margins given their zero pattern, with infeasibility certificates (Farkas)."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, overload
@@ -10,37 +10,37 @@ from cmfast._core import bad_values, dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast.kernels.status import Status
-from cmfast.margins._functions import Axes, adopted
-from cmfast.margins._pairs import MOST_AXES, split
+from cmfast.margins._ipf_tables import Axes, adopt_tables
+from cmfast.margins._margin_lists import MOST_AXES, split_margins
 from cmfast.margins._result import MEANING
 
-MOST_PROOF_LINES = 6  # lines of a side of a proof
-NOT_DECIDED = "neither an answer nor a proof that there is none was found"
+MOST_PROOF_LINES = 6  # most margin entries listed per side of a certificate
+NOT_DECIDED = "undecided: neither a solution nor an infeasibility certificate was found"
 
 
 @result_repr.add_repr
 class MarginsSupport(NamedTuple, Generic[ArrayT]):
-    """What :func:`support_nd` returns.
+    """Result of :func:`support_nd`.
 
     Attributes
     ----------
     status : array of int8, shape (...)
-        Codes of :class:`cmfast.Status`. CONVERGED: there is a table with these margins that is positive wherever the
-        given one is, but in lines whose target is zero. LIMIT_ONLY: there is one, but in all of them the `dead_cells`
-        are zero. INFEASIBLE, ZERO_LINE: there is none. TOTALS, INVALID, RANGE: the input makes no problem at all.
+        Codes of :class:`cmfast.Status`. CONVERGED: a table with these margins exists that is positive wherever the
+        given one is, except in margin entries with target zero. LIMIT_ONLY: such a table exists, but the `dead_cells`
+        are zero in all of them. INFEASIBLE, ZERO_LINE: no such table exists. TOTALS, INVALID, RANGE: invalid input.
         MAX_ITER: not decided.
     dead_cells : array of bool, shape (..., n_1, ..., n_d)
-        Positive cells that are zero in every nonnegative table with these margins and these zeros; those of lines whose
-        target is zero are not counted.
+        Positive cells that are zero in every nonnegative table with these margins and these zeros, except those in
+        margin entries with target zero.
     proof : list of array of float64
-        Numbers for the lines of each margin, in its shape. No positive cell, but of lines whose target is zero, adds up
-        to more than zero by the numbers of its lines. INFEASIBLE, ZERO_LINE: all targets times their numbers add up to
-        more than zero. LIMIT_ONLY: they add up to zero, and every dead cell to less. Integers, but where tables are
-        very large. Zero where the target is zero or NaN. NaN with any other status, and for limits of more than 100,000
-        cells.
+        Farkas certificate: one multiplier per margin entry, in the shape of the margins. For every positive cell
+        outside of entries with target zero, the multipliers of its entries sum to at most zero. INFEASIBLE, ZERO_LINE:
+        the sum of targets times multipliers is positive. LIMIT_ONLY: it is zero, and negative for every dead cell.
+        Integers, except for very large tables. Zero where the target is zero or NaN. NaN with any other status, and for
+        limits of more than 100,000 cells.
     asked, carried : array of float64, shape (...)
-        The sum of the targets times their numbers, of those above and below zero: more is asked than carried, or,
-        with LIMIT_ONLY, as much.
+        Sums of targets times multipliers over the positive and over the negative multipliers (absolute values): `asked`
+        exceeds `carried`, or equals it with LIMIT_ONLY.
     """
 
     status: ArrayT
@@ -56,12 +56,12 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words, with places in margins, what was found for one table of the batch.
+        """Return a text that states feasibility and lists the certificate for one table of the batch.
 
         Parameters
         ----------
         index : int or tuple of int, optional
-            Place in the batch; default: the only table, or how many of a batch have which status.
+            Index in the batch; default: the only table, or the number of tables per status.
 
         Returns
         -------
@@ -71,7 +71,7 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         Raises
         ------
         TypeError, IndexError
-            `index` is not one place in the batch.
+            `index` is not an index of the batch.
 
         Examples
         --------
@@ -91,7 +91,7 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         if status not in (Status.INFEASIBLE, Status.ZERO_LINE, Status.LIMIT_ONLY):
             return MEANING[status]
         dead = np.argwhere(adapter(self.dead_cells).to_host(self.dead_cells)[place])
-        said = _proved(
+        said = _explain_certificate(
             [adapter(part).to_host(part)[place] for part in self.proof],
             float(adapter(self.asked).to_host(self.asked)[place]),
             float(adapter(self.carried).to_host(self.carried)[place]),
@@ -103,11 +103,11 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         return f"{cells} to zero, first {bad_values.format_index(dead[0].tolist())}" + (f": {said}" if said else "")
 
 
-def _proved(proof: list[np.ndarray], asked: float, carried: float, *, short: bool) -> str:
-    """Say what a proof says; "" where there is none."""
+def _explain_certificate(proof: list[np.ndarray], asked: float, carried: float, *, short: bool) -> str:
+    """Return a text that states an infeasibility certificate; an empty text without one."""
     if not asked > 0.0:
         return ""
-    sides = [_named([sign * part for part in proof]) for sign in (1, -1)]
+    sides = [_list_certificate_entries([sign * part for part in proof]) for sign in (1, -1)]
     (one, _), (other, some) = ((", ".join(names), len(names)) for names in sides)
     asks, its = ("asks", "its") if len(sides[0]) == 1 else ("together ask", "their")
     carries = "carries" if some == 1 else "together carry"
@@ -118,8 +118,8 @@ def _proved(proof: list[np.ndarray], asked: float, carried: float, *, short: boo
     return f"{one} {asks} {asked:.12g}, but all of {its} cells lie in {other} as well, which {carries} {carried:.12g}"
 
 
-def _named(proof: list[np.ndarray]) -> list[str]:
-    """Name the lines whose numbers are above zero."""
+def _list_certificate_entries(proof: list[np.ndarray]) -> list[str]:
+    """Return texts that list the margin entries with a positive multiplier."""
     found = []
     for k, part in enumerate(proof):
         for at in np.argwhere(part > 0.0).tolist():
@@ -149,17 +149,18 @@ def support_nd(
 def support_nd(
     M: Array, margins: Any, /, *, ndim: int | None = None, num_threads: int | None = None
 ) -> MarginsSupport[Any]:
-    """Tell from the zeros of tables whether they can be scaled to margins over any of their axes, and prove it if not.
+    """Decide from the zeros of tables whether they can be scaled to margins over any axes, with a certificate if not.
 
-    Only which cells are zero matters, not how large the others are. The multipliers of a table of ones run away where
-    there is no answer, which proves it; a linear program then finds a proof in small integers, checked as such.
+    Only the zero pattern matters, not the size of the other cells. For an infeasible problem the dual iterates of a
+    table of ones diverge, which proves infeasibility; a linear program then finds a certificate in small integers,
+    which is verified exactly.
 
     Parameters
     ----------
     M : array, shape (..., n_1, ..., n_d)
         Nonnegative; d is `ndim`.
     margins : list of (axes, target)
-        As :func:`ipf_nd` takes them; all are to be met.
+        As for :func:`ipf_nd`; all must be met.
     ndim : int, optional
         Number of axes of a table, at most 32; default: one more than the highest axis of `margins`.
     num_threads : int, optional
@@ -183,12 +184,12 @@ def support_nd(
 
     Notes
     -----
-    Bad values: the status says INVALID, TOTALS or RANGE as that of :func:`ipf_nd`; nothing warns, for the status is the
-    answer. What counts as zero: cells of which it is proved that they are less than 1e-9 of the smallest target of
-    their lines. MAX_ITER: the iteration ended without a verdict, and the table is too large for a linear program
-    (100,000 positive cells), which else has the last word; or both differ, and neither proves it, as may be where
-    targets have more than nine digits. Does not synchronise a device: there are no kernels for GPUs. Reproducible:
-    verdicts are; which of several proofs is found depends on the version of SciPy.
+    Bad values: the status says INVALID, TOTALS or RANGE as that of :func:`ipf_nd`; nothing warns, since the status is
+    the result. Cells count as zero if proved to be less than 1e-9 of the smallest target of their margin entries.
+    MAX_ITER: the iteration ended without a verdict, and the table is too large for a linear program (100,000 positive
+    cells), which else has the last word; or both differ, and neither proves it, as may be where targets have more than
+    nine digits. Does not synchronise a device: there are no kernels for GPUs. Reproducible: verdicts are; which of
+    several proofs is found depends on the version of SciPy.
 
     References
     ----------
@@ -208,7 +209,7 @@ def support_nd(
     ([[0.0, 0.0], [1.0, 0.0]], 'margins[2][1, 0] asks 3, but all of its cells lie in margins')
     """
     num_threads = validate.num_threads(num_threads)
-    axes, targets = split("margins", "axes", margins, MOST_AXES)
-    arrays, ndim, _ = adopted(M, axes, targets, ndim)
+    axes, targets = split_margins("margins", "axes", margins, MOST_AXES)
+    arrays, ndim, _ = adopt_tables(M, axes, targets, ndim)
     status, dead, *rest = dispatch.call("support_nd", *arrays, axes=axes, ndim=ndim, num_threads=num_threads)
     return MarginsSupport(status, dead, list(rest[:-2]), *rest[-2:])

@@ -98,7 +98,7 @@ def test_what_cannot_be_is_said_by_the_names_of_categories(files, capsys):
     status, out, err = run(capsys, "survey.csv", "--targets", "far.csv", "--weights", "w", *options)
     assert status == 1
     assert out == "200 records, 8 targets, truncated: INFEASIBLE\n"
-    assert "these contradict each other: age = " in err
+    assert "these totals contradict each other: age = " in err
     assert not (files / "weights.csv").exists()
     (files / "more.csv").write_text(TARGETS + ",east,,0\n")
     assert run(capsys, "survey.csv", "--targets", "more.csv")[0] == 0

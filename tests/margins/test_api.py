@@ -244,7 +244,7 @@ def test_what_may_be_a_batch_or_a_table_is_asked(axes, target, said):
 
 def test_says_what_limits_and_iterates_are():
     limit = np.array([[1.0, 1.0], [0.0, 1.0]])
-    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* this limit takes the cell \[0, 1\] to zero"):
+    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* the limit sets the cell \[0, 1\] to zero"):
         result = cmfast.ipf_nd(limit, [(0, np.ones(2)), (1, np.ones(2))])
     np.testing.assert_allclose(result.table, np.eye(2), atol=1e-15)
     assert np.isnan(result.factors[0]).all()
@@ -252,7 +252,7 @@ def test_says_what_limits_and_iterates_are():
     with pytest.warns(cmfast.FailureWarning, match=r"MAX_ITER: not converged after 22 passes: residual"):
         cmfast.ipf_nd(M, margins, max_iter=1)
     M, _, margins = planted(*BEYOND["sparse"], 0)
-    with pytest.warns(cmfast.FailureWarning, match=r"UNDETERMINED: margins met to .* do not fix all cells"):
+    with pytest.warns(cmfast.FailureWarning, match=r"UNDETERMINED: margins met to .* leave cells undetermined"):
         result = cmfast.ipf_nd(M, margins)
     assert result.explain().startswith("UNDETERMINED: the margins are met")
     assert "12 x 12 x 12, margins 3, status UNDETERMINED" in repr(result)

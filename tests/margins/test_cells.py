@@ -102,7 +102,7 @@ def test_failures_name_categories(frame, margins, said):
 def test_limits_name_categories():
     frame = pd.DataFrame({"a": ["x", "x", "y"], "b": ["u", "v", "v"], "n": [1.0, 1.0, 1.0]})
     ones = [pd.DataFrame({"a": ["x", "y"], "n": [1.0, 1.0]}), pd.DataFrame({"b": ["u", "v"], "n": [1.0, 1.0]})]
-    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* takes the cell a = x, b = v to zero"):
+    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* sets the cell a = x, b = v to zero"):
         result = cmfast.ipf_cells("n", frame, ones)
     np.testing.assert_allclose(result.table, [1.0, 0.0, 1.0])
     assert result.status == Status.LIMIT_ONLY
@@ -115,12 +115,12 @@ def test_limits_name_categories():
         (("persons", OLD, AGES), {}, TypeError, "margins must be a list of tables"),
         (("persons", OLD, [(0, [1.0, 2.0])]), {}, TypeError, "margins[0] must be a DataFrame of pandas or polars"),
         (("persons", OLD, [OLD.drop(columns="persons")]), {}, ValueError, "margins[0] must be of some columns"),
-        (("persons", OLD, [AGES[:1]]), {}, ValueError, "margins[0] says nothing of age = young, which is in coords"),
-        (("persons", OLD, [pd.concat([AGES, AGES])]), {}, ValueError, "margins[0]: age = young is there twice"),
+        (("persons", OLD, [AGES[:1]]), {}, ValueError, "margins[0] has no row for age = young, which occurs in coords"),
+        (("persons", OLD, [pd.concat([AGES, AGES])]), {}, ValueError, "margins[0]: age = young occurs twice"),
         (("persons", OLD, [pd.DataFrame({"n": [1.0, 2.0]})]), {}, ValueError, "margins[0] must be of one row"),
         (("persons", OLD.assign(age=["old", None, "old", "x"]), [AGES]), {}, ValueError, "age must be without missing"),
         (("persons", OLD, [AGES.assign(persons=["1", "2"])]), {}, TypeError, "persons of margins[0] must be real"),
-        (("persons", OLD, [AGES]), {"shape": (2, 3)}, ValueError, "shape must be None where coords is a table"),
+        (("persons", OLD, [AGES]), {"shape": (2, 3)}, ValueError, "shape must be None if coords is a table"),
         (("persons", pl.from_pandas(OLD).lazy(), [AGES]), {}, TypeError, "give coords.collect()"),
         ((CELLS, COORDS - 1, KNOWN), {}, ValueError, "coords[0] must be from 0 to 4, got -1 for cell 0"),
         ((CELLS, COORDS, KNOWN), {"shape": (5, 4, 2)}, ValueError, "target of margins[1] must be of shape (..., 5, 2)"),

@@ -102,7 +102,7 @@ def test_hard_margins_beside_soft_ones_can_still_be_impossible():
 
 def test_zeros_forced_by_hard_margins_are_proved_beside_soft_ones():
     M = np.array([[1.0, 1.0], [0.0, 1.0]])
-    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* takes the cell \[0, 1\] to zero"):
+    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* sets the cell \[0, 1\] to zero"):
         result = cmfast.ipf_nd(M, [(0, [1.0, 1.0]), (1, [1.0, 1.0]), ((), 5.0)], importance=[np.inf, np.inf, 2.0])
     np.testing.assert_allclose(result.table, np.eye(2), atol=1e-15)
 

@@ -291,7 +291,7 @@ def test_refuses_shapes_that_do_not_agree(design, targets, said):
 
 
 def test_says_what_limits_and_last_weights_are():
-    with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY: no multipliers exist; in this limit 1 records have"):
+    with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY: no dual solution exists; in this limit 1 records have"):
         result = cmfast.rake([[0, 0, 1], [0, 1, 1]], [(0, [1.0, 1.0]), (1, [1.0, 1.0])])
     np.testing.assert_array_equal(result.weights, [1.0, 0.0, 1.0])
     assert np.isnan(result.multipliers[0]).all()
@@ -586,7 +586,9 @@ def test_a_weight_at_a_bound_that_logit_does_not_reach_is_a_limit():
         ([[1.0, 1.0, 0.0]], [2.0, 2.0, 0.0], [2.0]),
         (A, [4.0, 0.0, 6.0], [2.0, 2.0, 1.0, 2.0]),
     ):
-        with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY: no multipliers exist; in this limit some weights"):
+        with pytest.warns(
+            cmfast.FailureWarning, match="LIMIT_ONLY: no dual solution exists; in this limit some weights"
+        ):
             result = cmfast.rake(design, m, method="logit", bounds=(0.5, 2.0))
         assert result.status == Status.LIMIT_ONLY
         np.testing.assert_allclose(result.weights, expected, rtol=1e-9)

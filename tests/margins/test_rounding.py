@@ -86,7 +86,7 @@ def test_what_is_missed_is_reported():
         assert result.status == (Status.MAX_ITER if miss else Status.CONVERGED)
         assert_next_to(result.table, T)
     some = next(seed for seed, result in enumerate(found) if result.miss > 0)
-    with pytest.warns(cmfast.FailureWarning, match=r"round_to_margins: MAX_ITER: some sums are 1 off the integers"):
+    with pytest.warns(cmfast.FailureWarning, match=r"round_to_margins: MAX_ITER: some sums are up to 1 away"):
         cmfast.round_to_margins(T, axes=list(PAIRS), rng=some)
 
 

@@ -1,4 +1,4 @@
-"""Lists of what margins keep, and their targets."""
+"""Parse lists of margins: pairs of kept axes and targets."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ Kept = tuple[tuple[int, ...], ...]
 MOST_AXES = 32
 
 
-def n_axes(option: str, axes: Kept, ndim: int | None) -> int:
-    """Return how many axes a table has, of which the argument `option` keeps some; refuse to guess where it keeps none.
+def count_axes(option: str, axes: Kept, ndim: int | None) -> int:
+    """Return the number of axes of a table from the axes that margins keep; refuse to guess if they keep none.
 
-    All of an array would be a batch of single cells then.
+    Without kept axes all of an array would be a batch of single cells.
     """
     least = 1 + max((axis for of in axes for axis in of), default=-1)
     if ndim is None and least == 0:
@@ -19,11 +19,11 @@ def n_axes(option: str, axes: Kept, ndim: int | None) -> int:
     return least if ndim is None else validate.count("ndim", ndim, least=max(1, least), most=MOST_AXES)
 
 
-def split(name: str, kept: str, pairs: Any, most: int) -> tuple[Kept, list[Any]]:
-    """Return the axes of all pairs (axes, target) of the argument `name`, which calls axes `kept`, and the targets."""
+def split_margins(name: str, kept: str, pairs: Any, most: int) -> tuple[Kept, list[Any]]:
+    """Split a list of pairs (axes, target) of the argument `name` into axes and targets; messages call axes `kept`."""
     wanted = f"a list of pairs ({kept}, target)"
     if not isinstance(pairs, list | tuple) or not pairs:
-        nothing = isinstance(pairs, list | tuple)  # a table would compare its cells
+        nothing = isinstance(pairs, list | tuple)  # comparing a table with [] would compare its cells
         validate.refuse(name, wanted, "none" if nothing else type(pairs).__name__, TypeError)
     axes, targets = [], []
     for k, pair in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Matrices of scipy.sparse as the rows that kernels read, and what is wrong with them in words."""
+"""Sparse design matrices as CSR arrays for kernels, with messages about invalid values."""
 
 from typing import Any, NamedTuple
 
@@ -8,15 +8,15 @@ from cmfast._core import bad_values
 
 
 class CsrMatrix(NamedTuple):
-    """The numbers of a matrix, row by row, each with its column; columns ascend, and none is there twice."""
+    """A CSR matrix with ascending columns and without duplicates."""
 
     values: np.ndarray
-    first: np.ndarray  # (rows + 1,) where each row begins
+    first: np.ndarray  # (rows + 1,) start of each row
     columns: np.ndarray
     shape: tuple[int, ...]
 
     def bad(self, name: str) -> str:
-        """Name the first number that is not finite; "" if there is none."""
+        """Return a text that names the first value that is not finite, or an empty text."""
         wrong = np.flatnonzero(~np.isfinite(self.values))
         if not len(wrong):
             return ""
@@ -27,13 +27,13 @@ class CsrMatrix(NamedTuple):
         )
 
     def used(self) -> np.ndarray:
-        """Return which columns have a number that is not zero."""
+        """Return a mask of the columns with a nonzero value."""
         found: np.ndarray = np.bincount(self.columns[self.values != 0], minlength=self.shape[1]) > 0
         return found
 
 
-def rows_of(matrix: Any) -> CsrMatrix:
-    """Return the rows of a matrix, which stays as it is."""
+def read_csr(matrix: Any) -> CsrMatrix:
+    """Return a scipy.sparse matrix as a CsrMatrix, without changing it."""
     found = matrix.tocsr()
     if not found.has_canonical_format:
         found = found.copy()

@@ -1,4 +1,4 @@
-"""Why records have no weights with the totals that are wanted, in words; looked at on the host, for one element."""
+"""Explain why respondents have no weights with the wanted totals; computed on the host, for one batch element."""
 
 from typing import Any, NamedTuple
 
@@ -7,17 +7,17 @@ import numpy as np
 from cmfast._core import bad_values, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.status import Status
+from cmfast.margins._csr_matrix import CsrMatrix
+from cmfast.margins._explain_failure import explain_bad_target, explain_disagreement, read_element
+from cmfast.margins._labels import AxisLabels
 from cmfast.margins._rake_result import MEANING, RakeResult
-from cmfast.margins._reasons import bad_target, disagreement, one
-from cmfast.margins._sparse_rows import CsrMatrix
-from cmfast.margins._words import Words
 
-MOST_NAMED_TOTALS = 4  # totals
-LEAST_PROOF_SHARE = 1e-6  # part of the largest number of a proof that is none
+MOST_NAMED_TOTALS = 4  # most totals listed in a message
+LEAST_PROOF_SHARE = 1e-6  # share of the largest term below which a term of a certificate is not listed
 
 
 class RakeProblem(NamedTuple):
-    """Records, and the totals that they are to add up to."""
+    """Design, weights and targets of a raking problem, with names for messages."""
 
     batch: tuple[int, ...]
     design: Any
@@ -25,47 +25,54 @@ class RakeProblem(NamedTuple):
     targets: list[Any]
     axes: tuple[tuple[int, ...], ...] | None
     names: list[str] | None
-    words: Words
+    words: AxisLabels
 
 
-def unmet(index: tuple[int, ...], problem: RakeProblem, result: RakeResult[Any]) -> str:
-    """Say why the element at `index` of the batch has no weights."""
+def explain_rake_failure(index: tuple[int, ...], problem: RakeProblem, result: RakeResult[Any]) -> str:
+    """Return the reason why the element at `index` of the batch has no weights."""
     batch, design, weights, targets, axes, names, words = problem
-    status = Status(int(one(result.status, batch, 0, index)))
+    status = Status(int(read_element(result.status, batch, 0, index)))
     cores = (1,) if axes is None else tuple(map(len, axes))
-    wanted = [one(target, batch, core, index) for target, core in zip(targets, cores, strict=True)]
-    names = names or _names(wanted, axes, words)
+    wanted = [read_element(target, batch, core, index) for target, core in zip(targets, cores, strict=True)]
+    names = names or _name_targets(wanted, axes, words)
     if status is Status.INVALID:
-        q = None if weights is None else one(weights, batch, 1, index)
-        return _invalid(_on_host(design), q, wanted, axes, words)
+        q = None if weights is None else read_element(weights, batch, 1, index)
+        return _explain_invalid(_read_design(design), q, wanted, axes, words)
     if status is Status.TOTALS and axes is not None:
-        return disagreement(wanted, axes, "targets", "attributes", words) or MEANING[status]
+        return explain_disagreement(wanted, axes, "targets", "attributes", words) or MEANING[status]
     if status is Status.ZERO_LINE:
-        return _unreached(_on_host(design), wanted, axes, names)
-    residual = float(one(result.residual, batch, 0, index))
+        return _explain_unreached(_read_design(design), wanted, axes, names)
+    residual = float(read_element(result.residual, batch, 0, index))
     if status is Status.MAX_ITER:
-        return f"not converged after {int(one(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
+        return (
+            f"not converged after {int(read_element(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
+        )
     if status is Status.UNDETERMINED:
-        error = float(one(result.weight_error, batch, 0, index))
-        return f"totals met to {residual:.1e}, but their digits do not fix all weights (estimate {error:.1e})"
+        error = float(read_element(result.weight_error, batch, 0, index))
+        return (
+            f"totals met to {residual:.1e}, but their rounding leaves some weights undetermined (estimate {error:.1e})"
+        )
     if status is Status.LIMIT_ONLY:
-        gone = int((one(result.weights, batch, 1, index) == 0.0).sum())
+        gone = int((read_element(result.weights, batch, 1, index) == 0.0).sum())
         where = f"{gone} records have a weight of zero" if gone else "some weights are at their bounds"
-        return f"no multipliers exist; in this limit {where}"
+        return f"no dual solution exists; in this limit {where}"
     if status is Status.INFEASIBLE:
         proofs = [result.proof] if axes is None else result.proof
-        y = np.concatenate([one(proof, batch, core, index).ravel() for proof, core in zip(proofs, cores, strict=True)])
+        y = np.concatenate(
+            [read_element(proof, batch, core, index).ravel() for proof, core in zip(proofs, cores, strict=True)]
+        )
         totals = np.concatenate([t.ravel() for t in wanted])
-        return f"{MEANING[status]}; these contradict each other: {_named(y, totals, names)}"
+        return f"{MEANING[status]}; these totals contradict each other: {_list_certificate(y, totals, names)}"
     return MEANING[status]
 
 
-def _on_host(design: Any) -> Any:
+def _read_design(design: Any) -> Any:
+    """Return the design on the host; a CSR matrix is there already."""
     return design if isinstance(design, CsrMatrix) else adapter(design).to_host(design)
 
 
-def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, words: Words) -> list[str]:
-    """Return what targets are called that have no names."""
+def _name_targets(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, words: AxisLabels) -> list[str]:
+    """Return names of the targets for messages: columns, categories or indices."""
     if axes is None:
         return [f"column {k}" for k in range(targets[0].size)]
     if words.columns:
@@ -79,24 +86,24 @@ def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, 
     ]
 
 
-def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
-    """Name the targets that weigh the most in a proof."""
+def _list_certificate(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
+    """Return a text that lists the targets with the largest terms in an infeasibility certificate."""
     sizes = np.abs(np.where(np.isfinite(y), y, 0.0) * np.where(np.isfinite(targets) & (targets != 0.0), targets, 1.0))
     order = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > LEAST_PROOF_SHARE * sizes.max()]
     said = ", ".join(f"{names[k]} = {targets[k]:.12g}" for k in order[:MOST_NAMED_TOTALS])
     return said + (f" and {len(order) - MOST_NAMED_TOTALS} more" if len(order) > MOST_NAMED_TOTALS else "")
 
 
-def _invalid(
+def _explain_invalid(
     design: Any,
     weights: np.ndarray | None,
     targets: list[np.ndarray],
     axes: tuple[tuple[int, ...], ...] | None,
-    words: Words,
+    words: AxisLabels,
 ) -> str:
-    """Name the first number that is none."""
+    """Return a text that names the first invalid value."""
     if axes is not None:
-        said = _beyond(design, targets, axes)
+        said = _explain_category(design, targets, axes)
     else:
         is_sparse = isinstance(design, CsrMatrix)
         said = design.bad("design") if is_sparse else bad_values.describe_first("design", design, ~np.isfinite(design))
@@ -105,11 +112,12 @@ def _invalid(
         if axes is None:
             said = said or bad_values.describe_first("targets", target, np.isinf(target))
         else:
-            said = said or bad_target("targets", k, target, axes[k], words)
+            said = said or explain_bad_target("targets", k, target, axes[k], words)
     return said
 
 
-def _beyond(codes: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...]) -> str:
+def _explain_category(codes: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...]) -> str:
+    """Return a text that names the first category beyond its target, or an empty text."""
     for target, of in zip(targets, axes, strict=True):
         for axis, size in zip(of, target.shape, strict=True):
             wrong = np.flatnonzero((codes[axis] < 0) | (codes[axis] >= size))
@@ -119,10 +127,10 @@ def _beyond(codes: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int,
     return ""
 
 
-def _unreached(
+def _explain_unreached(
     design: Any, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, names: list[str]
 ) -> str:
-    """Name a target that no record adds to."""
+    """Return a text that names a nonzero target to which no record contributes."""
     start = 0
     for k, target in enumerate(targets):
         if axes is None:

@@ -1,4 +1,4 @@
-"""Scale tables of which some cells are listed, all others zero, to margins over any of their axes."""
+"""Scale sparse tables, given as lists of cells or as data frames, to margins over any of their axes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch, frames, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
-from cmfast.margins import _reasons, _tidy
-from cmfast.margins._functions import Axes, reported
-from cmfast.margins._options import of_tables
-from cmfast.margins._pairs import MOST_AXES, split
+from cmfast.margins import _explain_failure, _long_tables
+from cmfast.margins._ipf_tables import Axes, build_result
+from cmfast.margins._labels import AxisLabels
+from cmfast.margins._margin_lists import MOST_AXES, split_margins
+from cmfast.margins._options import validate_table_options
 from cmfast.margins._result import MarginsResult
-from cmfast.margins._words import Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_KEYS = 2**62
-ARGUMENTS = _tidy.Arguments("values", "coords", "margins")
+ARGUMENTS = _long_tables.Arguments("values", "coords", "margins")
 
 
 @overload
@@ -72,35 +72,35 @@ def ipf_cells(
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> MarginsResult[Any]:
-    """Scale tables of which some cells are listed, all others zero, until they have the wanted margins.
+    """Scale sparse tables, given as lists of cells, to margins over any axes (iterative proportional fitting).
 
-    What :func:`ipf_nd` does, for sparse tables of any number of axes, and for long ones: a row of a DataFrame for each
-    cell, with its categories. Time and memory follow the cells that are listed and the lines of the margins.
+    Does what :func:`ipf_nd` does, for sparse tables of any number of axes, or data frames with one row per cell. Time
+    and memory are proportional to the listed cells and the entries of the margins. All other cells are zero.
 
     Parameters
     ----------
     values : array, shape (..., n), or str
-        The cells, nonnegative; or the name of the column of `coords` that holds them.
+        The cells, nonnegative; or the name of their column in `coords`.
     coords : array of int, shape (d, n), or table
-        Where the cells stand on each axis, from 0; all different, and shared by the batch. Or a DataFrame of pandas or
-        polars or a Table of Arrow: its columns are the axes, but for that of the values, and for columns of floats that
-        no margin names.
+        Index of each cell on each axis, from 0; all distinct, and shared by the batch. Or a DataFrame of pandas or
+        polars or a Table of Arrow: its columns are the axes, except the column of values, and float columns that no
+        margin names.
     margins : list of (axes, target), or of tables
-        What the table must sum to, as :func:`ipf_nd` takes it. Or tables: columns named as in `coords` and a column of
-        targets, named as the values or otherwise, with a row for each combination of categories that `coords` has, NaN
-        where nothing is asked; more rows are lines that no cell stands in. One with targets alone is the total.
+        Target margins, as for :func:`ipf_nd`. Or tables: columns named as in `coords` and one column of targets, with a
+        row for each combination of categories in `coords`, NaN for no constraint; further rows are margin entries
+        without cells. A table with targets alone is the total.
     shape : sequence of int, optional
-        The sizes of the axes; default: those of the targets, or one more than the highest place. None with tables.
+        The sizes of the axes; default: those of the targets, or one more than the highest index. None with tables.
     importance : positive float, or sequence of them, optional
-        How much it costs to miss the targets of each margin; infinite: they must be met, as without.
+        Penalty weight of each margin as a soft constraint; infinite (the default): the margin must be met.
     smoothing : positive float, optional
-        A number to add to every cell that is listed, in the unit of `values`. Never implicit.
+        A number to add to every listed cell, in the unit of `values`. Never implicit.
     tol : float
         Absolute bound of `MarginsResult.residual`.
     max_iter : int, optional
-        Most passes over the cells; default: 200 Newton steps. The sweeps it starts with are finished in any case.
+        Most passes over the cells; default: 200 Newton steps. The initial sweeps are always finished.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about tables that have no answer (see Notes).
+        What to do about tables that cannot be scaled (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
     progress : bool or callable, optional
@@ -109,27 +109,26 @@ def ipf_cells(
     Returns
     -------
     MarginsResult
-        In the library of `values`; of tables in NumPy. `table` has shape (..., n), in the order of the cells. With
-        tables `factors` and `achieved` have a number for each row of the margins.
+        In the library of `values`; NumPy for tables. `table` has shape (..., n), in the order of the cells. With tables
+        `factors` and `achieved` have one value per row of the margins.
 
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or not real; shapes that do not agree; places beyond an axis; cells that are
-        listed twice; a column that is not there, or has missing values; cells of which a tidy margin has no row; a
-        wrong option.
+        Arrays of two libraries or devices, or not real; shapes that do not agree; indices beyond an axis; cells that
+        are listed twice; a missing column, or missing values; cells without a row in a tidy margin; a wrong option.
 
     See Also
     --------
     ipf_nd : Tables with all of their cells.
-    rake : Weights of records.
+    rake : Weights of survey respondents.
 
     Notes
     -----
-    Bad values: as :func:`ipf_nd`, with the same codes; messages name categories where they were given. Synchronises
-    the device, for places are looked at on the host. Reproducible: same input, same bits, for any `num_threads` and
-    neighbours in the batch; on the CPU, with more than 64 lines beside those of the largest margin, where the linear
-    algebra library is the same and has as many threads. Cells in another order add up in another order.
+    Bad values: as :func:`ipf_nd`, with the same codes; messages name the categories of data frames. Synchronises
+    the device, because indices are checked on the host. Reproducible: same input, same bits, for any `num_threads` and
+    neighbours in the batch; on the CPU, with more than 64 margin entries besides those of the largest margin, given the
+    same linear algebra library and number of threads. Another order of the cells changes the rounding.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def ipf_cells(
     >>> result.table.round(6)
     array([2., 3., 2., 3.])
 
-    Persons by age and income, of which both are known by now:
+    Persons by age and income, with new totals of both:
 
     >>> import pandas as pd
     >>> old = pd.DataFrame({"age": ["young", "young", "old"], "income": ["low", "high", "low"], "persons": [4, 2, 3]})
@@ -154,11 +153,11 @@ def ipf_cells(
     long = None
     if frames.is_table(coords):
         if shape is not None:
-            validate.refuse("shape", "None where coords is a table", validate.format_value(shape))
-        long = _tidy.read(values, coords, margins, ARGUMENTS)
+            validate.refuse("shape", "None if coords is a table", validate.format_value(shape))
+        long = _long_tables.read_long_table(values, coords, margins, ARGUMENTS)
         values, coords, margins, shape = long.values, long.coords, long.margins, long.shape
-    axes, targets = split("margins", "axes", margins, MOST_AXES)
-    options = of_tables(
+    axes, targets = split_margins("margins", "axes", margins, MOST_AXES)
+    options = validate_table_options(
         len(axes),
         importance=importance,
         smoothing=smoothing,
@@ -170,23 +169,23 @@ def ipf_cells(
     )
     names = [f"target of margins[{k}]" for k in range(len(axes))]
     values, coords, *targets = dispatch.adopt(values=values, coords=coords, **dict(zip(names, targets, strict=True)))
-    batch, sizes = _sizes(values, coords, dict(zip(names, targets, strict=True)), axes, shape)
-    words = Words() if long is None else long.words
-    _check_places(adapter(coords).to_host(coords), sizes, words)
+    batch, sizes = _check_shapes(values, coords, dict(zip(names, targets, strict=True)), axes, shape)
+    words = AxisLabels() if long is None else long.words
+    _check_coordinates(adapter(coords).to_host(coords), sizes, words)
     out = dispatch.call("ipf_cells", values, coords, *targets, axes=axes, shape=sizes, **options)
-    problem = _reasons.TableProblem(
+    problem = _explain_failure.TableProblem(
         "values", values, coords, targets, axes, 1, batch, options["importance"], options["smoothing"], words
     )
-    result = reported(out, problem, on_failure)
+    result = build_result(out, problem, on_failure)
     if long is None:
         return result
-    return result._replace(factors=long.by_row(result.factors), achieved=long.by_row(result.achieved))
+    return result._replace(factors=long.select_rows(result.factors), achieved=long.select_rows(result.achieved))
 
 
-def _sizes(
+def _check_shapes(
     values: Array, coords: Array, targets: dict[str, Array], axes: tuple[tuple[int, ...], ...], shape: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Check that shapes agree; return those of the batch and of a table."""
+    """Check that shapes agree; return the shape of the batch and of a table."""
     validate.real(values=values, **targets)
     validate.integer(coords=coords)
     given = dispatch.shape_of(coords)
@@ -194,7 +193,7 @@ def _sizes(
         validate.refuse("coords", f"of shape (axes, n) with 1 to {MOST_AXES} axes", f"shape {given}")
     ndim, n = given
     batches = {"values": validate.vectors("values", values, n)}
-    sizes = {} if shape is None else dict(enumerate(_shape(shape, ndim)))
+    sizes = {} if shape is None else dict(enumerate(_validate_shape(shape, ndim)))
     for (name, target), of in zip(targets.items(), axes, strict=True):
         of_target = dispatch.shape_of(target)
         batches[name], own = of_target[: len(of_target) - len(of)], of_target[max(0, len(of_target) - len(of)) :]
@@ -210,17 +209,18 @@ def _sizes(
     return validate.batch(**batches), tuple(sizes[axis] for axis in range(ndim))
 
 
-def _shape(shape: Any, ndim: int) -> list[int]:
+def _validate_shape(shape: Any, ndim: int) -> list[int]:
+    """Validate the option `shape`: one size per axis."""
     return [validate.count("shape", size) for size in validate.names("shape", shape, ndim)]
 
 
-def _compact(numbers: np.ndarray) -> tuple[int, np.ndarray]:
-    """Return how many different numbers there are, and which of them each is."""
+def _renumber_keys(numbers: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return the number of distinct keys, and the index of each key among them."""
     found, places = np.unique(numbers, return_inverse=True)
     return len(found), places
 
 
-def _check_places(coords: np.ndarray, sizes: tuple[int, ...], words: Words) -> None:
+def _check_coordinates(coords: np.ndarray, sizes: tuple[int, ...], words: AxisLabels) -> None:
     """Refuse cells beyond an axis, and cells that are listed twice."""
     for axis, (line, size) in enumerate(zip(coords, sizes, strict=True)):
         wrong = np.flatnonzero((line < 0) | (line >= size))
@@ -231,7 +231,7 @@ def _check_places(coords: np.ndarray, sizes: tuple[int, ...], words: Words) -> N
         size = length
         places = line.astype(np.int64)
         if span * size >= MOST_KEYS:
-            (span, keys), (size, places) = _compact(keys), _compact(places)
+            (span, keys), (size, places) = _renumber_keys(keys), _renumber_keys(places)
         keys, span = keys * size + places, span * size
     order = np.argsort(keys, kind="stable")
     same = np.flatnonzero(keys[order][1:] == keys[order][:-1])

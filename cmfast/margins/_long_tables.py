@@ -1,4 +1,4 @@
-"""Tables in long form, and tidy margins, read by the names of their columns and categories."""
+"""Read data frames: tables in long form and tidy margins, by the names of columns and categories."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,47 +8,47 @@ import numpy as np
 from cmfast._core import dispatch, frames, validate
 from cmfast.confusion_counts import _label_codes
 from cmfast.confusion_counts._groups import KINDS
-from cmfast.margins._words import Words
+from cmfast.margins._labels import AxisLabels
 
-FLOATS = ("float", "double", "half")  # how types of columns that no margin names begin, which are no categories
+FLOATS = ("float", "double", "half")  # prefixes of column types that cannot be categories
 
 
 class Arguments(NamedTuple):
-    """What the arguments of a function are called."""
+    """Argument names of a function, for messages."""
 
     values: str
     frame: str
     margins: str
-    records: bool = False  # rows that may be alike, and are no cells
+    records: bool = False  # whether rows are records, which may repeat, not cells
 
 
-class Long(NamedTuple):
-    """A table as numbers: values, where they stand, and targets of all combinations of categories."""
+class LongTable(NamedTuple):
+    """A long table as arrays: values, coordinates, and dense targets over all combinations of categories."""
 
     values: Any
     coords: np.ndarray  # (axes, n)
-    margins: list[tuple[tuple[int, ...], np.ndarray]]  # 0 where a margin has no row, for there is no cell
+    margins: list[tuple[tuple[int, ...], np.ndarray]]  # 0 where a margin has no row: no cell is there
     shape: tuple[int, ...]
-    rows: list[tuple[np.ndarray, ...]]  # where those of each margin stand in its target
-    words: Words
+    rows: list[tuple[np.ndarray, ...]]  # index of each row of a margin in its dense target
+    words: AxisLabels
 
-    def by_row(self, parts: list[Any]) -> list[Any]:
-        """Return what there is for each target as it is for each row of the margins."""
+    def select_rows(self, parts: list[Any]) -> list[Any]:
+        """Return the entries of each margin array that belong to the rows of the given margins."""
         pairs = zip(parts, self.rows, strict=True)
         return [part[(..., *rows)] if rows else part[..., None] for part, rows in pairs]
 
 
 class _Margin(NamedTuple):
-    """A margin as it was given: columns of categories, and one of targets."""
+    """A tidy margin: columns of categories and one of targets."""
 
-    label: str  # what messages call it
+    label: str  # name in messages
     columns: dict[str, Any]
-    number: str  # what messages call the targets
+    number: str  # name of the targets in messages
     numbers: Any
 
 
 def are_by_name(frame: Any, margins: Any, called: Arguments) -> bool:
-    """Return whether margins are those of categories, and not a batch of numbers for the columns of a matrix."""
+    """Return whether margins are given by column names and categories, not as arrays."""
     if not frames.is_table(frame):
         return isinstance(margins, Mapping) and len(margins) > 0
     if isinstance(margins, Mapping):
@@ -60,52 +60,52 @@ def are_by_name(frame: Any, margins: Any, called: Arguments) -> bool:
     return isinstance(margins, list | tuple) and any(map(frames.is_table, margins))
 
 
-def read(values: Any, frame: Any, margins: Any, called: Arguments) -> Long:
-    """Return a long table; `values` is the name of a column of it, or an array.
+def read_long_table(values: Any, frame: Any, margins: Any, called: Arguments) -> LongTable:
+    """Read a data frame and its margins; `values` is the name of a column, or an array.
 
-    Axes are the columns that margins name, and, where rows are cells, all others that may be categories.
+    Axes are the columns that margins name and, if rows are cells, all other columns that can be categories.
     """
     frames.library_name(called.frame, frame)
     own, others = values, frames.column_names(frame)
     if isinstance(values, str):
         own = frames.get_column(frame, called.values, values)
         others.remove(values)
-    given = _margins(margins, others, called)
+    given = _read_margins(margins, others, called)
     columns = list(dict.fromkeys(name for margin in given for name in margin.columns))
     if not called.records:
         columns += [name for name in others if name not in columns and not _is_floating(frame[name])]
     known: dict[str, dict[Any, int]] = {}
     codes = np.zeros((len(columns), len(frame)), np.int64)
     for line, name in zip(codes, columns, strict=True):
-        line[:] = _coded(name, frames.get_column(frame, called.frame, name), known)
-    found = [_target(margin, known) for margin in given]
+        line[:] = _encode_categories(name, frames.get_column(frame, called.frame, name), known)
+    found = [_read_target(margin, known) for margin in given]
     labels = tuple(called.margins if isinstance(margins, Mapping) else margin.label for margin in given)
-    words = Words(tuple(columns), tuple(list(known[name]) for name in columns), labels)
+    words = AxisLabels(tuple(columns), tuple(list(known[name]) for name in columns), labels)
     wanted, rows = [], []
     for margin, (places, numbers) in zip(given, found, strict=True):
         of = tuple(columns.index(name) for name in margin.columns)
-        wanted.append((of, _spread(margin.label, of, places, numbers, codes, words, called.frame)))
+        wanted.append((of, _fill_target(margin.label, of, places, numbers, codes, words, called.frame)))
         rows.append(places)
-    return Long(own, codes, wanted, tuple(map(len, words.labels)), rows, words)
+    return LongTable(own, codes, wanted, tuple(map(len, words.labels)), rows, words)
 
 
-def _margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin]:
-    """Return all margins: tables, or, of records, one table, or totals by the names of columns."""
+def _read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin]:
+    """Return all margins: from a list of tables or, for records, from one table or totals by column names."""
     name = called.margins
     if called.records and frames.is_table(margins):
-        return [_of_table(name, margins, others, called)]
+        return [_read_margin_table(name, margins, others, called)]
     if called.records and isinstance(margins, Mapping) and margins:
-        return [_of_totals(key, totals, others, called) for key, totals in margins.items()]
+        return [_read_totals(key, totals, others, called) for key, totals in margins.items()]
     if not isinstance(margins, list | tuple) or not margins:
         of = type(margins).__name__
         if called.records:
             validate.refuse(name, "a dict {column: totals}", f"an empty {of}", TypeError)
         validate.refuse(name, f"a list of tables, as {called.frame} is one", of, TypeError)
-    return [_of_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
+    return [_read_margin_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
 
 
-def _of_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
-    """Return a margin that is a table: columns of categories, and one more, of targets."""
+def _read_margin_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
+    """Return a margin from a table with columns of categories and one column of targets."""
     frames.library_name(option, margin)
     names = frames.column_names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]
@@ -116,8 +116,8 @@ def _of_table(option: str, margin: Any, others: list[Any], called: Arguments) ->
     return _Margin(option, columns, f"{rest[0]} of {option}", frames.get_column(margin, option, rest[0]))
 
 
-def _of_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _Margin:
-    """Return a margin from the names of columns, and the totals of their categories."""
+def _read_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _Margin:
+    """Return a margin from column names and the totals of their categories."""
     option = f"{called.margins}[{validate.format_value(key)}]"
     names = list(key) if isinstance(key, tuple) else [key]
     for name in names:
@@ -129,7 +129,7 @@ def _of_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _
                 called.margins, wanted, f"{validate.format_value(key)}{validate.suggest_name(name, others)}"
             )
     if frames.is_table(totals):
-        margin = _of_table(option, totals, others, called)
+        margin = _read_margin_table(option, totals, others, called)
         if set(margin.columns) != set(names):
             wanted = "a table with its columns, and one more, of targets"
             validate.refuse(option, wanted, f"columns {validate.format_value(', '.join(margin.columns), str)}")
@@ -151,11 +151,12 @@ def _of_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _
 
 
 def _is_floating(column: Any) -> bool:
+    """Return whether a column has a floating point type."""
     return str(getattr(column, "dtype", None) or column.type).lower().startswith(FLOATS)
 
 
-def _coded(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarray:
-    """Return categories by their places in what is known of their column, which learns those that are new."""
+def _encode_categories(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarray:
+    """Return the integer codes of a column, adding new categories to `known`."""
     found = _label_codes.encode_column(name, column, _label_codes.OWN_CODE_SPAN, KINDS, "categories").compact()
     places = known.setdefault(name, {})
     table = np.array([places.setdefault(value, len(places)) for value in found.values], np.int64)
@@ -163,38 +164,38 @@ def _coded(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarr
     return codes
 
 
-def _target(margin: _Margin, known: dict[str, dict[Any, int]]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Return where the rows of a margin stand among the categories of its columns, and their targets."""
-    places = tuple(_coded(name, column, known) for name, column in margin.columns.items())
+def _read_target(margin: _Margin, known: dict[str, dict[Any, int]]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Return the category codes of the rows of a margin, and their targets."""
+    places = tuple(_encode_categories(name, column, known) for name, column in margin.columns.items())
     numbers = dispatch.adopt_one(margin.number, margin.numbers)
     validate.real(**{margin.number: numbers})
     if len(dispatch.shape_of(numbers)) != 1:
         validate.refuse(margin.number, "one number for each category", f"shape {dispatch.shape_of(numbers)}")
     if not places and len(numbers) != 1:
-        validate.refuse(margin.label, "of one row, where it has no column of categories", f"{len(numbers)}")
+        validate.refuse(margin.label, "of one row without a column of categories", f"{len(numbers)}")
     return places, np.asarray(numbers)
 
 
-def _spread(
+def _fill_target(
     label: str,
     of: tuple[int, ...],
     places: tuple[np.ndarray, ...],
     numbers: np.ndarray,
     codes: np.ndarray,
-    words: Words,
+    words: AxisLabels,
     frame: str,
 ) -> np.ndarray:
-    """Return the targets of all combinations; refuse rows that are there twice, and cells of which none speaks."""
+    """Return the dense target over all combinations; refuse duplicate rows, and cells without a row."""
     shape = tuple(len(words.labels[axis]) for axis in of)
     target = np.zeros(shape, np.float32 if numbers.dtype == np.float32 else np.float64)
     times = np.zeros(shape, np.int64)
     np.add.at(times, places, 1)
     if (times > 1).any():
-        validate.fail(f"{label}: {words.place(of, np.argwhere(times > 1)[0].tolist())} is there twice")
+        validate.fail(f"{label}: {words.place(of, np.argwhere(times > 1)[0].tolist())} occurs twice")
     said = times[tuple(codes[axis] for axis in of)]
     silent = np.flatnonzero(said == 0)
     if of and len(silent):
         where = words.place(of, [int(codes[axis][silent[0]]) for axis in of])
-        validate.fail(f"{label} says nothing of {where}, which is in {frame}; NaN asks nothing of it")
+        validate.fail(f"{label} has no row for {where}, which occurs in {frame}; pass NaN to leave it unconstrained")
     target[places] = numbers if of else numbers[0]
     return target
