@@ -284,7 +284,7 @@ def _send_result(found: Any, k: int, like: Any) -> Any:
 
 
 def _split_results(found: BlockCalls) -> Any:
-    """Return the results of block tasks with one Dask array in place of each array."""
+    """Return the results of block tasks, each array as one Dask array."""
     lazy = (_result_array(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(iterate_arrays(found.sample)))
     return replace_arrays(found.sample, lazy)
 
@@ -470,7 +470,7 @@ def _take_shard(found: list[list[Any]], k: int) -> Any:
 
 
 def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return a Delayed of a call with arguments of which some are Delayed, keyed by the public function's name."""
+    """Return a Delayed of a call whose arguments may be Delayed, keyed by the public function's name."""
     name = caller.name() or caller.public_name(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
     return delayed(WorkerTask(_run_named_task), pure=True)(function, name, list(args), options, dask_key_name=key)
