@@ -253,6 +253,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return f"<ConfusionCounts: {_sum_matrix(held):,} samples, {len(held.axis.labels)} classes{groups}>"
 
     def _repr_html_(self) -> str:
+        """Return the counts as HTML for notebooks."""
         return _export.to_html(self._held, repr(self)[1:-1])
 
     def explain(self) -> str:

@@ -120,6 +120,7 @@ class Grid(State):
         return f"Grid(origin={self.origin.tolist()}, width={self.width.tolist()})"
 
     def _repr_html_(self) -> str:
+        """Return the grid as HTML for notebooks."""
         parts = {
             "axes": str(self.n_axes),
             "origin": result_repr.format_values(self.origin),

@@ -45,6 +45,7 @@ class Dask(Adapter):
         return "dask"
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to Dask arrays as they are."""
         return function(*arrays)
 
 

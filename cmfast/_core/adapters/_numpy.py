@@ -79,6 +79,7 @@ class NumPy(Adapter):
         return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to ndarrays as they are."""
         return function(*arrays)
 
     def to_host(self, x: Any) -> np.ndarray:
