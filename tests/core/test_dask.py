@@ -180,9 +180,7 @@ def test_tables_of_several_labels(chunks):
         want = metrics.multilabel_tables(y, p, **options)
         assert (found.shape, found.dtype) == (want.shape, want.dtype)
         assert_same_bits(found.compute(), want)
-    with pytest.raises(
-        ValueError, match=r"^metrics\.multilabel_tables: sample_weight must be None with samplewise"
-    ):
+    with pytest.raises(ValueError, match=r"^metrics\.multilabel_tables: sample_weight must be None with samplewise"):
         metrics.multilabel_tables(*some[:2], sample_weight=some[2], samplewise=True)
 
 
