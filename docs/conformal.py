@@ -13,7 +13,7 @@ from cmfast import conformal  # noqa: E402
 from cmfast._core.progress import Bar  # noqa: E402
 from cmfast._pages.parts import Figure, Table  # noqa: E402
 from cmfast._reproduce.conformal import reproduce  # noqa: E402
-from cmfast._reproduce.conformal._centre import trained  # noqa: E402
+from cmfast._reproduce.conformal._central_training import trained  # noqa: E402
 from cmfast._reproduce.conformal._network import CENTRE, ConformalSettings  # noqa: E402
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from cmfast._files.output import FileError, Outputs, convert_to_plain, make_fold
 from cmfast._pages.parts import Picture
 from cmfast._pages.render import read_source
 from cmfast._reproduce import _page
-from cmfast._reproduce._frame import Reproduction
+from cmfast._reproduce._reproduction import Reproduction
 
 REPORT, MATRICES, RESULTS = "report.html", "matrices.npz", "results.json"
 

@@ -6,7 +6,7 @@ from cmfast._core.markup import isolate
 from cmfast._pages import values
 from cmfast._pages.parts import Code, Figure, Markup, Page, Part, Picture, Section, Table, Verdict, count_verdicts
 from cmfast._pages.render import format_versions, render_page
-from cmfast._reproduce._frame import Reproduction
+from cmfast._reproduce._reproduction import Reproduction
 
 # Room for tables of fifteen columns at 1300 px: the page is wider, headings and cells break at spaces, and a table has
 # a row of its own. On narrower screens the frame around it scrolls.

@@ -17,8 +17,8 @@ from cmfast._files.output import FileError, Outputs
 from cmfast._pages import parts, pictures
 from cmfast._pages.parts import Claim, Picture, Table, classify
 from cmfast._pages.svg import INK, Svg
-from cmfast._reproduce import _files, _frame
-from cmfast._reproduce._frame import Reproduction, illustrate
+from cmfast._reproduce import _files, _reproduction
+from cmfast._reproduce._reproduction import Reproduction, illustrate
 from cmfast._reproduce.conformal._network import ConformalSettings
 from cmfast._reproduce.contingency._training import ContingencySettings
 from cmfast._reproduce.normalization import training
@@ -225,7 +225,7 @@ def test_a_figure_is_the_same_bytes_twice():
 def test_times_add_up():
     timings = {}
     for _ in range(2):
-        with _frame.timed(timings, "work"):
+        with _reproduction.timed(timings, "work"):
             time.sleep(0.01)
     assert timings["work"] >= 0.02
     assert set(_reproduce.DISTRIBUTIONS).issuperset(

@@ -5,8 +5,8 @@ import pytest
 
 from cmfast import conformal
 from cmfast._pages.parts import Picture, Table
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.conformal import _centre, _clients, _sections
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce.conformal import _central_training, _clients, _sections
 from cmfast._reproduce.conformal._network import CENTRE, DIGIT_CLASSES, ConformalSettings, begin, digits, sets_of
 
 pytestmark = pytest.mark.papers
@@ -46,12 +46,12 @@ def test_what_one_half_foretells_of_the_other():
     P[0, :2] = 0.5
     sets = conformal.prediction_sets(P, [0.4, 0.5, 0.9, 0.95], u=np.full(8, 0.4))
     assert conformal.ccm(sets).G[CENTRE, 0, 1] > 0
-    with_set, without = _centre.foretold(sets, y, guess)
+    with_set, without = _central_training.foretold(sets, y, guess)
     assert (with_set, without) == (1.0, 0.0)
 
 
 def test_every_part_of_a_picture_is_in_numbers():
-    one = _centre.trained(0, ConformalSettings(epochs=1))
+    one = _central_training.trained(0, ConformalSettings(epochs=1))
     picture, table = (_sections.of_sets([one]).find(kind)[0] for kind in (Picture, Table))
     found = picture.numbers
     y, guess = one["picture"][1:]

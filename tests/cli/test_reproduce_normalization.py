@@ -11,7 +11,7 @@ import pytest
 import cmfast
 from cmfast import _reproduce
 from cmfast._files.output import FileError
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce import normalization
 from cmfast._reproduce.demo import experiment as demo
 from cmfast._reproduce.normalization import claims, data, networks, own, properties, recovery, training

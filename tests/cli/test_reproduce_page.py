@@ -11,7 +11,7 @@ from cmfast._pages import pictures, render
 from cmfast._pages.parts import Claim, Picture, Table
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _page
-from cmfast._reproduce._frame import Reproduction, illustrate
+from cmfast._reproduce._reproduction import Reproduction, illustrate
 from cmfast._reproduce.conformal._network import ConformalSettings
 from cmfast._reproduce.contingency._training import ContingencySettings
 from cmfast._reproduce.normalization import training

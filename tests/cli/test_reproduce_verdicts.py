@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from cmfast._reproduce import _paired
+from cmfast._reproduce import _paired_intervals
 from cmfast._reproduce.conformal import _claims, _clients
 from cmfast._reproduce.conformal._network import ALPHAS, ConformalSettings
 from cmfast._reproduce.contingency import _epochs
@@ -34,31 +34,31 @@ def spread(mean, sd, n, seed=0):
     ],
 )
 def test_a_verdict_needs_a_whole_interval_on_one_side(mean, sd, n, margin, above, within):
-    found = _paired.interval(spread(mean, sd, n), 0.95)
+    found = _paired_intervals.interval(spread(mean, sd, n), 0.95)
     half = t.ppf(0.975, n - 1) * sd / np.sqrt(n)
     assert (found["low"], found["high"]) == (pytest.approx(mean - half), pytest.approx(mean + half))
-    assert _paired.judge_above(found, margin) == above
-    assert _paired.judge_between(found, -margin, margin) == within
+    assert _paired_intervals.judge_above(found, margin) == above
+    assert _paired_intervals.judge_between(found, -margin, margin) == within
 
 
 def test_what_is_not_defined_decides_nothing():
     for values in ([], [np.nan] * 5, [1.0]):
-        found = _paired.interval(np.array(values), 0.95)
+        found = _paired_intervals.interval(np.array(values), 0.95)
         assert (found["low"], found["high"]) == (-np.inf, np.inf)
-        assert _paired.judge_above(found, 0.1) == _paired.judge_between(found, -1, 1) == "undecided"
-    some = _paired.interval(np.array([1.0, np.nan, 2.0, 3.0]), 0.95)
-    assert some == _paired.interval(np.array([1.0, 2.0, 3.0]), 0.95)
-    wide = _paired.together({"a": some, "b": _paired.interval(np.array([np.nan]), 0.95)}, 0.95)
+        assert _paired_intervals.judge_above(found, 0.1) == _paired_intervals.judge_between(found, -1, 1) == "undecided"
+    some = _paired_intervals.interval(np.array([1.0, np.nan, 2.0, 3.0]), 0.95)
+    assert some == _paired_intervals.interval(np.array([1.0, 2.0, 3.0]), 0.95)
+    wide = _paired_intervals.together({"a": some, "b": _paired_intervals.interval(np.array([np.nan]), 0.95)}, 0.95)
     assert wide["a"]["low"] < some["low"]
     assert wide["b"]["low"] == -np.inf
 
 
 def test_verdicts_of_places_are_put_together():
-    assert _paired.judge_all(["holds", "holds"]) == "holds"
-    assert _paired.judge_all(["holds", "undecided"]) == "undecided"
-    assert _paired.judge_all(["undecided", "fails"]) == "fails"
+    assert _paired_intervals.judge_all(["holds", "holds"]) == "holds"
+    assert _paired_intervals.judge_all(["holds", "undecided"]) == "undecided"
+    assert _paired_intervals.judge_all(["undecided", "fails"]) == "fails"
     many = {"the other is F1": "fails", "the other is TSS": "fails", "a thing": "holds", "b": "holds", "c": "holds"}
-    assert _paired.combine(many) == "fails where the other is F1 and TSS, holds elsewhere"
+    assert _paired_intervals.combine(many) == "fails where the other is F1 and TSS, holds elsewhere"
 
 
 @pytest.mark.parametrize("truth", [0.0, 0.02])
@@ -66,8 +66,8 @@ def test_equality_and_improvement_are_rarely_claimed_wrongly(truth):
     """At most 5 % of claims of six seeds are wrong: at the margin equality does not hold, at zero nothing improves."""
     wrong = 0
     for draws in np.random.default_rng(5).normal(truth, 0.02, (2000, 6)):
-        found = _paired.interval(draws, 0.95)
-        verdict = _paired.judge_between(found, -0.02, 0.02) if truth else _paired.judge_above(found)
+        found = _paired_intervals.interval(draws, 0.95)
+        verdict = _paired_intervals.judge_between(found, -0.02, 0.02) if truth else _paired_intervals.judge_above(found)
         wrong += verdict == "holds"
     assert wrong / 2000 < 0.05
 
@@ -193,8 +193,9 @@ def test_unevenness_is_a_distance_from_the_shares_of_all():
 
 def test_tau_is_lower_only_where_that_is_shown(monkeypatch):
     less = {"F1": spread(0.2, 0.01, 8), "TSS": spread(-0.2, 0.01, 8), "Heidke": spread(0.0, 0.1, 8)}
-    found = _paired.together(
-        {name: _paired.interval(v, _paired.CLAIM_LEVEL) for name, v in less.items()}, _paired.CLAIM_LEVEL
+    found = _paired_intervals.together(
+        {name: _paired_intervals.interval(v, _paired_intervals.CLAIM_LEVEL) for name, v in less.items()},
+        _paired_intervals.CLAIM_LEVEL,
     )
     half = {"changes": dict.fromkeys(less, 0.95), "levels": {}, "tau_less": found}
     whole = {"first half": half, "second half": half, "moves": {"flat": 1.0, "other": 2.0}}

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
+from cmfast._reproduce._reproduction import Progress, Reproduction, one_thread, timed
 from cmfast._reproduce.conformal._network import ALPHAS, OTHER, PAIR, ConformalSettings
 
 QUICK = ConformalSettings(seeds=6)
@@ -10,13 +10,13 @@ QUICK = ConformalSettings(seeds=6)
 
 def reproduce(*, quick: bool, progress: Progress, settings: ConformalSettings | None = None) -> Reproduction:
     """Train networks in one place and with clients, and read the correlations of their sets."""
-    from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
+    from cmfast._reproduce.conformal import _central_training, _claims, _clients, _sections
 
     settings = settings or (QUICK if quick else ConformalSettings())
     timings: dict[str, float] = {}
     with one_thread():
         with timed(timings, "centre"):
-            centre = _centre.of_seeds(settings, progress("networks", "seeds"))
+            centre = _central_training.of_seeds(settings, progress("networks", "seeds"))
         with timed(timings, "clients"):
             runs, apart = _clients.of_seeds(settings, progress("clients", "seeds"))
     with timed(timings, "pictures"):

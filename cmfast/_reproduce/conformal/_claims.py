@@ -13,7 +13,7 @@ import numpy as np
 import cmfast
 from cmfast import conformal
 from cmfast._pages.parts import Claim
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, PAIR, ConformalSettings
 

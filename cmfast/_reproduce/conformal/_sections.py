@@ -8,8 +8,8 @@ from cmfast import conformal
 from cmfast._core import plotting
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce._reproduction import illustrate
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from cmfast._pages.parts import Table
-from cmfast._reproduce._frame import Progress, Reproduction, illustrate, one_thread, timed
+from cmfast._reproduce._reproduction import Progress, Reproduction, illustrate, one_thread, timed
 from cmfast._reproduce.contingency._training import ContingencySettings
 
 QUICK = ContingencySettings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.contingency._space import MOST_ROUNDING, listed
 from cmfast._reproduce.contingency._training import FIVE, ContingencySettings, followed
 from cmfast.metrics import MetricName

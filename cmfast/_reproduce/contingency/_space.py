@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim, Section, Table
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce._reproduction import illustrate
 from cmfast._reproduce.contingency._table import METRICS, printed
 from cmfast.metrics import MetricName
 

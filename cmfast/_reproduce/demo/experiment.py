@@ -10,8 +10,8 @@ import numpy as np
 import cmfast
 from cmfast._core import compile_notices
 from cmfast._core.annotations import NORMALIZATIONS, Method
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import one_thread, timed
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce._reproduction import one_thread, timed
 from cmfast._reproduce.normalization import training
 from cmfast._reproduce.normalization.clouds import MATCHED
 from cmfast._reproduce.normalization.data import Common, Halves, Pool, digits

@@ -8,7 +8,7 @@ from cmfast._core.progress import Bar
 from cmfast._files.output import FileError, convert_to_plain, make_folder, remove_folder_on_error
 from cmfast._pages.values import format_seconds
 from cmfast._reproduce import _files
-from cmfast._reproduce.demo import experiment, page, words
+from cmfast._reproduce.demo import experiment, page, sentences
 
 FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
 
@@ -59,8 +59,8 @@ def table(numbers: dict[str, Any], out: Path) -> str:
     speed = f"{format_seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
     lines += [
         "",
-        words.verdict(numbers),
-        f"Bootstrap: {b['resamples']:,} matrices bi-normalised in {speed}: {words.statuses(numbers)}",
+        sentences.verdict(numbers),
+        f"Bootstrap: {b['resamples']:,} matrices bi-normalised in {speed}: {sentences.statuses(numbers)}",
         "",
         f"{out / 'report.html'}   {out / 'results.json'}   {out / 'matrices.npz'}",
     ]

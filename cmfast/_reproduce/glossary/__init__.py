@@ -1,13 +1,13 @@
 """A glossary of confusion matrices in infrastructure inspection: every table of it, with its errors."""
 
-from cmfast._reproduce._frame import Progress, Reproduction
+from cmfast._reproduce._reproduction import Progress, Reproduction
 
 SAMPLES, GLOSSARY_REPLICATES = 1_000_000, 10_000
 
 
 def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Reproduction:
     """Recompute the tables of the glossary; `n` are the samples of its draws."""
-    from cmfast._reproduce._frame import timed
+    from cmfast._reproduce._reproduction import timed
     from cmfast._reproduce.glossary import _practice, _printed
 
     n = n or (20_000 if quick else SAMPLES)

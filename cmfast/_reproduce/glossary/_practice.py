@@ -7,7 +7,7 @@ from cmfast import display, metrics
 from cmfast._core import plotting
 from cmfast._pages.parts import Claim, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce._reproduction import illustrate
 from cmfast._reproduce.glossary import _matrices as given
 
 AGREEMENT = 0.85

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
+from cmfast._reproduce._reproduction import Progress, Reproduction, one_thread, timed
 from cmfast._reproduce.normalization import (
     claims,
     clouds,

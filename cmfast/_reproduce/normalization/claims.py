@@ -5,7 +5,7 @@ from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages.parts import Claim
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import OF_STOPS, NormalizationSettings
 
 Numbers = dict[str, Any]

@@ -9,7 +9,7 @@ from cmfast._pages import charts
 from cmfast._pages.parts import Claim, Picture, Section
 from cmfast._pages.pictures import make_picture
 from cmfast._pages.svg import CHART, MUTED, Svg
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce._reproduction import illustrate
 from cmfast._reproduce.normalization import lemmas
 from cmfast._reproduce.normalization.lemmas import TINY
 from cmfast._reproduce.normalization.training import NormalizationSettings

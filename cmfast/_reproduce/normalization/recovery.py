@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import NormalizationSettings
 
 MEASURES = ("overlap", "kl")

@@ -10,8 +10,8 @@ from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages import charts
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce._reproduction import illustrate
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.data import LEVELS
 from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.data import imbalanced
 from cmfast._reproduce.normalization.training import Answers, NormalizationSettings
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import NormalizationSettings
 
 

@@ -1,6 +1,6 @@
 """Foucart's notebook 4.4.2.3: whether a normalised matrix is less certain, and which one should rank teams."""
 
-from cmfast._reproduce._frame import Progress, Reproduction
+from cmfast._reproduce._reproduction import Progress, Reproduction
 
 SEED, RANKING_REPLICATES = 0, 20_000
 
@@ -8,7 +8,7 @@ SEED, RANKING_REPLICATES = 0, 20_000
 def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = None) -> Reproduction:
     """Recompute the tables, the widths at three sizes beside real draws, and what tells teams apart."""
     from cmfast._pages.parts import Table
-    from cmfast._reproduce._frame import illustrate, timed
+    from cmfast._reproduce._reproduction import illustrate, timed
     from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
     settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else RANKING_REPLICATES), "seed": SEED}
