@@ -17,7 +17,7 @@ from cmfast.kernels.shared.scaling import damped_step
 
 MOST_FIRST_SWEEPS = 30
 MOST_NEWTON_STEPS = 60
-MOST_PRODUCTS = 3000  # most products of conjugate gradients in one Newton step
+MOST_STEP_PRODUCTS = 3000  # most products of conjugate gradients in one Newton step
 SUM_TOLERANCE = 1e-9  # relative error of row and column sums
 MOST_LAST_STEP = 1e-6  # largest last step in log cells, so that small cells are accurate too
 FORCING = 1e-6  # relative residual of a step (inexact Newton forcing term)
@@ -130,6 +130,6 @@ def _solve_newton_step(shares: _RowShares, g: np.ndarray) -> np.ndarray:
     iterate = ArrayIterate(right, lambda rest: rest / D, multiply)
     gradients = ConjugateGradients(iterate, iterate.energy)
     goal = FORCING**2 * gradients.energy
-    while gradients.energy > goal and len(gradients.lengths) < MOST_PRODUCTS and gradients.advance():
+    while gradients.energy > goal and len(gradients.lengths) < MOST_STEP_PRODUCTS and gradients.advance():
         pass
     return np.asarray(iterate.solution)
