@@ -1,8 +1,7 @@
-"""Paired differences over repetitions: Student's interval of the mean, and the verdict that follows from it.
+"""Student's intervals of paired differences over repetitions, and verdicts on claims from them.
 
-A verdict is "holds" or "fails" only where the whole interval lies on one side; a difference that was not shown is
-"undecided", never "fails", and one that was not found is no proof that there is none. What counts as no difference is
-an equivalence margin, fixed before the run.
+A verdict is "holds" or "fails" only if the whole interval is on one side; otherwise it is "undecided". Absence of a
+significant difference does not prove equality: an equivalence margin, fixed before the run, defines "no difference".
 """
 
 import re
@@ -14,47 +13,48 @@ from scipy.stats import t
 
 HIGHER, LOWER, OPEN = "higher", "lower", "open"
 FAILS, HOLDS, UNDECIDED = WORDS = ("fails", "holds", "undecided")
-CLAIM_LEVEL = 0.95  # of the intervals of one claim together
+CLAIM_LEVEL = 0.95  # simultaneous level of the intervals of one claim
 
 
-def interval(differences: np.ndarray, level: float) -> dict[str, Any]:
-    """Return the mean of paired differences with Student's interval, and on which side of zero all of it lies.
+def compute_interval(differences: np.ndarray, level: float) -> dict[str, Any]:
+    """Return the mean of paired differences with Student's interval, and the side of zero that contains all of it.
 
-    A repetition whose difference is not defined (NaN) is left out; of none the interval is the whole line.
+    Undefined differences (NaN) are left out; without any difference the interval is unbounded.
     """
     differences = np.asarray(differences, float)
     differences = differences[~np.isnan(differences)]
     n = len(differences)
     if not n:
         return {"mean": np.nan, "low": -np.inf, "high": np.inf, "side": OPEN, "error": np.inf, "repeats": 0}
-    # From one repetition nothing can be said about the next.
+    # One repetition gives no variance.
     error = float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    return _around(float(differences.mean()), error, n, level)
+    return _compute_ends(float(differences.mean()), error, n, level)
 
 
-def _around(mean: float, error: float, n: int, level: float) -> dict[str, Any]:
+def _compute_ends(mean: float, error: float, n: int, level: float) -> dict[str, Any]:
+    """Return mean, ends and side of an interval of `n` repetitions."""
     half = float(t.ppf((1 + level) / 2, n - 1)) * error if n > 1 else np.inf
     low, high = mean - half, mean + half
     side = HIGHER if low > 0 else LOWER if high < 0 else OPEN
     return {"mean": mean, "low": low, "high": high, "side": side, "error": error, "repeats": n}
 
 
-def together(found: Mapping[str, Mapping[str, Any]], level: float) -> dict[str, dict[str, Any]]:
-    """Return intervals so much wider that all of them hold what they estimate with the probability `level`.
+def widen_to_simultaneous(found: Mapping[str, Mapping[str, Any]], level: float) -> dict[str, dict[str, Any]]:
+    """Widen intervals so that all of them cover simultaneously with probability `level` (Bonferroni).
 
-    Of twenty intervals of 95 % one misses; so each gets its part of what may be missed (Bonferroni).
+    Each interval gets an equal share of the allowed error.
     """
     each = 1 - (1 - level) / max(1, len(found))
     return {
-        name: {**one, **_around(one["mean"], one["error"], one["repeats"], each)} if one["repeats"] else dict(one)
+        name: {**one, **_compute_ends(one["mean"], one["error"], one["repeats"], each)} if one["repeats"] else dict(one)
         for name, one in found.items()
     }
 
 
 def judge_above(found: Mapping[str, Any], margin: float = 0.0) -> str:
-    """Return the verdict on "the mean is above zero": fails where even the upper end is below the `margin`.
+    """Return the verdict on "the mean is above zero": fails if even the upper end is below `margin`.
 
-    `margin` is the smallest difference that would matter; zero where any would.
+    `margin` is the smallest difference that matters; zero if any does.
     """
     if found["high"] < margin:
         return FAILS
@@ -62,67 +62,70 @@ def judge_above(found: Mapping[str, Any], margin: float = 0.0) -> str:
 
 
 def judge_between(found: Mapping[str, Any], least: float = -np.inf, most: float = np.inf) -> str:
-    """Return the verdict on "the mean lies from `least` to `most`": of an equivalence these are -margin and margin."""
+    """Return the verdict on "the mean is between `least` and `most`"; for equivalence pass -margin and margin."""
     if found["low"] > most or found["high"] < least:
         return FAILS
     return HOLDS if found["low"] >= least and found["high"] <= most else UNDECIDED
 
 
 def judge_all(verdicts: Sequence[str]) -> str:
-    """Return the verdict on several statements at once: fails if any does, holds if all do."""
+    """Return the verdict on several statements together: fails if any fails, holds if all hold."""
     return FAILS if FAILS in verdicts else HOLDS if set(verdicts) <= {HOLDS} else UNDECIDED
 
 
-def combine(verdicts: Mapping[str, str]) -> str:
-    """Return one verdict of those of several places: "fails where b, holds elsewhere".
+def combine_verdicts(verdicts: Mapping[str, str]) -> str:
+    """Combine the verdicts of several places into one, such as "fails where b, holds elsewhere".
 
-    The largest group of places is last, and called the others.
+    The largest group of places comes last, as "elsewhere".
     """
     places = {word: [name for name, verdict in verdicts.items() if verdict == word] for word in WORDS}
     there = {word: names for word, names in places.items() if names}
     if len(there) == 1:
         return next(iter(there))
     most = max(there, key=lambda word: len(there[word]))
-    parts = [f"{word} where {_listed(names)}" for word, names in there.items() if word != most]
+    parts = [f"{word} where {_list_places(names)}" for word, names in there.items() if word != most]
     return f"{', '.join(parts)}, {most} elsewhere"
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return places in words: "digits at 10 and 3, photo at 1"."""
+def _list_places(names: Sequence[str]) -> str:
+    """Return places as text, such as "digits at 10 and 3, photo at 1"."""
     grouped: dict[str, list[str]] = {}
     for name in names:
         data, joint, rest = re.fullmatch(r"(.+?)(?:( at | by | is )(.+))?", name).groups(default="")  # type: ignore[union-attr]
         grouped.setdefault(data + joint, []).append(rest)
-    return "; ".join(data + _and(rests) for data, rests in grouped.items())
+    return "; ".join(data + _join_words(rests) for data, rests in grouped.items())
 
 
-def _and(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
+    """Join words by commas and "and"."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def write(found: Mapping[str, Any]) -> str:
+def format_interval_of_mean(found: Mapping[str, Any]) -> str:
     """Return the mean of paired differences with its interval in brackets."""
     return f"{found['mean']:+.3f} ({found['low']:+.3f} to {found['high']:+.3f})"
 
 
-def turned(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an interval of the opposite differences."""
+def negate_interval(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the interval of the negated differences."""
     side = {HIGHER: LOWER, LOWER: HIGHER}.get(found["side"], found["side"])
     return {**found, "mean": -found["mean"], "low": -found["high"], "high": -found["low"], "side": side}
 
 
-def against_best(values: Mapping[str, np.ndarray], name: str, level: float, *, largest: bool = True) -> dict[str, Any]:
-    """Compare one of several measures with the best of the others: positive where `name` is better.
+def compare_with_best(
+    values: Mapping[str, np.ndarray], name: str, level: float, *, largest: bool = True
+) -> dict[str, Any]:
+    """Compare one method with the best of the others: positive differences favour `name`.
 
-    The rival is the one with the best mean, so where several are as good the comparison is hard on `name`.
+    The rival has the best mean, which is conservative for `name` if several are equally good.
     """
     sign = 1.0 if largest else -1.0
     rival = max((other for other in values if other != name), key=lambda other: sign * float(values[other].mean()))
-    return {"rival": rival, **interval(sign * (values[name] - values[rival]), level)}
+    return {"rival": rival, **compute_interval(sign * (values[name] - values[rival]), level)}
 
 
-def spread(values: Mapping[str, np.ndarray], *, largest: bool = True) -> dict[str, Any]:
-    """Return, per method: mean, standard deviation, every value, and in how many repetitions it was best."""
+def summarize_methods(values: Mapping[str, np.ndarray], *, largest: bool = True) -> dict[str, Any]:
+    """Return mean, standard deviation, all values, and the number of wins of each method."""
     table = np.stack(list(values.values()))
     winner = table.argmax(axis=0) if largest else table.argmin(axis=0)
     return {

@@ -152,7 +152,7 @@ def test_the_words_follow_the_numbers(small):
     assert "95 % of all confusions. The thin lines" in sentences.bootstrap(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.3
     assert "not for 95 %" in sentences.bootstrap(numbers)
-    assert "Here bi" not in _page.whole(page.compose(numbers, small[2]))
+    assert "Here bi" not in _page.compose_page(page.compose(numbers, small[2]))
 
 
 def test_the_page_says_at_which_level_it_stands(small):
@@ -177,7 +177,7 @@ def test_the_terminal_table(small):
 
 def test_the_halves_have_no_picture_in_common(rng):
     pool = data.digits()
-    train, test = experiment.halve(pool, rng)
+    train, test = experiment.halve_pool(pool, rng)
     assert not {row.tobytes() for row in pool.X[train]} & {row.tobytes() for row in pool.X[test]}
     assert len(set(np.bincount(pool.y[train]))) == len(set(np.bincount(pool.y[test]))) == 1
     for rows in (train, test):  # all turns of a picture are in one half
@@ -188,7 +188,7 @@ def test_imbalance_keeps_what_it_promises(rng):
     y = rng.permutation(np.repeat(np.arange(experiment.C), 100))
     sizes = []
     for _ in range(50):
-        chosen = data.imbalanced(y, rng, alpha=0.3, kept=0.2, n_classes=experiment.C)
+        chosen = data.draw_imbalanced(y, rng, alpha=0.3, kept=0.2, n_classes=experiment.C)
         assert len(set(chosen.tolist())) == len(chosen)
         sizes.append(np.bincount(y[chosen], minlength=experiment.C))
     assert np.min(sizes) == 20

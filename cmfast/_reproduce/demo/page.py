@@ -1,4 +1,4 @@
-"""The demo as a reproduction: its sections, pictures, tables and sentences, of numbers alone."""
+"""Page of the demo: sections, pictures, tables and sentences from numbers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,20 +34,20 @@ SOURCE = (
 
 
 class Demo(Reproduction):
-    """The demo: a command of its own, and all of its numbers at the top of ``results.json``."""
+    """The demo as a reproduction with its own command and result layout."""
 
     @property
     def command(self) -> str:
-        """What one types to make it."""
+        """Command line of the demo."""
         return "cmfast demo"
 
     def to_dict(self, files: list[str]) -> dict[str, Any]:
-        """Return what ``results.json`` holds."""
+        """Return the content of ``results.json``."""
         return self.numbers
 
 
 def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
-    """Return the page of the demo as its parts, and what its other files hold."""
+    """Return the page of the demo as parts, and the content of its other files."""
     timings = {name: value for name, value in numbers["timings"].items() if not name.endswith("per_second")}
     return Demo(
         name="demo",
@@ -68,14 +68,14 @@ def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
 
 
 def _pair(left: Svg, right: Svg | Table, *caption: str) -> Figure:
-    """Return a picture beside another or a table, with what is said of both."""
+    """Return a picture next to another picture or table, with captions of both."""
     return Figure(
         [make_picture("", left), right if isinstance(right, Table) else make_picture("", right)], caption, "two"
     )
 
 
 def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
-    """Draw heatmaps on one common scale; every matrix is scaled so that its mean row sum is one."""
+    """Draw heatmaps on one common scale, each scaled to a mean row sum of one."""
     scaled = {title: (text, S * (len(S) / S.sum())) for title, (text, S) in shown.items()}
     off = ~np.eye(len(next(iter(scaled.values()))[1]), dtype=bool)
     # The few largest cells may saturate: with them as the end of the scale, all others would look empty.

@@ -1,4 +1,4 @@
-"""The files of the demo, and its table for the terminal. Every number in them is one of ``results.json``."""
+"""Write the files of the demo, and print its table. All numbers are from ``results.json``."""
 
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,16 @@ FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
 
 
 def run(out: Path, seed: int) -> dict[str, Any]:
-    """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
+    """Run the demo, write its files into the folder `out`, and return the content of ``results.json``."""
     with remove_folder_on_error(out):
         folder = prepare(out)
         return write(folder, experiment.run(seed, experiment.DemoSettings(), Bar))
 
 
 def prepare(out: Path) -> Path:
-    """Make the folder, before a minute of work is spent on results that have no place.
+    """Create the output folder before the computation starts.
 
-    An earlier demo is replaced; a file that only has the name of one of its files is not.
+    Files of an earlier demo may be replaced; other files of the same name are refused.
     """
     make_folder(out)
     there = [out / name for name in FILES if (out / name).exists()]
@@ -35,7 +35,7 @@ def prepare(out: Path) -> Path:
 def write(out: Path, results: experiment.Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = convert_to_plain({**results.numbers, "timings": results.timings})
-    return _files.write(page.compose(numbers, results.matrices), out)
+    return _files.write_reproduction(page.compose(numbers, results.matrices), out)
 
 
 def table(numbers: dict[str, Any], out: Path) -> str:
