@@ -1,6 +1,6 @@
-"""Confusion matrices, fast and exact: counting, bi-normalisation, geometric confusion matrices, comparison.
+"""Fast and exact confusion matrices: counting, bi-normalisation, metrics, uncertainty, geometric confusion matrices.
 
-The array picks the backend, leading axes are the batch, rows are the truth and columns the prediction. See the README.
+The array's library selects the backend; leading axes are the batch; rows are true classes, columns predictions.
 """
 
 from importlib import import_module
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """Load pictures and reports, which stand on everything else, when they are first asked for."""
+        """Import `display` and `report` on first access, because they depend on everything else."""
         if name == "display":
             return import_module("cmfast.display")
         if name not in ("HtmlReport", "report"):

@@ -1,4 +1,4 @@
-"""``python -m cmfast`` is the command ``cmfast``."""
+"""Run the command ``cmfast`` by ``python -m cmfast``."""
 
 import sys
 

@@ -1,3 +1,3 @@
-"""The version, in its only place."""
+"""The version of cmfast."""
 
 __version__ = "0.1.0"

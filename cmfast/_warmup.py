@@ -1,6 +1,6 @@
-"""Compile ahead what calls would compile first: for every op small calls that meet its kernels, on the usual arrays.
+"""Compile kernels ahead of first calls, by small calls of every op on arrays of the usual dtypes.
 
-Usual are int64, int32, uint8 and bool for labels, and float64, float32, int64, int32 and bool for everything else.
+Usual dtypes: int64, int32, uint8 and bool for labels; float64, float32, int64, int32 and bool for other arrays.
 """
 
 import multiprocessing
@@ -26,17 +26,22 @@ from cmfast.metrics._plan import make_plan as plan_of
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
 VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
-AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of them, ten where nobody says
+AXES = (*range(1, 13), 20)  # numbers of axes of points, for each of which kernels are compiled; the default is 10
 WARM_SAMPLES = 24
-SAMPLE_REPEATS = 200  # times these samples: few are counted without a kernel
-LARGE_SIDE = 70  # of a matrix that does not fit into registers
-WARM_MATRICES = 256  # such matrices: fewer are scaled one by one
+SAMPLE_REPEATS = 200  # repetitions of the samples, because few samples are counted without a kernel
+LARGE_SIDE = 70  # classes of a matrix that does not fit into registers
+WARM_MATRICES = 256  # large matrices in a batch; fewer are scaled one by one
 EVERY = (*SCALARS, *PER_CLASS)  # metric
-WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
+SCALING_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"solver": "sinkhorn"},
+    {"smoothing": "pseudo-bayes"},
+    {"empty": "drop"},
+)
 
 
 def _matrix(dtype: type, n_classes: int = 3) -> np.ndarray:
-    """Return a small matrix without zeros, in which the diagonal is large where the type can hold that."""
+    """Return a small matrix without zeros, with a dominant diagonal (unless bool)."""
     return (np.ones((n_classes, n_classes)) + 7 * np.eye(n_classes)).astype(dtype)
 
 
@@ -72,7 +77,7 @@ def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
     return calls
 
 
-def _by_line(function: Callable[..., Any]) -> Callable[[], None]:
+def _normalize(function: Callable[..., Any]) -> Callable[[], None]:
     def calls() -> None:
         for dtype, method in product(VALUES, ("all", "row", "col", "bi")):
             function(_matrix(dtype), method)
@@ -90,15 +95,15 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
                 function(np.triu(M), *targets)
         for oblong in (np.ones((3, 4)), np.ones((4, 3))):
             function(oblong, oblong.sum(-1), oblong.sum(-2))
-        for n_classes in (*range(1, 17), 20):  # each number of them that has code of its own, and one that has none
+        for n_classes in (*range(1, 17), 20):  # each size with unrolled code, and one without
             function(_matrix(np.float64, n_classes))
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
-            for options in WAYS:
+            for options in SCALING_OPTIONS:
                 function(odd, **options)
         function(np.ones((WARM_MATRICES, LARGE_SIDE, LARGE_SIDE)))
         for size, power in product((LARGE_SIDE, 2 * LARGE_SIDE), (1, 12, 140)):
             M = _large(size, power)
-            for options in (*WAYS, {"smoothing": 10.0**power}):
+            for options in (*SCALING_OPTIONS, {"smoothing": 10.0**power}):
                 function(M, max_iter=20, **options)
                 function(np.triu(M), max_iter=20, **options)
             wide = M[:-1]
@@ -136,9 +141,9 @@ def _ipf_of_logits() -> None:
 
 
 def _ipf_nd() -> None:
-    """Call it on small tables, with a zero and without, on ones whose steps need panels or products, and on large ones.
+    """Call ``ipf_nd`` on small tables with and without zeros, on tables that need Newton steps, and on large ones.
 
-    The first four are no work for sweeps alone, of the large ones one has an empty line.
+    Sweeps alone do not solve the first four; one of the large tables has an empty row.
     """
     for n, least in ((2, 1.0), (2, 2.0), (9, 1.0), (40, 1.0)):
         i, j, k = np.indices((n, n, n))
@@ -153,7 +158,7 @@ def _ipf_nd() -> None:
 
 
 def _support_nd() -> None:
-    """Call it on a table that can be scaled, one that has a limit, and one that is impossible."""
+    """Call ``support_nd`` on tables that are scalable, have only a limit, and are infeasible."""
     ones = np.ones(2)
     for M in ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]]):
         cmfast.support_nd(np.array(M), [(0, ones), (1, ones)])
@@ -162,13 +167,13 @@ def _support_nd() -> None:
 
 
 def _ipf_cells() -> None:
-    """Call it on cells, of which all kernels are those of tables."""
+    """Call ``ipf_cells``, whose kernels are those of tables."""
     cmfast.ipf_cells(np.array([1.0, 2.0]), np.array([[0, 1]]), [(0, np.array([2.0, 2.0]))])
     _ipf_nd()
 
 
 def _rake() -> None:
-    """Call it on columns, few of them alike and many, mostly zeros or not, on categories, and with bounds."""
+    """Call ``rake`` on few and many columns, dense, sparse and categorical designs, and with bounds."""
     A, known = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), np.array([6.0, 1.0])
     cmfast.rake(np.repeat(A, 3, 0), known)
     cmfast.rake(np.eye(120), np.full(120, 2.0))
@@ -183,7 +188,7 @@ def _rake() -> None:
 
 
 def _ipf_sparse() -> None:
-    """Call it on counts, on other numbers, where small cells are in doubt, and where cells have to vanish."""
+    """Call ``ipf`` on sparse matrices of counts and floats, with inaccurate small cells, and with cells that vanish."""
     for values in (np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 2.5, 3.5, 1.5])):
         cmfast.ipf(csr_array(values.reshape(2, 2)))
     counts, sums = np.arange(1.0, 37.0).reshape(6, 6), np.repeat([1.0, 1e-6], 3)
@@ -194,9 +199,9 @@ def _ipf_sparse() -> None:
 
 
 def _balance() -> None:
-    """Call it on counts and on other numbers, few and many, and where zeros forbid an answer."""
-    many = np.triu_indices(800, 1)  # more than NumPy is quicker with
-    for kind in (np.int64, np.int32, np.float64):  # counts of files are of the second
+    """Call ``balance`` on counts and floats, few and many, and on maps without a solution."""
+    many = np.triu_indices(800, 1)  # more than the NumPy path handles
+    for kind in (np.int64, np.int32, np.float64):  # int32 are the counts in files
         cmfast.balance((*many, np.ones(len(many[0]), kind), 800), symmetric="upper")
     near = np.array([0, 0, 1]), np.array([1, 2, 2])
     for values in (np.array([1, 2, 3]), np.array([0.5, 2.5, 3.5])):
@@ -206,7 +211,7 @@ def _balance() -> None:
 
 
 def _round_to_margins() -> None:
-    """Call it on a matrix, drawn and not, and on a table."""
+    """Call ``round_to_margins`` on a matrix, deterministic and random, and on a table."""
     T = np.array([[0.5, 0.5, 0.2], [0.5, 1.5, 0.8]])
     cmfast.round_to_margins(T)
     cmfast.round_to_margins(T, rng=0)
@@ -234,14 +239,16 @@ def _metrics_gradient() -> None:
 
 
 def _large(size: int, power: int) -> np.ndarray:
-    """Return a matrix that does not fit into registers, with cells of 1 / 10**power to 10**power."""
+    """Return a matrix too large for registers, with cells from 10**-power to 10**power."""
     return 10.0 ** np.random.default_rng(0).uniform(-power, power, (size, size))
 
 
 def _support() -> None:
     for dtype in FLOATS:
         cmfast.support(np.triu(_matrix(dtype)))
-        cmfast.support(np.array([[1, 1, 1], [1, 0, 0], [1, 0, 0]], dtype))  # two rows that want the same column
+        cmfast.support(
+            np.array([[1, 1, 1], [1, 0, 0], [1, 0, 0]], dtype)
+        )  # two rows that need the same column: infeasible
 
 
 def _columns() -> None:
@@ -301,7 +308,7 @@ def _gcm() -> None:
         cmfast.gcm(_cells(), [table, "all"])
 
 
-def _whole() -> None:
+def _gcm_from_points() -> None:
     y = _labels()
     cmfast.geometric_confusion_matrix(_points(4), y, y[::-1], n_components=2, weights=["all", "bi"])
 
@@ -315,7 +322,7 @@ def _min_overlap() -> None:
         cmfast.min_overlap(one, other)
 
 
-def _of_matrices(*functions: Callable[..., Any]) -> Callable[[], None]:
+def _call_on_matrices(*functions: Callable[..., Any]) -> Callable[[], None]:
     def calls() -> None:
         for dtype, function in product(VALUES, functions):
             for M in (_matrix(dtype), _matrix(dtype, 40), *_UNUSUAL):
@@ -324,7 +331,7 @@ def _of_matrices(*functions: Callable[..., Any]) -> Callable[[], None]:
     return calls
 
 
-# Totals that no float64 holds, and fractions that are far from one.
+# Totals that float64 cannot hold exactly, and cells far below one.
 _UNUSUAL = (np.full((3, 3), 2**59), np.full((3, 3), 1e-200))
 
 
@@ -338,7 +345,7 @@ def _weighted_kappa(M: np.ndarray) -> None:
 
 
 def _metrics_of_sums() -> None:
-    ordered = ("kappa_l", "kappa_q", "gerrity")  # those need all cells
+    ordered = ("kappa_l", "kappa_q", "gerrity")  # these need all cells
     names: list[MetricName] = [name for name in EVERY if not name.startswith(ordered)]
     for sums in (*(np.ones(3, dtype) for dtype in VALUES), *(M[0] for M in _UNUSUAL)):
         cmfast.metrics.from_sums(sums, sums, sums, names)
@@ -346,7 +353,7 @@ def _metrics_of_sums() -> None:
 
 def _label_margins() -> None:
     weights = (None, _labels(np.float64), _labels())
-    # int8: places among classes, where labels are other integers than 0, 1, ...
+    # int8: positions among the classes, for labels other than 0, 1, ...
     for dtype, weight, groups, ignored in product((*LABELS, np.int8), weights, (None, _labels()), (None, 0)):
         options = {"sample_weight": weight, "groups": groups, "ignore_index": ignored}
         cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), **options)
@@ -391,37 +398,37 @@ def _standard_errors() -> None:
     cmfast.uncertainty.standard_error(np.eye(2, dtype=np.int64) * 2**60, "accuracy")
 
 
-def _shares(dtype: type, n_classes: int = 3) -> np.ndarray:
-    """Return rows of probabilities: of few classes, and of more than are scored side by side."""
+def _make_probabilities(dtype: type, n_classes: int = 3) -> np.ndarray:
+    """Return rows of equal probabilities, for few classes or for more than the lane kernel handles."""
     return np.full((WARM_SAMPLES, n_classes), 1 / n_classes, dtype)
 
 
 def _row_draws() -> None:
     for dtype in FLOATS:
-        cmfast.conformal.scores(_shares(dtype))
+        cmfast.conformal.scores(_make_probabilities(dtype))
 
 
 def _scores() -> None:
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
-        P = _shares(dtype, n_classes)
+        P = _make_probabilities(dtype, n_classes)
         cmfast.conformal.scores(P, _labels(), randomised=False)
         cmfast.conformal.scores(P, randomised=False)
         cmfast.conformal.scores(P, _labels(), method="lac")
 
 
 def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.PredictionSets:
-    return cmfast.conformal.prediction_sets(_shares(dtype, n_classes), [0.5], randomised=False)
+    return cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], randomised=False)
 
 
 def _prediction_sets() -> None:
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         _sets(dtype, n_classes)
-        cmfast.conformal.prediction_sets(_shares(dtype, n_classes), [0.5], method="lac")
+        cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], method="lac")
 
 
 def _thresholds() -> None:
     cmfast.conformal.threshold(np.arange(WARM_SAMPLES), 0.1, y=_labels())
-    cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows side by side
+    cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows for the lane kernel
 
 
 def _score_histogram() -> None:
@@ -459,8 +466,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "overlap": _compare(cmfast.overlap),
     "l1_distance": _compare(cmfast.l1_distance),
     "kl_divergence": _compare(cmfast.kl_divergence),
-    "normalize": _by_line(cmfast.normalize),
-    "importance_weights": _by_line(cmfast.importance_weights),
+    "normalize": _normalize(cmfast.normalize),
+    "importance_weights": _normalize(cmfast.importance_weights),
     "ipf": _scale(cmfast.ipf),
     "ras": _scale(cmfast.ras),
     "comparison_gradient": _comparison_gradient,
@@ -487,18 +494,18 @@ CALLS: dict[str, Callable[[], object]] = {
     "merge_cells": _merge_cells,
     "decode_cells": _decode_cells,
     "pair_counts": lambda: _cells().confusion_matrix(),
-    "cell_shapes": _whole,
-    "cell_excess": _whole,
+    "cell_shapes": _gcm_from_points,
+    "cell_excess": _gcm_from_points,
     "marginal_histogram": _histograms,
     "gcm": _gcm,
     "min_overlap": _min_overlap,
-    "margins": _of_matrices(cmfast.metrics.margins),
-    "metrics_of_matrices": _of_matrices(_compute),
-    "weighted_kappa": _of_matrices(_weighted_kappa),
+    "margins": _call_on_matrices(cmfast.metrics.margins),
+    "metrics_of_matrices": _call_on_matrices(_compute),
+    "weighted_kappa": _call_on_matrices(_weighted_kappa),
     "metrics_of_sums": _metrics_of_sums,
-    "one_vs_rest": _of_matrices(cmfast.metrics.one_vs_rest),
-    "confusion_fractions": _of_matrices(cmfast.metrics.confusion_fractions),
-    "most_confused": _of_matrices(cmfast.metrics.most_confused),
+    "one_vs_rest": _call_on_matrices(cmfast.metrics.one_vs_rest),
+    "confusion_fractions": _call_on_matrices(cmfast.metrics.confusion_fractions),
+    "most_confused": _call_on_matrices(cmfast.metrics.most_confused),
     "threshold_matrices": _threshold_matrices,
     "score_areas": _score_areas,
     "least_cost": _least_cost,
@@ -528,8 +535,8 @@ CALLS: dict[str, Callable[[], object]] = {
 }
 
 
-# Ops that share kernels: two processes would both compile them. Those that take longest for all types come first.
-TOGETHER: tuple[tuple[str, ...], ...] = (
+# Ops that share kernels are compiled in one process, because two would compile them twice; longest first.
+SHARED_KERNELS: tuple[tuple[str, ...], ...] = (
     ("ipf", "ras", "normalize", "importance_weights", "ipf_of_logits", "scaling_gradient"),
     ("metrics_of_matrices", "metrics_of_sums"),
     ("margins", "most_confused", "one_vs_rest", "confusion_fractions"),
@@ -537,18 +544,18 @@ TOGETHER: tuple[tuple[str, ...], ...] = (
 )
 
 
-def groups(ops: Iterable[str]) -> list[list[str]]:
-    """Return ops that share kernels together, those that take longest first."""
+def group_ops(ops: Iterable[str]) -> list[list[str]]:
+    """Return ops grouped by shared kernels, those with the longest compile time first."""
     found: dict[tuple[int, float, str], list[str]] = {}
     for op in ops:
-        shared = next((place for place, together in enumerate(TOGETHER) if op in together), None)
-        alone = (len(TOGETHER), -compile_notices.SECONDS.get(op, 0.0), op)
+        shared = next((place for place, together in enumerate(SHARED_KERNELS) if op in together), None)
+        alone = (len(SHARED_KERNELS), -compile_notices.SECONDS.get(op, 0.0), op)
         found.setdefault(alone if shared is None else (shared, 0.0, ""), []).append(op)
     return [found[key] for key in sorted(found)]
 
 
-def names() -> list[str]:
-    """Return the names of the public functions and classes that compile something, and of the ops."""
+def list_names() -> list[str]:
+    """Return the names of all public functions and classes that compile kernels, and of all ops."""
     found = list(OPS)
     for prefix in ("", "metrics.", "uncertainty.", "conformal.", "contingency."):
         space = getattr(cmfast, prefix.rstrip("."), cmfast)
@@ -556,14 +563,14 @@ def names() -> list[str]:
     return sorted({name for name in found if name in OPS or compile_notices.list_ops(name)})
 
 
-def ops_of(wanted: Iterable[str]) -> list[str]:
-    """Return the ops that the functions of these names call, in the order of the table; without names all."""
+def select_ops(wanted: Iterable[str]) -> list[str]:
+    """Return the ops that the named functions call, in table order; all ops without names."""
     found = {op for name in wanted for op in compile_notices.list_ops(name)}
     return [op for op in OPS if not found or op in found]
 
 
 class Compiled(NamedTuple):
-    """What compiling an op came to; of one that needed nothing `functions` is 0."""
+    """Result of compiling an op: number of compiled functions (0 if all were cached) and seconds."""
 
     op: str
     functions: int
@@ -571,11 +578,11 @@ class Compiled(NamedTuple):
 
 
 def compile_op(op: str) -> Compiled:
-    """Compile what the calls of an op compile, or find it in the cache."""
+    """Compile the kernels of an op by its warm-up calls, or load them from the cache."""
     compile_notices.watch()
     before, begun = compile_notices.NOTICES.compiled, time.perf_counter()
     with compile_notices.silence(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the calls have to say is not about the user's data
+        warnings.simplefilter("ignore")  # warnings of the warm-up calls do not concern the user
         CALLS[op]()
     return Compiled(op, compile_notices.NOTICES.compiled - before, time.perf_counter() - begun)
 
@@ -585,13 +592,14 @@ def _compile_group(ops: Sequence[str]) -> list[Compiled]:
 
 
 def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], object] | None = None) -> list[Compiled]:
-    """Compile what the calls of `ops` compile, in several processes; `tick` is told how many ops of all are done.
+    """Compile the kernels of `ops` in several processes; `tick` is called with (done, total).
 
-    Two processes that keep something of one function at the same moment may lose what one of them has. So this process
-    comes last, compiles what was lost, and knows that all is there.
+    Two processes that write the cache of one function at the same time may lose an entry. This process therefore
+    runs
+    last, compiles what was lost, and so ensures that everything is cached.
     """
     found = []
-    for one in chain(_elsewhere(ops, processes), map(compile_op, ops)):
+    for one in chain(_compile_in_processes(ops, processes), map(compile_op, ops)):
         found.append(one)
         if tick is not None:
             tick(min(len(found), len(ops) - 1), len(ops))
@@ -600,18 +608,18 @@ def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], o
     return found
 
 
-def _elsewhere(ops: Sequence[str], processes: int) -> Iterator[Compiled]:
-    """Compile ops in other processes."""
-    jobs = groups(ops)
+def _compile_in_processes(ops: Sequence[str], processes: int) -> Iterator[Compiled]:
+    """Compile groups of ops in spawned processes and yield the results."""
+    jobs = group_ops(ops)
     if min(processes, len(jobs)) < 2:
         return
-    context = multiprocessing.get_context("spawn")  # what is forked would share Numba's state, half set up
-    ignored = (signal.SIGINT, signal.SIG_IGN)  # an interrupt ends this process, and that the others
+    context = multiprocessing.get_context("spawn")  # forked processes would share Numba's partly initialised state
+    ignored = (signal.SIGINT, signal.SIG_IGN)  # this process handles interrupts and terminates the others
     pool = ProcessPoolExecutor(min(processes, len(jobs)), context, signal.signal, ignored)
     try:
         for done in as_completed([pool.submit(_compile_group, job) for job in jobs]):
             yield from done.result()
-    except BrokenProcessPool:  # one was killed, perhaps for its memory: this one does the rest
+    except BrokenProcessPool:  # a process was killed, perhaps for memory: this process compiles the rest
         pass
     except BaseException:
         for child in multiprocessing.active_children():

@@ -1,4 +1,4 @@
-"""How alike two confusion matrices are, whatever their totals."""
+"""Compare two confusion matrices independently of their totals: overlap, L1 distance, Kullback-Leibler divergence."""
 
 from typing import Any, overload
 
@@ -13,6 +13,7 @@ __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
 @accept_dask_arrays(S="RC", T="RC", P="RC", Q="RC")
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
+    """Validate two arguments and run comparison `op` on their batch."""
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     first, second = dispatch.adopt(op=op, **pair)
@@ -43,14 +44,14 @@ def overlap(
     num_threads: int | None = ...,
 ) -> Floats: ...
 def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
-    """Share of mass that two matrices have in common, after each is divided by its total.
+    """Compute the share of mass that two matrices have in common, after dividing each by its total.
 
     Parameters
     ----------
     S, T : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about pairs that have no answer (see Notes).
+        What to do about pairs without a valid result (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -67,12 +68,12 @@ def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_thread
 
     See Also
     --------
-    l1_distance : ``2 - 2 * overlap``, accurate for matrices that are almost the same.
+    l1_distance : ``2 - 2 * overlap``, accurate for nearly equal matrices.
 
     Notes
     -----
-    Bad values: a pair with a NaN, an infinite or a negative cell or a total beyond float64 (INVALID), or a matrix
-    without mass (ZERO_LINE), gives NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the
+    Bad values: a pair with a NaN, infinite or negative cell or a total that overflows float64 (INVALID), or with an
+    all-zero matrix (ZERO_LINE), gives NaN for this pair only and is reported as `on_failure` says. Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References
@@ -107,14 +108,14 @@ def l1_distance(
     num_threads: int | None = ...,
 ) -> Floats: ...
 def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
-    """L1 distance of two matrices, after each is divided by its total.
+    """Compute the L1 distance of two matrices, after dividing each by its total.
 
     Parameters
     ----------
     S, T : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about pairs that have no answer (see Notes).
+        What to do about pairs without a valid result (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -134,8 +135,8 @@ def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_th
 
     Notes
     -----
-    Bad values: a pair with a NaN, an infinite or a negative cell or a total beyond float64 (INVALID), or a matrix
-    without mass (ZERO_LINE), gives NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the
+    Bad values: a pair with a NaN, infinite or negative cell or a total that overflows float64 (INVALID), or with an
+    all-zero matrix (ZERO_LINE), gives NaN for this pair only and is reported as `on_failure` says. Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References
@@ -170,22 +171,22 @@ def kl_divergence(
     num_threads: int | None = ...,
 ) -> Floats: ...
 def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
-    """Kullback-Leibler divergence from `Q` to `P` in nats, after each matrix is divided by its total.
+    """Compute the Kullback-Leibler divergence from `Q` to `P` in nats, after dividing each by its total.
 
     Parameters
     ----------
     P, Q : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about pairs that have no answer (see Notes).
+        What to do about pairs without a valid result (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array, shape (...), float32 if both are float32, else float64
-        ``sum(p * log(p / q))`` with ``p = P / P.sum()``, ``q = Q / Q.sum()``; a cell with ``p = 0`` adds nothing, one
-        with ``q = 0 < p`` makes it infinite. Library and device of `P`.
+        ``sum(p * log(p / q))`` with ``p = P / P.sum()``, ``q = Q / Q.sum()``; a cell with ``p = 0`` adds 0, a
+        cell with ``q = 0 < p`` infinity. Library and device of `P`.
 
     Raises
     ------
@@ -194,8 +195,8 @@ def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = "warn", num_
 
     Notes
     -----
-    Bad values: a pair with a NaN, an infinite or a negative cell or a total beyond float64 (INVALID), or a matrix
-    without mass (ZERO_LINE), gives NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the
+    Bad values: a pair with a NaN, infinite or negative cell or a total that overflows float64 (INVALID), or with an
+    all-zero matrix (ZERO_LINE), gives NaN for this pair only and is reported as `on_failure` says. Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References

@@ -1,4 +1,4 @@
-"""Confusion matrices from labels."""
+"""Count confusion matrices from labels."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
@@ -129,85 +129,84 @@ def confusion_matrix(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
-    """Count how often each class was taken for each class.
+    """Count how often each true class was predicted as each class.
 
     Parameters
     ----------
     y_true, y_pred : array, shape (..., n)
-        Labels: integers or bool; beside NumPy's arrays also strings, dates, and columns of pandas, polars or Arrow. The
-        leading axes broadcast, so one truth serves many predictions.
+        Labels: integers or bool; on the host also strings, dates, and columns of pandas, polars or Arrow. The leading
+        axes broadcast, so that one truth serves many predictions.
     n_classes : int, optional
-        Labels are the class ids ``0, ..., n_classes - 1``; any other raises. The fastest way: nothing is looked up.
+        Labels are the class ids ``0, ..., n_classes - 1``; any other label raises. This is fastest.
     labels : array, shape (C,), optional
-        Labels in the order of the rows and columns. A pair with a label that is not among them is left out. Default,
-        without `n_classes`: the labels that occur anywhere in `y_true` or `y_pred`, sorted; those of an ordered
-        categorical of pandas, an Enum of polars or an ordered dictionary of Arrow in its order.
+        Labels in the order of the rows and columns. Samples with any other label are left out. Default, without
+        `n_classes`: the labels that occur in `y_true` or `y_pred`, sorted, or in the order of an ordered categorical
+        (pandas), Enum (polars) or ordered dictionary (Arrow).
     sample_weight : array, shape (..., n), optional
-        What each sample adds to its cell; default 1. Any finite number; integers are added as integers.
+        Weight that each sample adds to its cell; default 1. Any finite number; integers are summed as integers.
     groups : array of int or str, shape (..., n), optional
-        Group of each sample, ``0, ..., n_groups - 1``: a matrix per fold, client, epoch or threshold from one stream.
-        Or text: the groups are the names that occur, sorted; :class:`cmfast.ConfusionCounts` tells them.
+        Group of each sample, ``0, ..., n_groups - 1``, for a matrix per group (fold, client, epoch, ...). Or text: the
+        groups are the sorted names; :class:`cmfast.ConfusionCounts` also returns the names.
     n_groups : int, optional
         Default: the largest group plus one.
     ignore_index : int or str, optional
-        A truth that counts nowhere, whatever was predicted: 255 or -100 of segmentation maps, a label where labels are
-        text. It need not be a class.
+        Samples with this true label are ignored: 255 or -100 in segmentation maps, or a text label. It need not be a
+        class.
     sample_axes : int or None
-        How many of the last axes are samples: 2 for a matrix per image of shape (..., H, W), None for all of them in
-        one matrix.
+        Number of trailing sample axes: 2 for a matrix per image of shape (..., H, W), None for all axes in one matrix.
     whole_floats : bool
-        Take floats for labels, each of which must be a whole number: 2.0 is 2.
+        Accept float labels, which must be whole numbers: 2.0 is 2.
     sparse : bool
-        Return one matrix as a ``scipy.sparse.csr_array``, for so many classes that no memory holds a dense one:
-        samples of one axis on the host, without `groups` and `normalize`. :func:`cmfast.metrics.compute` takes it.
+        Return one matrix as a ``scipy.sparse.csr_array``, for so many classes that a dense one exceeds the memory:
+        samples of one axis on the host, without `groups` and `normalize`. :func:`cmfast.metrics.compute` accepts it.
     normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
         Return ``cmfast.normalize(matrices, normalize)`` instead of the counts.
     on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices that have no answer (see Notes).
+        What to do about matrices with invalid sums (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array, shape (..., C, C), or (..., G, C, C) with `groups`
-        Rows are the truth, columns the prediction. int64 and exact without weights and with weights that are integers;
-        else float64; with `normalize` what :func:`cmfast.normalize` makes of that. Library and device of `y_true`.
+        Rows are true classes, columns predictions. int64 and exact without weights and with integer weights, else
+        float64; with `normalize`, the result of :func:`cmfast.normalize`. Library and device of `y_true`.
 
     Raises
     ------
     TypeError, ValueError
         Arrays of two libraries or devices; labels that are neither integers nor strings, or of two kinds; missing
         values; tables instead of columns; ordered categories that contradict each other; shapes that do not agree; ids
-        outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1``: how many and the first of them.
+        outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1`` (the message gives their number and the first).
 
     Warns
     -----
     DiagnosticWarning
-        Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
-        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have; or
-        more rows than columns of 0 and 1, as indicators of several labels have, without `n_classes` and `labels`. Text
-        of which no label is in both, and so nothing right.
+        Both label arrays have shape (n, 1), which gives n matrices of one sample each; without `n_classes` and `labels`
+        this is an error. Both look one-hot, with exactly one 1 in each of several rows; or like multilabel indicators,
+        0 and 1 in more rows than columns, without `n_classes` and `labels`. Text labels of truth and prediction have no
+        label in common.
 
     Notes
     -----
-    Bad values: a matrix that a weight with NaN or infinity falls into, or whose sums float64 cannot hold (INVALID), is
-    NaN throughout, one whose sums int64 cannot hold is 0 throughout, normalised NaN, and both are reported as
-    `on_failure` says; matrices beside them are as always. Of a sparse matrix floats stay as they are. Synchronises the
-    device. Reproducible: same input, same bits, for any number of threads.
+    Bad values: a matrix with a NaN or infinite weight, or whose sums overflow float64 (INVALID), is NaN throughout; one
+    whose sums overflow int64 is 0 throughout, or NaN if normalised. Both are reported as `on_failure` says; other
+    matrices of the batch are unaffected. In a sparse matrix float sums stay as they are. Synchronises the device.
+    Reproducible: same input, same bits, for any number of threads.
 
-    Arrays of xarray give one of dimensions ``true``, ``predicted`` and ``group``, with classes and names of groups as
-    coordinates. They are matched by position: raises where coordinates or the order of dimensions differ.
+    xarray arrays give an array with dimensions ``true``, ``predicted`` and ``group``, with classes and group names as
+    coordinates. They match by position: raises if coordinates or the order of dimensions differ.
 
-    Dask arrays give one that is lazy: the counts of every chunk, added up. `n_classes` or `labels` has to be given
-    then, `n_groups` with groups; labels that raise do so when they are computed. Sums of float weights are then rounded
-    once: their last bits may not be those of NumPy's arrays, but are the same for any chunks.
+    Dask arrays give a lazy array: the sum of the counts of all chunks. They need `n_classes` or `labels`, and
+    `n_groups` with groups; invalid labels raise when they are computed. Sums of float weights are then rounded once:
+    their last bits may differ from those of NumPy arrays, but are the same for any chunking.
 
-    Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels without `whole_floats`,
-    `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
+    Agrees with ``sklearn.metrics.confusion_matrix``, except: float labels need `whole_floats`, `labels` must be unique,
+    and if none of them occurs the matrix is zero instead of an error.
 
     Memory: the result, and partial tables that are smaller than the labels and weights. Strings take eight bytes per
-    sample, and each distinct one its own length; those of a list, an Arrow, pandas or polars column that differ in
-    trailing NUL characters only are different, while NumPy's fixed-width arrays do not keep them.
+    sample plus the length of each distinct one. Strings in lists and in Arrow, pandas or polars columns that differ
+    only in trailing NUL characters are distinct, while NumPy's fixed-width arrays drop such characters.
 
     References
     ----------
@@ -243,7 +242,7 @@ def confusion_matrix(
         and _labels.are_plain(y_true, y_pred)
     ):
         sizes = {"n_classes": n_classes, "labels": None, "n_groups": None, "num_threads": num_threads}
-        matrix, _, outside = dispatch.call("confusion_matrix", y_true, y_pred, None, None, **sizes)  # the short way
+        matrix, _, outside = dispatch.call("confusion_matrix", y_true, y_pred, None, None, **sizes)  # fast path
         if outside is not None:
             _refuse_outside(*outside)
         return matrix
@@ -251,7 +250,7 @@ def confusion_matrix(
     if lazy.are_lazy(*given.values()):
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
         known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
-        shares = None if normalize is None else partial(_shares, method=normalize, on_failure=on_failure)
+        shares = None if normalize is None else partial(_normalize, method=normalize, on_failure=on_failure)
         return dask_matrices.count_blocks(
             confusion_matrix, given, on_failure, {**known, "num_threads": num_threads}, shares
         )
@@ -327,19 +326,20 @@ def confusion_matrix(
         return matrix
     has_integers = samples.weight is not None and dtypes["sample_weight"].kind != "f"
     overflows = has_integers and adapter(status).any(status)
-    if overflows:  # the matrix is 0 throughout; one of floats is NaN, and normalize reports that
+    if overflows:  # such a matrix is 0 throughout; float matrices are NaN, which normalize reports
         failures.report(status, on_failure, why=why)
         matrix = _replace_failed(matrix, status, 1)
-    shares = _shares(matrix, method=normalize, on_failure=on_failure, num_threads=num_threads)
+    shares = _normalize(matrix, method=normalize, on_failure=on_failure, num_threads=num_threads)
     return _replace_failed(shares, status, np.nan) if overflows else shares
 
 
-def _shares(matrices: Any, *, method: Method, on_failure: OnFailure, num_threads: int | None) -> Any:
+def _normalize(matrices: Any, *, method: Method, on_failure: OnFailure, num_threads: int | None) -> Any:
+    """Normalise counted matrices."""
     return normalizing.normalize(matrices, method, on_failure=on_failure, num_threads=num_threads)
 
 
 def _replace_failed(matrices: Any, status: Any, value: float) -> Any:
-    """Return the matrices with `value` in all cells of those that were not counted."""
+    """Return the matrices with every failed matrix filled with `value`."""
 
     def replace(cells: Any, codes: Any) -> Any:
         cells = cells + 0  # a copy, in every library
@@ -351,7 +351,7 @@ def _replace_failed(matrices: Any, status: Any, value: float) -> Any:
 
 
 def _sparse(samples: _labels.Labels, n_classes: int | None, ignored: int | None, on_failure: OnFailure) -> Any:
-    """Return the one matrix as scipy.sparse has it; text comes as integers, and all labels as an array of the host."""
+    """Count one sparse matrix; text labels arrive as integers, and the listed labels as a host array."""
     given: dict[str, Any] = dict(zip(("y_true", "y_pred", "sample_weight"), samples, strict=False))
     for name, shape in samples.shapes.items():
         if len(shape) != 1:
@@ -375,13 +375,14 @@ def _sparse(samples: _labels.Labels, n_classes: int | None, ignored: int | None,
 
 
 def _refuse_many_groups(groups: Array) -> NoReturn:
+    """Raise MemoryError for group numbers that need more matrices than memory holds."""
     largest = adapter(groups).extent(groups)[1]
     given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
     validate.refuse("groups", "0, 1, ..., one number per matrix", given, MemoryError)
 
 
 def _check(samples: _labels.Labels, n_classes: int | None) -> None:
-    """Check kinds and shapes of adopted samples."""
+    """Validate kinds and shapes of adopted samples."""
     for name, array in zip(_labels.NAMES, samples, strict=False):
         dtype = samples.dtypes[name]
         if dtype.kind not in _labels.KINDS:
@@ -406,6 +407,7 @@ def _check(samples: _labels.Labels, n_classes: int | None) -> None:
 
 
 def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
+    """Raise ValueError for labels outside the class ids, with their number and the first ones."""
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
     what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
     validate.refuse(name, wanted, f"{number} outside (first: {what})")

@@ -1,4 +1,4 @@
-"""Bi-normalisation as a layer, and any metric as a loss: modules of torch, on what cmfast has gradients of.
+"""Modules for torch: bi-normalisation as a layer, and any metric as a loss, with gradients.
 
 >>> import torch
 >>> from cmfast import nn
@@ -18,27 +18,26 @@ from cmfast._core.annotations import OnFailure, Solver
 from cmfast.metrics._catalogue import find_form
 from cmfast.normalizing import bi_normalize
 
-# How far rows of probabilities may be from adding up to 1, by rounding: softmax in float32, and in bfloat16.
+# Largest deviation of row sums of probabilities from 1 due to rounding: softmax in float32, and in bfloat16.
 MOST_ROUNDING_ERROR, MOST_HALF_ROUNDING_ERROR = 1e-3, 0.02
 
 __all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
 
 
-class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked at
-    """Make rows and columns of a batch of square matrices sum to one: a layer without parameters.
+class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is untyped for mypy
+    """Layer without parameters that scales square matrices so that all rows and columns sum to one.
 
     Parameters
     ----------
     logits : bool
-        The input are logarithms of the cells, of any size: no exponential of them is taken that float64 does not hold.
-        On the CPU.
+        The input holds logarithms of the cells, of any magnitude: exponentials never overflow float64. Only on the CPU.
     smoothing, tol, solver, on_failure
-        See :func:`cmfast.ipf`; no smoothing of logits, and not ``"pseudo-bayes"``, which has no gradient.
+        See :func:`cmfast.ipf`; logits allow no smoothing, and ``"pseudo-bayes"`` has no gradient.
 
     Notes
     -----
-    Bad values: a matrix without an answer is NaN, and so is its gradient; its neighbours are not touched. Synchronises
-    the device unless `on_failure` is "ignore". Reproducible: same input, same bits, in a batch of any size.
+    Bad values: a matrix that cannot be scaled is NaN, as is its gradient; other matrices of the batch are unaffected.
+    Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, in any batch size.
 
     Examples
     --------
@@ -65,43 +64,43 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked
         }  # fmt: skip
 
     def forward(self, M: Any) -> Any:
-        """Return the scaled matrices, of shape (..., C, C) as `M`."""
+        """Return the scaled matrices, in the shape (..., C, C) of `M`."""
         return bi_normalize(M, **self.options)
 
     def extra_repr(self) -> str:
-        """Return what stands between the parentheses where the layer is printed."""
+        """Return the options, for the printed layer."""
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
 
 def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = False) -> Any:
-    """Return the confusion matrix that probabilities expect: row by row the sum of those of the samples of the class.
+    """Return the expected confusion matrix of probabilities: row i sums the rows of the samples of class i.
 
     Parameters
     ----------
     probabilities : tensor, shape (n, C)
-        Of every class for every sample, as ``softmax`` gives; or logits, as `from_logits` says.
+        Probability of each class for every sample, as by ``softmax``; with `from_logits`, logits.
     y : tensor of integers, shape (n,)
         True classes, 0 to C - 1.
     from_logits : bool
-        Take the softmax of every row first, at least in float32.
+        Apply the softmax to every row first, in float32 or higher precision.
 
     Returns
     -------
     tensor, shape (C, C)
-        In the type of `probabilities`, but at least in float32, under ``torch.autocast``, too; gradients go there.
+        In the dtype of `probabilities`, but at least float32, also under ``torch.autocast``; differentiable.
 
     Raises
     ------
     TypeError
-        What is no tensor; true classes that are no integers.
+        Arguments that are not tensors; true classes that are not integers.
     ValueError
-        Shapes that do not agree; a class outside 0 to C - 1; rows that hold a negative number or do not add up to 1, by
-        more than 0.001 (of half precision by 0.02).
+        Shapes that do not agree; a class outside 0 to C - 1; rows with negative values or sums other than 1, by more
+        than 0.001 (0.02 for half precision).
 
     Notes
     -----
-    Bad values: a probability of NaN makes a row of NaN. Synchronises the device, once, for the checks of classes and of
-    rows together. Reproducible as torch's product of two matrices is.
+    Bad values: a NaN probability makes its row of the matrix NaN. Synchronises the device once, to check classes and
+    rows. Reproducible as far as torch's matrix product is.
 
     Examples
     --------
@@ -115,7 +114,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
         if not isinstance(given, torch.Tensor):
             validate.refuse(name, "a tensor", type(given).__name__, TypeError)
     probe = probabilities.detach()
-    if probe.dtype in (torch.float16, torch.bfloat16):  # which NumPy does not have
+    if probe.dtype in (torch.float16, torch.bfloat16):  # NumPy has no bfloat16
         probe = probe.new_empty(0, dtype=torch.float32)
     dispatch.adopt(probabilities=probe, y=y)
     validate.integer(y=y)
@@ -130,7 +129,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     tolerance = (
         MOST_HALF_ROUNDING_ERROR if probabilities.dtype in (torch.float16, torch.bfloat16) else MOST_ROUNDING_ERROR
     )
-    if probabilities.dtype in (torch.float16, torch.bfloat16):  # in which there are no sums of many
+    if probabilities.dtype in (torch.float16, torch.bfloat16):  # too imprecise for long sums
         probabilities = probabilities.float()
     if from_logits:
         with torch.autocast(probabilities.device.type, enabled=False):
@@ -142,7 +141,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
 
 
 def _check_rows(rows: Any, y: Any, C: int, tolerance: float) -> None:
-    """Refuse classes that are none, and rows that are no probabilities; NaN passes. Synchronises once."""
+    """Raise ValueError for invalid classes or rows that are not probabilities; NaN passes. Synchronises once."""
     outside = (y < 0) | (y >= C)
     sums = rows.sum(1)
     off = ((sums - 1).abs() > tolerance) | (rows < -tolerance).any(1)
@@ -160,28 +159,28 @@ def _check_rows(rows: Any, y: Any, C: int, tolerance: float) -> None:
 
 
 class MetricLoss(torch.nn.Module):  # type: ignore[misc]
-    """A metric of the confusion matrix that a batch expects, as a loss: negated where more is better.
+    """Loss from a metric of the expected confusion matrix of a batch, negated if larger is better.
 
     Parameters
     ----------
     name : str
-        One number per matrix, by its name in :mod:`cmfast.metrics`: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``,
-        ``"tau_weighted_1_5_2"`` of three classes.
+        A metric with one value per matrix, by its name in :mod:`cmfast.metrics`: ``"mcc"``, ``"f1_macro"``,
+        ``"kappa_quadratic"``, ``"tau_weighted_1_5_2"`` for three classes.
     from_logits : bool
-        Take the softmax of every row first. Without it rows that do not add up to 1 are refused, as
-        :func:`soft_confusion_matrix` does, with one synchronisation of the device.
+        Apply the softmax to every row first. Without it, rows that do not sum to 1 raise, as in
+        :func:`soft_confusion_matrix`, with one synchronisation of the device.
 
     Raises
     ------
     TypeError
-        Not one name.
+        `name` is not a single name.
     ValueError
-        The metric has a number per class, or there is none of the name.
+        The metric has a value per class, or the name is unknown.
 
     Notes
     -----
-    A batch whose metric has no slope has a gradient of NaN: ``"mcc"`` of one true class alone. Averages over classes
-    have one as soon as each class that is there has samples.
+    If the metric is not differentiable at a batch, the gradient is NaN: ``"mcc"`` with a single true class. Averages
+    over classes are differentiable if every class with predictions has samples.
 
     Examples
     --------
@@ -211,10 +210,10 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
         self.sign = 1.0 if found[0] < found[1] else -1.0
 
     def forward(self, probabilities: Any, y: Any) -> Any:
-        """Return the loss of probabilities, or logits, of shape (n, C) for true classes of shape (n,)."""
+        """Return the loss of probabilities or logits, shape (n, C), for true classes, shape (n,)."""
         M = soft_confusion_matrix(probabilities, y, from_logits=self.from_logits)
         return self.sign * metrics.compute(M, self.name)  # type: ignore[call-overload]
 
     def extra_repr(self) -> str:
-        """Return what stands between the parentheses where the loss is printed."""
+        """Return the metric's name, for the printed loss."""
         return repr(self.name) + (", from_logits=True" if self.from_logits else "")

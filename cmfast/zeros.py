@@ -1,4 +1,4 @@
-"""What the zeros of a matrix allow: whether it can be scaled to given sums, and if not, why."""
+"""Zero patterns: decide whether a matrix can be scaled to given sums, with a certificate if it cannot."""
 
 from typing import Any, Generic, NamedTuple, overload
 
@@ -13,23 +13,22 @@ from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
 
-MOST_NAMED_CLASSES = 12  # classes that a sentence lists before it only counts
+MOST_NAMED_CLASSES = 12  # classes that a sentence lists; more are only counted
 
 
 @result_repr.add_repr
 class Certificate(NamedTuple, Generic[ArrayT]):
-    """Rows that want more than there is: the proof that a matrix is INFEASIBLE, ZERO_LINE or TOTALS.
+    """Infeasibility certificate: rows whose targets exceed those of the columns they reach (a Hall violator).
 
     Attributes
     ----------
     rows : array of bool, shape (..., R)
-        INFEASIBLE: the smallest set of rows whose targets exceed those of the columns they reach by the largest
-        amount. ZERO_LINE: the empty rows, or every row with a target where a column is empty. TOTALS: every row. Else
-        none.
+        INFEASIBLE: the smallest set of rows whose targets exceed those of the columns they reach by the largest amount.
+        ZERO_LINE: the empty rows or, if a column is empty, every row with a target. TOTALS: every row. Otherwise empty.
     cols : array of bool, shape (..., C)
-        The columns in which these rows have a positive cell; where a column is empty, all the others.
+        The columns in which these rows have a positive cell; if a column is empty, all the others.
     wanted, available : array of float64, shape (...)
-        Sum of the targets of `rows`, sum of the targets of `cols`. Zero if nothing is wrong, NaN if INVALID.
+        Sum of the targets of `rows`, and of `cols`. Zero without a violation, NaN if INVALID.
     """
 
     rows: ArrayT
@@ -45,35 +44,35 @@ class Certificate(NamedTuple, Generic[ArrayT]):
         }
 
     def explain(self) -> str:
-        """Say in words what it proves."""
+        """Return a sentence on what the certificate proves."""
         rows, cols, wanted, available = map(adapter(self.wanted).to_host, self)
         short = wanted != available
         if short.ndim == 0:
             if not short:
                 return "nothing is wrong"
             if rows.any() and cols.any():
-                return unreachable(rows, cols, float(wanted), float(available))
+                return explain_infeasible(rows, cols, float(wanted), float(available))
             return "a row or column without a positive cell has a target"
         return f"{int(short.sum()):,} of {short.size:,} matrices have rows that want more than there is, or less"
 
 
 @result_repr.add_repr
 class Support(NamedTuple, Generic[ArrayT]):
-    """What :func:`support` returns.
+    """Result of :func:`support`: scalability, dead cells, blocks and certificate.
 
     Attributes
     ----------
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`. CONVERGED: total support, factors exist. LIMIT_ONLY: none exist, but iterative
         proportional fitting has a limit, with the `dead_cells` at zero. INFEASIBLE, ZERO_LINE: too few cells are
-        positive, there is no limit. TOTALS, INVALID, RANGE: the input makes no problem at all.
+        positive, there is no limit. TOTALS, INVALID, RANGE: the input is not a valid problem.
     dead_cells : array of bool, shape (..., R, C)
         Positive cells that are zero in every nonnegative matrix with these sums and these zeros.
     row_block, col_block : array of int64, shape (..., R) and (..., C)
-        Number of the block of each row and column, counted from zero by the first row. Without its dead cells the
-        matrix falls into these blocks, each with factors of its own. -1 where the target is zero or there is no limit.
+        Block number of each row and column, from zero in order of the first row. Without its dead cells the matrix
+        decomposes into these blocks, each with its own factors. -1 if the target is zero or there is no limit.
     certificate : Certificate
-        Why there is none.
+        Proof that no scaling exists.
     """
 
     status: ArrayT
@@ -87,12 +86,12 @@ class Support(NamedTuple, Generic[ArrayT]):
         return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
-        """Say in words, with class indices, what was found for one matrix of the batch.
+        """Return a sentence, with class indices, on the result for one matrix of the batch.
 
         Parameters
         ----------
         index : int or tuple of int, optional
-            Place in the batch; default: the only matrix, or how many of a batch have which status.
+            Index in the batch; default: the only matrix, or for a batch the number of matrices by status.
 
         Returns
         -------
@@ -102,7 +101,7 @@ class Support(NamedTuple, Generic[ArrayT]):
         Raises
         ------
         TypeError, IndexError
-            `index` is not one place in the batch.
+            `index` does not select one matrix of the batch.
 
         Examples
         --------
@@ -129,13 +128,13 @@ def _explain(
         return f"row targets add up to {wanted:.12g}, column targets to {available:.12g}"
     if status is Status.ZERO_LINE:
         line, other, empty = ("row", "column", rows) if available == 0 else ("column", "row", ~cols)
-        what = f"{line} {named(empty)} is" if empty.sum() == 1 else f"{line}s {named(empty)} are"
-        # Lines without target take no part, so their cells do not count.
+        what = f"{line} {format_indices(empty)} is" if empty.sum() == 1 else f"{line}s {format_indices(empty)} are"
+        # Rows and columns with target 0 are excluded, so their cells do not count.
         partly = cols.any() if line == "row" else not rows.all()
         where = f"zero in every {other} with a target" if partly else "empty"
         return f"{what} {where} but must sum to {wanted - available:.12g}"
     if status is Status.INFEASIBLE:
-        return unreachable(rows, cols, float(wanted), float(available))
+        return explain_infeasible(rows, cols, float(wanted), float(available))
     blocks = int(max(row_block.max(initial=-1), col_block.max(initial=-1))) + 1
     if status is Status.LIMIT_ONLY:
         n = int(dead.sum())
@@ -145,16 +144,22 @@ def _explain(
     return f"a scaling exists: every positive cell stays positive, in {blocks} block{'' if blocks == 1 else 's'}"
 
 
-def unreachable(rows: Any, cols: Any, wanted: float, available: float) -> str:
-    """Return the sentence about an infeasible matrix."""
-    subject = f"row {named(rows)} must sum" if rows.sum() == 1 else f"rows {named(rows)} must together sum"
+def explain_infeasible(rows: Any, cols: Any, wanted: float, available: float) -> str:
+    """Return the sentence about an infeasible matrix: which rows exceed which columns."""
+    subject = (
+        f"row {format_indices(rows)} must sum" if rows.sum() == 1 else f"rows {format_indices(rows)} must together sum"
+    )
     reach = "reaches" if rows.sum() == 1 else "reach"
-    target = f"column {named(cols)}, which sums" if cols.sum() == 1 else f"columns {named(cols)}, which together sum"
+    target = (
+        f"column {format_indices(cols)}, which sums"
+        if cols.sum() == 1
+        else f"columns {format_indices(cols)}, which together sum"
+    )
     return f"{subject} to {wanted:.12g} but {reach} only {target} to {available:.12g}"
 
 
-def named(line: Any) -> str:
-    """Return the indices of a set of classes, shortened where there are many."""
+def format_indices(line: Any) -> str:
+    """Return the indices of a set of classes as text, shortened if there are many."""
     found = np.flatnonzero(line)
     if len(found) == 1:
         return str(found[0])
@@ -184,9 +189,9 @@ def support(
 def support(
     M: Array, /, row_sums: Array = None, col_sums: Array = None, *, num_threads: int | None = None
 ) -> Support[Any]:
-    """Tell from the zeros of matrices whether they can be scaled to the wanted sums.
+    """Decide from the zeros of matrices whether they can be scaled to the target sums.
 
-    Exact: by maximum flow and strongly connected components, not by iterating. Only which cells are zero matters.
+    Exact: by maximum flow and strongly connected components, not by iteration. Only the zero pattern matters.
 
     Parameters
     ----------
@@ -194,8 +199,8 @@ def support(
         Nonnegative.
     row_sums, col_sums : array, shape (..., R) and (..., C), optional
         The targets, with equal totals (relative gap at most 1e-9; then `col_sums` is scaled to the total of
-        `row_sums`). Give both or neither; without them every row and column of a square `M` sums to one. A line with
-        target zero takes no part. The leading axes broadcast with those of `M`.
+        `row_sums`). Give both or neither; without them every row and column of a square `M` sums to one. A row or
+        column with target zero is excluded. The leading axes broadcast with those of `M`.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -211,10 +216,10 @@ def support(
 
     Notes
     -----
-    Bad values: the status says INVALID (a cell or target that is NaN, infinite or negative), TOTALS (targets of
-    different totals) or RANGE (a total beyond float64); nothing warns, for the status is the answer. Does not
-    synchronise the device. Reproducible: exact for equal targets and for integers up to 2**53; other targets may miss
-    each other by 1e-12 of their total, so that 0.1 + 0.2 counts as 0.3.
+    Bad values: the status is INVALID (a NaN, infinite or negative cell or target), TOTALS (targets of different totals)
+    or RANGE (a total that overflows float64), without a warning. Does not synchronise the device. Reproducible: exact
+    for equal targets and for integers up to 2**53; other targets may differ by 1e-12 of their total, so that 0.1 + 0.2
+    equals 0.3.
 
     References
     ----------
@@ -223,7 +228,7 @@ def support(
 
     Examples
     --------
-    Classes 1 and 2 are always taken for class 0, so that their rows cannot both sum to one:
+    Classes 1 and 2 are always predicted as class 0, so that their rows cannot both sum to one:
 
     >>> import cmfast
     >>> found = cmfast.support([[8, 1, 1], [5, 0, 0], [9, 0, 0]])

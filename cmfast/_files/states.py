@@ -1,4 +1,4 @@
-"""Save and load states as bytes, npz files and JSON; everything read is validated, nothing is unpickled.
+"""Save and load states as bytes, npz files and JSON; everything read is validated and pickles are refused.
 
 An ``.npz`` holds little-endian arrays, neither compressed nor pickled: ``class`` and ``format`` (version), then the
 parts of the class. A part of bytes (``|u1``) is JSON in UTF-8. In JSON a state is one object: arrays are dtype, shape
@@ -184,7 +184,7 @@ class State:
         Grid(origin=[0.0], width=[0.1])
         """
         facts = _make_json_dict(self)
-        facts["compute_digest"] = compute_digest(facts)
+        facts["digest"] = compute_digest(facts)
         lines = (f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in facts.items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -207,7 +207,7 @@ class State:
 def load_any(path: File, *classes: type[State]) -> Any:
     """Load a state of any of `classes` from a path or binary file."""
     opened: Any = path
-    if hasattr(opened, "read_state"):
+    if hasattr(opened, "read"):
         _check_binary(opened)
         data = opened.read()
         if not isinstance(data, bytes):
@@ -319,7 +319,7 @@ def _parse_json_dict(facts: Any, classes: tuple[type[State], ...]) -> Any:
     """Return the state described by a dict from JSON, after validating digest, class and parts."""
     demand(isinstance(facts, dict), "it is no object")
     facts = dict(facts)
-    known = facts.pop("compute_digest", None)  # absent in hand-written files and in those of older versions
+    known = facts.pop("digest", None)  # absent in hand-written files and in those of older versions
     changed = "its digest is of another content; drop the digest of what was changed on purpose"
     demand(known is None or known == compute_digest(facts), changed)
     one = _find_class(facts.pop("class", None), facts.pop("format", None), classes)

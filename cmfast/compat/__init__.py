@@ -1,1 +1,1 @@
-"""Other libraries' functions, counted and computed by cmfast; each part needs the library that it is named after."""
+"""Drop-in replacements for other libraries' metrics; each subpackage needs the library that it is named after."""

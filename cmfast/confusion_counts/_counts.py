@@ -1,4 +1,4 @@
-"""ConfusionCounts: confusion matrices with labelled classes and optional groups, updated sample by sample."""
+"""Confusion matrices with labelled classes and optional groups, updated sample by sample."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, Unpack, cast, overload

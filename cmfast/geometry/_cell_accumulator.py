@@ -1,4 +1,4 @@
-"""CellAccumulator: cell counts of a stream of points, in memory while few, spilled to unnamed files when many."""
+"""Cell counts of a stream of points, in memory while few, spilled to unnamed files when many."""
 
 import math
 import os

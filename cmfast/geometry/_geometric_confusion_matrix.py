@@ -1,4 +1,4 @@
-"""geometric_confusion_matrix: from embedded points to the GCM and its diagnostics in one call."""
+"""Geometric confusion matrix (GCM) with its diagnostics, from embedded points in one call."""
 
 from typing import Any, Generic, NamedTuple, overload
 

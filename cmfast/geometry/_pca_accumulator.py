@@ -1,4 +1,4 @@
-"""PcaAccumulator: principal axes of a stream of points, merging the moments of its parts."""
+"""Principal axes of a stream of points, by merging the moments of its parts."""
 
 from typing import Any, Self
 

@@ -315,7 +315,7 @@ def from_labels(
 
 def _explain_weight_sums(index: tuple[int, ...]) -> str:
     """Return the reason why sums of labels have no metrics: the counts are valid, so the weights are not."""
-    return "sample_weight must sum to a number from 0 to the largest int64, got another sum"
+    return "sample_weight must sum to a finite number from 0 to the largest int64; rescale the weights"
 
 
 def _warn_if_text_unordered(names: str | Sequence[str], wanted: tuple[str, ...], y_true: Array, y_pred: Array) -> None:

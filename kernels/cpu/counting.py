@@ -69,11 +69,11 @@ class _LabelSamples:
         self.batch = np.broadcast_shapes(*shapes) if len(shapes) > 1 else shapes.pop()
         self.n = y_true.shape[-1]
         self.rows = math.prod(self.batch)
-        self.y_true, self.y_pred, self.weight, self.groups = map(self._as_rows, arrays)
+        self.y_true, self.y_pred, self.weight, self.groups = map(self._reshape_rows, arrays)
         self.ignored = None if ignored is None else np.uint64(ignored % 2**64)
         self.num_threads = num_threads
 
-    def _as_rows(self, array):
+    def _reshape_rows(self, array):
         """Return an array as (rows, n), or (1, n) if all rows share it."""
         if array is None:
             return None
@@ -172,7 +172,7 @@ class _LabelSamples:
             table = np.zeros(self.rows * cells, np.int64)
             np.add.at(table, cell, weight.astype(np.int64))
         if weight is not None and weight.dtype.kind == "f":
-            table = table.astype(np.float64, copy=False)  # int64 if nothing is counted
+            table = table.astype(np.float64, copy=False)  # int64 if no sample counts
         return table.reshape(self.rows, n_groups, n_classes, n_classes), outside
 
 

@@ -1,7 +1,7 @@
 // Overlap, L1 distance and KL divergence of pairs of matrices, each divided by its own total; and their gradients.
 
-// Whether a reciprocal is a normal number: a product with it is as good as a quotient then, and a quarter of the
-// work.
+// Whether the reciprocal is a normal number: then a product with it is accurate enough and takes a quarter of a
+// division.
 __device__ __forceinline__ bool invertible(double x) { return x > 0x1p-1000 && x < 0x1p1000; }
 
 template <typename T, int W, typename Term>
@@ -70,12 +70,12 @@ __global__ void cmfast_kl_divergence_pairs(const T* __restrict__ P, int p_step, 
   compare<T, W>(P, p_step, Q, q_step, cells, n, CM_INF, out, out_status, kl_term);
 }
 
-// Slopes of the term of two shares in the first and in the second.
+// Derivatives of a cell's term in both shares.
 struct Slopes {
   double first, second;
 };
 
-// A tie has the mean of both sides.
+// At a tie, the mean of the one-sided derivatives.
 __device__ __forceinline__ Slopes slopes_of(int of, double x, double y) {
   if (of == CM_KL) {
     if (x == 0.0) return {y > 0.0 ? -CM_INF : 0.0, 0.0};

@@ -1,4 +1,4 @@
-"""Overlap, L1 distance and KL divergence of two batches of matrices, each divided by its own total."""
+"""Overlap, L1 distance and KL divergence of pairs of matrices, each divided by its total, and their gradients."""
 
 import math
 from itertools import product
@@ -20,8 +20,9 @@ KERNELS = (_OVERLAP, _L1_DISTANCE, _KL_DIVERGENCE, _GRADIENT)
 
 
 def _compare(kernel: Kernel, S: Any, T: Any, out: tuple[Any, ...] | None) -> tuple[Any, Any]:
+    """Launch a comparison kernel on broadcast batches; return results and status."""
     xp, dtype = library(S), batches.result_dtype(S, T)
-    pair = (batches.as_floating(x).astype(dtype, copy=False) for x in (S, T))  # exact: float32 beside float64 widens
+    pair = (batches.as_floating(x).astype(dtype, copy=False) for x in (S, T))  # widening is exact
     batch, (P, Q), (p_step, q_step) = batches.broadcast_batches(2, *pair)
     cells, n = S.shape[-2] * S.shape[-1], math.prod(batch)
     values, status = workspace.prepare_results(xp, out, (batch, dtype), (batch, np.int8))
@@ -36,25 +37,25 @@ def _compare(kernel: Kernel, S: Any, T: Any, out: tuple[Any, ...] | None) -> tup
 
 
 def overlap(S: Any, T: Any, *, num_threads: int | None = None, out: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
-    """Erbani et al., section 5.3: the sum of the smaller of the two shares."""
+    """Return the overlap, the sum of the smaller of two shares per cell (Erbani et al., section 5.3); the status."""
     del num_threads
     return _compare(_OVERLAP, S, T, out)
 
 
 def l1_distance(S: Any, T: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
-    """Erbani et al., C.2: 2 - 2 overlap, summed on its own so that small distances keep their digits."""
+    """Return the L1 distance, 2 - 2 overlap, summed directly to keep digits (Erbani et al., C.2); the status."""
     del num_threads
     return _compare(_L1_DISTANCE, S, T, None)
 
 
 def kl_divergence(S: Any, T: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
-    """Natural logarithm; infinite where T is zero under mass of S."""
+    """Return the KL divergence in nats, infinite if T is zero where S has mass; the status."""
     del num_threads
     return _compare(_KL_DIVERGENCE, S, T, None)
 
 
 def comparison_gradient(S: Any, T: Any, G: Any, *, of: str, num_threads: int | None = None) -> tuple[Any, Any]:
-    """Gradients in both matrices, of those in what the op `of` makes of them."""
+    """Return the gradients in the cells of both matrices, given the gradient `G` of comparison `of`."""
     del num_threads
     xp, dtype, kinds = library(S), batches.result_dtype(S, T), (batches.result_dtype(S), batches.result_dtype(T))
     pair = (batches.as_floating(x).astype(dtype, copy=False) for x in (S, T))

@@ -1,6 +1,6 @@
-// Confusion matrices from labels. Every sum is one of integers, that of weights too, so that no order matters.
+// Count confusion matrices from labels. All sums, of weights too, are integer sums, so that the order does not matter.
 
-// The arrays of samples, each with the step from row to row.
+// Sample arrays, each with its row stride.
 template <typename L>
 struct Samples {
   const L* y_true;
@@ -13,11 +13,11 @@ struct Samples {
   int ignores;
   u64 ignored;
 
-  // Whether samples of this truth are left out.
+  // Whether samples with this truth are ignored.
   __device__ __forceinline__ bool ignore(L t) const { return ignores && u64(i64(t)) == ignored; }
 };
 
-// A label without its sign: a negative one is far outside, so that one comparison does for both ends.
+// A label viewed as unsigned: negative labels become out of range, so that one comparison checks both ends.
 __device__ __forceinline__ unsigned unsign(unsigned char x) { return x; }
 __device__ __forceinline__ unsigned unsign(int x) { return unsigned(x); }
 __device__ __forceinline__ u64 unsign(i64 x) { return u64(x); }
@@ -27,13 +27,13 @@ __device__ __forceinline__ bool known(L t, L p, unsigned n_classes) {
   return unsign(t) < n_classes && unsign(p) < n_classes;
 }
 
-// The samples of one block: `together` whole rows, or one of `parts` parts of one row.
+// Samples of one block: `together` whole rows, or one of `parts` parts of one row.
 struct Job {
-  i64 row, start, length;  // the first row, and what is read of each
-  int height;              // how many rows
+  i64 row, start, length;  // first row; range of samples in each row
+  int height;              // number of rows
 
   __device__ __forceinline__ Job(i64 job, i64 rows, i64 n, int together, i64 parts) {
-    // All but the last part are of whole rounds, and begin where 16 bytes do if the row does.
+    // Parts except the last are whole rounds, and start 16-byte aligned if the row does.
     const i64 part = parts > 1 ? ((n + parts - 1) / parts + CM_ROUND - 1) / CM_ROUND * CM_ROUND : n;
     row = job / parts * together;
     start = job % parts * part;
@@ -41,7 +41,7 @@ struct Job {
     height = int(min(i64(together), rows - row));
   }
   __device__ __forceinline__ i64 samples() const { return length > 0 ? height * length : 0; }
-  // How many rows below the first sample k is; a block that has several rows has few samples.
+  // Row of sample k relative to the first; a block with several rows has few samples.
   __device__ __forceinline__ unsigned above(i64 k) const { return height > 1 ? unsigned(k) / unsigned(length) : 0; }
 };
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ i64 jobs(i64 rows, int together, i64 parts) {
   return (rows + together - 1) / together * parts;
 }
 
-// How many samples a thread loads before it counts the first of them, so that as many loads are under way at once.
+// Samples that a thread loads before it counts the first, so that many loads are in flight.
 template <typename L>
 constexpr int AHEAD = sizeof(L) == 1 ? 16 : 8;
 static_assert(CM_ROUND == CM_THREADS * AHEAD<unsigned char>);
@@ -67,7 +67,7 @@ __device__ __forceinline__ void over_samples(const Samples<L>& samples, const Jo
     decltype(load(i64(0), i64(0))) more[LOADED];
 #pragma unroll
     for (int u = 0; u < LOADED; ++u) {
-      const i64 k = min(first + u * CM_THREADS, last);  // beyond the end the last one again, which is not used
+      const i64 k = min(first + u * CM_THREADS, last);  // repeats the last sample beyond the end, unused
       above[u] = job.above(k);
       const i64 row = job.row + above[u], at = job.start + k - above[u] * job.length;
       t[u] = samples.y_true[row * samples.t_step + at];
@@ -81,8 +81,8 @@ __device__ __forceinline__ void over_samples(const Samples<L>& samples, const Jo
   }
 }
 
-// With HELD a block counts in shared memory first, in `copies` tables of its own: lanes of a warp that count the same
-// cell at once wait for each other, so neighbours count in different ones.
+// With HELD a block counts in shared memory first, in `copies` tables: lanes that count the same cell conflict, so
+// neighbouring lanes use different copies.
 template <typename L, int HELD>
 __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                               i64 p_step, const i64* __restrict__ groups, i64 g_step, i64 n, i64 rows,
@@ -127,11 +127,11 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
   if (threadIdx.x == 0 && outside) atomicAdd(out_outside, u64(outside));
 }
 
-// Small tables of long rows, without atomics: every thread counts in bytes of its own, four cells to a word and the
-// words of a lane in one bank of shared memory, so that no lane ever waits for another. Before a byte can overflow the
-// warp adds its bytes to the table of the block. The last cell stands for all labels outside.
+// Count small tables of long rows without atomics: every thread has byte counters, four cells per word, the words of a
+// lane in one bank of shared memory, so that lanes never conflict. Before a byte can overflow, the warp adds its bytes
+// to the block's table. The last cell counts labels out of range.
 struct Bytes {
-  unsigned *words, *totals;  // of this warp; of the block
+  unsigned *words, *totals;  // counters of this warp; table of the block
   int lane, groups, cells;   // groups of four cells
 
   __device__ __forceinline__ Bytes(unsigned* held, int cells)
@@ -148,7 +148,7 @@ struct Bytes {
   __device__ __forceinline__ void count(unsigned cell) const {
     ++reinterpret_cast<unsigned char*>(words)[cell / 4 * 128 + 4 * lane + cell % 4];
   }
-  // Each lane adds up groups of its own over all lanes, from another one than its neighbours.
+  // Each lane sums its own groups over all lanes, starting at a different lane than its neighbours.
   __device__ __forceinline__ void flush() const {
     __syncwarp();
     for (int group = lane; group < groups; group += 32) {
@@ -173,8 +173,8 @@ struct alignas(16) Sixteen {
   unsigned word[4];
 };
 
-// Labels of AHEAD samples of this thread in a whole round of the block: with WIDE neighbours in memory, which begin
-// where 16 bytes do, else one of every CM_THREADS.
+// Load the labels of AHEAD samples of this thread in a full round of the block: with WIDE adjacent ones, 16-byte
+// aligned, else one of every CM_THREADS.
 template <bool WIDE, typename L>
 __device__ __forceinline__ void load_round(const L* y, L (&labels)[AHEAD<L>]) {
   if constexpr (WIDE) {
@@ -236,14 +236,12 @@ __global__ void cmfast_confusion_matrix_count_bytes(const L* __restrict__ y_true
   }
 }
 
-// Weights are added as integers of any length: digits of CM_SUM_DIGIT_BITS bits in words of 64, which leaves room for
-// 2^35 samples.
+// Weights are added as big integers: digits of CM_SUM_DIGIT_BITS bits in 64-bit words, which allows 2^35 samples.
 constexpr u64 DIGIT_MASK = (1u << CM_SUM_DIGIT_BITS) - 1u;
 constexpr int WEIGHTS_AHEAD = 4;
 
-// In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the
-// next. The highest wraps around, as a number with a sign: all samples of a block fill half of the 63 bits above any
-// weight.
+// In shared memory words have 32 bits, the widest native atomic addition; carries go to the next word. The highest word
+// wraps around as a signed number: the samples of a block use half of the 63 bits above any weight.
 __device__ __forceinline__ void add_held(unsigned* word, int words, unsigned size, bool negative) {
   while (size && words--) {
     const unsigned old = atomicAdd(word++, negative ? 0u - size : size);
@@ -251,8 +249,8 @@ __device__ __forceinline__ void add_held(unsigned* word, int words, unsigned siz
   }
 }
 
-// The exponents that occur: out_found is the smallest, the largest, and how many samples lie outside. out_flags marks
-// tables that a weight which is no number falls into.
+// Exponent range of the weights: out_found is the smallest, the largest, and the number of samples out of range.
+// out_flags marks tables that an invalid weight falls into.
 template <typename L, typename V>
 __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, i64 t_step,
                                                   const L* __restrict__ y_pred, i64 p_step,
@@ -292,8 +290,8 @@ __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, 
   }
 }
 
-// out_digits is (rows, groups, classes, classes, digits), in units of 2^base. With HELD a block adds up in shared
-// memory first, as it counts there; its tables are `stride` words apart.
+// out_digits is (rows, groups, classes, classes, digits), in units of 2^base. With HELD a block sums in shared memory
+// first; its tables are `stride` words apart.
 template <typename L, typename V, int HELD>
 __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                             i64 p_step, const i64* __restrict__ groups, i64 g_step,
@@ -347,7 +345,7 @@ __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_
   }
 }
 
-// The number that the digits are, rounded once; they are normalised on the way.
+// The float64 value of digits, rounded once; digits are normalised in place.
 __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
   i64 carry = 0;
   for (int k = 0; k < digits; ++k) {
@@ -372,7 +370,7 @@ __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
     head = head << CM_SUM_DIGIT_BITS | u64(digit[k]);
     exponent -= CM_SUM_DIGIT_BITS;
   }
-  if (k >= 0) {  // fill all 64 bits, the last of which stands for whatever is below it
+  if (k >= 0) {  // fill all 64 bits; the last one is sticky
     const int room = __clzll(i64(head));
     head = head << room | u64(digit[k]) >> (CM_SUM_DIGIT_BITS - room);
     exponent -= room;

@@ -1,4 +1,4 @@
-"""Confusion matrices from labels: counted in shared memory where the tables fit, with atomics on integers."""
+"""Count confusion matrices from labels: in shared memory if the tables fit, with integer atomics."""
 
 import math
 from itertools import product
@@ -13,14 +13,14 @@ from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
 from cmfast.kernels.status import INVALID, RANGE
 
-BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
-MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
-MOST_HELD = SHARED // 4  # counters of a block in shared memory
-TABLE_COPIES = 8  # in shared memory: lanes of a warp that count the same cell wait for each other
+BLOCK_SAMPLES = 1 << 13  # least samples per block
+MOST_SAMPLE_BLOCKS = 1 << 12  # most blocks; larger inputs get more samples per block
+MOST_HELD = SHARED // 4  # most counters of a block in shared memory
+TABLE_COPIES = 8  # copies of a table in shared memory, because lanes that count the same cell conflict
 SUM_DIGIT_BITS = 28
-ROUND = 16 * THREADS  # labels of one byte that a block loads at once, 16 by each thread
+ROUND = 16 * THREADS  # one-byte labels per round of a block, 16 per thread
 DEFINES = {"SUM_DIGIT_BITS": SUM_DIGIT_BITS, "ROUND": ROUND}
-HEADROOM_DIGITS = 5  # three that a weight touches, two for carries
+HEADROOM_DIGITS = 5  # three digits that a weight touches, two for carries
 
 _WEIGHTED = tuple(product(LABELS, ("float", "double")))
 _COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 96)
@@ -31,14 +31,14 @@ _BYTES = Kernel("counting", "cmfast_confusion_matrix_count_bytes", tuple((y,) fo
 KERNELS = (_COUNT, _BYTES, _EXPONENTS, _ADD, _ROUND)
 
 
-def parts_of(rows: int, n: int) -> int:
-    """Return into how many parts a row of `n` samples goes, each for a block: from the shapes alone."""
+def count_parts(rows: int, n: int) -> int:
+    """Return the number of parts, one per block, of a row of `n` samples; depends on the shapes alone."""
     least = max(BLOCK_SAMPLES, -(-rows * n // MOST_SAMPLE_BLOCKS))
     return -(-n // least)
 
 
 class _LabelSamples:
-    """The label arrays as rows of samples, and how blocks share them."""
+    """Label arrays, weights and groups as rows of samples, and their division among blocks."""
 
     def __init__(self, y_true: Any, y_pred: Any, weight: Any, groups: Any, ignored: int | None = None) -> None:
         self.xp = library(y_true)
@@ -55,31 +55,32 @@ class _LabelSamples:
             self.weight = self._rows(weight if exact else weight.astype(np.float64))
 
     def _rows(self, array: Any) -> tuple[Any, int]:
-        """Return a contiguous array, and the step from row to row: 0 for one that serves all."""
+        """Return a contiguous array and its row stride, 0 if all rows share it."""
         shared = math.prod(array.shape[:-1]) == 1
         if not shared and array.shape[:-1] != self.batch:
             array = self.xp.broadcast_to(array, (*self.batch, self.n))
         return self.xp.ascontiguousarray(array), 0 if shared else self.n
 
     def tables(self, n_classes: int, n_groups: int) -> tuple[Any, Any, int]:
-        """Return the tables ``(rows, G, C, C)``, their status, and how many pairs lie outside."""
+        """Return the tables ``(rows, G, C, C)``, their status, and the number of pairs out of range."""
         shape = (self.rows, n_groups, n_classes, n_classes)
         make = self._counts if self.weight is None else self._weights
         return make(shape) if self.rows * self.n else self._nothing(shape)
 
     def _nothing(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        """Return the result for no samples."""
         dtype = np.int64 if self.weight is None else np.float64
         return self.xp.zeros(shape, dtype), self.xp.zeros(shape[:2], np.int8), 0
 
     def _division(self, together: int) -> tuple[int, int, int]:
-        """Return rows per block, parts per row, and the number of blocks: from the shapes alone."""
+        """Return rows per block, parts per row and the number of blocks; depends on the shapes alone."""
         if together > 1:
             return together, 1, -(-self.rows // together)
-        parts = parts_of(self.rows, self.n)
+        parts = count_parts(self.rows, self.n)
         return 1, parts, self.rows * parts
 
     def _common(self, shape: tuple[int, ...], together: int, parts: int) -> dict[str, Any]:
-        """Return the arguments that all kernels of samples take."""
+        """Return the arguments that all sample kernels share."""
         _, n_groups, n_classes, _ = shape
         (t, t_step), (p, p_step), (g, g_step) = *self.labels, self.groups
         weight = {} if self.weight is None else dict(zip(("weight", "w_step"), self.weight, strict=True))
@@ -91,11 +92,12 @@ class _LabelSamples:
         }  # fmt: skip
 
     def _counts(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        """Count without weights; return tables, status and the number of pairs out of range."""
         out, outside = self.count(shape)
         return out, self.xp.zeros(shape[:2], np.int8), int(outside.get()[0])  # synchronises
 
     def count(self, shape: tuple[int, ...], given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
-        """Return the tables of counts, and how many pairs lie outside, as an array of one number."""
+        """Return the tables of counts, and the number of pairs out of range as an array."""
         cells = math.prod(shape[1:])
         out, outside = workspace.prepare_results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
         out[...] = 0
@@ -105,7 +107,7 @@ class _LabelSamples:
         room = MOST_HELD // max(1, cells)
         together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
         common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
-        words = (4 + THREADS) * (cells // 4 + 1)  # of the block, and of every thread; with a cell for what lies outside
+        words = (4 + THREADS) * (cells // 4 + 1)  # of block and threads; the last cell is out of range
         if together == 1 and self.groups[0] is None and self.ignored is None and 4 * words <= SHARED:
             others = {"groups", "g_step", "together", "n_groups", "ignores", "ignored"}
             own = {name: common[name] for name in common.keys() - others}
@@ -118,6 +120,7 @@ class _LabelSamples:
         return out.view(np.int64), outside
 
     def _weights(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        """Add weights exactly as digit sums; return tables, status and the number of pairs out of range."""
         assert self.weight is not None
         instance = (self.label_type, NAMES[self.weight[0].dtype])
         most = max(1, min(BLOCK_SAMPLES // self.n, self.rows))
@@ -133,7 +136,7 @@ class _LabelSamples:
         words = math.prod(shape[1:]) * digits
         room = MOST_HELD // max(1, words)
         together, parts, blocks = self._division(max(1, min(room, most)))
-        stride = words * together | 1  # odd: the same digit of neighbouring lanes is in different banks
+        stride = words * together | 1  # odd, so that neighbouring lanes use different banks
         copies = max(1, min(TABLE_COPIES, MOST_HELD // stride))
         held = int(room > 0 and 4 * stride * copies <= SHARED)
         _ADD.launch(
@@ -153,7 +156,7 @@ class _LabelSamples:
 
 
 def count_pairs(y_true: Any, y_pred: Any, n_classes: int, *, out: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
-    """Return the tables of counts ``(..., C, C)``, and how many pairs lie outside, as an array of one number."""
+    """Return the tables of counts ``(..., C, C)``, and the number of pairs out of range as an array."""
     samples = _LabelSamples(y_true, y_pred, None, None)
     shape, given = (samples.rows, 1, n_classes, n_classes), None
     if out is not None:
@@ -175,15 +178,15 @@ def confusion_matrix(
     ignored: int | None = None,
     num_threads: int | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Count pairs; see the public function.
+    """Count pairs of labels into confusion matrices; return matrices, status, and labels out of range.
 
-    Returns the matrices, their status, and what lies outside: None, or a tuple of the name of the argument, the limit,
-    the number of values, and the first of them as (index, value).
+    Arguments are those of the public function. The last result is None, or a tuple: the name of the argument, the
+    limit, the number of values, and the first of them as (index, value).
     """
     del num_threads
     if weight is not None and weight.dtype.kind != "f":
         options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
-        return _of_integers(y_true, y_pred, weight, groups, **options)
+        return _add_integer_weights(y_true, y_pred, weight, groups, **options)
     n_tables = 1
     if groups is not None:
         lowest, highest = (int(groups.min()), int(groups.max())) if groups.size else (0, -1)  # synchronises
@@ -191,9 +194,9 @@ def confusion_matrix(
         if lowest < 0 or highest >= n_tables:
             return None, None, find_outside(library(groups), n_groups, groups=groups)
     if n_classes is None:
-        codes_true, codes_pred, size = _numbered(y_true, y_pred, labels, ignored)
+        codes_true, codes_pred, size = _map_labels(y_true, y_pred, labels, ignored)
         samples = _LabelSamples(codes_true, codes_pred, weight, groups)
-        table, status, _ = samples.tables(size, n_tables)  # pairs without a number are to be left out
+        table, status, _ = samples.tables(size, n_tables)  # pairs with an absent label are left out
     else:
         samples = _LabelSamples(y_true, y_pred, weight, groups, ignored)
         table, status, outside = samples.tables(n_classes, n_tables)
@@ -203,12 +206,12 @@ def confusion_matrix(
     return table.reshape(*shape, *table.shape[2:]), status.reshape(shape), None
 
 
-def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: Any) -> tuple[Any, Any, Any]:
-    """Add weights that are integers: float64 holds the sums of pieces of them exactly, int64 those of the halves."""
+def _add_integer_weights(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: Any) -> tuple[Any, Any, Any]:
+    """Add integer weights as 32-bit halves, each split into pieces whose float64 sums are exact."""
     parts = []
     for half in halves.split_halves(weight):
         table = None
-        for shift, piece in pieces_of(half, y_true.shape[-1]):
+        for shift, piece in split_into_pieces(half, y_true.shape[-1]):
             found, _, outside = confusion_matrix(y_true, y_pred, piece, groups, **options)
             if outside is not None:
                 return None, None, outside
@@ -220,20 +223,20 @@ def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: 
     return table * good[..., None, None], ((1 - good) * INVALID).astype(np.int8), None
 
 
-def pieces_of(half: Any, n: int) -> list[tuple[int, Any]]:
-    """Return integers of 32 bits as float64 of few bits each, `n` of which add up exactly, and how far they shift."""
+def split_into_pieces(half: Any, n: int) -> list[tuple[int, Any]]:
+    """Return 32-bit integers as float64 pieces of few bits, `n` times addable exactly, with their shifts."""
     bits = min(32, 53 - int(n).bit_length())
     shifts = range(0, 32, bits)
     mask = (1 << bits) - 1
     return [(s, (half >> s if s + bits >= 32 else (half >> s) & mask).astype(np.float64)) for s in shifts]
 
 
-def _numbered(y_true: Any, y_pred: Any, labels: np.ndarray | None, ignored: int | None) -> tuple[Any, Any, int]:
-    """Labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1.
+def _map_labels(y_true: Any, y_pred: Any, labels: np.ndarray | None, ignored: int | None) -> tuple[Any, Any, int]:
+    """Map labels to indices in `labels`, or in the sorted distinct labels; -1 if absent.
 
     So does a truth of `ignored`; what is predicted there alone does not occur.
     """
-    found = [_distinct(y) for y in (y_true, y_pred)]
+    found = [_find_distinct(y) for y in (y_true, y_pred)]
     if labels is not None:
         names = labels.tolist()
     elif ignored is None:
@@ -242,7 +245,7 @@ def _numbered(y_true: Any, y_pred: Any, labels: np.ndarray | None, ignored: int 
         shape = np.broadcast_shapes(y_true.shape, y_pred.shape)
         pair = [library(y_true).broadcast_to(y, shape) for y in (y_true, y_pred)]
         seen = pair[0] != ignored
-        names = sorted(set().union(*(_distinct(y[seen])[0] for y in pair)))
+        names = sorted(set().union(*(_find_distinct(y[seen])[0] for y in pair)))
     index = {name: k for k, name in enumerate(names)}
     xp, codes = library(y_true), []
     for values, positions in found:
@@ -253,8 +256,8 @@ def _numbered(y_true: Any, y_pred: Any, labels: np.ndarray | None, ignored: int 
     return codes[0], codes[1], len(names)
 
 
-def _distinct(y: Any) -> tuple[list[int], Any]:
-    """Return the values that occur in `y`, sorted, as Python integers, and where each entry of `y` is among them."""
+def _find_distinct(y: Any) -> tuple[list[int], Any]:
+    """Return the sorted distinct values of `y` as Python integers, and the index of each entry among them."""
     xp = library(y)
     if not y.size:
         return [], y.astype(np.int64)
@@ -269,8 +272,8 @@ def _distinct(y: Any) -> tuple[list[int], Any]:
     return (np.flatnonzero(occur).astype(object) + low).tolist(), xp.asarray(np.cumsum(occur) - 1)[offset]
 
 
-def sums_of_groups(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:
-    """Return sums of floats and their status: exact, rounded once, as the weighted confusion matrix makes them.
+def sum_groups(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:
+    """Return the exact sums of floats per group, rounded once, and their status.
 
     Those of float32 are rounded to it.
     """

@@ -1,7 +1,6 @@
-// Division by totals, row sums or column sums, and the weights that do the same sample by sample; and
-// the gradients of both.
+// Normalise matrices by totals, row sums or column sums; importance weights of samples; their gradients.
 
-// What the cells of a line are multiplied with: shrink first, then 1 / total.
+// Reciprocal of a sum in two factors, which avoid overflow: multiply by shrink first, then divide by total.
 struct Share {
   double shrink, total;
   __device__ __forceinline__ double of(double x) const { return x * shrink / total; }
@@ -15,7 +14,7 @@ __device__ __forceinline__ double line_sum(const T* p, i64 first, i64 count, dou
   return team_sum<W>(total);
 }
 
-// The share of a line that the team adds up together; a line without mass is divided by `empty`.
+// Sum of a row, or of all cells, by a team; an empty sum is replaced by `empty`.
 template <int W, typename T>
 __device__ __forceinline__ Share line_share(const T* p, int rank, i64 count, double empty) {
   const double total = line_sum<W>(p, rank, count, 1.0);
@@ -25,7 +24,7 @@ __device__ __forceinline__ Share line_share(const T* p, int rank, i64 count, dou
   return huge ? Share{CM_SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
 }
 
-// The share of a column, by one thread.
+// Sum of a column, by one thread.
 template <typename T>
 __device__ __forceinline__ Share column_share(const T* p, i64 R, i64 C, double empty) {
   double total = 0.0, small = 0.0;
@@ -47,8 +46,8 @@ __device__ __forceinline__ bool any_bad(const T* p, int rank, i64 cells) {
   return team_any<W>(bad);
 }
 
-// Give every cell of a matrix what `value` makes of it and the share of its line. Each thread writes the same cells
-// whatever is written.
+// Write ``value(cell, sum)`` to every cell, with the sum of its row, its column or all cells. The assignment of cells
+// to threads does not depend on `value`.
 template <int W, typename T, typename O, typename Value>
 __device__ __forceinline__ void each_line(const T* p, i64 R, i64 C, int lines, const Team<W>& team, double empty, O* q,
                                           Value value) {
@@ -80,7 +79,7 @@ __global__ void cmfast_normalize_lines(const T* __restrict__ M, i64 R, i64 C, in
   }
 }
 
-// Status of a table of weights; one with an infinite weight becomes NaN.
+// Status of a table of weights; a table with an infinite weight becomes NaN.
 template <int W, typename O>
 __device__ __forceinline__ int in_range(O* q, i64 cells, const Team<W>& team, bool wild) {
   wild = team_any<W>(wild);
@@ -97,19 +96,19 @@ __global__ void cmfast_importance_weights_lines(const T* __restrict__ M, i64 R, 
     O* q = out + team.matrix() * R * C;
     const bool bad = any_bad<W>(p, team.rank, R * C);
     bool wild = false;
-    // A line without mass has weight zero: one over infinity.
+    // An empty sum gives weight zero: one over infinity.
     each_line<W>(p, R, C, lines, team, CM_INF, q, [=, &wild](T, Share share) {
       const O weight = narrow<O>(bad ? CM_NAN : share.weight());
       wild |= !bad && !(widen(weight) < CM_INF);
       return weight;
     });
-    __syncthreads();  // below, other threads write the cells
+    __syncthreads();  // other threads write the cells below
     const int status = in_range<W>(q, R * C, team, wild);
     if (team.mine() && team.rank == 0) out_status[team.matrix()] = bad ? CM_INVALID : status;
   }
 }
 
-// Products of factors, for matrices whose scaling ended with the status that is given.
+// Products of row and column factors, for matrices with the given scaling status.
 template <typename O, int W>
 __global__ void cmfast_importance_weights_factors(const double* __restrict__ row_scale,
                                                   const double* __restrict__ col_scale, i64 R, i64 C, i64 n,
@@ -118,7 +117,7 @@ __global__ void cmfast_importance_weights_factors(const double* __restrict__ row
     const double* row = row_scale + team.matrix() * R;
     const double* col = col_scale + team.matrix() * C;
     O* q = out + team.matrix() * R * C;
-    const bool scaled = team.mine() && out_status[team.matrix()] == CM_CONVERGED;  // its team writes it below
+    const bool scaled = team.mine() && out_status[team.matrix()] == CM_CONVERGED;  // written by its team below
     bool wild = false;
     for (i64 k = team.rank; k < R * C; k += W) {
       const O weight = narrow<O>(row[k / C] * col[k % C]);
@@ -130,7 +129,7 @@ __global__ void cmfast_importance_weights_factors(const double* __restrict__ row
   }
 }
 
-// What a cell adds to the mean that the gradients of its line are taken from.
+// Contribution of a cell to the mean that is subtracted from the gradients of its row, column or matrix.
 __device__ __forceinline__ double pull(double x, double g, double total, int of_weights) {
   return of_weights ? g / total : g * (x / total);
 }
@@ -141,7 +140,7 @@ __device__ __forceinline__ T line_gradient(double g, double mean, double total, 
   return narrow<T>(bad ? CM_NAN : total > 0.0 ? found : 0.0);
 }
 
-// Gradients in the cells, of those in the shares of lines or in their weights; zero in a line without mass.
+// Gradients in the cells, given those of the normalised cells or of the weights; zero without mass.
 template <typename T, int W>
 __global__ void cmfast_normalizing_gradient_lines(const T* __restrict__ M, const T* __restrict__ G, i64 R, i64 C,
                                                   int lines, int of_weights, i64 n, T* __restrict__ out) {

@@ -1,4 +1,4 @@
-"""Division by totals, row sums or column sums, and the weights that do the same sample by sample."""
+"""Normalise matrices by totals, row sums or column sums; importance weights of samples; their gradients."""
 
 import math
 from itertools import product
@@ -28,7 +28,8 @@ _GRADIENT = Kernel(
 KERNELS = (_NORMALIZE, _WEIGHTS, _FACTORS, _GRADIENT)
 
 
-def _by_line(kernel: Kernel, M: Any, method: str, given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
+def _run_normalization(kernel: Kernel, M: Any, method: str, given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
+    """Launch a normalising kernel on a batch; return results and status."""
     xp, dtype = library(M), batches.result_dtype(M)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
@@ -52,9 +53,9 @@ def normalize(
     progress: Any = None,
     out: tuple[Any, ...] | None = None,
 ) -> tuple[Any, Any]:
-    """Erbani et al., equation (1); a line without mass stays zero."""
+    """Return matrices divided by their total, row or column sums (Erbani et al., equation (1)); zero sums stay zero."""
     del num_threads
-    return _with_progress(progress, M, _by_line(_NORMALIZE, M, method, out))
+    return _report_done(progress, M, _run_normalization(_NORMALIZE, M, method, out))
 
 
 def importance_weights(
@@ -67,10 +68,10 @@ def importance_weights(
     num_threads: int | None = None,
     progress: Any = None,
 ) -> tuple[Any, Any]:
-    """Erbani et al., appendix F: w_a, w_r and w_c of `M`; w_b of its factors, scaled with status `scaled`."""
+    """Return sample weights w_a, w_r, w_c of `M` (Erbani et al., appendix F), or w_b from scaling factors; status."""
     del num_threads
     if method != "bi":
-        return _with_progress(progress, M, _by_line(_WEIGHTS, M, method))
+        return _report_done(progress, M, _run_normalization(_WEIGHTS, M, method))
     xp, dtype = library(M), batches.result_dtype(M)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
@@ -82,13 +83,13 @@ def importance_weights(
             row_scale=batches.flat_batch(row_scale, 1), col_scale=batches.flat_batch(col_scale, 1),
             R=R, C=C, n=n, out=out, out_status=status,
         )  # fmt: skip
-    return _with_progress(progress, M, (out.reshape(M.shape), status.reshape(M.shape[:-2])))
+    return _report_done(progress, M, (out.reshape(M.shape), status.reshape(M.shape[:-2])))
 
 
 def normalizing_gradient(
     M: Any, G: Any, *, method: str, of_weights: bool = False, num_threads: int | None = None
 ) -> Any:
-    """Gradient in the cells, of that in the normalised matrix or in the weights; zero in a line without mass."""
+    """Return the gradient in the cells, given that in the normalised matrix or the weights; 0 without mass."""
     del num_threads
     R, C = M.shape[-2:]
     n, dtype = math.prod(M.shape[:-2]), batches.result_dtype(M)
@@ -103,8 +104,8 @@ def normalizing_gradient(
     return out
 
 
-def _with_progress(progress: Any, M: Any, result: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Say that all is done: one launch has no parts."""
+def _report_done(progress: Any, M: Any, result: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Report that all is done, because one launch has no parts; return the result."""
     if progress is not None:
         n = math.prod(M.shape[:-2])
         progress(n, n)

@@ -80,7 +80,7 @@ def compute_indices(coordinates: list[np.ndarray], sizes: list[int], n: int) -> 
 
 
 def _find_shared_axes(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shared margins of every two margins: over their common axes, or the total if there are none."""
+    """Return the shared margins of every two margins: over their common axes, or the total without common axes."""
     each = [[shape[axis] for axis in of] for of in axes]
     start = max((math.prod(sizes) for sizes in each), default=0)
     pairs: list[tuple[int, ...]] = []

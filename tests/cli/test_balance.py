@@ -188,7 +188,7 @@ def test_wrong_use_and_files_that_are_none(files, capsys):
     (files / "bad.csv").write_text("a,b,c\n1,2,3\n")
     assert_exits_with_error(run(capsys, "bad.csv"), "needs columns bin1_id or bin1")
     (files / "bad.csv").write_text("i,j,count\n1,2,x\n")
-    assert_exits_with_error(run(capsys, "bad.csv"), "holds what is no number")
+    assert_exits_with_error(run(capsys, "bad.csv"), "holds a cell that is not a number")
     (files / "good.csv").write_text("i,j,count\n0,1,2\n")
     assert_exits_with_error(run(capsys, "good.csv", "--cis-only"), "does not say where chromosomes begin")
     assert_exits_with_error(run(capsys, "good.csv", "-o", "w.cool"), "needs a map in a cool or mcool file")

@@ -108,7 +108,7 @@ def test_matrices_of_few_rows_and_columns_that_are_not_square():
 @pytest.mark.parametrize(
     ("name", "argv", "said"),
     [
-        ("a.csv", [], "has 3 cells in a row, which are no square matrix"),
+        ("a.csv", [], "has 3 cells in a row, which is not a square number"),
         ("t.csv", [], "line 2 holds 'x', which is no number"),
         ("e.csv", [], "has no rows"),
         ("n.parquet", [], "row 1 of column 'b': a cell is missing (null)"),
@@ -170,7 +170,7 @@ def test_cells_are_no_labels(capsys):
     for argv, said in (
         (["M.csv", "--cells", "c0", "--true", "c1"], "--cells belongs to matrices"),
         (["--cells", "c0"], "give FILE"),
-        (["M.csv", "--cells", "c0", "c1"], "no square matrix"),
+        (["M.csv", "--cells", "c0", "c1"], "not a square number"),
     ):
         status = cli.main(["metrics", *argv, "--quiet"])
         assert_exits_with_error((status, *capsys.readouterr()), said)

@@ -99,7 +99,7 @@ def test_columns_that_may_be_the_truth_are_listed(run, suffix):
         [(k, t, t, p, "a") for k, (t, p) in enumerate(zip(T, P, strict=True))],
     )
     columns = "(has: id, label, truth, pred, site)"
-    said = f"has 5 columns, of which label and truth may be the truth; give --true {columns}"
+    said = f"has 5 columns, and label and truth may each be the truth; give --true {columns}"
     for command in ("confusion", "metrics"):
         assert_exits_with_error(run(command, name), said)
         assert_exits_with_error(run(command, name, "--pred", "site"), said)

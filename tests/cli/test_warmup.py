@@ -64,18 +64,20 @@ def test_every_op_has_calls():
 
 
 def test_ops_that_share_kernels_are_one_job():
-    found = _warmup.groups(OPS)
+    found = _warmup.group_ops(OPS)
     assert sorted(op for group in found for op in group) == sorted(OPS)
     assert set(found[0]) == {"ipf", "ras", "normalize", "importance_weights", "ipf_of_logits", "scaling_gradient"}
-    assert _warmup.groups(["ras", "overlap"]) == [["ras"], ["overlap"]]
+    assert _warmup.group_ops(["ras", "overlap"]) == [["ras"], ["overlap"]]
 
 
 def test_every_name_leads_to_ops():
-    for name in _warmup.names():
-        assert _warmup.ops_of([name]), name
-    assert {"bi_normalize", "metrics.accuracy", "uncertainty.resample", "ipf", "cell_excess"} <= set(_warmup.names())
-    assert _warmup.ops_of([]) == list(OPS)
-    assert _warmup.ops_of(["bi_normalize", "ipf"]) == ["ipf"]
+    for name in _warmup.list_names():
+        assert _warmup.select_ops([name]), name
+    assert {"bi_normalize", "metrics.accuracy", "uncertainty.resample", "ipf", "cell_excess"} <= set(
+        _warmup.list_names()
+    )
+    assert _warmup.select_ops([]) == list(OPS)
+    assert _warmup.select_ops(["bi_normalize", "ipf"]) == ["ipf"]
 
 
 def test_nothing_is_left_to_compile():

@@ -14,15 +14,15 @@ from fuzz import run, targets
 
 from cmfast._files import contact_maps, matrices, points, states, survey_records, survey_totals, tables
 
-READING = re.compile(r"(read|open|iter|load|has|labels|layout|csv|arrow)_?\w*")
+READING = re.compile(r"(read|open|iter|load|has|count_labels|csv|arrow)_?\w*")
 # Functions of files that no target calls by itself, and the reader that calls them.
 WITHIN = {
-    "states.read": "from_bytes",
+    "states.read_state": "from_bytes",
     "states.load_any": "read_counts",
     "tables.open_npy": "open_array",
     "tables.csv_lines": "iter_columns",
     "tables.arrow_batches": "iter_columns",
-    "tables.arrow_labels": "iter_columns",
+    "tables.read_arrow_labels": "iter_columns",
 }
 
 

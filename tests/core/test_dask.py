@@ -180,7 +180,7 @@ def test_tables_of_several_labels(chunks):
         want = metrics.multilabel_tables(y, p, **options)
         assert (found.shape, found.dtype) == (want.shape, want.dtype)
         assert_same_bits(found.compute(), want)
-    with pytest.raises(ValueError, match=r"^metrics\.multilabel_tables: sample_weight must be None where there is one"):
+    with pytest.raises(ValueError, match=r"^metrics\.multilabel_tables: sample_weight must be None with samplewise"):
         metrics.multilabel_tables(*some[:2], sample_weight=some[2], samplewise=True)
 
 
@@ -278,7 +278,7 @@ def test_bad_matrices_are_reported_by_the_task():
         (lambda: conformal.scores(lazy(M[0, 0]).rechunk((3, 1))),
          r"conformal\.scores: P must be in one chunk along the last axis; give P\.rechunk\({-1: -1}\)"),
         (lambda: metrics.auc(lazy(M[0, 0]), lazy(COUNTS[0, 0] % 2), pos_label=1),
-         r"metrics\.auc: pos_label must be None with Dask arrays; give \(y_true == label\)"),
+         r"metrics\.auc: pos_label must be None with Dask arrays; pass \(y_true == label\)"),
         (lambda: metrics.threshold_matrices(da.ones(9), da.ones(9, dtype=int), drop_ties=True),
          r"metrics\.threshold_matrices: drop_ties must be False with Dask arrays"),
         (lambda: metrics.auc(da.ones(9, chunks=3), da.ones(9, dtype=int, chunks=3)),

@@ -268,7 +268,7 @@ def _check_cells(state: Any) -> None:
 def _check_paired(state: Any) -> None:
     held = state._held
     assert (held.counts > 0).all(), "a count is not above 0"
-    unit, *sides = held.decoded()
+    unit, *sides = held.decode()
     assert not len(unit) or unit.max() < held.n_units, "a unit is none"
     assert all(not len(side) or side.max() < len(held.axis.labels) for side in sides), "a class is none"
 

@@ -174,20 +174,20 @@ def crews(make: Any) -> Iterator[Any]:
     rng = np.random.default_rng(3)
     whole = rng.random((66, 66))
     far = (whole + 0.1) * np.outer(*10.0 ** rng.uniform(-70, 70, (2, 66)))
-    before, team.CREW_CELLS = team.CREW_CELLS, 1
+    before, team.SHARED_MATRIX_CELLS = team.SHARED_MATRIX_CELLS, 1
     try:
         near = (whole + 0.1, whole + 66 * np.eye(66), whole * (whole < 0.5) + np.eye(66))
         for M in near if cuda_host.MODE == "thread" else (*near, far):
             yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9, tol=1e-13)
         yield cmfast.ipf(make(whole), on_failure="ignore", smoothing="pseudo-bayes", solver="sinkhorn", max_iter=3)
     finally:
-        team.CREW_CELLS = before
+        team.SHARED_MATRIX_CELLS = before
 
 
 def backs(make: Any) -> Iterator[Any]:
     """Differentiate blocks, limits and targets of zero, by a thread, a warp, a block and a thread-block group."""
     rng, gradient = np.random.default_rng(4), ENTRIES["scaling_gradient"]
-    crew, few = mock.patch.object(team, "CREW_CELLS", 1), cuda_host.MODE == "thread"
+    crew, few = mock.patch.object(team, "SHARED_MATRIX_CELLS", 1), cuda_host.MODE == "thread"
     for R, C in ((4, 4), (4, 3), (3, 4), (7, 7), (34, 33), (131, 129))[:: 2 if few else 1]:
         M, G, line = rng.random((3, R, C)) + 0.1, rng.normal(size=(3, R, C)), rng.random((3, R))
         M[:2, R // 2 :, : C // 2] = 0.0  # with equal sums a limit, or blocks

@@ -159,7 +159,7 @@ MUTATIONS = (
     ),
     Mutation(
         "zeros-first-block",
-        f"{CPU}/zeros/_components.py",
+        f"{CPU}/zeros/_connected_components.py",
         "row_block[i] != col_block[j] and row_block[i] >= 0",
         "row_block[i] != col_block[j] and row_block[i] > 0",
         "> for >=",
@@ -169,7 +169,7 @@ MUTATIONS = (
     ),
     Mutation(
         "zeros-int32-capacity",
-        f"{CPU}/zeros/_flow.py",
+        f"{CPU}/zeros/_maximum_flow.py",
         "return np.int64(target) if whole else",
         "return np.int64(np.int32(target)) if whole else",
         "int32 for int64",

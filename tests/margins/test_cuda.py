@@ -122,11 +122,13 @@ def test_what_targets_do_not_determine_is_told():
 @pytest.mark.parametrize("way", ["pairs of cells", "pairs of lines"])
 def test_both_ways_to_form_equations_agree(way):
     M, margins = planted((4, 4, 4), PAIRS, 2.0, 0.8)
-    form = launch.pattern
-    launch._dense.cache_clear()
-    with mock.patch.object(launch, "pattern", lambda *given: form(*given)._replace(by_pairs=way == "pairs of cells")):
+    form = launch.make_pattern
+    launch._cache_dense_layout.cache_clear()
+    with mock.patch.object(
+        launch, "make_pattern", lambda *given: form(*given)._replace(by_pairs=way == "pairs of cells")
+    ):
         found = both(M, margins, tol=1e-13)
-    launch._dense.cache_clear()
+    launch._cache_dense_layout.cache_clear()
     assert_agree(*found, 1e-9)
 
 

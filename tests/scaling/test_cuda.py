@@ -297,7 +297,7 @@ def test_what_lanes_share_meets_no_bank_twice_and_fits():
         assert width <= even <= pitch
         assert (even % 2, pitch % 4, step % 16) == (0, 2, even % 16)
         assert used + 15 >= step >= used >= 2 * width * pitch + 4 * width
-        threads, shared = group._block(width)
+        threads, shared = group._choose_block(width)
         assert shared == threads // 32 * (32 // width) * step * 8 <= group.SHARED
 
 
@@ -398,7 +398,7 @@ def of_any_size(rng, C):
 @pytest.fixture
 def team_alone(monkeypatch):
     """Keep easy matrices from the kernels that would take them first."""
-    monkeypatch.setattr(launch, "_first_of_two", lambda problem: None)
+    monkeypatch.setattr(launch, "_choose_first_kernel", lambda problem: None)
 
 
 @pytest.mark.usefixtures("team_alone")
@@ -515,9 +515,9 @@ def test_blocks_that_share_a_matrix_change_no_bit(monkeypatch, M, asked):
     lines = (np.full(R, 1.0 * C), np.full(C, 1.0 * R)) if T is None else (T.sum(1), T.sum(0))
     lines = () if T is None and R == C else tuple(map(device.asarray, lines))
     there = device.asarray(M)
-    assert M.size < team.CREW_CELLS
+    assert M.size < team.SHARED_MATRIX_CELLS
     want = tuple(cmfast.ipf(there, *lines, **options))
-    monkeypatch.setattr(team, "CREW_CELLS", 1)
+    monkeypatch.setattr(team, "SHARED_MATRIX_CELLS", 1)
     for blocks, seed in ((2, 0), (3, 1), (7, 2)):
         monkeypatch.setattr(team, "processors", lambda device, blocks=blocks: blocks)
         with device.schedule(seed):
@@ -527,7 +527,7 @@ def test_blocks_that_share_a_matrix_change_no_bit(monkeypatch, M, asked):
 def test_crews_take_one_matrix_after_another(monkeypatch):
     M = device.asarray(np.random.default_rng(1).random((3, 66, 66)) + 0.1)
     want = tuple(cmfast.ipf(M, on_failure="ignore"))
-    monkeypatch.setattr(team, "CREW_CELLS", 1)
+    monkeypatch.setattr(team, "SHARED_MATRIX_CELLS", 1)
     monkeypatch.setattr(team, "processors", lambda device: 9)
     for scratch in (team.LARGE_SCRATCH_BYTES, 1):  # of as many crews, of one
         monkeypatch.setattr(team, "LARGE_SCRATCH_BYTES", scratch)

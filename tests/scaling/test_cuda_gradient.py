@@ -171,7 +171,7 @@ def test_a_crew_of_any_size_gives_the_same_bits(shape, monkeypatch):
     there = tuple(map(device.asarray, (M, G)))
     targets = tuple(map(device.asarray, (u, v)))
     want = tuple(device.host(part) for part in gradient(*there, targets))
-    monkeypatch.setattr(team, "CREW_CELLS", 1 << 14)
+    monkeypatch.setattr(team, "SHARED_MATRIX_CELLS", 1 << 14)
     for most in (2, 5):
         monkeypatch.setattr(team, "processors", lambda on, most=most: 2 * most)
         assert_same_bits(tuple(device.host(part) for part in gradient(*there, targets)), want)

@@ -40,8 +40,8 @@ def add_options(parser: Parser) -> None:
         action="append",
         required=True,
         metavar="AXES:FILE",
-        help="npy: target sums over all axes but AXES, such as 0,1:rows.npy; table: only FILE, with columns named as in "
-        "TABLE and the totals in a column named target or as --value; repeat for further margins",
+        help="npy: target sums over all but AXES, such as 0,1:rows.npy; table: only FILE, with columns named as "
+        "in TABLE and the totals in a column named target or as --value; repeat for further margins",
     )
     parser.add_argument("--value", metavar="COLUMN", help="table: the column with the cell values (required)")
     add_common(parser, "--smoothing", type=positive_number, help="npy: a number added to every cell, default none")

@@ -29,10 +29,10 @@ def run(args: argparse.Namespace) -> Result:
     from cmfast._core.progress import Bar
     from cmfast.kernels.cpu._core import jit, pool
 
-    _check(args.names, _warmup.names())
+    _check(args.names, _warmup.list_names())
     if not jit.summarize_cache().writable:
         misuse(f"{jit.find_cache_folder()} cannot be written: set NUMBA_CACHE_DIR to a folder that can")
-    ops = _warmup.ops_of(args.names)
+    ops = _warmup.select_ops(args.names)
     bar = None if args.quiet else Bar("compiling", "operations")
     begun = time.perf_counter()
     parts = _warmup.compile_ops(ops, args.jobs or pool.cpu_count(), bar)

@@ -1,6 +1,6 @@
-"""scikit-learn's classification metrics, counted and computed by cmfast: same names, arguments, warnings and errors.
+"""Drop-in replacements for scikit-learn's classification metrics: same names, arguments, warnings and errors.
 
-Use them in place of ``sklearn.metrics``, or call :func:`patch` and go on as before. Needs scikit-learn.
+Import them instead of ``sklearn.metrics``, or call :func:`patch` and keep your code. Needs scikit-learn.
 """
 
 from cmfast.compat.sklearn import _originals, _patch
@@ -67,10 +67,10 @@ FUNCTIONS = tuple(globals()[name] for name in _originals.ORIGINALS)
 
 
 def patch() -> None:
-    """Put these functions in place of scikit-learn's own, in all of its modules and scorers.
+    """Replace scikit-learn's own metric functions by these, in all its modules and scorers.
 
-    Names that other modules have imported from scikit-learn before stay what they are: call this first. A second call
-    does what the first did, also for modules of scikit-learn imported since.
+    Names that other modules imported from scikit-learn earlier are not replaced: call this first. Call it again after
+    importing further modules of scikit-learn.
 
     Examples
     --------
@@ -83,9 +83,9 @@ def patch() -> None:
     >>> sklearn.metrics.f1_score is fast.f1_score
     False
     """
-    _patch.swap({_patch.original(function): function for function in FUNCTIONS})
+    _patch.swap({_patch.get_original(function): function for function in FUNCTIONS})
 
 
 def unpatch() -> None:
-    """Put scikit-learn's own functions back where :func:`patch` took them from."""
-    _patch.swap({function: _patch.original(function) for function in FUNCTIONS})
+    """Restore scikit-learn's own functions where :func:`patch` replaced them."""
+    _patch.swap({function: _patch.get_original(function) for function in FUNCTIONS})

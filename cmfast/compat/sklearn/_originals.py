@@ -1,8 +1,7 @@
-"""scikit-learn's own functions: what ours are named after, checked by, and leave to them.
+"""Access to scikit-learn's own functions, for parameter checks and for input that is delegated to them.
 
-Ours count and compute. They leave to scikit-learn's function of the same name what has no value of ours: arguments that
-it refuses, in its words; metrics that are undefined, which it warns of in its words; and arrays that are neither
-NumPy's nor on the host, where its array API support is on.
+Delegated are: arguments that scikit-learn refuses and undefined metrics, for its own errors and warnings; and arrays
+that are not NumPy arrays or not on the host, if its array API support is on.
 """
 
 from collections.abc import Callable
@@ -23,21 +22,21 @@ MODULES = (_classification, _ranking)
 ORIGINALS: dict[str, Callable[..., Any]] = {}
 
 
-def replaces(compute: Function) -> Function:
-    """Check the parameters of `compute` as scikit-learn's function of its name does, which is kept beside it."""
+def replace_original(compute: Function) -> Function:
+    """Validate parameters like scikit-learn's function of the same name (decorator), and register that function."""
     name = compute.__name__
     ORIGINALS[name] = theirs = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     rules = theirs._skl_parameter_constraints
     return cast("Function", validate_params(rules, prefer_skip_nested_validation=True)(compute))
 
 
-def leave(name: str, *args: Any, **options: Any) -> Any:
-    """Return what scikit-learn's own function makes of these arguments: an error, a warning, or what is not ours."""
+def delegate(name: str, *args: Any, **options: Any) -> Any:
+    """Call scikit-learn's own function with these arguments."""
     return ORIGINALS[name](*args, **options)
 
 
 def is_foreign(*arrays: Any) -> bool:
-    """Return whether scikit-learn would compute with these arrays in their own library."""
+    """Whether scikit-learn would compute with these arrays in their own library (array API dispatch)."""
     if not get_config()["array_api_dispatch"]:
         return False
     return any(
@@ -47,6 +46,6 @@ def is_foreign(*arrays: Any) -> bool:
     )
 
 
-def ask(name: str, *args: Any, **options: Any) -> None:
-    """Let scikit-learn's own function say in its words what it says of these few samples: a warning or an error."""
+def replay(name: str, *args: Any, **options: Any) -> None:
+    """Call scikit-learn's own function on a tiny input, to issue its warning or error."""
     ORIGINALS[name](*args, **options)

@@ -1,4 +1,4 @@
-"""Put our functions where scikit-learn's modules refer to their own, and take them away again."""
+"""Replace functions in scikit-learn's modules, and restore them."""
 
 import sys
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from cmfast.compat.sklearn._originals import ORIGINALS
 
 
 def swap(new: dict[Callable[..., Any], Callable[..., Any]]) -> int:
-    """Replace functions in every module of scikit-learn and in its scorers; return in how many places."""
+    """Replace functions in all modules and scorers of scikit-learn; return the number of replacements."""
     replaced = 0
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != "sklearn":
@@ -30,6 +30,6 @@ def _is_key(value: Any, new: dict[Any, Any]) -> bool:
     return callable(value) and getattr(value, "__hash__", None) is not None and value in new
 
 
-def original(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return scikit-learn's own function of the name of one of ours."""
+def get_original(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return scikit-learn's own function of the same name."""
     return ORIGINALS[function.__name__]

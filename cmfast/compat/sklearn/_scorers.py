@@ -1,4 +1,4 @@
-"""A scorer by any name in the table of metrics."""
+"""scikit-learn scorers for every metric of cmfast."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 from cmfast import metrics
 from cmfast._core import validate
 from cmfast._core.annotations import Undefined
-from cmfast.compat.sklearn._matrices import matrix
-from cmfast.compat.sklearn._targets import targets
+from cmfast.compat.sklearn._matrices import make_matrix
+from cmfast.compat.sklearn._targets import make_targets
 from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._plan import is_binary, resolve_names
 from cmfast.metrics._samples import order_two_classes
 
-# Of these the smallest is the best.
+# Metrics for which smaller is better.
 LOSSES = frozenset({"fpr", "fnr", "fdr", "false_omission_rate", "negative_likelihood_ratio", "zero_one_loss"})
 
 
@@ -29,32 +29,32 @@ def make_scorer(
     positive: int = 1,
     pos_label: Any = None,
 ) -> Any:
-    """Return a scorer of scikit-learn that gives a metric of cmfast, by its name in the table of metrics.
+    """Return a scikit-learn scorer of a metric of cmfast, given by name.
 
     Parameters
     ----------
     name : str
-        One number per matrix: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``, ... A name per class has to come with
-        its average. Metrics of which less is better are negated, as scikit-learn does.
+        A metric with one value per matrix: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``, ... A metric per class
+        needs an average in its name. Metrics for which smaller is better are negated, as in scikit-learn.
     labels : array, optional
-        Classes in their order, also those that a fold lacks; default: the labels that occur, sorted.
+        Classes in order, including those that a fold may lack; default: the labels that occur, sorted.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        What a 0/0 gives, as for :func:`cmfast.metrics.compute`.
+        The value of 0/0, as for :func:`cmfast.metrics.compute`.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+        Index of the positive class of two, for binary metrics.
     pos_label : label, optional
-        The same by its label, in the place of `positive`; one of `labels` where these are given. A fold may lack it.
+        Label of the positive class, instead of `positive`; one of `labels` if these are given. A fold may lack it.
 
     Returns
     -------
     scorer
-        For ``scoring=`` of `cross_val_score`, `GridSearchCV` and the like; takes ``sample_weight=``.
+        For ``scoring=`` of `cross_val_score`, `GridSearchCV` and similar; accepts ``sample_weight=``.
 
     Raises
     ------
     TypeError, ValueError
-        An unknown name, or one that gives a number per class; labels that are no list, or hold one twice, or not two
-        where `pos_label` is given, or not that one. When it is called: labels of which none occurs.
+        An unknown metric, or a metric per class; `labels` that are not a list, not unique or, with `pos_label`, not two
+        labels that include it. When the scorer is called: `labels` none of which occurs.
 
     Examples
     --------
@@ -70,18 +70,18 @@ def make_scorer(
         validate.refuse("name", "one name", validate.format_value(name), TypeError)
     resolve_names(name, "name")
     form = find_form(name)
-    assert form is not None  # or it would have been refused
+    assert form is not None  # checked by names_of
     if form.per_class:
         validate.refuse("name", f"one number per matrix, as {name}_macro", validate.format_value(name))
-    labels = _listed(labels)
+    labels = _validate_labels(labels)
     if labels is not None and pos_label is not None:
-        _place_of(pos_label, labels)
+        _find_positive(pos_label, labels)
     options = {"metric": name, "labels": labels, "undefined": undefined}
     options |= {"positive": positive, "pos_label": pos_label}
-    return sklearn.metrics.make_scorer(value_of, greater_is_better=form.metric.name not in LOSSES, **options)
+    return sklearn.metrics.make_scorer(compute_value, greater_is_better=form.metric.name not in LOSSES, **options)
 
 
-def value_of(
+def compute_value(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     *,
@@ -92,21 +92,21 @@ def value_of(
     pos_label: Any = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Return the metric of a name."""
-    found = targets(y_true, y_pred, sample_weight)
+    """Return the value of the metric for labels and predictions; the score function of the scorers."""
+    found = make_targets(y_true, y_pred, sample_weight)
     if found is None or found.is_multilabel:
         validate.refuse("y_true", "one label per sample, with weights of at least 0", "none of that kind")
     known = found.labels.tolist()
     classes = known if labels is None else labels
-    table = matrix(found, labels)
+    table = make_matrix(found, labels)
     if table is None:
         given = f"none of them, but {validate.format_value(known)}"
         validate.refuse("y_true", f"of the labels {validate.format_value(classes)}", given)
     if pos_label is not None:
-        if labels is None and len(known) < 2:  # a fold lacks one
+        if labels is None and len(known) < 2:  # a fold may lack a class
             classes = known if pos_label in known else [*known, pos_label]
             table = np.pad(table, [(0, 2 - len(known))] * 2)
-        positive = _place_of(pos_label, classes)
+        positive = _find_positive(pos_label, classes)
     elif labels is None and is_binary((metric,)):
         classes = order_two_classes(known, positive)
         places = [list(classes).index(label) for label in known]
@@ -116,8 +116,8 @@ def value_of(
     return float(metrics.compute(table, metric, undefined=undefined, positive=positive))
 
 
-def _listed(labels: Any) -> list[Any] | None:
-    """Return the option `labels` as a list, checked."""
+def _validate_labels(labels: Any) -> list[Any] | None:
+    """Validate the option `labels` and return it as a list."""
     if labels is None:
         return None
     if isinstance(labels, str | bytes | dict) or np.ndim(labels) != 1 or not len(labels):
@@ -128,8 +128,8 @@ def _listed(labels: Any) -> list[Any] | None:
     return listed
 
 
-def _place_of(pos_label: Any, labels: list[Any]) -> int:
-    """Return which of two labels is the positive one."""
+def _find_positive(pos_label: Any, labels: list[Any]) -> int:
+    """Return the position of `pos_label` in two labels."""
     if pos_label not in labels:
         validate.refuse("pos_label", f"of the labels {validate.format_value(labels)}", validate.format_value(pos_label))
     if len(labels) > 2:

@@ -1,4 +1,4 @@
-"""Truth and prediction as numbers of classes, after scikit-learn's own checks or where none of them could object."""
+"""Checked truth and prediction as class positions; skips scikit-learn's checks where they cannot fail."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,24 +13,24 @@ from cmfast import counting, metrics
 from cmfast._core import dispatch
 from cmfast._core.adapters import _text_codes
 
-LEAST_SEARCHED_SPAN = 4096  # classes that are numbered by a subtraction however few samples there are
-MATRIX = 1024  # classes of which a matrix is made where three sums would do
+LEAST_SEARCHED_SPAN = 4096  # label range encoded by subtraction, even with fewer samples
+MATRIX = 1024  # largest number of classes for which a matrix is counted if its margins suffice
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What a metric is computed of.
+    """Truth, prediction and weights, encoded for counting.
 
     Attributes
     ----------
     given_kind : {"binary", "multiclass", "multilabel-indicator"} or None
-        As scikit-learn calls it; None for columns that it was not asked about: then how many labels occur decides.
+        The target type of scikit-learn; None if its checks were skipped, then the number of labels decides.
     classes : array, shape (C,)
-        Sorted; some may not occur. Of multilabel targets the columns.
+        Sorted classes, some of which may not occur; for multilabel targets the columns.
     y_true, y_pred : array of int, shape (n,), or array of uint8 or sparse matrix, shape (n, C)
-        Positions in `classes`; which labels each sample has.
+        Positions in `classes`; for multilabel targets the indicators of each sample's labels.
     weight : array, shape (n,), or None
-        As given.
+        Sample weights.
     """
 
     given_kind: str | None
@@ -41,7 +41,7 @@ class Targets:
 
     @property
     def kind(self) -> str:
-        """As scikit-learn calls it."""
+        """The target type of scikit-learn."""
         return self.given_kind or ("binary" if len(self.labels) <= 2 else "multiclass")
 
     @property
@@ -79,12 +79,12 @@ class Targets:
     def matrix(self) -> Any:
         """Return the confusion matrix of the labels that occur."""
         table = counting.confusion_matrix(
-            self.y_true, self.y_pred, n_classes=len(self.classes), sample_weight=as_float(self.weight)
+            self.y_true, self.y_pred, n_classes=len(self.classes), sample_weight=convert_weights(self.weight)
         )
         return table if len(self.labels) == len(self.classes) else table[np.ix_(self.occurring, self.occurring)]
 
-    def right(self) -> Any:
-        """Return how many samples are wrong and how many right; one of several labels is right if all of them are."""
+    def count_correct(self) -> Any:
+        """Return the numbers (or weights) of wrong and correct samples; multilabel samples need all labels correct."""
         if self.is_multilabel:
             differ = self.y_true != self.y_pred
             right = np.diff(differ.tocsr().indptr) == 0 if issparse(differ) else ~differ.any(1)
@@ -94,25 +94,27 @@ class Targets:
         else:
             right = self.y_true == self.y_pred
         return counting.confusion_matrix(
-            np.ones(self.n, np.int8), right.view(np.int8), n_classes=2, sample_weight=as_float(self.weight)
+            np.ones(self.n, np.int8), right.view(np.int8), n_classes=2, sample_weight=convert_weights(self.weight)
         )[1]
 
 
-def as_float(weight: np.ndarray | None) -> np.ndarray | None:
-    """Return weights as they are summed."""
+def convert_weights(weight: np.ndarray | None) -> np.ndarray | None:
+    """Return weights as float64, the type in which they are summed."""
     return None if weight is None else weight.astype(np.float64, copy=False)
 
 
-def targets(y_true: Any, y_pred: Any, sample_weight: Any = None) -> Targets | None:
-    """Return checked targets; None if something is left to scikit-learn: nothing to count, or negative weights."""
-    found = _plain(y_true, y_pred, sample_weight) or _plain_tables(y_true, y_pred, sample_weight)
+def make_targets(y_true: Any, y_pred: Any, sample_weight: Any = None) -> Targets | None:
+    """Return checked targets; None for input delegated to scikit-learn: no samples, or invalid weights."""
+    found = _make_plain_targets(y_true, y_pred, sample_weight) or _make_multilabel_targets(
+        y_true, y_pred, sample_weight
+    )
     if found is None:
         kind, labels, y_true, y_pred, weight = _check_targets(y_true, y_pred, sample_weight)
         if not kind.startswith("multilabel"):
             y_true, y_pred = (np.searchsorted(labels, y).astype(np.int64) for y in (y_true, y_pred))
         elif not issparse(y_true):
             return None
-        if weight is not None and weight.dtype.kind not in "biuf":  # numbers as Python objects
+        if weight is not None and weight.dtype.kind not in "biuf":  # Python objects
             weight = weight.astype(np.float64)
         found = Targets(kind, np.asarray(labels), y_true, y_pred, weight)
     return None if found.n == 0 or not _is_countable(found.weight) else found
@@ -122,18 +124,18 @@ def _is_countable(weight: np.ndarray | None) -> bool:
     return weight is None or bool(weight.ndim == 1 and np.isfinite(weight).all() and weight.min() >= 0)
 
 
-def _plain(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
-    """Return targets to which scikit-learn cannot object, without asking it: columns of integers, or of texts."""
-    columns = [_column(y) for y in (y_true, y_pred)]
+def _make_plain_targets(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
+    """Return targets of integer or text columns that pass scikit-learn's checks; None for other input."""
+    columns = [_get_column(y) for y in (y_true, y_pred)]
     t, p = columns
     if t is None or p is None or t.shape != p.shape or not len(t) or (t.dtype.kind == "U") != (p.dtype.kind == "U"):
         return None
-    numbered = _texts(t, p) if t.dtype.kind == "U" else _integers(t, p)
-    return None if numbered is None else _weighted(Targets(None, *numbered, None), sample_weight)
+    numbered = _encode_texts(t, p) if t.dtype.kind == "U" else _encode_integers(t, p)
+    return None if numbered is None else _add_weights(Targets(None, *numbered, None), sample_weight)
 
 
-def _plain_tables(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
-    """Return multilabel targets to which scikit-learn cannot object: tables of 0 and 1."""
+def _make_multilabel_targets(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
+    """Return multilabel targets of dense 0/1 arrays that pass scikit-learn's checks; None for other input."""
     for y in (y_true, y_pred):
         if type(y) is not np.ndarray or y.ndim != 2 or y.shape[1] < 2 or y.dtype.kind not in "biu" or y.shape[0] == 0:
             return None
@@ -143,11 +145,11 @@ def _plain_tables(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | Non
         return None
     y_true, y_pred = (y.astype(np.uint8, copy=False) for y in (y_true, y_pred))
     found = Targets("multilabel-indicator", np.arange(y_true.shape[1]), y_true, y_pred, None)
-    return _weighted(found, sample_weight)
+    return _add_weights(found, sample_weight)
 
 
-def _weighted(found: Targets, sample_weight: Any) -> Targets | None:
-    """Return the targets with checked weights; None where scikit-learn may object to these."""
+def _add_weights(found: Targets, sample_weight: Any) -> Targets | None:
+    """Return the targets with checked weights; None if scikit-learn may refuse them."""
     if sample_weight is None:
         return found
     if len(np.atleast_1d(sample_weight)) != found.n:
@@ -156,8 +158,8 @@ def _weighted(found: Targets, sample_weight: Any) -> Targets | None:
     return replace(found, weight=weight) if weight.dtype.kind in "biuf" else None
 
 
-def _column(y: Any) -> np.ndarray | None:
-    """Return one column of integers, bool or texts; None for anything else."""
+def _get_column(y: Any) -> np.ndarray | None:
+    """Return a column of integers, bool or text as an array; None for anything else."""
     if isinstance(y, list | tuple):
         kinds = set(map(type, y))
         if kinds not in ({int}, {bool}, {str}):
@@ -170,8 +172,8 @@ def _column(y: Any) -> np.ndarray | None:
     return column if column.ndim == 1 and column.dtype.kind in "biuU" else None
 
 
-def _integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return classes and positions of integers that lie close together, or None."""
+def _encode_integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return classes and positions of integers by subtraction; None if their range is too large."""
     low, high = min(int(t.min()), int(p.min())), max(int(t.max()), int(p.max()))
     if high - low >= max(LEAST_SEARCHED_SPAN, len(t)) or high >= 2**63:
         return None
@@ -182,7 +184,7 @@ def _integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return (np.arange(high - low + 1) + low).astype(kind), t, p
 
 
-def _texts(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _encode_texts(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return classes and positions of texts."""
     coded = dispatch.adopt(t=t, p=p)
     names = sorted(_text_codes.list_occurring(coded[0]) | _text_codes.list_occurring(coded[1]))

@@ -1,7 +1,7 @@
-"""torchmetrics' classification metrics, counted and computed by cmfast from one state.
+"""Drop-in replacements for torchmetrics' classification metrics, which share one state of counts.
 
-Each is a subclass of torchmetrics' class of its name: update, compute, forward, reset, plot and the sum over processes
-are as there. All of them keep one matrix of counts, so a `MetricCollection` counts once for all. Needs torchmetrics.
+Each class is a subclass of torchmetrics' class of the same name: update, compute, forward, reset, plot and distributed
+sums work as there. All keep one matrix of counts, so that a `MetricCollection` counts only once. Needs torchmetrics.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""The confusion matrix, and the metrics that torchmetrics makes of it."""
+"""torchmetrics' confusion matrix, Cohen's kappa, Matthews correlation and Jaccard index."""
 
 from typing import Any
 
@@ -7,27 +7,27 @@ from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
 from cmfast import metrics, normalizing
-from cmfast.compat.torchmetrics._counting import BinaryMatrix, Guarded, MulticlassMatrix, MultilabelMatrix
-from cmfast.compat.torchmetrics._scores import mean
+from cmfast.compat.torchmetrics._counting import BinaryMatrix, LockedMetric, MulticlassMatrix, MultilabelMatrix
+from cmfast.compat.torchmetrics._scores import compute_mean
 
 
-class MatrixMetric(Guarded):
-    """A metric of a whole matrix; stands in front of torchmetrics' class."""
+class MatrixMetric(LockedMetric):
+    """Mixin for metrics of a whole matrix; precedes torchmetrics' class in the MRO."""
 
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
-        """Add predictions and targets, of the shapes that torchmetrics takes."""
+        """Add predictions and targets, of any shapes that torchmetrics accepts."""
         if self.validate_args:
-            self._checked(preds, target)
+            self._validate(preds, target)
         counts = self._counts(preds, target, each=False)
         with self._lock:
             self.confmat = self.confmat + counts
 
 
 class Confusion(MatrixMetric):
-    """The matrix, or what `normalize` makes of it; a line without counts is left to torchmetrics, which warns of it."""
+    """Mixin for the confusion matrix; with `normalize`, empty rows are delegated to torchmetrics, which warns."""
 
     def compute(self: Any) -> Tensor:
-        """Return the matrix of all that was added."""
+        """Return the matrix of all added samples."""
         if self.normalize in (None, "none"):
             counts: Tensor = self.confmat
             return counts
@@ -40,20 +40,20 @@ class Confusion(MatrixMetric):
 
 
 class Kappa(MatrixMetric):
-    """Cohen's kappa; NaN where it is undefined."""
+    """Mixin for Cohen's kappa; NaN if undefined."""
 
     def compute(self: Any) -> Tensor:
-        """Return kappa of all that was added."""
+        """Return kappa of all added samples."""
         weights = None if self.weights == "none" else self.weights
         value: Tensor = metrics.kappa(self.confmat, weights=weights, undefined="strict")
         return value.float()
 
 
 class Correlation(MatrixMetric):
-    """Matthews' correlation; what is degenerate is left to torchmetrics, which has values of its own for it."""
+    """Mixin for the Matthews correlation; degenerate matrices are delegated to torchmetrics."""
 
     def compute(self: Any) -> Tensor:
-        """Return the correlation of all that was added."""
+        """Return the correlation of all added samples."""
         table = self.confmat.sum(0) if self.confmat.ndim == 3 else self.confmat
         if min(int((table.sum(axis) > 0).sum()) for axis in (0, 1)) < 2 or int(table.diagonal().sum()) == 0:
             left: Tensor = super().compute()  # type: ignore[misc]
@@ -63,10 +63,10 @@ class Correlation(MatrixMetric):
 
 
 class Jaccard(MatrixMetric):
-    """Intersection over union."""
+    """Mixin for the Jaccard index (intersection over union)."""
 
     def compute(self: Any) -> Tensor:
-        """Return the metric of all that was added."""
+        """Return the Jaccard index of all added samples."""
         average = getattr(self, "average", "binary")
         tables = self._tables(self.confmat)
         ignored = self.ignore_index
@@ -79,7 +79,9 @@ class Jaccard(MatrixMetric):
         values = torch.where(values.isnan(), float(self.zero_division), values)
         if average in ("macro", "weighted"):
             weights = self._weights(tables, kept)
-            values = torch.where(weights.any(-1), mean(values, weights), torch.nan)  # of no class, in torchmetrics
+            values = torch.where(
+                weights.any(-1), compute_mean(values, weights), torch.nan
+            )  # NaN if no class counts, as in torchmetrics
         return values.float()
 
     def _weights(self: Any, tables: Tensor, kept: Tensor) -> Tensor:
@@ -89,44 +91,44 @@ class Jaccard(MatrixMetric):
 
 
 class BinaryConfusionMatrix(BinaryMatrix, Confusion, theirs.BinaryConfusionMatrix):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryConfusionMatrix`."""
 
 
 class MulticlassConfusionMatrix(MulticlassMatrix, Confusion, theirs.MulticlassConfusionMatrix):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassConfusionMatrix`."""
 
 
 class MultilabelConfusionMatrix(MultilabelMatrix, Confusion, theirs.MultilabelConfusionMatrix):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelConfusionMatrix`."""
 
 
 class BinaryCohenKappa(BinaryMatrix, Kappa, theirs.BinaryCohenKappa):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryCohenKappa`."""
 
 
 class MulticlassCohenKappa(MulticlassMatrix, Kappa, theirs.MulticlassCohenKappa):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassCohenKappa`."""
 
 
 class BinaryMatthewsCorrCoef(BinaryMatrix, Correlation, theirs.BinaryMatthewsCorrCoef):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryMatthewsCorrCoef`."""
 
 
 class MulticlassMatthewsCorrCoef(MulticlassMatrix, Correlation, theirs.MulticlassMatthewsCorrCoef):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassMatthewsCorrCoef`."""
 
 
 class MultilabelMatthewsCorrCoef(MultilabelMatrix, Correlation, theirs.MultilabelMatthewsCorrCoef):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelMatthewsCorrCoef`."""
 
 
 class BinaryJaccardIndex(BinaryMatrix, Jaccard, theirs.BinaryJaccardIndex):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryJaccardIndex`."""
 
 
 class MulticlassJaccardIndex(MulticlassMatrix, Jaccard, theirs.MulticlassJaccardIndex):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassJaccardIndex`."""
 
 
 class MultilabelJaccardIndex(MultilabelMatrix, Jaccard, theirs.MultilabelJaccardIndex):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelJaccardIndex`."""

@@ -1,17 +1,18 @@
-"""torchmetrics' MetricCollection, whose first updates may come from several threads."""
+"""torchmetrics' MetricCollection, made safe for several threads."""
 
 from typing import Any
 
 import torchmetrics
 
-from cmfast.compat.torchmetrics._counting import Guarded
+from cmfast.compat.torchmetrics._counting import LockedMetric
 
 
-class MetricCollection(Guarded, torchmetrics.MetricCollection):
-    """torchmetrics' class of this name, for several threads.
+class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
+    """Thread-safe replacement for `torchmetrics.MetricCollection`.
 
-    Which metrics keep the same counts it finds out in its first update, and lets them share one state from then on. A
-    second thread in the middle of that would change what the first one walks over, so each works on the whole alone.
+    The first update finds out which metrics keep the same counts, and lets them share a state. Another thread would
+    modify
+    what that update iterates over, so updates and computations are locked.
     """
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -20,7 +21,7 @@ class MetricCollection(Guarded, torchmetrics.MetricCollection):
             super().update(*args, **kwargs)
 
     def compute(self) -> dict[str, Any]:
-        """Return all metrics by their names."""
+        """Return all metrics by name."""
         with self._lock:
             found: dict[str, Any] = super().compute()
             return found

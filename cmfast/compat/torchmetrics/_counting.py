@@ -1,4 +1,4 @@
-"""What every metric here keeps: one matrix of counts, or a table per label, added up by cmfast."""
+"""Counting mixins for torchmetrics' metrics: a matrix of counts, or a table per label."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ if tuple(int(part) for part in __version__.split(".")[:3] if part.isdecimal()) <
 
 
 def count(target: Tensor, preds: Tensor, n_classes: int, keep: Tensor | None, groups: Tensor | None = None) -> Tensor:
-    """Return the confusion matrix of two tensors of classes of one shape, of what is kept; with groups one for each."""
+    """Return the confusion matrix of two tensors of classes, of the samples in `keep`; with groups, one per group."""
     n_groups = None if groups is None else int(groups.max()) + 1 if groups.numel() else 0
     arrays = [target, preds] if groups is None else [target, preds, groups.expand(target.shape)]
     arrays = [array.reshape(-1) if keep is None else array[keep] for array in arrays]
@@ -41,15 +41,15 @@ def count(target: Tensor, preds: Tensor, n_classes: int, keep: Tensor | None, gr
     return found
 
 
-def samples(target: Tensor) -> Tensor:
-    """Return the number of its sample for every element."""
+def number_samples(target: Tensor) -> Tensor:
+    """Return the sample number of every element, shaped to broadcast."""
     return torch.arange(len(target), device=target.device).reshape(-1, *[1] * (target.ndim - 1))
 
 
-class Guarded:
-    """Keep every update where several threads make them: what one adds is added under the lock of the metric.
+class LockedMetric:
+    """Mixin that locks updates, so that none is lost when several threads make them.
 
-    torchmetrics' own ``forward`` puts the state aside and back, so the whole of it is done under the lock.
+    torchmetrics' own ``forward`` swaps the state, so all of it runs under the lock.
     """
 
     @property
@@ -62,49 +62,51 @@ class Guarded:
             return super().forward(*args, **kwargs)  # type: ignore[misc]
 
     def reset(self: Any) -> None:
-        """Forget what was added."""
+        """Reset the counts."""
         with self._lock:
             super().reset()  # type: ignore[misc]
 
 
 class BinaryCounts:
-    """Counts of two classes."""
+    """Mixin that counts two classes."""
 
     def _shape(self: Any) -> tuple[int, ...]:
         return (2, 2)
 
-    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+    def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
         _binary_stat_scores_tensor_validation(preds, target, self.multidim_average, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
-        """Return the matrix of all samples, or of each."""
+        """Return the matrix of all samples, or of each sample."""
         ignored = self.ignore_index
         preds, target = _binary_stat_scores_format(preds, target, self.threshold, ignored)
-        return count(target, preds, 2, None if ignored is None else target >= 0, samples(target) if each else None)
+        return count(
+            target, preds, 2, None if ignored is None else target >= 0, number_samples(target) if each else None
+        )
 
     def _tables(self: Any, counts: Tensor) -> Tensor:
         return counts
 
 
 class Multiclass:
-    """Counts of several classes."""
+    """Mixin that counts several classes."""
 
     def _shape(self: Any) -> tuple[int, ...]:
         return (self.num_classes, self.num_classes)
 
-    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+    def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
         options = (self.num_classes, self.multidim_average, self.ignore_index)
         _multiclass_stat_scores_tensor_validation(preds, target, *options)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
-        """Return the matrix of all samples, or of each."""
+        """Return the matrix of all samples, or of each sample."""
         ignored = self.ignore_index
         preds, target = _multiclass_stat_scores_format(preds, target, self.top_k)
-        if self.top_k != 1:  # the truth where it is among the first, else the first
+        if self.top_k != 1:  # top-k: the truth if it is among the k best, else the best
             first = preds.topk(self.top_k, dim=1).indices
             preds = torch.where((first == target.unsqueeze(1)).any(1), target, first[:, 0])
         keep = None if ignored is None else target != ignored
-        return count(target, preds, self.num_classes, keep, samples(target) if each else None)
+        return count(target, preds, self.num_classes, keep, number_samples(target) if each else None)
 
     def _tables(self: Any, counts: Tensor) -> Tensor:
         found: Tensor = metrics.one_vs_rest(counts)
@@ -112,22 +114,22 @@ class Multiclass:
 
 
 class Multilabel:
-    """Counts of every label."""
+    """Mixin that counts a table per label."""
 
     def _shape(self: Any) -> tuple[int, ...]:
         return (self.num_labels, 2, 2)
 
-    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+    def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
         options = (self.num_labels, self.multidim_average, self.ignore_index)
         _multilabel_stat_scores_tensor_validation(preds, target, *options)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
-        """Return the tables of all samples, or of each."""
+        """Return the tables of all samples, or of each sample."""
         ignored, labels = self.ignore_index, self.num_labels
         preds, target = _multilabel_stat_scores_format(preds, target, labels, self.threshold, ignored)
         groups = torch.arange(labels, device=target.device).reshape(1, -1, 1)
         if each:
-            groups = groups + labels * samples(target)
+            groups = groups + labels * number_samples(target)
         found = count(target, preds, 2, None if ignored is None else target >= 0, groups)
         return found.reshape(-1, labels, 2, 2) if each else found
 
@@ -136,9 +138,9 @@ class Multilabel:
 
 
 class BinaryMatrix(BinaryCounts):
-    """Counts of two classes, checked as for a confusion matrix."""
+    """Mixin that counts two classes, validated as for a confusion matrix."""
 
-    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+    def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
         _binary_confusion_matrix_tensor_validation(preds, target, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
@@ -147,9 +149,9 @@ class BinaryMatrix(BinaryCounts):
 
 
 class MulticlassMatrix(Multiclass):
-    """Counts of several classes, checked as for a confusion matrix."""
+    """Mixin that counts several classes, validated as for a confusion matrix."""
 
-    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+    def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
         _multiclass_confusion_matrix_tensor_validation(preds, target, self.num_classes, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
@@ -158,12 +160,12 @@ class MulticlassMatrix(Multiclass):
 
 
 class MultilabelMatrix(Multilabel):
-    """Counts of every label, checked as for a confusion matrix."""
+    """Mixin that counts a table per label, validated as for a confusion matrix."""
 
-    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+    def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
         _multilabel_confusion_matrix_tensor_validation(preds, target, self.num_labels, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
-        if not target.numel():  # a format of torchmetrics' scores that its matrices do not have refuses no samples
+        if not target.numel():  # torchmetrics' format for scores raises without samples, its matrices do not
             return torch.zeros(self._shape(), dtype=torch.long, device=target.device)
         return super()._counts(preds, target, each=each)

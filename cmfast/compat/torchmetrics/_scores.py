@@ -1,4 +1,4 @@
-"""Accuracy, precision, recall, F1, specificity and the counts themselves."""
+"""torchmetrics' accuracy, precision, recall, F1 score, specificity and stat scores."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
 from cmfast import metrics
-from cmfast.compat.torchmetrics._counting import BinaryCounts, Guarded, Multiclass, Multilabel
+from cmfast.compat.torchmetrics._counting import BinaryCounts, LockedMetric, Multiclass, Multilabel
 
 
-class OneVsRestMetric(Guarded):
-    """A metric of the counts of one class against the rest; stands in front of torchmetrics' class."""
+class OneVsRestMetric(LockedMetric):
+    """Mixin for metrics of one-vs-rest tables; precedes torchmetrics' class in the MRO."""
 
-    METRIC = ""  # its name in cmfast
+    METRIC = ""  # name of the metric in cmfast
 
     @property
     def _is_apart(self: Any) -> bool:
-        """Whether nothing but right and wrong can be counted: the number of classes was not given."""
+        """Whether the number of classes is unknown, so that only correct and wrong samples can be counted."""
         return getattr(self, "num_classes", 2) is None
 
     def _create_state(self: Any, size: int, multidim_average: str = "global") -> None:
@@ -27,16 +27,16 @@ class OneVsRestMetric(Guarded):
             self.add_state("confmat", torch.zeros(self._shape(), dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
-        """Add predictions and targets, of the shapes that torchmetrics takes."""
+        """Add predictions and targets, of any shapes that torchmetrics accepts."""
         if self._is_apart:
             with self._lock:
                 super().update(preds, target)  # type: ignore[misc]
             return
         if self.validate_args:
-            self._checked(preds, target)
+            self._validate(preds, target)
         if self.multidim_average == "samplewise":
             tables = self._tables(self._counts(preds, target, each=True))
-            with self._lock:  # the four lists have one order
+            with self._lock:  # the four lists must stay aligned
                 for (i, j), name in (((1, 1), "tp"), ((0, 1), "fp"), ((0, 0), "tn"), ((1, 0), "fn")):
                     getattr(self, name).append(tables[..., i, j])
         else:
@@ -52,7 +52,7 @@ class OneVsRestMetric(Guarded):
         return tables[..., 1, 1], tables[..., 0, 1], tables[..., 0, 0], tables[..., 1, 0]
 
     def compute(self: Any) -> Tensor:
-        """Return the metric of all that was added."""
+        """Return the metric of all added samples."""
         tp, fp, tn, fn = self._final_state()
         average = getattr(self, "average", "binary")
         axis = 1 if self.multidim_average == "samplewise" else 0
@@ -62,17 +62,17 @@ class OneVsRestMetric(Guarded):
         values = self._values(table)
         values = torch.where(values.isnan(), self._fill, values)
         if average in ("macro", "weighted"):
-            values = mean(values, self._weights(tp, fp, fn))
+            values = compute_mean(values, self._weights(tp, fp, fn))
         return values.float()
 
     def _values(self: Any, table: Tensor) -> Tensor:
-        """Return the metric of tables of a class against the rest; NaN where it is undefined."""
+        """Return the metric of one-vs-rest tables; NaN if undefined."""
         found: Tensor = metrics.compute(table, self.METRIC, undefined="strict")[..., 1]
         return found
 
     @property
     def _fill(self: Any) -> float:
-        """What is undefined becomes."""
+        """The value of an undefined metric."""
         return float(self.zero_division)
 
     def _weights(self: Any, tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
@@ -83,132 +83,132 @@ class OneVsRestMetric(Guarded):
         return (tp + fn + (fp if self.top_k == 1 else 0)) > 0
 
 
-class FilledWithZero(OneVsRestMetric):
-    """A metric that torchmetrics fills with 0 where it is undefined, for any `zero_division`."""
+class ZeroFilledMetric(OneVsRestMetric):
+    """Mixin for metrics that torchmetrics sets to 0 if undefined, for any `zero_division`."""
 
     @property
     def _fill(self: Any) -> float:
         return 0.0
 
 
-class Right(FilledWithZero):
-    """The share that is right: of a class of several its recall, of two classes and of a label that of its table."""
+class ClassAccuracy(ZeroFilledMetric):
+    """Mixin for the accuracy per class, which is its recall."""
 
     METRIC = "recall"
 
 
-class RightOfTables(Right):
-    """The share of a table of two classes."""
+class TableAccuracy(ClassAccuracy):
+    """Mixin for the accuracy of 2x2 tables (binary, or per label)."""
 
     def _values(self: Any, table: Tensor) -> Tensor:
         found: Tensor = metrics.compute(table, "accuracy", undefined="strict")
         return found
 
 
-def mean(values: Tensor, weights: Tensor) -> Tensor:
-    """Return the mean over the last axis; 0 without any weight."""
+def compute_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted mean over the last axis; 0 if all weights are 0."""
     weights = weights.to(values.dtype)
     total = weights.sum(-1)
     return (values * weights).sum(-1) / torch.where(total == 0, 1.0, total)
 
 
-class BinaryAccuracy(BinaryCounts, RightOfTables, theirs.BinaryAccuracy):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+class BinaryAccuracy(BinaryCounts, TableAccuracy, theirs.BinaryAccuracy):
+    """Drop-in replacement for `torchmetrics.classification.BinaryAccuracy`."""
 
 
-class MulticlassAccuracy(Multiclass, Right, theirs.MulticlassAccuracy):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+class MulticlassAccuracy(Multiclass, ClassAccuracy, theirs.MulticlassAccuracy):
+    """Drop-in replacement for `torchmetrics.classification.MulticlassAccuracy`."""
 
 
-class MultilabelAccuracy(Multilabel, RightOfTables, theirs.MultilabelAccuracy):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+class MultilabelAccuracy(Multilabel, TableAccuracy, theirs.MultilabelAccuracy):
+    """Drop-in replacement for `torchmetrics.classification.MultilabelAccuracy`."""
 
 
 class BinaryStatScores(BinaryCounts, OneVsRestMetric, theirs.BinaryStatScores):
-    """torchmetrics' class of this name, counted by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryStatScores`."""
 
     compute = theirs.BinaryStatScores.compute
 
 
 class MulticlassStatScores(Multiclass, OneVsRestMetric, theirs.MulticlassStatScores):
-    """torchmetrics' class of this name, counted by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassStatScores`."""
 
     compute = theirs.MulticlassStatScores.compute
 
 
 class MultilabelStatScores(Multilabel, OneVsRestMetric, theirs.MultilabelStatScores):
-    """torchmetrics' class of this name, counted by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelStatScores`."""
 
     compute = theirs.MultilabelStatScores.compute
 
 
 class BinaryPrecision(BinaryCounts, OneVsRestMetric, theirs.BinaryPrecision):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryPrecision`."""
 
     METRIC = "precision"
 
 
 class MulticlassPrecision(Multiclass, OneVsRestMetric, theirs.MulticlassPrecision):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassPrecision`."""
 
     METRIC = "precision"
 
 
 class MultilabelPrecision(Multilabel, OneVsRestMetric, theirs.MultilabelPrecision):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelPrecision`."""
 
     METRIC = "precision"
 
 
 class BinaryRecall(BinaryCounts, OneVsRestMetric, theirs.BinaryRecall):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryRecall`."""
 
     METRIC = "recall"
 
 
 class MulticlassRecall(Multiclass, OneVsRestMetric, theirs.MulticlassRecall):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassRecall`."""
 
     METRIC = "recall"
 
 
 class MultilabelRecall(Multilabel, OneVsRestMetric, theirs.MultilabelRecall):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelRecall`."""
 
     METRIC = "recall"
 
 
 class BinaryF1Score(BinaryCounts, OneVsRestMetric, theirs.BinaryF1Score):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.BinaryF1Score`."""
 
     METRIC = "f1"
 
 
 class MulticlassF1Score(Multiclass, OneVsRestMetric, theirs.MulticlassF1Score):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MulticlassF1Score`."""
 
     METRIC = "f1"
 
 
 class MultilabelF1Score(Multilabel, OneVsRestMetric, theirs.MultilabelF1Score):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+    """Drop-in replacement for `torchmetrics.classification.MultilabelF1Score`."""
 
     METRIC = "f1"
 
 
-class BinarySpecificity(BinaryCounts, FilledWithZero, theirs.BinarySpecificity):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+class BinarySpecificity(BinaryCounts, ZeroFilledMetric, theirs.BinarySpecificity):
+    """Drop-in replacement for `torchmetrics.classification.BinarySpecificity`."""
 
     METRIC = "specificity"
 
 
-class MulticlassSpecificity(Multiclass, FilledWithZero, theirs.MulticlassSpecificity):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+class MulticlassSpecificity(Multiclass, ZeroFilledMetric, theirs.MulticlassSpecificity):
+    """Drop-in replacement for `torchmetrics.classification.MulticlassSpecificity`."""
 
     METRIC = "specificity"
 
 
-class MultilabelSpecificity(Multilabel, FilledWithZero, theirs.MultilabelSpecificity):
-    """torchmetrics' class of this name, counted and computed by cmfast."""
+class MultilabelSpecificity(Multilabel, ZeroFilledMetric, theirs.MultilabelSpecificity):
+    """Drop-in replacement for `torchmetrics.classification.MultilabelSpecificity`."""
 
     METRIC = "specificity"

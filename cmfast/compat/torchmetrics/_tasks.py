@@ -1,4 +1,4 @@
-"""Classes that choose by `task`, as torchmetrics' do."""
+"""Classes that select a metric by `task`, as torchmetrics' do."""
 
 import inspect
 from typing import Any
@@ -16,7 +16,7 @@ OURS = {
 
 
 class TaskMetric:
-    """Makes the metric of a task; stands in front of torchmetrics' class."""
+    """Mixin that makes the metric of a task; precedes torchmetrics' class in the MRO."""
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Return the metric of `task`, after torchmetrics has checked the arguments."""
@@ -31,40 +31,40 @@ class TaskMetric:
 
 
 class Accuracy(TaskMetric, theirs.Accuracy):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.Accuracy`."""
 
 
 class ConfusionMatrix(TaskMetric, theirs.ConfusionMatrix):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.ConfusionMatrix`."""
 
 
 class CohenKappa(TaskMetric, theirs.CohenKappa):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.CohenKappa`."""
 
 
 class F1Score(TaskMetric, theirs.F1Score):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.F1Score`."""
 
 
 class JaccardIndex(TaskMetric, theirs.JaccardIndex):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.JaccardIndex`."""
 
 
 class MatthewsCorrCoef(TaskMetric, theirs.MatthewsCorrCoef):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.MatthewsCorrCoef`."""
 
 
 class Precision(TaskMetric, theirs.Precision):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.Precision`."""
 
 
 class Recall(TaskMetric, theirs.Recall):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.Recall`."""
 
 
 class Specificity(TaskMetric, theirs.Specificity):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.Specificity`."""
 
 
 class StatScores(TaskMetric, theirs.StatScores):
-    """torchmetrics' class of this name, by cmfast."""
+    """Drop-in replacement for `torchmetrics.StatScores`."""

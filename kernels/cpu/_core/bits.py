@@ -24,6 +24,7 @@ class _AddProduct(ConcreteTemplate):  # type: ignore[misc]  # Numba is untyped
 
 @lower_builtin(add_product, types.int64, types.int64, types.int64)
 def _add_product(context, builder, sig, args):
+    """Emit a wrapping multiply-add."""
     total, a, b = args
     return builder.add(total, builder.mul(a, b))
 
@@ -35,4 +36,5 @@ class _Popcount(ConcreteTemplate):  # type: ignore[misc]  # Numba is untyped
 
 @lower_builtin(popcount, types.int64)
 def _popcount(context, builder, sig, args):
+    """Emit the population-count instruction."""
     return builder.ctpop(args[0])

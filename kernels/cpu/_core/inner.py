@@ -22,9 +22,10 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba is untyped
     """Code library of one function that keeps unoptimised bitcode, to be linked into a kernel."""
 
     def _optimize_final_module(self) -> None:
-        pass
+        """Skip the optimisation: the kernel that links the code optimises it."""
 
     def _finalize_final_module(self) -> None:
+        """Mark the library as finished without compiling it."""
         self._finalize_dynamic_globals()
         self._finalized = True
 

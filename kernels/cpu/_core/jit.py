@@ -124,19 +124,24 @@ class _Locator:
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> "_Locator | None":
+        """Return a locator if the cache folder can be written or read, else None (Numba's protocol)."""
         path = find_cache_folder()
         return cls(function, file, path) if _prepare_folder(path) or path.is_dir() else None
 
     def get_cache_path(self) -> str:
+        """Return the cache folder."""
         return str(self._path)
 
     def ensure_cache_path(self) -> None:
+        """Create the cache folder again if it was removed."""
         self._path.mkdir(parents=True, exist_ok=True)  # another process may have cleared it since
 
     def get_source_stamp(self) -> str:
+        """Return the digest of all kernel sources."""
         return digest()
 
     def get_disambiguator(self) -> str:
+        """Return a file name stem for the function: its module and first line."""
         return f"{self._name}-{self._line}"
 
 
@@ -165,6 +170,7 @@ class _InnerResult(_Result):
     """Serialise compile results of functions that only kernels call, as bitcode."""
 
     def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """Rebuild a function from bitcode; warn and raise if this Numba stores another format."""
         try:
             return inner_functions.rebuild(target_context, payload)
         except Exception:
@@ -176,6 +182,7 @@ class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
     """Numba's cache index and data files, each preceded by a checksum; a mismatch counts as a missing file."""
 
     def _load_index(self) -> dict[Any, str]:
+        """Read the index of cached signatures; empty if it is missing or of another version."""
         try:
             version, stamp, names = pickle.loads(_read_verified(Path(self._index_path)))
         except FileNotFoundError:
@@ -183,15 +190,19 @@ class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
         return names if (version, stamp) == (self._version, self._source_stamp) else {}
 
     def _save_index(self, overloads: dict[Any, str]) -> None:
+        """Write the index of cached signatures."""
         self._save(self._index_path, (self._version, self._source_stamp, overloads))
 
     def _load_data(self, name: str) -> Any:
+        """Read a cached compile result."""
         return pickle.loads(_read_verified(Path(self._data_path(name))))
 
     def _save_data(self, name: str, data: Any) -> None:
+        """Write a compile result."""
         self._save(self._data_path(name), data)
 
     def _save(self, path: str, data: Any) -> None:
+        """Write an object after its checksum."""
         payload = self._dump(data)
         with self._open_for_write(path) as file:
             file.write(hashlib.sha256(payload).digest())
@@ -218,6 +229,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         self._cache_file = _File(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the cached compile result of a signature; None after any error or mismatch."""
         try:
             rtsys.initialize(target_context)  # registers the allocation symbols; all others are known from the start
             with self._guard_against_spurious_io_errors():
@@ -231,6 +243,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         return overload if overload is not None and tuple(overload.signature.args) == tuple(sig) else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the compile result of a signature; after an error stop caching in this process."""
         try:
             super().save_overload(sig, data)
         except Exception:  # noqa: BLE001  # with a full disk only the next process loses time

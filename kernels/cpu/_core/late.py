@@ -52,6 +52,7 @@ class LateParts:
 
             @lower_builtin(call, types.Array, types.misc.VarArg(types.Any))  # type: ignore[untyped-decorator]
             def _call_through_pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                """Emit a call through the function pointer of the part."""
                 table = context.make_array(sig.args[0])(context, builder, args[0])
                 address = builder.load(cgutils.gep(builder, table.data, number))
                 convention, kinds = context.call_conv, sig.args[1:]

@@ -72,7 +72,7 @@ def read_cpu_quota(process: Path = Path("/proc/self/cgroup"), mount: Path = Path
         parts = Path(path).parts[1:]
         for depth in range(
             len(parts) + 1
-        ):  # a parent's limit binds its children; a container sees its own group as the root
+        ):  # a parent's limit binds its children; a container sees its own group as topmost
             limit = _read_group_quota(root.joinpath(*parts[:depth]))
             if limit is not None:
                 limits.append(max(1, limit))

@@ -328,6 +328,7 @@ def unroll(
 
         @lower_builtin(function, types.containers.BaseTuple, types.none, types.misc.VarArg(types.Any))
         def _emit_loops(context, builder, sig, args):
+            """Emit a call of the looped kernel."""
             (t, _, *kinds), (tile, _, *values) = sig.args, args
             callee = signature(types.none, t, *kinds)
             call = context.get_function(loops, callee)
@@ -336,6 +337,7 @@ def unroll(
 
         @lower_builtin(function, types.containers.BaseTuple, types.containers.BaseTuple, types.misc.VarArg(types.Any))
         def _emit_unrolled(context, builder, sig, args):
+            """Trace the kernel for the size and emit the unrolled code."""
             (t, size, *kinds), (tile, _, *values) = sig.args, args
             lines = t.fields.index("S")
             data = context.make_array(t[lines])(context, builder, builder.extract_value(tile, lines)).data

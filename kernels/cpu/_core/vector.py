@@ -89,7 +89,7 @@ def fma(a, b, c):
 
 
 def sqrt(a):
-    """Return the square root of each lane."""
+    """Return the square roots of the lanes."""
     return np.sqrt(a)
 
 
@@ -240,11 +240,13 @@ _register_types(pack, _NUMBERS)
 
 @lower_builtin(splat, types.float64)
 def _splat(context, builder, sig, args):
+    """Emit ``splat``."""
     return _emit_broadcast(builder, args[0])
 
 
 @lower_builtin(pack, *_NUMBERS.args)
 def _pack(context, builder, sig, args):
+    """Emit ``pack``: insert eight scalars into a vector."""
     value = ir.Constant(_VECTOR, ir.Undefined)
     for k, number in enumerate(args):
         value = builder.insert_element(value, number, ir.Constant(ir.IntType(32), k))
@@ -259,6 +261,7 @@ def _halves(builder, value, width):
 
 
 def _total(builder, value):
+    """Emit the sum of the lanes by halving."""
     for width in (8, 4):
         value = builder.fadd(*_halves(builder, value, width))
     ends = [builder.extract_element(value, ir.IntType(32)(k)) for k in range(2)]
@@ -266,6 +269,7 @@ def _total(builder, value):
 
 
 def _largest(builder, value):
+    """Emit the maximum of the lanes by halving."""
     for width in (8, 4, 2):
         low, high = _halves(builder, value, width)
         value = builder.select(builder.fcmp_ordered(">", low, high), low, high)
@@ -401,17 +405,20 @@ def _line_pointer(context, builder, kind, value, k):
 
 @lower_builtin(load, types.Array, types.intp)
 def _load(context, builder, sig, args):
+    """Emit ``load``."""
     return builder.load(_line_pointer(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
 
 
 @lower_builtin(store, types.Array, types.intp, vector)
 def _store(context, builder, sig, args):
+    """Emit ``store``."""
     builder.store(args[2], _line_pointer(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
     return context.get_dummy_value()
 
 
 @lower_builtin(load_elements, types.Array, types.intp)
 def _load_numbers(context, builder, sig, args):
+    """Emit ``load_elements``."""
     kind = sig.args[0]
     data = _extract_field(context, builder, kind, args[0], "data")
     narrow = kind.dtype == types.float32
@@ -423,6 +430,7 @@ def _load_numbers(context, builder, sig, args):
 
 @lower_builtin(store_elements, types.Array, types.intp, vector)
 def _store_numbers(context, builder, sig, args):
+    """Emit ``store_elements``, truncating to integers."""
     (kind, *_), (numbers, k, value) = sig.args, args
     converted = ir.VectorType(_KINDS_OF[kind.dtype], WIDTH)
     if isinstance(kind.dtype, types.Integer):
@@ -471,11 +479,13 @@ def _emit_row_load(context, builder, kind, value, row, column):
 
 @lower_builtin(load_row, types.Array, types.intp, types.intp)
 def _load_row(context, builder, sig, args):
+    """Emit ``load_row``."""
     return _emit_row_load(context, builder, sig.args[0], *args)
 
 
 @lower_builtin(prefetch, types.Array, types.intp, types.intp)
 def _fetch(context, builder, sig, args):
+    """Emit ``prefetch``: LLVM's prefetch intrinsic, for reading, into all cache levels."""
     byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
     function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
@@ -486,6 +496,7 @@ def _fetch(context, builder, sig, args):
 
 @lower_builtin(store_row, types.Array, types.intp, types.intp, vector)
 def _store_row(context, builder, sig, args):
+    """Emit ``store_row``."""
     kind, value = sig.args[0], args[3]
     if kind.dtype == types.float32:
         value = builder.fptrunc(value, ir.VectorType(ir.FloatType(), WIDTH))
@@ -562,6 +573,7 @@ def _element_pointer(context, builder, kind, value, row, column):
 
 @lower_builtin(load_block, types.Array, types.intp, types.Array, _PLACES, types.intp)
 def _load_block(context, builder, sig, args):
+    """Emit ``load_block``."""
     lines, k, a, rows, column = args
     for w, line in enumerate(read_block(context, builder, sig.args[2], a, rows, column)):
         place = _line_pointer(context, builder, sig.args[0], lines, builder.add(k, ir.Constant(k.type, w)))
@@ -571,6 +583,7 @@ def _load_block(context, builder, sig, args):
 
 @lower_builtin(store_block, types.Array, types.intp, types.Array, types.intp, types.intp)
 def _store_block(context, builder, sig, args):
+    """Emit ``store_block``."""
     lines, k, a, row, column = args
     places = [builder.add(k, ir.Constant(k.type, w)) for w in range(WIDTH)]
     values = [

@@ -74,17 +74,20 @@ def _float64_constant(value):
 
 
 def _exponent(builder, x):
+    """Emit ``exponent`` with bit operations."""
     bits = builder.lshr(builder.bitcast(x, _WORDS), _int64_constant(_FRACTION_BITS))
     bits = builder.or_(builder.and_(bits, _int64_constant(_EXPONENT_MASK)), _int64_constant(_INTEGER_BITS))
     return builder.fsub(builder.bitcast(bits, x.type), _float64_constant(_INTEGER + 1023.0))
 
 
 def _mantissa(builder, x):
+    """Emit ``mantissa`` with bit operations."""
     bits = builder.and_(builder.bitcast(x, _WORDS), _int64_constant(_FRACTION_MASK))
     return builder.bitcast(builder.or_(bits, _int64_constant(_ONE_BITS)), x.type)
 
 
 def _power_of_two(builder, k):
+    """Emit ``power_of_two`` with bit operations."""
     bits = builder.bitcast(builder.fadd(k, _float64_constant(_INTEGER + 1023.0)), _WORDS)
     return builder.bitcast(builder.shl(bits, _int64_constant(_FRACTION_BITS)), k.type)
 

@@ -82,7 +82,7 @@ def read_contact_map(rows, columns, values, *, n, upper, cuts, nearest, num_thre
     if upper:
         return found
     cursor, step = np.zeros(n, np.int64), max(n * symmetric_cells.SORTED_PER_CHECK // max(len(rows), 1), 1)
-    return found if _call_in_order(symmetric_cells.match_triangles, (found.cells, cursor), n, step) else None
+    return found if _call_in_order(symmetric_cells.has_equal_triangles, (found.cells, cursor), n, step) else None
 
 
 def _call_in_order(kernel, args, n, step):

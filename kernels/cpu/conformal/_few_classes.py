@@ -121,7 +121,9 @@ def score_labels(tile, draws, before, ahead, penalty, k_reg, out):
             store(out, j, where(whole > one, one, whole))
             continue
         for w in range(WIDTH):
-            whole = min(np.int64(before[j, w] * UNITS) + _fixed_point.to_units(draws[0, w] * tile[j, w]), WHOLE_UNITS)
+            whole = min(
+                np.int64(before[j, w] * UNITS) + _fixed_point.round_to_units(draws[0, w] * tile[j, w]), WHOLE_UNITS
+            )
             out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * SCORE_UNIT
 
 

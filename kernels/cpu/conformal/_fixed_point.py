@@ -16,7 +16,7 @@ LEAST_SHARE, MOST_SHARE = -OUTSIDE, 1.0 + OUTSIDE
 
 
 @jit(inner=True, borrows=True)
-def to_units(p):
+def round_to_units(p):
     """Return `p` in [0, 1] in units of 2^-52, rounded to even, read from the last bits of 1 + p."""
     return np.float64(1.0 + np.float64(p)).view(np.int64) - ONE
 
@@ -34,7 +34,7 @@ def score_label(before, ahead, p, u, penalty, k_reg):
 
     `p` is its probability and `u` the fraction of it that counts.
     """
-    whole = min(before + to_units(u * clamp_share(p)), WHOLE_UNITS) + penalty * max(0, ahead + 1 - k_reg)
+    whole = min(before + round_to_units(u * clamp_share(p)), WHOLE_UNITS) + penalty * max(0, ahead + 1 - k_reg)
     return np.float64(whole) * SCORE_UNIT
 
 
@@ -62,7 +62,7 @@ def is_row(row):
     if good and row.shape[0] > SAFE:
         total = 0
         for j in range(row.shape[0]):
-            total += to_units(clamp_share(row[j])) >> 20
+            total += round_to_units(clamp_share(row[j])) >> 20
         good = total <= MOST_TOTAL << 32
     return good
 
@@ -80,11 +80,11 @@ def sum_before_label(row, label):
     first, last = row[:label], row[label + 1 :]  # loops from 0 are vectorised
     for j in range(len(first)):
         if clamp_share(first[j]) >= p:
-            whole += to_units(clamp_share(first[j]))
+            whole += round_to_units(clamp_share(first[j]))
             ahead += 1
     for j in range(len(last)):
         if clamp_share(last[j]) > p:
-            whole += to_units(clamp_share(last[j]))
+            whole += round_to_units(clamp_share(last[j]))
             ahead += 1
     return whole, ahead
 
@@ -100,6 +100,6 @@ def hash_row(row, keys):
     """Return a uniform number in [0, 1) that is a hash of the row's probabilities and the keys."""
     total, factors = keys[0], keys[1:]
     for j in range(len(row)):
-        total = add_product(total, to_units(clamp_share(row[j])), factors[j])
+        total = add_product(total, round_to_units(clamp_share(row[j])), factors[j])
     mixed = _mix_bits(_mix_bits(total, FIRST_FACTOR), SECOND_FACTOR)
     return np.float64((mixed ^ (mixed >> 33 & 0x7FFFFFFF)) >> 11 & 0x1FFFFFFFFFFFFF) * 2.0**-53

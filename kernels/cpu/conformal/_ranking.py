@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.conformal._fixed_point import WHOLE_UNITS, clamp_share, to_units
+from cmfast.kernels.cpu.conformal._fixed_point import WHOLE_UNITS, clamp_share, round_to_units
 
 MANTISSA_BITS = 3  # leading mantissa bits of the bucket key: eight buckets per power of two
 OCTAVES = 24  # powers of two; smaller probabilities share the last bucket
@@ -64,7 +64,7 @@ def bucket_labels(row, most, penalty, k_reg, ranking):
     mass[:] = 0
     for j in range(C):
         counts[buckets[j]] += 1
-        mass[buckets[j]] += to_units(ranking.row[j])
+        mass[buckets[j]] += round_to_units(ranking.row[j])
     start, whole, filled, last = 0, 0, 0, 0
     while last < BUCKETS and start < C:
         if counts[last]:

@@ -11,8 +11,8 @@ from cmfast.kernels.cpu.conformal._fixed_point import (
     find_largest_units,
     is_row,
     is_share,
+    round_to_units,
     score_label,
-    to_units,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import locate_row
 from cmfast.kernels.status import INVALID, OK
@@ -52,9 +52,9 @@ def _count_included(ranking, filled, most, draw, penalty, k_reg):
         _ranking.sort_bucket(ranking, part)
         for k in range(low, high):
             p = ranking.row[ranking.order[k]]
-            if min(whole + to_units(draw * p), WHOLE_UNITS) + penalty * max(0, k + 1 - k_reg) > most:
+            if min(whole + round_to_units(draw * p), WHOLE_UNITS) + penalty * max(0, k + 1 - k_reg) > most:
                 return k
-            whole += to_units(p)
+            whole += round_to_units(p)
     return ranking.starts[filled]
 
 
@@ -68,7 +68,7 @@ def _include_by_label(ranking, filled, q, draw, penalty, k_reg, words):
         j = ranking.order[k]
         if not score_label(whole, k, ranking.row[j], draw, penalty, k_reg) > q[j]:
             _bitsets.set_bit(words, j)
-        whole += to_units(ranking.row[j])
+        whole += round_to_units(ranking.row[j])
 
 
 @jit(inner=True, borrows=True)

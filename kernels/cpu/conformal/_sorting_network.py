@@ -1,4 +1,4 @@
-"""Sorting network: sort eight rows in descending order at once, one per SIMD lane, by bitonic merges.
+"""Sorting network: sort eight rows in descending order, one per SIMD lane, by bitonic merges.
 
 The comparisons depend on the length alone, so no branch waits for data, flat rows take as long as peaked ones, and ties
 need no care. Lines come in blocks of eight; comparisons with lines beyond the end are left out.

@@ -15,9 +15,9 @@ from cmfast.kernels.cpu.conformal._fixed_point import (
     hash_row,
     is_row,
     is_share,
+    round_to_units,
     score_label,
     sum_before_label,
-    to_units,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import adopt_rows, locate_eight_rows, locate_row
 from cmfast.kernels.shared.conformal import ScoreRule, make_draw_keys, make_score_rule
@@ -109,7 +109,7 @@ def _score_all_labels(rows, rule, out, out_status, start, stop):
         for k in range(C):
             label = ranking.order[k]
             out[r, label] = score_label(whole, k, ranking.row[label], part, penalty, k_reg)
-            whole += to_units(ranking.row[label])
+            whole += round_to_units(ranking.row[label])
 
 
 @jit()

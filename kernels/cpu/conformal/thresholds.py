@@ -12,7 +12,7 @@ from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_SCORE = 1.5e-8
 SECONDS_PER_SORTED = 4e-9  # per score, eight rows at a time
-MOST_SORTED = 1024  # scores of a row for which eight rows are sorted at once
+MOST_SORTED = 1024  # scores of a row for which eight rows are sorted together
 
 
 @jit(inner=True)
@@ -101,7 +101,7 @@ def _select_thresholds(s, groups, ranks, turn, results, start, stop):
 
 @jit()
 def _sort_thresholds(s, ranks, out, start, stop):
-    """Select the scores of given ranks in rows of few scores without groups, sorting eight rows at once."""
+    """Select the scores of given ranks in rows of few scores without groups, sorting eight rows together."""
     n, zero, infinity = s.shape[1], splat(0.0), splat(np.inf)
     depth = -(-n // WIDTH) * WIDTH
     lines = new_lines(depth)

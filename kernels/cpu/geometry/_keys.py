@@ -95,7 +95,7 @@ def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
         out[r] = (cell << bits) | tags[r] if kept else DROPPED
 
 
-def _as_axis_constants(values, dtype):
+def _make_axis_constants(values, dtype):
     """Return a tuple, whose length Numba compiles in, or an array if there are more than 16 axes."""
     values = np.asarray(values, dtype)
     return tuple(values) if len(values) <= MOST_UNROLLED else values
@@ -113,8 +113,8 @@ def make_key_function(points, layout, every):
         def keys_of(block, tagged, out):
             _pack_all(block, tagged, bits, constants, out)
     else:
-        start_of, steps = (_as_axis_constants(values, np.float64) for values in (origin, inverse))
-        low, extent = (_as_axis_constants(values, np.int64) for values in (layout.low, layout.extent))
+        start_of, steps = (_make_axis_constants(values, np.float64) for values in (origin, inverse))
+        low, extent = (_make_axis_constants(values, np.int64) for values in (layout.low, layout.extent))
 
         def keys_of(block, tagged, out):
             _pack_any(block, tagged, bits, start_of, steps, low, extent, out)

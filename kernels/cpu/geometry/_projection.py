@@ -14,7 +14,7 @@ def new_workspace(n):
     return np.zeros((PROJECTED_ROWS * -(-n // WIDTH), WIDTH))
 
 
-def to_lines(rows):
+def pad_to_lines(rows):
     """Return rows as lines of eight values, each row padded with zeros."""
     rows = np.atleast_2d(rows)
     out = np.zeros((len(rows), -(-rows.shape[1] // WIDTH) * WIDTH))

@@ -156,7 +156,7 @@ def project(X, mean, components, *, num_threads=None):
     """
     n, m = X.shape[1], len(components)
     out = np.empty((len(X), m))
-    lines = _projection.to_lines(mean), _projection.to_lines(components)
+    lines = _projection.pad_to_lines(mean), _projection.pad_to_lines(components)
 
     def work(_, start, stop):
         workspace = _projection.new_workspace(n)

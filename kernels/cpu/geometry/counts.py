@@ -27,7 +27,7 @@ def _check_labels(limit, num_threads, **labels):
 
 
 def _find_label_range(y, num_threads):
-    """Return the smallest and largest label, (0, -1) if there are none."""
+    """Return the smallest and largest label, (0, -1) for an empty array."""
     if not y.size:
         return 0, -1
     seconds = y.size * SECONDS_PER_CHECKED_LABEL

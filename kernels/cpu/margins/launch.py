@@ -108,6 +108,7 @@ def _scale_by_sweeps(given, n, layout, rules, *, num_threads, progress, shape, a
     rows, out = make_plan(shape, axes), _allocate_results(n, cells.shape[-1], int(layout.offsets[-1]))
 
     def scale(_, start, stop):
+        """Scale the tables from `start` to before `stop` by sweeps, or by Newton's method where needed."""
         for k in range(start, stop):
             pool.checkpoint()
             one, goals = cells[k * cells_step], wanted[k * wanted_step]
@@ -137,6 +138,7 @@ def _scale_by_newton(given, n, layout, rules, *, num_threads, progress, lanes=No
         lanes = None  # compiling the lanes would take seconds without use
 
     def scale(which):
+        """Scale the tables at `which` by the general path."""
         if others <= MOST_SMALL_UNKNOWNS:
             _scale_small(*problem, which)
             return
@@ -145,6 +147,7 @@ def _scale_by_newton(given, n, layout, rules, *, num_threads, progress, lanes=No
             _scale_large(*problem, k)
 
     def scale_range(start, stop):
+        """Scale the tables from `start` to before `stop`, regular ones in SIMD lanes."""
         if lanes is None:
             scale(np.arange(start, stop))
             return

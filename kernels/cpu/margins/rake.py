@@ -65,6 +65,7 @@ def rake(
     numbers = (np.empty(count), np.empty(count), np.empty(count, np.int64), np.empty(count, np.int8))
 
     def move(_, start, stop):
+        """Calibrate the sets of weights from `start` to before `stop`."""
         for k in range(start, stop):
             pool.checkpoint()
             with np.errstate(all="ignore"):  # overflows end as RANGE

@@ -32,6 +32,7 @@ def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress
     flows = ndim == 2 and sorted(axes) == [(0,), (1,)]
 
     def work(_, start, stop):
+        """Round the tables from `start` to before `stop`."""
         for k in range(start, stop):
             pool.checkpoint()
             status[k] = _check_cells(cells[k])

@@ -41,6 +41,7 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
     proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
 
     def classify(_, start, stop):
+        """Classify the tables from `start` to before `stop` and write their results."""
         for k in range(start, stop):
             pool.checkpoint()
             with np.errstate(all="ignore"):

@@ -60,7 +60,7 @@ def _divide(x, y):
 
 @jit(inner=True, borrows=True)
 def _take_sqrt(x):
-    """Return the square root of a dual number."""
+    """Return a dual number's square root."""
     root = sqrt(x[0])
     half = 0.5 / root
     return root, half * x[1], half * x[2], half * x[3], half * x[4]

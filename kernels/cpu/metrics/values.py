@@ -326,7 +326,7 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
 
 
 def _evaluate_exactly(sums, C, plan, S, out, start, stop):
-    """Run `plan` on class sums of which some are HUGE, deriving those in 128-bit integers."""
+    """Run `plan` on class sums with HUGE totals, deriving those in 128-bit integers."""
     size, lines = _margins.count_tile_lines(C), _derived_tables.TABLES * C + _derived_tables.NUMBERS
     tiles = max(1, WIDE_BYTES // (8 * WIDTH * lines))
     wide = np.empty((tiles * lines, WIDTH))
@@ -361,7 +361,7 @@ def _score_weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
 
 @jit(inner=True, borrows=True)
 def _score_kappa(M, b, W, truth, prediction, n, fill):
-    """Return one minus weighted disagreement over its expectation; `fill` if nothing is expected."""
+    """Return one minus weighted disagreement over its expectation; `fill` if the expectation is 0."""
     C = len(truth)
     met, expected = 0.0, 0.0
     for i in range(C):

@@ -26,9 +26,7 @@ from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGra
 from cmfast.kernels.shared.scaling import LEAST_GRADIENT_RESIDUAL, MOST_ELIMINATED_COLUMNS
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
-MIN_UNCANCELLED_SHARE = (
-    0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
-)
+MIN_UNCANCELLED_SHARE = 0.05  # least diagonal of the Laplacian, over column sums, for the product that cancels
 PROBE_RESIDUAL = 1e-5  # relative residual at which conjugate gradients have seen the smallest eigenvalue
 LEAST_EIGENVALUE = 1e-5  # below this eigenvalue conjugate gradients lose digits that elimination keeps
 
@@ -44,7 +42,7 @@ class ScaledCells(NamedTuple):
 
 @jit()
 def _load_cells(scaled, cells, of_cells, root):
-    """Write the scaled cells over the square roots of the row sums, and these times their gradients, with padding.
+    """Write the scaled cells over square-rooted row sums, and these times their gradients, padded to SIMD lines.
 
     Gradients are relative to that of the row's largest cell: only differences within a row matter. Also writes the
     square roots.
@@ -110,7 +108,7 @@ def _eliminate_columns(graph, k0, k1, q, d, r):
 
 @jit()
 def _compute_gradient(scaled, Q, root, s, d, out, a):
-    """Compute the rows' solution `a` and the gradient in the cells."""
+    """Compute the gradients in the row targets and in the cells from that in the column targets."""
     M, G, x, y = scaled
     R, C = M.shape
     for i in range(R):
@@ -212,7 +210,7 @@ def _zero_block_links(M, out):
 
 
 def _solve_columns(cells, of_cells, q, R, C):
-    """Return the columns' solution by panel elimination."""
+    """Return the gradient in the column targets, the solution of the Laplacian system, by panel elimination."""
     per = len(cells) // R
     S, d, r = new_lines(per * (R + 2 * per * WIDTH + PANEL)), np.empty(C), np.empty(C)
     S[: R * per] = cells
@@ -263,10 +261,11 @@ def _solve_by_conjugate_gradients(scaled, sent, out, tol, num_threads):
 
 
 def _iterate_columns(rows, x, y, lines, v, scale, r, smallest):
-    """Return the columns' solution by preconditioned conjugate gradients; None where they are slow or lose digits.
+    """Return the gradient in the column targets, the Laplacian system's solution, by conjugate gradients.
 
-    They stop at a residual of `smallest`, relative to the first, or at rounding. `smallest` is the tolerance times a
-    lower bound of the Laplacian's eigenvalues: what every row gives to every column, at least (Doeblin).
+    None where slow or inaccurate. They stop at a residual of `smallest`, relative to the first, or at rounding.
+    `smallest` is the tolerance times a lower bound of the Laplacian's eigenvalues: what every row gives to every
+    column, at least (Doeblin).
     """
     C, (u, _) = len(y), lines
     quick, factors = (scale > MIN_UNCANCELLED_SHARE * v).all(), x * x / u
@@ -292,7 +291,7 @@ def _iterate_columns(rows, x, y, lines, v, scale, r, smallest):
 
 
 def _fill_zero_targets(scaled, u, v, a, d):
-    """Compute the solution for lines with target zero: the one-sided derivative as the target leaves zero."""
+    """Compute the gradients in targets that are zero: the one-sided derivative as the target leaves zero."""
     M, G, x, y = scaled
     for i in np.flatnonzero(u == 0.0):
         weights = M[i] * y

@@ -91,7 +91,7 @@ def compute_sources(matrix, factors, G, lines, sums, more, start, stop):
 
 @jit(inner=True, borrows=True, inline=True)
 def _select_rows(i, end):
-    """Return four rows from `i` on, the last one repeated where there are fewer, and their number."""
+    """Return four rows from `i` on, repeating the last one beyond `end`, and their number."""
     return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(MULTIPLIED_ROWS, end - i)
 
 
@@ -172,9 +172,9 @@ def multiply_centred(matrix, x, y, z, lines, sums, start, stop):
 
 @jit()
 def compute_gradient(matrix, factors, gradients, lines, results, rows, start, stop):
-    """Compute the rows' solution and the gradient in the cells, for blocks of rows.
+    """Compute the gradients in the row targets and in the cells from that in the column targets, by block of rows.
 
-    `gradients` are those in the scaled cells, those in the log row factors, and the columns' solution.
+    `gradients` are those in the scaled cells, those in the log row factors, and those in the column targets.
     """
     (M, _, _), (x, y), (G, s, d) = matrix, factors, gradients
     (u, tops), (out, a) = lines, results

@@ -60,7 +60,7 @@ def compute_dense_step(M, u, x, y, q, paired, d):
 
 @jit(inner=True, borrows=True)
 def _fill_cells(M, graph, u, x, y):
-    """Fill Q, the scaled cells over the square roots of their row targets, padded with zeros."""
+    """Fill Q, the scaled cells over square-rooted row targets, padded with zeros."""
     R, C = M.shape
     flat, width = graph.flat, graph.per * WIDTH
     for i in range(R):

@@ -203,7 +203,7 @@ def check_convergence(matrix, y, sums, pace, goal):
 def _increase_momentum(momentum, shrink):
     """Return the optimal momentum where the residual shrinks by `shrink` under the present one, which is too small.
 
-    The slowest error then shrinks by a root of z z - (1 + keep - gain gap) z + keep, which gives the gap.
+    The slowest error then shrinks by a zero of z z - (1 + keep - gain gap) z + keep, which gives the gap.
     """
     if not shrink < 1.0:
         return 1.0

@@ -26,7 +26,7 @@ from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 def scale_in_logs(L, u, v, *, tol=1e-9, max_iter=None, solver="auto"):
     """Return the scaled matrix, log row and column factors, residual, passes, status and largest line error.
 
-    `L` are log cells, all of which are positive in the limit. Rows and columns with target zero get cells of zero.
+    `L` are log cells, all positive in the limit. Rows and columns with target zero get cells of zero.
     """
     R, C = L.shape
     matrix, row, col = np.zeros((R, C)), np.full(R, -np.inf), np.full(C, -np.inf)

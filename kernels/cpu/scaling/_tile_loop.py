@@ -76,7 +76,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     `size` is a tuple with one number for each class where all targets are one, which selects the unrolled kernel, else
     None. Return the next matrix (`end` when done) and what it needs: a part that is not compiled yet, LOOPS, or 0.
     Returns after about `moment` vector operations, so that the caller can be interrupted; a negative first value is the
-    complement of the position of a tile whose iteration goes on.
+    complement of the first matrix of a tile whose iteration is to be continued.
     """
     given: Any = Given(*problem[0])
     rules: Any = Rules(*problem[1])

@@ -79,7 +79,7 @@ def _store_lanes(S, k, a, first, last):
 
 @jit(inner=True, borrows=True)
 def _compute_scaled_cells(tile, M, P, x, y, root):
-    """Compute the scaled cells over the square root of their row sum, and these roots."""
+    """Compute the scaled cells over the square-rooted row sums, and these square roots."""
     S, R, C, by_row, by_col = tile
     for i in range(R):
         total = splat(0.0)
@@ -127,7 +127,7 @@ def _compute_weights_and_flows(tile, G, P, W, F):
 
 @jit(inner=True, borrows=True)
 def _solve_by_elimination(S, C, W, F, share, q, d):
-    """Solve the Laplacian system of the columns by star-mesh elimination.
+    """Solve for the gradient in the column targets, a Laplacian system, by star-mesh elimination.
 
     Writes the solution `d`, overwrites W, F and q. The right-hand side is the flows between columns plus the sources
     `q`.
@@ -160,9 +160,10 @@ def _solve_by_elimination(S, C, W, F, share, q, d):
 
 @jit(inner=True, borrows=True)
 def _compute_row_solution(tile, G, P, root, s, d, a):
-    """Compute the rows' solution `a` from the columns' `d`; overwrites the cells P with ``G - a - d``.
+    """Compute the gradient in the row targets `a` from that in the column targets `d`.
 
-    The value at a row's largest cell is a sum over the other cells, which are small where it is nearly all of the row.
+    Overwrites the cells P with ``G - a - d``. The value at a row's largest cell is a sum over the other cells, which
+    are small where it is nearly all of the row.
     """
     S, R, C, by_row, by_col = tile
     for i in range(R):
@@ -187,7 +188,7 @@ def _compute_row_solution(tile, G, P, root, s, d, a):
 
 @jit(inner=True, borrows=True)
 def _fill_zero_targets(tile, M, G, rows, cols):
-    """Compute the solution for lines with target zero: the one-sided derivative as the target leaves zero.
+    """Compute the gradients in targets that are zero: the one-sided derivative as the target leaves zero.
 
     `rows` and `cols` are the first SIMD lines of their factors, sums (for rows the square roots) and solutions.
     """
@@ -223,7 +224,7 @@ def _compute_column_sums(tile, P, root, col):
 
 @jit(inner=True, borrows=True)
 def _normalize_solution(tile, flip, root, col, a, d):
-    """Normalise the solution in place: shift it so that its mean over columns, weighted by their sums, is zero.
+    """Normalise the gradients in the targets in place: their mean over columns, weighted by the sums, becomes zero.
 
     The column targets are scaled to the total of the row targets, so this is the gradient in the targets as given.
     """
@@ -354,6 +355,7 @@ def scaling_gradient(
     at_once = WIDTH * max(1, GRADIENT_CHUNK_CELLS // max(1, R * C * WIDTH))
 
     def work(_, start, stop):
+        """Compute the gradients of the matrices from `start` to before `stop`, in chunks."""
         for first in range(start, stop, at_once):
             pool.checkpoint()
             end = min(first + at_once, stop)

@@ -174,6 +174,7 @@ def _make_large_worker(problem, num_threads):
     quick, at_once = can_batch_sweeps(problem), max(1, CONVERTED_CELLS // (problem.R * problem.C))
 
     def work(_, start, stop):
+        """Scale the matrices from `start` to before `stop`, converted to float64 in chunks."""
         for first in range(start, stop, at_once):
             with _prepare(problem.part(first, min(first + at_once, stop))) as (part, _):
                 _large.scale(part, num_threads, quick)
@@ -194,6 +195,7 @@ def _make_tile_worker(problem):
     judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
 
     def work(_, start, stop):
+        """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
         tile = acquire_tile(R, C, flip=flip, newton=newton)
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)

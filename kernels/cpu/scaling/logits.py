@@ -22,7 +22,7 @@ from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 MOST_LOGIT_SPREAD = 300.0  # largest difference of log cells in one problem
 MAX_RAISED_CELL = 1.000001 * math.exp(-MOST_LOGIT_SPREAD)  # cells up to it were below the range and raised to it
-LEAST_RAISED_DEPTH = 0.5 * MOST_LOGIT_SPREAD  # below zero: lines whose largest logarithm is lower are raised
+LEAST_RAISED_DEPTH = 0.5 * MOST_LOGIT_SPREAD  # rows and columns whose largest log cell is below minus this are raised
 NEGLIGIBLE = 0.01  # largest share of a row or column that cells out of range may have together, in tolerances
 MOST_REPEATS = 30  # repetitions of a step
 MAX_PLAIN_SHIFT = 2.0**10  # shifts up to it round cells by at most 1e-12, relative; larger ones need two-sums

@@ -228,7 +228,7 @@ def _is_small(component):
 
 
 def _group_indices(labels, count):
-    """Return for each label the indices that have it."""
+    """Return for each label the indices of its elements."""
     return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
 
 

@@ -66,7 +66,7 @@ def check_cells(cells, n, upper, first, flags, start, stop):
 
 
 @jit()
-def match_triangles(c, cursor, start, stop):
+def has_equal_triangles(c, cursor, start, stop):
     """Test whether the lower triangle equals the upper one, zeros apart; to be called for all rows in order.
 
     The mirror images of a row's cells appear in row order, as the row's own: `cursor` is the next of each row.

@@ -108,7 +108,7 @@ def pack_cells(c, part, far_apart, large_apart, p, rest_first, start, stop):
                     at += 1
 
 
-def _allocate_packed(counts, n, shift):
+def _allocate_matrix(counts, n, shift):
     """Choose the types from the counts of each row and allocate a PackedMatrix.
 
     Return whether far and large pixels are stored separately, the first separate pixel of each row, and the matrix.
@@ -136,7 +136,7 @@ def pack_part(cells, place, low, high, base, n, shift, num_threads):
     counts = np.zeros((5, shift or n), np.int64)
     given = high - low, int(cells.first[high] - cells.first[low]) * symmetric_cells.SECONDS_PER_CHECKED_CELL
     _run(count_cells, (cells, part, counts), *given, num_threads)
-    far_apart, large_apart, rest_first, out = _allocate_packed(counts, n, shift)
+    far_apart, large_apart, rest_first, out = _allocate_matrix(counts, n, shift)
     _run(pack_cells, (cells, part, far_apart, large_apart, out, rest_first), *given, num_threads)
     return out
 
@@ -163,7 +163,7 @@ def pack(rows, columns, values, n, shift, num_threads=None):
         counts[one] = np.bincount(i[on], minlength=number)
     counts[REACH] = np.maximum(np.arange(number), shift) + 1
     np.maximum.at(counts[REACH], i, j + 1)
-    far_apart, large_apart, _, out = _allocate_packed(counts, n, shift)
+    far_apart, large_apart, _, out = _allocate_matrix(counts, n, shift)
     apart = (is_far & far_apart) | (is_large & large_apart)
     out.gap[:], out.value[:] = gap[~apart], a[~apart]
     out.rest_row[:], out.rest_column[:], out.rest_value[:] = i[apart], j[apart], a[apart]

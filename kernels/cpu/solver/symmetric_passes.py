@@ -142,13 +142,13 @@ class SymmetricProducts:
         """Run a kernel in parallel."""
         pool.run(kernel, args, n, seconds=seconds, num_threads=self.num_threads)
 
-    def vectors(self, kernel, *args):
+    def run_chunks(self, kernel, *args):
         """Run a kernel over chunks of bins."""
         self._run(kernel, args, self.chunks, self.n * SECONDS_PER_BIN)
 
     def dot(self, kernel, *args):
         """Run a kernel over chunks of bins; return the sum of the dot products it writes."""
-        self.vectors(kernel, *args, self._dots)
+        self.run_chunks(kernel, *args, self._dots)
         return float(self._dots.sum())
 
     def product(self, w, x, r, d, out):
@@ -168,7 +168,7 @@ class SymmetricProducts:
         """Return the iterate of conjugate gradients for the residual `g`, preconditioned to `z`."""
         return SymmetricIterate(self, x, r, g, z)
 
-    def look(self, kernel, *args):
+    def run_blocks(self, kernel, *args):
         """Run another kernel over the blocks of rows."""
         self.count += 1
         self._run(kernel, (self.packed, *args), len(self.packed.low), self._seconds)
@@ -176,7 +176,7 @@ class SymmetricProducts:
     def least(self, x):
         """Return the smallest scaled cell."""
         found = np.empty(len(self.packed.low))
-        self.look(find_least_pixel, x, found)
+        self.run_blocks(find_least_pixel, x, found)
         on = self.packed.diagonal > 0.0
         cells = self.packed.diagonal[on] * x[on] ** 2
         return float(min(found.min(initial=np.inf), cells.min(initial=np.inf)))
@@ -184,7 +184,7 @@ class SymmetricProducts:
     def triangles(self, x):
         """Return the best triangle of each row: its smallest scaled pixel, and its other two bins."""
         found = np.empty(self.n), np.empty(self.n, np.int64), np.empty(self.n, np.int64)
-        self.look(find_triangles, x, *found)
+        self.run_blocks(find_triangles, x, *found)
         return found
 
     def find_components(self):
@@ -212,4 +212,4 @@ class SymmetricIterate:
 
     def turn(self, ratio):
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
-        self._passes.vectors(update_direction, ratio, self._z, self._x, self._d, self._w)
+        self._passes.run_chunks(update_direction, ratio, self._z, self._x, self._d, self._w)

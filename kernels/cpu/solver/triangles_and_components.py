@@ -37,7 +37,7 @@ def find_triangles(p, x, weights, second, third, start, stop):
 
 @jit(inner=True)
 def _find_root(parent, other, k):
-    """Return the root of bin `k` (union-find with path compression), and whether its colour differs from the root's."""
+    """Find the representative of bin `k` (union-find with path compression), and whether its colour differs."""
     root, odd = k, False
     while parent[root] != root:
         odd ^= other[root]
@@ -70,7 +70,7 @@ def _join_components(parent, other, mixed, i, j):
 
 @jit()
 def _find_components(p, parent, other, mixed):
-    """Find the connected components and a 2-colouring; write the root and the colour of each bin.
+    """Find the connected components and a 2-colouring; write the representative and the colour of each bin.
 
     The first pixels of all rows come first: once all bins are in one component that is not bipartite, nothing can
     change.

@@ -1,4 +1,4 @@
-"""Binomial draws of up to 64 replicates at once, eight in a SIMD vector, with the bits of ``_draws.binomial``.
+"""Binomial draws for up to 64 replicates together, eight per SIMD vector, with the bits of the scalar ``binomial``.
 
 Inversion runs until the slowest lane is done. Rejection compacts the replicates that need the exact test, and then
 those that need another attempt, so that few vectors are left.

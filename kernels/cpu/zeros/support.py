@@ -104,7 +104,7 @@ def _are_all_positive(targets):
 
 @jit(inner=True)
 def _classify_one(M, u, v, positive, parts, out, b):
-    """Write the results of matrix `b`, which is `M`, and return its status. Changes `v`."""
+    """Classify the zeros of matrix `b`, which is `M`: write its results and return its status. Overwrites `v`."""
     dead, row_block, col_block = out.dead[b], out.row_block[b], out.col_block[b]
     rows, cols, sums = out.rows[b], out.cols[b], out.sums[b]
     zeros = _read_cells(M, positive)

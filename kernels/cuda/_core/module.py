@@ -51,19 +51,25 @@ MORE_OPTIONS = dict.fromkeys(
 
 # Headers inserted between the prelude and the source of a topic, from its folder or another.
 _NEWTON = "_core/newton.cuh"
-_RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
-_ALONE, _TILE = "scaling/alone.cuh", ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
+_RULES, _QUICK, _ZEROS = "scaling/convergence.cuh", "scaling/fast_arithmetic.cuh", "zeros/support.cuh"
+_ALONE, _TILE = "scaling/thread_per_matrix.cuh", ("scaling/block_group.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
 _CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.cuh"
 _INVERSE = "uncertainty/inverse.cuh"
 _DRAWS, _SUMS, _ORDERED_KEYS = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/ordered_keys.cuh"
 _SHARE, _PRODUCT = "conformal/share.cuh", "metrics/long_product.cuh"
 _SLOPES = (_PRODUCT, "metrics/class_slopes.cuh", "metrics/total_slopes.cuh", "metrics/slopes.cuh")
-_LARGE = ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
+_LARGE = (
+    "scaling/block_group.cuh",
+    "scaling/tile.cuh",
+    "scaling/equilibration.cuh",
+    "scaling/newton.cuh",
+    "scaling/large.cuh",
+)
 HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
     "conformal/thresholds": (_ORDERED_KEYS,),
-    "margins/launch": (_NEWTON, "margins/table.cuh", "margins/proofs.cuh", "margins/newton.cuh"),
+    "margins/launch": (_NEWTON, "margins/table.cuh", "margins/infeasibility.cuh", "margins/newton.cuh"),
     "metrics/gradient": _SLOPES,
     "metrics/values": (_PRODUCT,),
     "scaling/gradient": (_ZEROS, _RULES, _NEWTON, *_TILE),

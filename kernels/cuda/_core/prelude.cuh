@@ -145,7 +145,7 @@ __device__ __forceinline__ u64 visit_good_rows(const T* X, i64 n, int m, Good go
 // Minimum and maximum of `value` of every column over the good rows, and the number of these rows.
 template <typename T, typename Good, typename Value>
 __device__ __forceinline__ void reduce_columns(const T* X, i64 n, int m, i64* out_low, i64* out_high, u64* out_kept,
-                                             Good good, Value value) {
+                                               Good good, Value value) {
   for (int d = threadIdx.x; d < m; d += CM_THREADS) {
     out_low[d] = CM_DROPPED;
     out_high[d] = ~CM_DROPPED;

@@ -27,7 +27,7 @@ _used = _Used()
 
 
 def is_active() -> bool:
-    """Return whether new arrays are allocated in a workspace, so that none of them may be cached."""
+    """Return whether new arrays are allocated in a workspace, so that they must not be cached."""
     return _used.now
 
 

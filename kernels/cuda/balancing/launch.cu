@@ -1,7 +1,8 @@
-// A symmetric sparse matrix of packed pixels: its product with a vector, and the steps of conjugate gradients.
+// Product of a packed sparse symmetric matrix with a vector, and the vector operations of conjugate gradients.
 //
-// A pixel lies in the row of each of its bins, so that all sums are gathered, each by one warp in an order of its own:
-// row i of the first half holds bins above i, row n + i those below. What does not fit two bytes is held apart.
+// A pixel is stored in the rows of both of its bins, so that all sums are gathered, each by one warp in a fixed order:
+// row i of the first half holds bins after i, row n + i those before. Pixels that do not fit two bytes are stored
+// separately.
 
 template <typename G, typename V>
 struct Pixels {
@@ -13,7 +14,8 @@ struct Pixels {
   const double* rest_value;
   i64 n;
 
-  // Calls `each` with the other bin and the value of the pixels of bin i in one half, from lane on, each `lanes`-th.
+  // Call `each` with the other bin and the value of the pixels of bin i in one half, from `lane` on with stride
+  // `lanes`.
   template <typename Each>
   __device__ __forceinline__ void over(i64 i, int half, int lane, int lanes, Each each) const {
     const i64 row = half * n + i, way = half ? -1 : 1;
@@ -25,7 +27,7 @@ struct Pixels {
   }
 };
 
-// out = r * d + x * (A @ w); without r the sums of the rows alone.
+// out = r * d + x * (A @ w); without r the row sums alone.
 template <typename G, typename V>
 __global__ void cmfast_balance_product(const i64* __restrict__ first, const G* __restrict__ gap,
                                        const V* __restrict__ value, const i64* __restrict__ rest_first,
@@ -61,7 +63,7 @@ __global__ void cmfast_balance_least(const i64* __restrict__ first, const G* __r
   }
 }
 
-// The best triangle of each row: its smallest scaled pixel, 0 where there is none, and its other two bins.
+// Best triangle of each row: its smallest scaled pixel (0 without a triangle) and its other two bins.
 template <typename G, typename V>
 __global__ void cmfast_balance_triangles(const i64* __restrict__ first, const G* __restrict__ gap,
                                          const V* __restrict__ value, const double* __restrict__ x, i64 n,
@@ -95,7 +97,7 @@ __global__ void cmfast_balance_triangles(const i64* __restrict__ first, const G*
   }
 }
 
-// Calls `term` for every bin of a chunk, and notes of each chunk what that adds up to.
+// Call `term` for every bin of a chunk, and write the chunk's sum.
 template <typename Term>
 __device__ __forceinline__ void over_chunks(i64 n, double* dots, Term term) {
   for (i64 begin = i64(blockIdx.x) * CM_BINS_PER_BLOCK; begin < n; begin += i64(gridDim.x) * CM_BINS_PER_BLOCK) {
@@ -112,7 +114,7 @@ __global__ void cmfast_balance_dot(const double* __restrict__ d, const double* _
   over_chunks(n, dots, [=](i64 i) { return d[i] * moved[i]; });
 }
 
-// Goes alpha along a direction; notes what is left, and how large it is.
+// Move the solution by alpha along the search direction; update the residual and write its energy by chunk.
 __global__ void cmfast_balance_advance(double alpha, const double* __restrict__ d, const double* __restrict__ moved,
                                        const double* __restrict__ r, i64 n, double* __restrict__ step,
                                        double* __restrict__ left, double* __restrict__ z, double* __restrict__ dots) {
@@ -125,7 +127,7 @@ __global__ void cmfast_balance_advance(double alpha, const double* __restrict__ 
   });
 }
 
-// Takes the next direction, and weighs it.
+// Compute the next search direction, and its product with x.
 __global__ void cmfast_balance_turn(double beta, const double* __restrict__ z, const double* __restrict__ x, i64 n,
                                     double* __restrict__ d, double* __restrict__ w) {
   for (i64 i = i64(blockIdx.x) * CM_THREADS + threadIdx.x; i < n; i += i64(gridDim.x) * CM_THREADS) {

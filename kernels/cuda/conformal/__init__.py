@@ -1,1 +1,1 @@
-"""Conformal scores, thresholds, sets and how often two classes share one."""
+"""Conformal prediction: scores, thresholds, prediction sets, and co-occurrence of classes in sets."""

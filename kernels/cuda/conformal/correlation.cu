@@ -1,10 +1,10 @@
-// How often two classes share a set: counts that add, from bits, and the ratios that are read off them.
+// Co-occurrence of classes in prediction sets: counts from bitsets, and ratios of them.
 
-// Sets, a bit per class, turned into words of 64 samples for every class.
+// Transpose sets, one bit per class, to words of 64 samples for every class.
 __global__ void cmfast_ccm_columns(const i64* __restrict__ packed, i64 C, i64 n, i64 words, i64 steps, i64 size,
                                    u64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 j = k % C, step = k / C % steps, b = k / (C * steps);  // neighbours read the same words
+    const i64 j = k % C, step = k / C % steps, b = k / (C * steps);  // neighbouring threads read the same words
     u64 column = 0;
     for (i64 i = 64 * step; i < n && i < 64 * (step + 1); ++i)
       column |= (u64(packed[(b * n + i) * words + j / 64]) >> (j % 64) & 1) << (i % 64);
@@ -12,7 +12,7 @@ __global__ void cmfast_ccm_columns(const i64* __restrict__ packed, i64 C, i64 n,
   }
 }
 
-// A warp for each pair of classes.
+// Count the sets that hold both classes of a pair (AND and popcount), one warp per pair.
 __global__ void cmfast_ccm_pairs(const u64* __restrict__ columns, i64 C, i64 steps, i64 size, i64* __restrict__ out) {
   for (Team<32> team(size); team.more(); team.next()) {
     const i64 k = team.matrix(), j = k % C, i = k / C % C, b = k / (C * C);
@@ -47,7 +47,7 @@ __device__ __forceinline__ int reason(i64 n, i64 m) {
   return n == 0 ? CM_NO_SAMPLES : m == 0 ? CM_NEVER : m == n ? CM_ALWAYS : CM_FINE;
 }
 
-// n * both - first * second: what is left modulo 2^64, and the multiple of that which floats tell.
+// n * both - first * second in double without cancellation: exact modulo 2^64, plus the multiple of 2^64.
 __device__ __forceinline__ double difference(i64 n, i64 both, i64 first, i64 second) {
   const double left = double(i64(u64(n) * u64(both) - u64(first) * u64(second)));
   const double near = double(n) * double(both) - double(first) * double(second);

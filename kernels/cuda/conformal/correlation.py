@@ -1,4 +1,4 @@
-"""How often two classes share a set: counts that add, from bits, and the ratios that are read off them."""
+"""Co-occurrence of classes in prediction sets: counts from bitsets, and correlation, lift and other ratios of them."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ KERNELS = (_COLUMNS, _PAIRS, _CONFUSION, _RATIOS)
 
 
 def ccm(packed: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
-    """Return for every pair of classes how many sets hold both."""
+    """Return the class co-occurrence matrix: for every pair of classes the number of sets that hold both."""
     del num_threads
     xp, (*batch, n, words), C = library(packed), packed.shape, n_classes
     size, steps = math.prod(batch), -(-n // 64)
@@ -37,7 +37,7 @@ def ccm(packed: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
 
 
 def coverage_confusion(packed: Any, y: Any, *, n_classes: int, num_threads: int | None = None) -> tuple[Any, Any, Any]:
-    """Return how often the sets of every true class hold every class, how many sets it has, the status of labels."""
+    """Return how often sets of every true class hold every class, the number of its sets, the label status."""
     del num_threads
     xp, (*batch, A, n, words), C = library(packed), packed.shape, n_classes
     out, totals = xp.zeros((*batch, A, C, C), np.uint64), xp.zeros((*batch, A, C), np.uint64)
@@ -53,7 +53,7 @@ def coverage_confusion(packed: Any, y: Any, *, n_classes: int, num_threads: int 
 
 
 def ccm_ratios(n: Any, G: Any, *, kind: str, undefined: float, num_threads: int | None = None) -> tuple[Any, Any]:
-    """Return one of `KINDS` of every pair of classes, and why a class has no correlation."""
+    """Return one of `KINDS` for every pair of classes, and the reason why a class has no correlation."""
     del num_threads
     xp = library(G)
     out, reason = xp.empty(G.shape, np.float64), xp.empty(G.shape[:-1], np.int8)

@@ -1,9 +1,8 @@
-// Scores of labels: probabilities in units of 2^-52, added as integers, so that every order of them gives the same
-// bits.
+// Conformal scores in fixed point: probabilities as integer multiples of 2^-52, whose sums do not depend on the order.
 
-#define CM_ONE 0x3ff0000000000000LL  // the bits of 1.0
+#define CM_ONE 0x3ff0000000000000LL  // bit pattern of 1.0
 
-// A probability in units of 2^-52, the nearest even: the last bit of 1 + p is one of them.
+// A probability in units of 2^-52, rounded to even, read from the last bits of 1 + p.
 __device__ __forceinline__ i64 units(double p) { return __double_as_longlong(1.0 + p) - CM_ONE; }
 
 __device__ __forceinline__ u64 mixed(u64 x, i64 factor) { return (x ^ x >> 33) * u64(factor); }
@@ -16,7 +15,7 @@ __device__ __forceinline__ double score(i64 before, i64 ahead, double p, double 
   return double((sum < whole ? sum : whole) + penalty * (beyond > 0 ? beyond : 0)) * 0x1p-52;
 }
 
-// Which rows hold probabilities, not more of them together than sums hold, a number to draw with and a group.
+// Validate rows: probabilities whose sum fits int64, a draw in [0, 1], a group in range.
 template <typename T, int W>
 __global__ void cmfast_scores_rows(const T* __restrict__ P, const double* __restrict__ u,
                                    const i64* __restrict__ groups, i64 C, i64 n, i64 n_groups,
@@ -67,7 +66,7 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
   }
 }
 
-// All labels of all rows, each by what is ranked before it; NaN in rows that are none.
+// Score all labels of all rows by the mass ranked before each; NaN in invalid rows.
 template <typename T>
 __global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restrict__ u,
                                   const signed char* __restrict__ status, i64 C, i64 n, int lac, i64 penalty, i64 k_reg,
@@ -96,7 +95,7 @@ __global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restr
   }
 }
 
-// The number of every row, from 0 to 1, that it and the keys make: nothing else. A sum modulo 2^64 has no order.
+// Uniform draw of every row, a hash of its probabilities and the keys; a sum modulo 2^64 does not depend on the order.
 template <typename T, int W>
 __global__ void cmfast_row_draws_rows(const T* __restrict__ P, const i64* __restrict__ keys, i64 C, i64 n,
                                       double* __restrict__ out) {

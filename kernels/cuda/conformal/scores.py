@@ -1,4 +1,4 @@
-"""How unusual a label is for a row of probabilities: of one label by one pass, of all by counting what is before."""
+"""Conformal (nonconformity) scores of labels: of one label, or of all, by the mass ranked before each."""
 
 import math
 from itertools import product
@@ -23,7 +23,7 @@ KERNELS = (_ROWS, _LABELS, _ALL, _DRAWS)
 
 
 def row_draws(P: Any, *, seed: int, num_threads: int | None = None) -> Any:
-    """Return the number of every row, from 0 to 1, that it and the seed make: nothing else."""
+    """Return a uniform draw in [0, 1) for every row, a hash of its probabilities and the seed."""
     del num_threads
     xp, rows, C = library(P), P.shape[:-1], P.shape[-1]
     flat = batches.flat_batch(batches.as_floating(P).reshape(math.prod(rows), C), 1)
@@ -37,8 +37,8 @@ def row_draws(P: Any, *, seed: int, num_threads: int | None = None) -> Any:
     return out.reshape(rows)
 
 
-def checked(P: Any, u: Any, groups: Any, n_groups: int) -> tuple[Any, Any, Any, Any]:
-    """Return the rows of probabilities, their draws, their groups, and which of them are none."""
+def validate_rows(P: Any, u: Any, groups: Any, n_groups: int) -> tuple[Any, Any, Any, Any]:
+    """Return rows, draws and groups as contiguous arrays, and the status of every row."""
     xp, C = library(P), P.shape[-1]
     flat = batches.flat_batch(batches.as_floating(P).reshape(math.prod(P.shape[:-1]), C), 1)
     draws, own = (None if x is None else xp.ascontiguousarray(x, t).reshape(-1) for x, t in ((u, "f8"), (groups, "i8")))
@@ -52,8 +52,8 @@ def checked(P: Any, u: Any, groups: Any, n_groups: int) -> tuple[Any, Any, Any, 
     return flat, draws, own, status
 
 
-def table(P: Any, u: Any, status: Any, rule: ScoreRule) -> Any:
-    """Return the scores of all labels."""
+def score_all_labels(P: Any, u: Any, status: Any, rule: ScoreRule) -> Any:
+    """Return the scores of all labels of all rows."""
     out = library(P).empty(P.shape, np.float64)
     if out.size:
         _ALL.launch(
@@ -66,12 +66,12 @@ def table(P: Any, u: Any, status: Any, rule: ScoreRule) -> Any:
 def scores(
     P: Any, y: Any, u: Any, *, method: str, lam: float, k_reg: int, num_threads: int | None = None
 ) -> tuple[Any, Any]:
-    """Return the scores of the labels `y`, or of all without them, and the status of every row."""
+    """Return the scores of the labels `y`, or of all labels if `y` is None, and the status of every row."""
     del num_threads
     xp, rows, rule = library(P), P.shape[:-1], make_score_rule(method, lam, k_reg)
-    flat, draws, _, status = checked(P, u, None, 1)
+    flat, draws, _, status = validate_rows(P, u, None, 1)
     if y is None:
-        return table(flat, draws, status, rule).reshape(P.shape), status.reshape(rows)
+        return score_all_labels(flat, draws, status, rule).reshape(P.shape), status.reshape(rows)
     out = xp.empty(len(flat), np.float64)
     if out.size:
         width = batches.width(flat.shape[1])

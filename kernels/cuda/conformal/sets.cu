@@ -1,7 +1,7 @@
-// Sets of labels as bits, 64 classes to a word, from the scores of all labels; and how often they hold the true one.
+// Prediction sets as bitsets, 64 classes per word, from the scores of all labels; and their coverage.
 
-// Thresholds are (batch, alpha, group, 1 or label); what no threshold excludes is in: NaN on either side excludes
-// nothing.
+// Thresholds are (batch, alpha, group, 1 or label). A label is excluded if its score exceeds the threshold; comparisons
+// with NaN exclude nothing.
 __global__ void cmfast_prediction_sets_words(const double* __restrict__ s, const double* __restrict__ q,
                                              const i64* __restrict__ groups, const signed char* __restrict__ status,
                                              i64 C, i64 n, i64 rows, i64 A, i64 n_groups, i64 n_limits, i64 words,
@@ -38,7 +38,7 @@ __global__ void cmfast_prediction_sets_sizes(const T* __restrict__ P, i64 C, i64
   }
 }
 
-// How many sets there are of every size, and how many of them hold the label of their row.
+// Number of sets of every size, and how many of them hold the true label.
 __global__ void cmfast_set_coverage_count(const i64* __restrict__ packed, const i64* __restrict__ y, i64 C, i64 n,
                                           i64 sets, i64 A, i64 words, u64* out, u64* out_covered,
                                           signed char* __restrict__ out_status) {

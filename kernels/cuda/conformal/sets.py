@@ -1,4 +1,4 @@
-"""Which labels a row may have: those whose score no threshold excludes, as bits; and whether the true one is there."""
+"""Prediction sets as bitsets: the labels whose score does not exceed the threshold; and their coverage."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.cuda.conformal.scores import checked, table
+from cmfast.kernels.cuda.conformal.scores import score_all_labels, validate_rows
 from cmfast.kernels.shared.conformal import BITS_PER_WORD, make_score_rule
 
 _WORDS = Kernel("conformal/sets", "cmfast_prediction_sets_words")
@@ -20,14 +20,14 @@ def prediction_sets(
     P: Any, q: Any, u: Any, groups: Any, *, method: str, lam: float, k_reg: int, empty: str,
     num_threads: int | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Return the sets of all rows as words of bits, how many labels they have, and the status of every row.
+    """Return the sets of all rows as bitsets, their sizes, and the status of every row.
 
     `q` has the shape (batch, alpha, group, 1 or label).
     """
     del num_threads
     xp, (*batch, n, C), (A, n_groups, n_limits) = library(P), P.shape, q.shape[-3:]
-    flat, draws, own, status = checked(P, u, groups, n_groups)
-    s = table(flat, draws, status, make_score_rule(method, lam, k_reg))
+    flat, draws, own, status = validate_rows(P, u, groups, n_groups)
+    s = score_all_labels(flat, draws, status, make_score_rule(method, lam, k_reg))
     words, rows = -(-C // BITS_PER_WORD), len(flat)
     limits = xp.ascontiguousarray(xp.broadcast_to(q, (*batch, A, n_groups, n_limits)), np.float64)
     out, sizes = xp.empty((*batch, A, n, words), np.int64), xp.empty((*batch, A, n), np.int64)
@@ -45,7 +45,7 @@ def prediction_sets(
 
 
 def set_coverage(packed: Any, y: Any, *, n_classes: int, num_threads: int | None = None) -> tuple[Any, Any, Any]:
-    """Return how many sets there are of every size, how many of them hold their label, the status of every label."""
+    """Return the number of sets of every size, how many of them hold the true label, and the label status."""
     del num_threads
     xp, (*batch, A, n, words) = library(packed), packed.shape
     out, covered = (xp.zeros((*batch, A, n_classes + 1), np.uint64) for _ in range(2))

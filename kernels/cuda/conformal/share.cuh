@@ -1,4 +1,4 @@
-// A probability from 0 to 1: what is a little outside was rounded.
+// A probability clamped to [0, 1].
 template <typename T>
 __device__ __forceinline__ double share(T x) {
   const double p = widen(x);

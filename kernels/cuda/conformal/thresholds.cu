@@ -1,7 +1,7 @@
-// Which score a label may have at most: one of the sorted ones, or the edge of a cell of their histogram.
+// Conformal quantiles from sorted scores, and histograms of scores.
 
-// What scores are sorted by, which segment each is in, and how many are; a row of scores has one more for those of a
-// group that is none, which are left out.
+// Write sort keys of scores, their segment, and the segment sizes; each row has one more segment for scores with an
+// invalid group, which are left out.
 __global__ void cmfast_threshold_keys(const double* __restrict__ s, const i64* __restrict__ groups, i64 n, i64 size,
                                       i64 n_groups, u64* __restrict__ out_keys, i64* __restrict__ out_segments,
                                       u64* out_counts, signed char* __restrict__ out_status) {
@@ -17,7 +17,7 @@ __global__ void cmfast_threshold_keys(const double* __restrict__ s, const i64* _
   }
 }
 
-// `ends` are running totals of the counts of all segments.
+// `ends` is the prefix sum of all segment sizes.
 __global__ void cmfast_threshold_pick(const u64* __restrict__ keys, const i64* __restrict__ order,
                                       const i64* __restrict__ counts, const i64* __restrict__ ends,
                                       const i64* __restrict__ ranks, i64 A, i64 n_groups, i64 n_ranks, i64 size,
@@ -30,7 +30,7 @@ __global__ void cmfast_threshold_pick(const u64* __restrict__ keys, const i64* _
   }
 }
 
-// Cells of a grid from 0: the first whose upper edge a score does not exceed, the last one beyond all edges.
+// Histogram bins from 0: the first bin whose upper edge is not below the score; the last bin is beyond all edges.
 __global__ void cmfast_score_histogram_count(const double* __restrict__ s, i64 n, i64 size, i64 bins, double width,
                                              u64* out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {

@@ -1,4 +1,4 @@
-"""Which score a label may have at most: one of the sorted ones, or the edge of a cell of their histogram."""
+"""Conformal quantiles: the score of a given rank in each group, by sorting; and histograms of scores."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ KERNELS = (_KEYS, _PICK, _CELLS)
 def threshold(
     s: Any, groups: Any, *, ranks: np.ndarray, turn: np.ndarray, n_groups: int, num_threads: int | None = None
 ) -> tuple[Any, Any, Any]:
-    """Return the score of the ranks in every group of every row of scores, the status of groups and that of scores."""
+    """Return the scores of the given ranks in every group of every row, and the status of groups and scores."""
     del num_threads, turn
     xp, batch, n = library(s), s.shape[:-1], s.shape[-1]
     rows, A = math.prod(batch), len(ranks)
@@ -35,7 +35,7 @@ def threshold(
         )  # fmt: skip
     order = keys.argsort()
     if rows > 1 or groups is not None:
-        order = order[segments[order].argsort()]  # which leaves those of a segment as they are
+        order = order[segments[order].argsort()]  # a stable sort keeps the order within segments
     if out.size:
         _PICK.launch(
             (), batches.item_blocks(out.size),
@@ -47,7 +47,7 @@ def threshold(
 
 
 def score_histogram(s: Any, *, bins: int, width: float, num_threads: int | None = None) -> Any:
-    """Return how many scores of every row are in each cell; one more cell holds those beyond the last edge."""
+    """Return the histogram of the scores of every row; one more bin holds scores beyond the last edge."""
     del num_threads
     xp, n = library(s), s.shape[-1]
     flat = xp.ascontiguousarray(s, np.float64)

@@ -1,1 +1,1 @@
-"""Points to cells, cells to histograms, histograms to matrices."""
+"""Bin points into grid cells, count and histogram the cells, and compute geometric confusion matrices from them."""

@@ -1,4 +1,4 @@
-"""Histograms as entries, sorted by cell and then by tag (label, prediction, group), and their overlaps."""
+"""Histograms as entries sorted by cell and tag (label, prediction or group), and overlaps of two histograms."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import SHARED, Kernel, library
-from cmfast.kernels.cuda.geometry import _runs
+from cmfast.kernels.cuda.geometry import _run_length
 
-MOST_PAIRS = 1 << 10  # of one cell that a warp works through; more are for a block
+MOST_PAIRS = 1 << 10  # pairs of entries of a cell that a warp handles; with more a block does
 
 _OVERLAPS = Kernel("geometry/counts", "cmfast_gcm_overlaps", (("32", "0"), ("32", "1"), ("256", "0"), ("256", "1")))
 _WIDE = Kernel("geometry/counts", "cmfast_gcm_wide", (("32",),), 80)
@@ -17,20 +17,20 @@ KERNELS = (_OVERLAPS, _WIDE, _PAIRS)
 
 
 class Entries(NamedTuple):
-    """Which entries a histogram has; their heights are arrays of their own.
+    """Keys of the entries of a histogram; their heights are separate arrays.
 
     Attributes
     ----------
     order : array or None
-        The runs that entries are made of, in their order; None: as they are.
+        Order of the runs that the entries are summed from; None: unchanged.
     runs : array
-        Where the runs of each entry begin in that order.
+        First run of each entry, in that order.
     keys : array
         ``cell << bits | tag`` of each entry.
     tags : array
         Tag of each entry.
     first : array
-        First entry of each cell, and how many entries there are.
+        First entry of each cell, then the number of entries.
     cells : array
         Keys of the cells.
     """
@@ -43,30 +43,30 @@ class Entries(NamedTuple):
     cells: Any
 
     def heights(self, values: Any) -> Any:
-        """Return the sums of integers, one per run, modulo 2**64."""
-        return _runs.sums(values if self.order is None else values[self.order], self.runs)
+        """Return the integer sums over the runs of each entry, modulo 2**64."""
+        return _run_length.sum_segments(values if self.order is None else values[self.order], self.runs)
 
     @property
     def sizes(self) -> Any:
-        """Number of entries of every cell."""
+        """Return the number of entries of every cell."""
         return self.first[1:] - self.first[:-1]
 
 
-def entries(keys: Any, bits: int, order: Any = None) -> Entries:
-    """Return the entries of runs with `keys`, ``cell << bits | tag``, sorted or in `order`. Synchronises.
+def make_entries(keys: Any, bits: int, order: Any = None) -> Entries:
+    """Return the entries of runs with `keys`, ``cell << bits   tag``, sorted or in `order`; synchronises.
 
     The keys need not be distinct.
     """
     keys = keys if order is None else keys[order]
-    runs, keys = _runs.starts_and_keys(keys)
+    runs, keys = _run_length.find_starts_and_keys(keys)
     xp = library(keys)
-    first, cells = _runs.starts_and_keys(keys >> bits)
+    first, cells = _run_length.find_starts_and_keys(keys >> bits)
     end = xp.zeros(1, np.int64) + len(keys)
     return Entries(order, runs, keys, keys & ((1 << bits) - 1), xp.concatenate([first, end]), cells)
 
 
 class Sides(NamedTuple):
-    """Both histograms of runs of (cell, label, prediction), and which run begins a cell, which cell each run is in."""
+    """Label and prediction histograms of runs, the first run of each cell, and the cell of each run."""
 
     labels: Entries
     predictions: Entries
@@ -75,50 +75,50 @@ class Sides(NamedTuple):
 
     @property
     def mixed(self) -> Any:
-        """Which cells have two labels and two predictions."""
+        """Return which cells have at least two labels and two predictions."""
         return (self.labels.sizes > 1) & (self.predictions.sizes > 1)
 
 
-def sides(keys: Any, half: int) -> Sides:
-    """Return the sides of runs with `keys`, ``(cell << half | label) << half | prediction``. Synchronises."""
+def make_sides(keys: Any, half: int) -> Sides:
+    """Return label and prediction histograms of runs with `keys`, ``cell, label, prediction``; synchronises."""
     cells, prediction = keys >> (2 * half), keys & ((1 << half) - 1)
-    first = _runs.starts(cells)
-    number = _runs.numbers(first, len(keys))
-    # Sorted by the number of the cell, which takes fewer bits than its key.
-    order = _runs.order(number << half | prediction, len(first) << half)
-    return Sides(entries(keys >> half, half), entries(cells << half | prediction, half, order), first, number)
+    first = _run_length.find_starts(cells)
+    number = _run_length.number_runs(first, len(keys))
+    # The cell's index takes fewer bits to sort than its key.
+    order = _run_length.argsort(number << half | prediction, len(first) << half)
+    return Sides(make_entries(keys >> half, half), make_entries(cells << half | prediction, half, order), first, number)
 
 
 class CommonEntries(NamedTuple):
-    """Cells that two histograms have, as positions in each."""
+    """Cells that two histograms share, as indices in each."""
 
     one: Any
     other: Any
 
     def some(self, where: Any) -> "CommonEntries":
-        """Return those at the given places."""
+        """Return the cells at the given indices."""
         return CommonEntries(self.one[where], self.other[where])
 
 
-def common(one: Entries, other: Entries) -> CommonEntries:
-    """Return the cells that both have. Synchronises."""
+def find_common_cells(one: Entries, other: Entries) -> CommonEntries:
+    """Return the cells that both histograms have; synchronises."""
     xp = library(one.cells)
     if not (len(one.cells) and len(other.cells)):
         return CommonEntries(xp.zeros(0, np.int64), xp.zeros(0, np.int64))
-    place = xp.searchsorted(other.cells, one.cells)
-    place = xp.where(place < len(other.cells), place, 0)
-    here = xp.flatnonzero(other.cells[place] == one.cells)
-    return CommonEntries(here, place[here])
+    position = xp.searchsorted(other.cells, one.cells)
+    position = xp.where(position < len(other.cells), position, 0)
+    here = xp.flatnonzero(other.cells[position] == one.cells)
+    return CommonEntries(here, position[here])
 
 
-def by_work(one: Entries, other: Entries, cells: CommonEntries) -> list[tuple[str, CommonEntries]]:
-    """Return cells for a warp and cells for a block, with the number of threads of each. Synchronises."""
+def split_by_work(one: Entries, other: Entries, cells: CommonEntries) -> list[tuple[str, CommonEntries]]:
+    """Split cells into those for a warp and those for a block, by their number of pairs; synchronises."""
     few = one.sizes[cells.one] * other.sizes[cells.other] <= MOST_PAIRS
     flatnonzero = library(few).flatnonzero
     return [("32", cells.some(flatnonzero(few))), ("256", cells.some(flatnonzero(few == 0)))]
 
 
-def overlaps(
+def sum_minima(
     one: Entries, L: Any, other: Entries, P: Any, cells: list[tuple[str, CommonEntries]], shape: tuple[int, int]
 ) -> Any:
     """Return sums over `cells` of the smaller of two integer heights, per pair of tags, modulo 2**64."""
@@ -138,8 +138,8 @@ def overlaps(
     return out.view(np.int64)
 
 
-def wide_overlaps(one: Entries, L: Any, other: Entries, P: Any, n_classes: int) -> Any:
-    """Return the same over all cells, which both have, for heights in limbs (K, entries): (K, C, C)."""
+def sum_wide_minima(one: Entries, L: Any, other: Entries, P: Any, n_classes: int) -> Any:
+    """Return sums of minima over all cells for multi-limb heights (K, entries), as limbs (K, C, C)."""
     xp, n = library(L), len(one.cells)
     out = xp.zeros((len(L), n_classes, n_classes), np.uint64)
     if n:
@@ -152,10 +152,13 @@ def wide_overlaps(one: Entries, L: Any, other: Entries, P: Any, n_classes: int) 
     return out.view(np.int64)
 
 
-def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: CommonEntries, columns: int) -> tuple[Any, Any, Any]:
-    """Return ``(pair, height, cell)`` of all pairs of entries in the same cell. Synchronises.
+def list_pairs(
+    one: Entries, A: Any, other: Entries, B: Any, cells: CommonEntries, columns: int
+) -> tuple[Any, Any, Any]:
+    """Return ``(pair, height, cell)`` of all pairs of entries in the same cell; synchronises.
 
-    That is the tag of one times `columns` plus the tag of the other, the smaller height, and the place in `cells`.
+    `pair` is the tag of one times `columns` plus the tag of the other, `height` the smaller height, `cell` the index in
+    `cells`.
     """
     xp, n = library(A), len(cells.one)
     ends = xp.cumsum(one.sizes[cells.one] * other.sizes[cells.other], dtype=np.int64)
@@ -169,4 +172,4 @@ def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: CommonEntries, co
             b_cells=cells.other, b_first=other.first, b_groups=other.tags, B=B,
             offset=offset, n=n, columns=columns, out_pair=pair, out=height,
         )  # fmt: skip
-    return pair, height, _runs.numbers(offset, total)
+    return pair, height, _run_length.number_runs(offset, total)

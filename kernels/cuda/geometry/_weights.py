@@ -1,6 +1,6 @@
-"""Tables of weights in fixed point, and sums of them as numbers: on the device, with the bits of the CPU.
+"""Fixed-point weights on the device, with the bits of the CPU, and conversion of their sums to float64.
 
-How wide the integers are follows from six numbers per table, which come to the host in one small copy; no table does.
+The integer format follows from six values per table, which are copied to the host; no table is.
 """
 
 from itertools import pairwise
@@ -25,9 +25,9 @@ NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 
 
 class WeightTable(NamedTuple):
-    """One table of weights as integers `q`, (K, C, C): its limbs, the lowest first, only one where `form.width` is 0.
+    """A table of fixed-point weights `q`, (K, C, C): limbs, lowest first, just one if `form.width` is 0.
 
-    Without a form (see :func:`geometry_weights.fixed_point`) there are none.
+    Both are None for an invalid table.
     """
 
     q: Any
@@ -35,17 +35,20 @@ class WeightTable(NamedTuple):
 
 
 def quantise(weights: list[Any], M: Any) -> list[WeightTable]:
-    """Return tables (C, C) of any real type in fixed point for counts `M`. Synchronises."""
+    """Return tables (C, C) of any real type in fixed point for counts `M`; synchronises."""
     xp, C = library(M), len(M)
     W = xp.empty((len(weights), C, C), np.float64)
     for k, table in enumerate(weights):
         W[k] = table
     M = xp.ascontiguousarray(M)
-    forms = [geometry_weights.choose_format(found) for found in _summaries(W, M)]
-    return [WeightTable(None if form is None else _integers(W[k], M, form), form) for k, form in enumerate(forms)]
+    forms = [geometry_weights.choose_format(found) for found in _summarize_tables(W, M)]
+    return [
+        WeightTable(None if form is None else _convert_weights(W[k], M, form), form) for k, form in enumerate(forms)
+    ]
 
 
-def _summaries(W: Any, M: Any) -> list[WeightSummary]:
+def _summarize_tables(W: Any, M: Any) -> list[WeightSummary]:
+    """Return the :class:`WeightSummary` of every table; synchronises."""
     xp, (n, C, _) = library(M), W.shape
     found = xp.asarray(np.tile(np.array(NOTHING), (n, 1)))
     if W.size:
@@ -53,10 +56,11 @@ def _summaries(W: Any, M: Any) -> list[WeightSummary]:
         _SUMMARY.launch((), batches.item_blocks(lines), W=W, M=M, n=lines, n_classes=C, out_found=found)
     *numbers, total = xp.concatenate([found.ravel(), M.sum().reshape(1)]).get().tolist()  # synchronises
     ends = range(0, len(numbers) + 1, len(NOTHING))
-    return [_summary(numbers[a:b], total) for a, b in pairwise(ends)]
+    return [_make_summary(numbers[a:b], total) for a, b in pairwise(ends)]
 
 
-def _summary(numbers: list[int], total: int) -> WeightSummary:
+def _make_summary(numbers: list[int], total: int) -> WeightSummary:
+    """Build a :class:`WeightSummary` from the values that the kernel found."""
     bad, low, high, smallest, top, first = numbers
     weight = [np.array(bits).view(np.float64)[()] for bits in (low, smallest, top)]
     if first == _NEVER:
@@ -65,7 +69,8 @@ def _summary(numbers: list[int], total: int) -> WeightSummary:
     return WeightSummary(not bad, low == high, one, float(weight[1]), float(weight[2]), total)
 
 
-def _integers(W: Any, M: Any, form: FixedPoint) -> Any:
+def _convert_weights(W: Any, M: Any, form: FixedPoint) -> Any:
+    """Return one table as fixed-point integers in the given format."""
     out = library(M).empty((form.limbs, *M.shape), np.int64)
     n = M.size
     if n:
@@ -76,10 +81,10 @@ def _integers(W: Any, M: Any, form: FixedPoint) -> Any:
     return out
 
 
-def rounded(sums: Any, forms: list[FixedPoint | None]) -> Any:
-    """Return integer sums (..., W, items) in one limb as float64, item for item by the form of its table.
+def convert_sums(sums: Any, forms: list[FixedPoint | None]) -> Any:
+    """Return single-limb integer sums (..., W, items) as float64, each in the format of its table.
 
-    Each is rounded once, and once more by a constant weight. Without a form it is NaN.
+    Each is rounded once, and once more by an equal weight; NaN without a format.
     """
     xp, items = library(sums), sums.shape[-1]
     sums = xp.ascontiguousarray(sums)
@@ -94,8 +99,8 @@ def rounded(sums: Any, forms: list[FixedPoint | None]) -> Any:
     return out
 
 
-def rounded_limbs(sums: Any, form: FixedPoint) -> Any:
-    """Return integer sums in limbs (K, ...), as `carried` gives them, as float64, each rounded once."""
+def convert_limb_sums(sums: Any, form: FixedPoint) -> Any:
+    """Return normalised multi-limb sums (K, ...) as float64, each rounded once."""
     xp = library(sums)
     out = xp.empty(sums.shape[1:], np.float64)
     if out.size:
@@ -106,8 +111,8 @@ def rounded_limbs(sums: Any, form: FixedPoint) -> Any:
     return out
 
 
-def carried(sums: Any, width: int) -> Any:
-    """Return sums in limbs (K, ...) of whatever size with all but the highest below ``2**width``."""
+def propagate_carries(sums: Any, width: int) -> Any:
+    """Propagate carries of multi-limb sums (K, ...), so that all limbs but the highest are below ``2**width``."""
     out = library(sums).empty(sums.shape, np.int64)
     carry: Any = 0
     for k in range(len(sums)):
@@ -118,11 +123,11 @@ def carried(sums: Any, width: int) -> Any:
     return out
 
 
-def smaller(rows: Any, columns: Any) -> Any:
-    """Return for every row and column the smaller of two sums in limbs (K, n), as `carried` gives them: (K, n, n)."""
+def find_minima(rows: Any, columns: Any) -> Any:
+    """Return the smaller of a row and a column sum for every pair, in normalised limbs: (K, n, n)."""
     xp, (limbs, n) = library(rows), rows.shape
     less = xp.zeros((n, n), np.bool_)
-    for r, c in zip(rows, columns, strict=True):  # what a higher limb says counts more
+    for r, c in zip(rows, columns, strict=True):  # higher limbs decide
         less = xp.where(r[:, None] == c[None, :], less, r[:, None] < c[None, :])
     out = xp.empty((limbs, n, n), np.int64)
     for k in range(limbs):
@@ -130,16 +135,16 @@ def smaller(rows: Any, columns: Any) -> Any:
     return out
 
 
-def masses(keys: Any, counts: Any, half: int, q: Any) -> list[Any]:
-    """Return the weight of every run: integers, one array per limb."""
+def weigh_runs(keys: Any, counts: Any, half: int, q: Any) -> list[Any]:
+    """Return the fixed-point weighted count of every run, one array per limb."""
     mask = (1 << half) - 1
-    places = (keys >> half & mask) * q.shape[-1] + (keys & mask)
-    return [limb.ravel()[places] * counts for limb in q]
+    cell = (keys >> half & mask) * q.shape[-1] + (keys & mask)
+    return [limb.ravel()[cell] * counts for limb in q]
 
 
-def heights(side: Entries, masses: list[Any], width: int) -> Any:
-    """Return heights in limbs (K, entries)."""
+def sum_heights(side: Entries, masses: list[Any], width: int) -> Any:
+    """Return the multi-limb heights (K, entries) of a histogram side."""
     heights = library(masses[0]).empty((len(masses), len(side.tags)), np.int64)
     for k, mass in enumerate(masses):
         heights[k] = side.heights(mass)
-    return carried(heights, width)
+    return propagate_carries(heights, width)

@@ -1,6 +1,6 @@
 // Ranges and moments of the columns of a table of points, over the rows that are finite throughout.
 
-// Integers in the order of the numbers.
+// Order-preserving integer keys of float64.
 __device__ __forceinline__ i64 ordered(double x) {
   const i64 bits = __double_as_longlong(x);
   return bits ^ (bits >> 63 & CM_DROPPED);

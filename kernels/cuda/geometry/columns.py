@@ -1,7 +1,7 @@
-"""What is asked of the columns of a table of points: ranges, moments, quartiles, principal components.
+"""Column statistics of point tables: ranges, moments, quartiles, products, principal components and projections.
 
-Ranges and moments are integers from a kernel; the rest is the linear algebra and the sorting of the array library. Rows
-that are not finite throughout take part in nothing.
+Ranges and moments are integers from kernels; the rest uses linear algebra and sorting of the array library. Rows that
+are not finite throughout are left out.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, Kernel, library
-from cmfast.kernels.cuda.geometry._keys import blocks_of_rows
+from cmfast.kernels.cuda.geometry._keys import count_row_blocks
 from cmfast.kernels.shared.geometry_columns import (
     DIGIT_ROWS,
     OVERFLOW_SCALE,
@@ -23,8 +23,8 @@ from cmfast.kernels.shared.geometry_columns import (
 )
 from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 
-PORTION_CELLS = 1 << 25  # of some rows, for linear algebra
-MOST_SAFE_EXPONENT = 400  # powers of two from one beyond which squares might leave float64
+PORTION_CELLS = 1 << 25  # cells per block of rows, for linear algebra
+MOST_SAFE_EXPONENT = 400  # binary exponents beyond which squares may overflow or underflow float64
 
 _REAL = (("float",), ("double",))
 _RANGES = Kernel("geometry/columns", "cmfast_column_ranges_blocks", _REAL)
@@ -33,14 +33,15 @@ KERNELS = (_RANGES, _MOMENTS)
 
 
 def _contiguous(X: Any) -> Any:
+    """Return points contiguous in float32 or float64."""
     return library(X).ascontiguousarray(batches.as_floating(X))
 
 
 def column_ranges(X: Any, *, num_threads: int | None = None) -> tuple[Any, Any, int]:
-    """Return ``(low, high, n_rows)``: extremes per column (inf, -inf without rows), finite rows. Synchronises."""
+    """Return ``(low, high, n_rows)``: minima and maxima (inf, -inf without rows), finite rows; synchronises."""
     del num_threads
     xp, (n, m) = library(X), X.shape
-    rows = blocks_of_rows(n)
+    rows = count_row_blocks(n)
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
     if n:
         X = _contiguous(X)
@@ -51,22 +52,22 @@ def column_ranges(X: Any, *, num_threads: int | None = None) -> tuple[Any, Any, 
     if not number:
         nothing = xp.zeros(m, np.float64)
         return nothing + np.inf, nothing - np.inf, 0
-    return _numbers(low.min(axis=0)), _numbers(high.max(axis=0)), number
+    return _decode_ordered_keys(low.min(axis=0)), _decode_ordered_keys(high.max(axis=0)), number
 
 
-def _numbers(ordered: Any) -> Any:
-    """Return the float64 that integers in their order stand for."""
+def _decode_ordered_keys(ordered: Any) -> Any:
+    """Return the float64 values of order-preserving integer keys."""
     return (ordered ^ (ordered >> 63 & np.iinfo(np.int64).max)).view(np.float64)
 
 
 def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], num_threads: int | None = None) -> Any:
-    """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32; see the CPU's."""
+    """Return (3, m) int64: sums of u, and sums of u*u as quotient and remainder of 2**32."""
     del num_threads
     xp, (n, m) = library(X), X.shape
     power, least, scale = make_moment_steps(np.array(low), np.array(high))
-    if power is not None:  # rare, so copied
+    if power is not None:  # rare, so a copy is acceptable
         X = X.astype(np.float64) * xp.asarray(power)
-    rows = blocks_of_rows(n)
+    rows = count_row_blocks(n)
     first, second = xp.empty((rows, m), np.uint64), xp.empty((rows, m), np.uint64)
     if n:
         X = _contiguous(X)
@@ -74,7 +75,7 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
             (NAMES[X.dtype],), rows, shared=TABLE_ROWS,
             X=X, n=n, m=m, low=xp.asarray(least), scale=xp.asarray(scale), out_first=first, out_second=second,
         )  # fmt: skip
-    lower = (second & 0xFFFFFFFF).sum(axis=0)  # of all blocks u*u may need more than 64 bits
+    lower = (second & 0xFFFFFFFF).sum(axis=0)  # the sum of u*u over all blocks may exceed 64 bits
     out = xp.empty((3, m), np.int64)
     out[0] = first.sum(axis=0)
     out[1] = (second >> 32).sum(axis=0) + (lower >> 32)
@@ -83,7 +84,7 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
 
 
 def column_products(X: Any, *, low: tuple[float, ...], high: tuple[float, ...]) -> Any:
-    """Return (2, 1 + 2 m, 1 + 2 m) int64: sums of products of digits; see the CPU's."""
+    """Return (2, 1 + 2 m, 1 + 2 m) int64: exact sums of products of digits."""
     xp, (n, m) = library(X), X.shape
     steps, size = Steps(*map(xp.asarray, make_steps(np.array(low), np.array(high)))), 1 + 2 * m
     out = xp.zeros((2, size, size), np.int64)
@@ -106,14 +107,14 @@ def column_products(X: Any, *, low: tuple[float, ...], high: tuple[float, ...]) 
 
 
 def column_quartiles(X: Any) -> Any:
-    """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics. Synchronises."""
+    """Return (2, m) float64: lower and upper quartile of the finite rows, interpolated linearly; synchronises."""
     xp, X = library(X), batches.as_floating(X)
     rows = xp.flatnonzero(xp.isfinite(X).all(axis=1))
     n, m = len(rows), X.shape[1]
     out = xp.zeros((2, m), np.float64) + np.nan
     for d in range(m if n else 0):
         x = X[:, d][rows]
-        x.sort()  # before it is float64: half the passes of float32
+        x.sort()  # before conversion to float64: float32 sorts in half the passes
         for k in (1, 3):
             p, rest = divmod(k * (n - 1), 4)
             below, above = x[p].astype(np.float64), x[min(p + 1, n - 1)].astype(np.float64)
@@ -121,8 +122,8 @@ def column_quartiles(X: Any) -> Any:
     return out
 
 
-def _portions(X: Any) -> Any:
-    """Yield ``(slice, rows in float64, which of them are finite)``, in order."""
+def _iterate_blocks(X: Any) -> Any:
+    """Yield ``(slice, rows in float64, mask of finite rows)`` of blocks of rows, in order."""
     rows = max(PORTION_CELLS // max(X.shape[1], 1), 1)
     for start in range(0, len(X), rows):
         part = slice(start, min(start + rows, len(X)))
@@ -130,49 +131,50 @@ def _portions(X: Any) -> Any:
         yield part, block, library(X).isfinite(block).all(axis=1)
 
 
-def _factors(largest: float) -> list[float]:
-    """Return powers of two that together bring numbers of this magnitude near one; none where squares are harmless."""
+def _choose_factors(largest: float) -> list[float]:
+    """Return powers of two whose product scales values of this magnitude near one; none if squares are safe."""
     exponent = math.frexp(largest)[1]
     if not largest > 0.0 or abs(exponent) <= MOST_SAFE_EXPONENT:
         return []
     return [2.0 ** (-exponent // 2), 2.0 ** (-exponent - -exponent // 2)]
 
 
-def _times(block: Any, factors: list[float]) -> Any:
+def _scale_block(block: Any, factors: list[float]) -> Any:
+    """Return a block times all factors."""
     for factor in factors:
         block = block * factor
     return block
 
 
 def pca(X: Any, *, n_components: int, precision: str = "float64") -> tuple[Any, ...]:
-    """Return ``(mean, components, ratio), n_dropped, first_dropped``; see the CPU's. Synchronises.
+    """Return ``(mean, components, ratio), n_dropped, first_dropped``: principal axes and variance shares; synchronises.
 
-    Products are float64 whatever `precision` allows.
+    Products are float64 for any `precision`.
     """
     del precision
     xp, n = library(X), X.shape[1]
     total, found, largest = xp.zeros(n, np.float64), [], 0.0
-    for _, block, finite in _portions(X):
+    for _, block, finite in _iterate_blocks(X):
         kept = xp.where(finite[:, None], block, 0.0)
         total = total + kept.sum(axis=0)
         largest = max(largest, float(abs(kept).max()))  # synchronises
         found.append(finite)
-    factors = _factors(largest)
+    factors = _choose_factors(largest)
     if factors:
         total = xp.zeros(n, np.float64)
-        for _, block, finite in _portions(X):
-            total = total + xp.where(finite[:, None], _times(block, factors), 0.0).sum(axis=0)
+        for _, block, finite in _iterate_blocks(X):
+            total = total + xp.where(finite[:, None], _scale_block(block, factors), 0.0).sum(axis=0)
     bad = xp.flatnonzero(xp.concatenate(found) == 0) if found else xp.zeros(0, np.int64)
     count = len(X) - len(bad)
     dropped = len(bad), tuple(bad[:NAMED_POSITIONS].tolist())
     mean = total / count if count else total + np.nan
     scatter = xp.zeros((n, n), np.float64)
-    for _, block, finite in _portions(X):
-        centred = xp.where(finite[:, None], _times(block, factors) - mean, 0.0)
+    for _, block, finite in _iterate_blocks(X):
+        centred = xp.where(finite[:, None], _scale_block(block, factors) - mean, 0.0)
         scatter = scatter + centred.T @ centred
     if not count:
         return mean, xp.zeros((n_components, n), np.float64) + np.nan, xp.zeros(n_components) + np.nan, *dropped
-    mean = _times(mean, [1.0 / factor for factor in factors])
+    mean = _scale_block(mean, [1.0 / factor for factor in factors])
     values, vectors = xp.linalg.eigh(scatter)
     values, vectors = xp.where(values > 0.0, values, 0.0)[::-1], vectors[:, ::-1]
     components = xp.ascontiguousarray(vectors[:, :n_components].T)
@@ -188,9 +190,9 @@ def project(X: Any, mean: Any, components: Any, *, num_threads: int | None = Non
     del num_threads
     xp = library(X)
     out = xp.empty((len(X), len(components)), np.float64)
-    for part, block, finite in _portions(X):
+    for part, block, finite in _iterate_blocks(X):
         near = (block - mean) @ components.T
-        # What is between may be too large where the result is not.
+        # Intermediate sums may overflow although the result is finite.
         far = (block / OVERFLOW_SCALE - mean / OVERFLOW_SCALE) @ components.T * OVERFLOW_SCALE
         out[part] = xp.where(finite[:, None], xp.where(xp.isfinite(near).all(axis=1)[:, None], near, far), np.nan)
     return out

@@ -1,16 +1,15 @@
-// Points to cells and back, and what is counted by cell, label and prediction: keys are cell << bits | tag.
+// Keys of points and cells (cell << bits | tag), runs of sorted keys, counts, overlaps and fixed-point weights.
 
-// The index of a coordinate before it is rounded down. Subtract, then multiply: two roundings, the same on every
-// device.
+// Grid coordinate before rounding down. Subtract, then multiply: two roundings, the same on every device.
 template <typename T>
 __device__ __forceinline__ double place(T x, double origin, double inverse) {
   return (widen(x) - origin) * inverse;
 }
 
-// From 2^53 on neighbouring cells cannot be told apart; a coordinate that is not finite is there as well.
+// Whether float64 distinguishes neighbouring cells (below 2^53); false for values that are not finite.
 __device__ __forceinline__ bool is_index(double x) { return fabs(x) < 0x1p53; }
 
-// Smallest and largest index per axis over the points that have a cell, and how many these are, one row per block.
+// Minimum and maximum index per axis over the points that have a cell, and their number, one row per block.
 template <typename T>
 __global__ void cmfast_cell_counts_ranges(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
                                           const double* __restrict__ inverse, i64* out_low, i64* out_high,
@@ -22,7 +21,7 @@ __global__ void cmfast_cell_counts_ranges(const T* __restrict__ X, i64 n, int m,
       [=](T x, int d) { return i64(floor(place(x, origin[d], inverse[d]))); });
 }
 
-// The least and the largest of one or two arrays of labels.
+// Minimum and maximum of one or two label arrays.
 template <typename L>
 __global__ void cmfast_cell_counts_labels(const L* __restrict__ y, const L* __restrict__ p, i64 n, i64* out_found) {
   i64 low = CM_DROPPED, high = ~CM_DROPPED;
@@ -39,8 +38,8 @@ __global__ void cmfast_cell_counts_labels(const L* __restrict__ y, const L* __re
   }
 }
 
-// Keys in mixed radix; a point without a cell gets the largest number. Where 31 bits are enough the keys have 32, which
-// takes a radix sort half the passes, each over half the bytes.
+// Mixed-radix keys; a point without a cell gets the largest value. If 31 bits suffice, keys have 32 bits, which halves
+// the passes and the bytes of a radix sort.
 template <typename T, typename L, typename K>
 __global__ void cmfast_cell_counts_keys(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
                                         const double* __restrict__ inverse, const i64* __restrict__ low,
@@ -60,7 +59,7 @@ __global__ void cmfast_cell_counts_keys(const T* __restrict__ X, i64 n, int m, c
   }
 }
 
-// Indices above the lowest, axis after axis, and whether a point has a cell.
+// Indices relative to the lowest, axis by axis, and whether a point has a cell.
 template <typename T>
 __global__ void cmfast_cell_counts_indices(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
                                            const double* __restrict__ inverse, const i64* __restrict__ low,
@@ -76,7 +75,7 @@ __global__ void cmfast_cell_counts_indices(const T* __restrict__ X, i64 n, int m
   }
 }
 
-// Index rows of cells in mixed radix.
+// Decode mixed-radix cell keys to index rows.
 __global__ void cmfast_decode_cells_rows(const i64* __restrict__ cells, i64 n, int m, const i64* __restrict__ low,
                                          const i64* __restrict__ extent, i64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
@@ -89,7 +88,7 @@ __global__ void cmfast_decode_cells_rows(const i64* __restrict__ cells, i64 n, i
   }
 }
 
-// And back, perhaps with other ranges.
+// Encode index rows to mixed-radix cell keys, possibly with other ranges.
 __global__ void cmfast_merge_cells_numbers(const i64* __restrict__ rows, i64 n, int m, const i64* __restrict__ low,
                                            const i64* __restrict__ extent, i64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
@@ -99,8 +98,8 @@ __global__ void cmfast_merge_cells_numbers(const i64* __restrict__ rows, i64 n, 
   }
 }
 
-// Add to one of 64 bits, HELD in shared memory: that adds no more than 32 by itself, so the lower half goes first, and
-// the upper one takes its carry.
+// Add to a 64-bit counter; with HELD in shared memory, whose native atomics have 32 bits: the lower half first, then
+// its carry with the upper half.
 template <bool HELD>
 __device__ __forceinline__ void add_wide(u64* to, u64 x) {
   if (HELD) {
@@ -113,7 +112,7 @@ __device__ __forceinline__ void add_wide(u64* to, u64 x) {
   }
 }
 
-// How often every key below n_keys is there; others are of points without a cell.
+// Count every key below n_keys; larger keys are of points without a cell.
 __global__ void cmfast_cell_counts_number(const int* __restrict__ keys, i64 n, int n_keys, u64* out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS)
     if (keys[k] < n_keys) atomicAdd(&out[keys[k]], u64(1));
@@ -125,8 +124,8 @@ __device__ __forceinline__ bool begins(const K* keys, i64 k, i64 n) {
   return k < n && (k == 0 || keys[k] != keys[k - 1]);
 }
 
-// Sorted keys in tiles, one per block at a time: CM_RUN_KEYS times 32 consecutive ones are a warp's, whose lanes look
-// at neighbours. How many runs begin in each tile,
+// Count the runs that begin in each tile of sorted keys. CM_RUN_KEYS times 32 consecutive keys belong to a warp, whose
+// lanes read adjacent keys.
 template <typename K>
 __global__ void cmfast_cell_counts_runs(const K* __restrict__ keys, i64 n, i64 tiles, i64* __restrict__ out) {
   for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -139,7 +138,7 @@ __global__ void cmfast_cell_counts_runs(const K* __restrict__ keys, i64 n, i64 t
   }
 }
 
-// and where they do, with their keys if these are asked for; `before` is how many runs begin in tiles further ahead.
+// Write where runs begin and, if requested, their keys; `before` is the number of runs that begin in earlier tiles.
 template <typename K>
 __global__ void cmfast_cell_counts_starts(const K* __restrict__ keys, i64 n, i64 tiles, const i64* __restrict__ before,
                                           i64* __restrict__ out_first, i64* __restrict__ out_keys) {
@@ -154,7 +153,7 @@ __global__ void cmfast_cell_counts_starts(const K* __restrict__ keys, i64 n, i64
       heads[r] = __ballot_sync(CM_ALL_LANES, begins(keys, start + 32 * r, n));
       number += __popc(heads[r]);
     }
-    __syncthreads();  // nobody still reads the numbers of the last tile
+    __syncthreads();  // all threads have read the counts of the previous tile
     if (lane == 0) of_warp[warp] = number;
     __syncthreads();
     i64 at = before[tile];
@@ -171,7 +170,7 @@ __global__ void cmfast_cell_counts_starts(const K* __restrict__ keys, i64 n, i64
   }
 }
 
-// The confusion matrix of runs; HELD: in shared memory first, so that blocks do not wait for each other.
+// Confusion matrix of runs; with HELD in shared memory first, so that blocks do not contend.
 template <bool HELD>
 __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,
                                        int n_classes, u64* out) {
@@ -188,8 +187,8 @@ __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* 
     if (held[k]) atomicAdd(&out[k], held[k]);
 }
 
-// Sums of min(L, P) over pairs of an entry of one histogram and an entry of another in the same cell, per pair of their
-// tags: cell l_cells[k] of one has the entries from l_first on, and so has p_cells[k] of the other. W threads per cell.
+// Sums of min(L, P) over pairs of entries of two histograms in the same cell, per pair of tags: the entries of cell
+// l_cells[k] start at l_first, those of p_cells[k] likewise. W threads per cell.
 template <int W, bool HELD>
 __global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* __restrict__ l_first,
                                     const i64* __restrict__ l_tags, const i64* __restrict__ L,
@@ -205,7 +204,7 @@ __global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* 
     if (!team.mine()) continue;
     const i64 l = l_first[l_cells[team.matrix()]], p = p_first[p_cells[team.matrix()]];
     const int a = int(l_first[l_cells[team.matrix()] + 1] - l), b = int(p_first[p_cells[team.matrix()] + 1] - p);
-    int u = team.rank / b, s = team.rank % b;  // and from there in steps of W, without division
+    int u = team.rank / b, s = team.rank % b;  // advanced by W without division
     while (u < a) {
       add_wide<HELD>(&to[l_tags[l + u] * columns + p_tags[p + s]], u64(min(L[l + u], P[p + s])));
       u += W / b;
@@ -221,8 +220,7 @@ __global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* 
     if (held[k]) atomicAdd(&out[k], held[k]);
 }
 
-// The same for one histogram pair in limbs, (limbs, entries) each, the lowest limb first; every cell has entries of
-// both.
+// Sums of minima for heights in limbs, (limbs, entries) each, lowest limb first; every cell has entries of both.
 template <int W>
 __global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __restrict__ l_tags,
                                 const i64* __restrict__ L, i64 l_size, const i64* __restrict__ p_first,
@@ -243,13 +241,13 @@ __global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __re
   }
 }
 
-// Weights as integers, so that sums of them have the same bits in any order: kernels/shared/geometry_weights.py says
-// which.
+// Fixed-point weights, whose integer sums have the same bits in any order; the format is that of
+// kernels/shared/geometry_weights.py.
 
-// What tables of weights W say over the pairs that occur in M, one thread per row and per column of a table: whether
-// one is no weight; the least and the largest in use, the smallest above zero and the largest sum of a line, as bits
-// (of numbers that are not negative these are in their order); twice the place of the first in use, plus one if it is
-// -0.
+// Summary of weight tables W over the pairs with nonzero counts M, one thread per row and per column of a table:
+// whether a weight is invalid; bits of the minimum and the maximum, of the smallest positive weight and of the largest
+// row or column sum (bits of nonnegative numbers are ordered like them); twice the index of the first weight in use,
+// plus one if it is -0.
 __global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int n_classes,
                                    i64* out_found) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
@@ -269,7 +267,7 @@ __global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __re
         bad = true;
         continue;
       }
-      // Two roundings, in the order of the indices, as on the CPU: the shift follows from the sum.
+      // Separately rounded product and sum in index order, as on the CPU: the shift depends on the sum.
       sum = __dadd_rn(sum, __dmul_rn(w, double(M[at])));
       const i64 bits = __double_as_longlong(fabs(w));
       low = min(low, bits);
@@ -287,8 +285,8 @@ __global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __re
   }
 }
 
-// One table as integers: rint(w * 2^shift); with `equal` weights ones; else with a width in limbs of so many bits,
-// (limbs, cells), the lowest first.
+// One table in fixed point: rint(w * 2^shift); ones for `equal` weights; with a width, limbs of that many bits, (limbs,
+// cells), lowest first.
 __global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int equal,
                                     int shift, int width, int limbs, i64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
@@ -301,7 +299,7 @@ __global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __r
     const Parts parts(w);
     u64 size = parts.size;
     int up = parts.exponent + shift;
-    if (up < 0) {  // half to even
+    if (up < 0) {  // ties to even
       const int drop = min(-up, 63);
       const u64 rest = size & ((1ull << drop) - 1), half = 1ull << (drop - 1);
       size >>= drop;
@@ -316,7 +314,7 @@ __global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __r
   }
 }
 
-// Sums of integers as numbers, `cells` of them for each of `tables` tables, time and again.
+// Integer sums as float64, `cells` of them for each of `tables` tables, repeatedly.
 __global__ void cmfast_gcm_round(const i64* __restrict__ sums, i64 n, i64 cells, i64 tables,
                                  const int* __restrict__ shift, const double* __restrict__ scale,
                                  double* __restrict__ out) {
@@ -327,7 +325,7 @@ __global__ void cmfast_gcm_round(const i64* __restrict__ sums, i64 n, i64 cells,
   }
 }
 
-// The same of limbs (limbs, n), all but the highest below 2^width: rounded once, also where numbers are denormal.
+// Sums in normalised limbs (limbs, n) as float64, rounded once, also for denormals.
 __global__ void cmfast_gcm_round_limbs(const i64* __restrict__ sums, i64 n, int limbs, int width, int shift,
                                        double* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
@@ -341,7 +339,7 @@ __global__ void cmfast_gcm_round_limbs(const i64* __restrict__ sums, i64 n, int 
     }
     int room = __clzll(i64(head | 1));
     bool rest = false;
-    if (limb >= 0) {  // fill all 64 bits from the next
+    if (limb >= 0) {  // fill all 64 bits from the next limb
       const u64 digit = u64(sums[limb * n + k]);
       head = head << room | digit >> (width - room);
       rest = (digit & ((1ull << (width - room)) - 1)) != 0;
@@ -349,7 +347,7 @@ __global__ void cmfast_gcm_round_limbs(const i64* __restrict__ sums, i64 n, int 
       room = 0;
       while (--limb >= 0) rest |= sums[limb * n + k] != 0;
     }
-    // Bits beyond what a number of this size has: of 53, or of those above 2^-1074.
+    // Bits beyond the precision of this magnitude: 53, or fewer for denormals.
     const int drop = max(11 - room, -1074 - exponent);
     if (drop > 0) {
       const u64 half = 1ull << (min(drop, 64) - 1), low = drop < 64 ? head & (2 * half - 1) : head;
@@ -362,7 +360,8 @@ __global__ void cmfast_gcm_round_limbs(const i64* __restrict__ sums, i64 n, int 
   }
 }
 
-// Pairs of entries of two histograms in the same cell, one behind another from offset[k] on: number and smaller height.
+// Pairs of entries of two histograms in the same cell, consecutively from offset[k] on: pair of tags and smaller
+// height.
 __global__ void cmfast_min_overlap_pairs(const i64* __restrict__ a_cells, const i64* __restrict__ a_first,
                                          const i64* __restrict__ a_groups, const double* __restrict__ A,
                                          const i64* __restrict__ b_cells, const i64* __restrict__ b_first,

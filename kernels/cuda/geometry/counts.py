@@ -1,7 +1,7 @@
-"""Joint counts of cells and classes, and sparse histograms.
+"""Joint counts of grid cells, labels and predictions, and sparse histograms.
 
-A kernel gives every point its key; then the keys are sorted, and what follows are runs of them. Keys of which there are
-no more than points are counted without a sort.
+A kernel computes the key of every point; keys are then sorted and run-length encoded, or, if there are no more possible
+keys than points, counted with one counter per key.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
-from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
-from cmfast.kernels.cuda.geometry._entries import sides
+from cmfast.kernels.cuda.geometry import _keys, _run_length, _weights
+from cmfast.kernels.cuda.geometry._entries import make_sides
 from cmfast.kernels.shared.geometry_keys import (
     NAMED_POSITIONS,
     KeyLayout,
@@ -24,41 +24,41 @@ from cmfast.kernels.shared.geometry_keys import (
     widen,
 )
 
-RUNS = 1 << 6  # per thread that count together in shared memory
+RUNS = 1 << 6  # runs per thread when counting in shared memory
 
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
 _NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_number", registers=32)
 KERNELS = (_PAIRS, _NUMBER)
-# Numbers that are found of a table of weights; keys of a thread in a tile.
-DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _runs.RUN_KEYS}
+# Summary values per table of weights; keys of a thread in a tile.
+DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _run_length.RUN_KEYS}
 
 
-def _classes(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
-    """Return ``(n_classes, outside)``: see `cell_counts`. Synchronises."""
-    low, most = _keys.label_range(*labels.values())
+def _check_labels(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
+    """Return the number of classes, inferred if `limit` is None, and labels out of range; synchronises."""
+    low, most = _keys.find_label_range(*labels.values())
     if low < 0 or (limit is not None and most >= limit):
         return limit, find_outside(library(next(iter(labels.values()))), limit, **labels)
     return most + 1 if limit is None else limit, None
 
 
-def _sorted_keys(
+def _compute_keys(
     points: _keys.GridPoints, labels: list[Any], half: int, ranges: Ranges | None = None
 ) -> tuple[Any, KeyLayout, int, tuple[int, ...]]:
     """Return ``(keys, layout, n_dropped, first_dropped)``; points without a cell have the largest key."""
-    low, extent, kept = _keys.index_ranges(points)
+    low, extent, kept = _keys.find_index_ranges(points)
     bits = half * len(labels)
     found = widen(KeyLayout(low, extent, None), ranges, bits)
     if fits(extent, bits):
-        keys = _keys.radix_keys(points, labels, half, found)
+        keys = _keys.compute_radix_keys(points, labels, half, found)
     else:
-        keys, found = _keys.ranked_keys(points, labels, half, found)
+        keys, found = _keys.rank_keys(points, labels, half, found)
     n_dropped = len(keys) - kept
     first = library(keys).flatnonzero(keys == np.iinfo(keys.dtype).max)[:NAMED_POSITIONS].tolist() if n_dropped else ()
     return keys, found, n_dropped, tuple(first)
 
 
-def _runs_of(keys: Any, n_dropped: int, n_keys: int) -> tuple[Any, Any]:
-    """Count `keys` below `n_keys`, which nobody else has: by a counter for each if these are few, else by a sort."""
+def _count_keys(keys: Any, n_dropped: int, n_keys: int) -> tuple[Any, Any]:
+    """Count keys below `n_keys`, overwriting them: with a counter each if these are few, else by sorting."""
     if n_keys <= len(keys) and keys.dtype == np.int32:
         xp = library(keys)
         counts = xp.zeros(n_keys, np.uint64)
@@ -66,7 +66,7 @@ def _runs_of(keys: Any, n_dropped: int, n_keys: int) -> tuple[Any, Any]:
         counts = counts.view(np.int64)
         found = xp.flatnonzero(counts)  # synchronises
         return found, counts[found]
-    return _runs.encode(sorting.sort_keys(keys, n_keys)[: len(keys) - n_dropped])
+    return _run_length.encode_runs(sorting.sort_keys(keys, n_keys)[: len(keys) - n_dropped])
 
 
 def cell_counts(
@@ -81,15 +81,15 @@ def cell_counts(
     num_threads: int | None = None,
     progress: Any = None,
 ) -> tuple[Any, ...]:
-    """Count the triples (cell, label, prediction); see the CPU's. Synchronises."""
+    """Count the points of every triple (cell, label, prediction); synchronises."""
     del num_threads
-    n_classes, outside = _classes(n_classes, y_true=y_true, y_pred=y_pred)
+    n_classes, outside = _check_labels(n_classes, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return None, None, None, None, outside
     assert n_classes is not None
-    points = _keys.GridPoints.on(X, origin, inverse)
-    keys, found, n_dropped, first = _sorted_keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
-    keys, counts = _runs_of(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
+    points = _keys.GridPoints.create(X, origin, inverse)
+    keys, found, n_dropped, first = _compute_keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
+    keys, counts = _count_keys(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
     if progress is not None:
         progress(len(X), len(X))
     return keys, counts, found.table, (found.low, found.extent, n_classes, n_dropped, first), None
@@ -108,22 +108,22 @@ def merge_cells(
     bits: int,
     num_threads: int | None = None,
 ) -> tuple[Any, ...]:
-    """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
+    """Merge two sets of cell counts with ranges ``(low, extent)`` each; return ``(keys, counts, table, ranges)``."""
     del num_threads
     one, other = KeyLayout.create(ranges_a, table_a), KeyLayout.create(ranges_b, table_b)
     keys_a, keys_b, found = _keys.align(keys_a, one, keys_b, other, bits)
     join = library(keys_a).concatenate
-    keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]), found.n_keys(bits))
+    keys, counts = _run_length.merge_runs(join([keys_a, keys_b]), join([counts_a, counts_b]), found.n_keys(bits))
     return keys, counts, found.table, (found.low, found.extent)
 
 
 def decode_cells(keys: Any, table: Any, *, ranges: Ranges, bits: int) -> tuple[Any, Any]:
-    """Return ``(index, tags)``: index rows and what is below them, per key."""
+    """Return ``(index, tags)`` of keys: grid index rows, and the tag bits below the cell."""
     return _keys.index_rows(keys >> bits, KeyLayout.create(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
-    """Return the confusion matrix of the runs, int64."""
+    """Return the confusion matrix (int64) of the runs."""
     del num_threads
     out = library(keys).zeros((n_classes, n_classes), np.uint64)
     if len(keys):
@@ -138,20 +138,20 @@ def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | No
 
 
 def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, Any]:
-    """Return ``(sizes, number, totals)``; totals: cells, points in pure and in unmixed cells, pairs in mixed ones."""
+    """Return ``(sizes, number, totals)``: cells by size; cells, points in pure and in unmixed cells, mixed pairs."""
     xp, half = library(keys), bits_of(n_classes)
     if not len(keys):
         return xp.zeros(0, np.int64), xp.zeros(0, np.int64), xp.zeros(4, np.int64)
-    labels, predictions, first, _ = found = sides(keys, half)
-    points = _runs.sums(counts, first)
-    alone = _runs.lengths(first, len(keys)) == 1
+    labels, predictions, first, _ = found = make_sides(keys, half)
+    points = _run_length.sum_segments(counts, first)
+    alone = _run_length.run_lengths(first, len(keys)) == 1
     pairs = xp.where(found.mixed, labels.sizes * predictions.sizes, 0)
     out = xp.empty(4, np.int64)
     out[0] = len(first)
     for k, each in enumerate((xp.where(alone, points, 0), xp.where(found.mixed, 0, points), pairs), 1):
         out[k] = each.sum()
     points.sort()
-    return *_runs.encode(points), out
+    return *_run_length.encode_runs(points), out
 
 
 def sparse_histogram(
@@ -165,29 +165,31 @@ def sparse_histogram(
     num_threads: int | None = None,
     progress: Any = None,
 ) -> tuple[Any, ...]:
-    """Sum `weights` (None: ones) per (cell, group); see the CPU's. Synchronises."""
+    """Sum `weights` (None: ones) per (cell, group), as a sparse histogram; synchronises."""
     del num_threads
     if groups is None:
         n_groups = 1
     else:
-        n_groups, outside = _classes(n_groups, groups=groups)
+        n_groups, outside = _check_labels(n_groups, groups=groups)
         if outside is not None:
             return None, None, None, None, None, outside
     assert n_groups is not None
-    points = _keys.GridPoints.on(X, origin, inverse)
+    points = _keys.GridPoints.create(X, origin, inverse)
     labels = [] if groups is None else [groups]
-    keys, found, n_dropped, first = _sorted_keys(points, labels, bits_of(n_groups))
+    keys, found, n_dropped, first = _compute_keys(points, labels, bits_of(n_groups))
     status, n_keys = None, found.n_keys(bits_of(n_groups) * len(labels))
     if weights is None:
-        keys, values = _runs_of(keys, n_dropped, n_keys)
+        keys, values = _count_keys(keys, n_dropped, n_keys)
     else:
         order = sorting.argsort_keys(keys, n_keys)[: len(keys) - n_dropped]
         keys = keys[order]
-        starts, cells = _runs.starts_and_keys(keys)
+        starts, cells = _run_length.find_starts_and_keys(keys)
         if weights.dtype.kind == "f":
-            values, status = counting.sums_of_groups(weights[order], _runs.numbers(starts, len(keys)), len(starts))
+            values, status = counting.sum_groups(
+                weights[order], _run_length.number_runs(starts, len(keys)), len(starts)
+            )
         else:
-            values = _integer_sums(weights[order], starts)
+            values = _sum_integers(weights[order], starts)
         keys = cells
     if progress is not None:
         progress(len(X), len(X))
@@ -195,21 +197,23 @@ def sparse_histogram(
     return keys, values, found.table, info, status, None
 
 
-def _integer_sums(weights: Any, starts: Any) -> Any:
-    """Exact sums of consecutive weights, or an error where int64 cannot hold one; columns are taken to fit."""
+def _sum_integers(weights: Any, starts: Any) -> Any:
+    """Return exact segmented sums of integer weights; raise OverflowError if int64 cannot hold one."""
     if weights.ndim > 1:
         out = library(starts).empty((len(starts), weights.shape[1]), np.int64)
         for k in range(weights.shape[1]):
-            out[:, k] = _runs.sums(weights[:, k], starts)
+            out[:, k] = _run_length.sum_segments(weights[:, k], starts)
         return out
     if not len(starts):
         return library(starts).zeros(0, np.int64)
     low, high = int(weights.min()), int(weights.max())
     wide = weights if weights.dtype == np.uint64 else weights.astype(np.int64)
-    out = _runs.sums(wide.view(np.int64), starts)
+    out = _run_length.sum_segments(wide.view(np.int64), starts)
     if max(-low, high) * len(weights) >= 2**63:
-        # The same in halves of 32 bits, neither of which overflows: what the upper half is says whether the sum fits.
-        upper, lower = (_runs.sums(half.astype(np.int64), starts) for half in (wide >> 32, wide & 0xFFFFFFFF))
+        # Sums of 32-bit halves cannot overflow; the upper half tells whether the whole sum fits.
+        upper, lower = (
+            _run_length.sum_segments(half.astype(np.int64), starts) for half in (wide >> 32, wide & 0xFFFFFFFF)
+        )
         top = upper + (lower >> 32)
         if bool(((top < -(1 << 31)) | (top >= 1 << 31)).any()):
             totals = [(a << 32) + b for a, b in zip(upper.tolist(), lower.tolist(), strict=True)]

@@ -1,1 +1,1 @@
-"""Tables scaled to margins, on CUDA."""
+"""Scaling of tables to margins on CUDA."""

@@ -1,12 +1,13 @@
-// Tables scaled to margins over any of their axes, as kernels/cpu/margins/launch.py: a team for each, from what its
-// cells and targets are to what is returned of it.
+// Scaling of tables to margins over any of their axes, as kernels/cpu/margins/launch.py: one team of threads for each
+// table, from validation to results.
 
-// What two margins share, and which of these sums a line adds to.
+// The axes that two margins share: sums over them, and the shared marginal of each marginal.
 struct Overlaps {
   int number;
-  const int* __restrict__ pairs;   // (number, 5): two margins, lines of what they share, where `shared` begins for each
-  const int* __restrict__ shared;  // line of a margin -> line of what it shares with another one
-  const int* __restrict__ within;  // margin before each one that has all of its axes, or -1
+  const int* __restrict__ pairs;   // (number, 5): two margins, size of their shared margin, first index in `shared` of
+                                   // each
+  const int* __restrict__ shared;  // marginal of a margin -> marginal of the margin shared with another
+  const int* __restrict__ within;  // earlier margin that has all axes of each, or -1
 };
 
 template <int W>
@@ -25,9 +26,9 @@ __device__ __forceinline__ int check(const Table<W>& t, const double* cells) {
   return team_sum<W>(total) < CM_INF ? CM_CONVERGED : CM_RANGE;
 }
 
-// Sum of a margin over a line of what it shares with another one; NaN where it is not known.
+// Sum of a margin over one marginal of its shared axes; NaN where a target is unknown.
 template <int W>
-__device__ __forceinline__ double shared_sum(const Table<W>& t, const int* shared, int b, int k) {
+__device__ __forceinline__ double sum_shared(const Table<W>& t, const int* shared, int b, int k) {
   double sum = 0.0;
 #pragma unroll 1
   for (int line = t.of.offsets[b]; line < t.of.offsets[b + 1]; ++line)
@@ -35,7 +36,7 @@ __device__ __forceinline__ double shared_sum(const Table<W>& t, const int* share
   return sum;
 }
 
-// Multiply margins so that they agree with those before them on what they share; false if they are too far off.
+// Scale margins so that their sums over shared axes agree; false if they differ too much.
 template <int W>
 __device__ __forceinline__ bool reconcile(Table<W>& t, const Overlaps& overlaps) {
 #pragma unroll 1
@@ -47,18 +48,18 @@ __device__ __forceinline__ bool reconcile(Table<W>& t, const Overlaps& overlaps)
       const int *one = overlaps.shared + pair[3], *other = overlaps.shared + pair[4];
 #pragma unroll 1
       for (int k = t.rank; k < pair[2]; k += W) {
-        const double wanted = shared_sum(t, one, pair[0], k), found = shared_sum(t, other, pair[1], k);
+        const double wanted = sum_shared(t, one, pair[0], k), found = sum_shared(t, other, pair[1], k);
         const double gap = fabs(wanted - found), most = fmax(wanted, found);
         off |= gap > CM_TOTALS_RTOL * most;
         t.sums()[k] = gap > CM_MOST_ROUNDED_GAP * most ? wanted / found : 1.0;
         changed |= t.sums()[k] != 1.0;
       }
-      t.meet();
+      t.synchronize();
       const int first = t.of.offsets[pair[1]];
 #pragma unroll 1
       for (int line = first + t.rank; line < t.of.offsets[pair[1] + 1]; line += W)
         t.targets()[line] *= t.sums()[other[line - first]];
-      t.meet();
+      t.synchronize();
       if (round == 0 && team_any<W>(off)) return false;
     }
     if (!team_any<W>(changed)) break;
@@ -74,10 +75,10 @@ __device__ __forceinline__ bool has_cells(const Table<W>& t, int line) {
   return false;
 }
 
-// Find out which of the other lines are unknowns, and add up the targets of every margin. A line that need not meet its
-// target and has no cell misses all of it.
+// Determine which marginals are unknowns, and sum the targets of every margin. A marginal with a soft target and no
+// cell is left out: it misses all of its target.
 template <int W>
-__device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
+__device__ __forceinline__ void number_unknowns(Table<W>& t, const Overlaps& overlaps) {
   double least = CM_INF, all_asked = 0.0;
   int unknowns = 0;
 #pragma unroll 1
@@ -98,14 +99,14 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
       else
         least = fmin(least, total);
     }
-    t.meet();  // all have read what follows of the margins before
+    t.synchronize();  // all have read the margins before
     if (t.rank == 0) {
       t.totals()[b] = total;
       t.known()[b] = free ? 0.0 : 1.0;
     }
-    t.meet();
-    const int around = overlaps.within[b];  // a margin that has all of its axes, and so its sums
-    const bool implied = around >= 0 && t.known()[around] > 0.0 && !free;  // part of its lines may be off by more
+    t.synchronize();
+    const int around = overlaps.within[b];                                 // a margin that has all of its axes
+    const bool implied = around >= 0 && t.known()[around] > 0.0 && !free;  // implied unless partly free
     if (b == 0) continue;
 #pragma unroll 1
     for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) {
@@ -115,16 +116,16 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
       unknowns += asked;
     }
   }
-  // With no total known, cells that a target counts add up to no more than all targets.
+  // If no total is known, the cells that any target counts sum to at most all targets.
   t.bounded = least == CM_INF;
   t.total = t.bounded ? all_asked : least;
   t.unknowns = team_sum<W>(unknowns);
-  t.meet();
+  t.synchronize();
 }
 
-// Take the cells that may be positive: none has a line whose target is zero.
+// Load the cells that may be positive: no marginal of theirs has the target zero.
 template <int W>
-__device__ __forceinline__ void take(Table<W>& t, const double* cells, double smoothing) {
+__device__ __forceinline__ void load_cells(Table<W>& t, const double* cells, double smoothing) {
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
     const double value = cells[t.of.places[c]] + smoothing;
@@ -134,12 +135,12 @@ __device__ __forceinline__ void take(Table<W>& t, const double* cells, double sm
     t.q()[c] = alive ? value : 0.0;
     t.x()[c] = 0.0;
   }
-  t.meet();
+  t.synchronize();
 }
 
-// Whether a line that must meet its target has no cell.
+// Whether a marginal with a hard positive target has no cell.
 template <int W>
-__device__ __forceinline__ bool lacks_cells(const Table<W>& t) {
+__device__ __forceinline__ bool has_empty_marginal(const Table<W>& t) {
   bool empty = false;
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b)
@@ -149,41 +150,41 @@ __device__ __forceinline__ bool lacks_cells(const Table<W>& t) {
   return team_any<W>(empty);
 }
 
-// Fill a table; return CM_CONVERGED, or why it has no answer. The targets are changed to agree.
+// Set up a table; return CM_CONVERGED or the status of a failure. Reconciles the targets.
 template <int W>
-__device__ __forceinline__ int begin(Table<W>& t, const double* cells, const double* targets, double smoothing,
-                                     const Overlaps& overlaps) {
-  t.meet();  // nobody still reads what the last table left
+__device__ __forceinline__ int set_up_table(Table<W>& t, const double* cells, const double* targets, double smoothing,
+                                            const Overlaps& overlaps) {
+  t.synchronize();  // all have read the results of the last table
 #pragma unroll 1
   for (int k = t.rank; k < t.of.lines; k += W) t.targets()[k] = targets[k];
 #pragma unroll 1
   for (int k = t.rank; k < t.others(); k += W) t.multipliers()[k] = t.step()[k] = 0.0;
-  t.meet();
+  t.synchronize();
   t.passes = t.steps = t.removed = 0;
   t.residual = t.width = t.width_before = CM_INF;
   t.probed = 0.0;
   const int status = check(t, cells);
   if (status != CM_CONVERGED) return status;
   if (!reconcile(t, overlaps)) return CM_TOTALS;
-  take(t, cells, smoothing);
-  number(t, overlaps);
-  return lacks_cells(t) ? CM_ZERO_LINE : CM_CONVERGED;
+  load_cells(t, cells, smoothing);
+  number_unknowns(t, overlaps);
+  return has_empty_marginal(t) ? CM_ZERO_LINE : CM_CONVERGED;
 }
 
-// Sweep a few times, and further while that will not take many more; return whether that is all it takes.
+// Sweep while few more sweeps are predicted; return whether margins and cells are accurate without a Newton step.
 template <int W>
-__device__ __forceinline__ bool sweep_on(Table<W>& t) {
+__device__ __forceinline__ bool sweep_to_convergence(Table<W>& t) {
   int number = 0;
   double left = 0.0, widest = CM_INF, louder = CM_INF;
   const double enough = fmin(CM_CELLS_TOL * t.tol, CM_MOST_CELL_ERROR);
-  // First until the margins are met, then until what the last sweep changed says that the cells are right as well.
+  // First until the margins are met, then until the last change shows that the cells are accurate as well.
 #pragma unroll 1
   for (bool met = false;;) {
     const double before = t.residual, wide = widest;
     if (!met && number >= CM_PLAIN_SWEEPS && !(t.residual > t.tol && left <= CM_PATIENT_SWEEPS)) {
       met = true;
-      if (t.residual <= t.tol) louder = t.of.margins * echo(t);
-      add_up(t);
+      if (t.residual <= t.tol) louder = t.of.margins * measure_amplification(t);
+      sum_cells(t);
     }
     if (met && !(louder * widest > enough && louder < CM_INF)) break;
     widest = sweep(t);
@@ -193,18 +194,18 @@ __device__ __forceinline__ bool sweep_on(Table<W>& t) {
     if (met && !(widest < CM_STANDING * wide)) break;
   }
   t.passes += i64(number) * t.of.margins;
-  close(t);
-  add_up(t);
+  scale_cells(t);
+  sum_cells(t);
   if (!(louder * widest <= enough) || !(t.residual <= t.tol)) return false;
   t.probed = louder * larger(widest, CM_UNIT_ROUNDOFF);
   t.width = widest;
   return true;
 }
 
-constexpr int SOLVE = -1;  // the step is to be solved for
+constexpr int SOLVE = -1;  // status: solve for another Newton step
 
 template <int W>
-__device__ __forceinline__ int judged(Table<W>& t) {
+__device__ __forceinline__ int check_convergence(Table<W>& t) {
   if (!(t.residual < CM_INF)) return CM_RANGE;
   const bool stalled = has_stalled(t.width, t.width_before);
   if (t.residual <= t.tol && (t.width <= t.last_width || stalled)) {
@@ -214,20 +215,21 @@ __device__ __forceinline__ int judged(Table<W>& t) {
   return t.passes >= t.max_iter || t.steps >= CM_NEWTON_STEPS ? CM_MAX_ITER : SOLVE;
 }
 
-// Take the step that was solved for.
+// Take the Newton step that was solved for; return SOLVE or the final status.
 template <int W>
-__device__ __forceinline__ int stepped(Table<W>& t) {
+__device__ __forceinline__ int take_step(Table<W>& t) {
   double highest, widest;
   ++t.steps;
   ++t.passes;
-  widths(t, highest, widest);
+  measure_step(t, highest, widest);
   if (!(widest < CM_INF)) return CM_RANGE;
   bool anew = false;
   if (t.steps >= CM_PROOFS_FROM && (widest > CM_CLOSE || t.residual > t.tol)) {
-    if (refutes(t, t.step_lift(), t.step()) || refutes(t, t.lift(), t.multipliers())) return CM_INFEASIBLE;
-    const int gone = remove(t);
+    if (is_certificate(t, t.step_lift(), t.step()) || is_certificate(t, t.lift(), t.multipliers()))
+      return CM_INFEASIBLE;
+    const int gone = fix_zero_cells(t);
     if (gone < 0) return CM_INFEASIBLE;
-    if (gone > 0) {  // what is left begins anew: some of it may have shrunk with what is gone
+    if (gone > 0) {  // restart: remaining cells may have shrunk with the removed ones
       anew = true;
       highest = 0.0;
       widest = CM_INF;
@@ -239,109 +241,110 @@ __device__ __forceinline__ int stepped(Table<W>& t) {
 #pragma unroll 1
   for (int k = t.rank; k < t.others(); k += W)
     t.multipliers()[k] = anew ? 0.0 : t.multipliers()[k] + length * t.step()[k];
-  t.meet();
-  close(t);
-  add_up(t);
-  return judged(t);
+  t.synchronize();
+  scale_cells(t);
+  sum_cells(t);
+  return check_convergence(t);
 }
 
-// Note how far the cells move where targets are rounded at random, in a way that depends on nothing but `number`.
+// Set the right-hand side to pseudo-random rounding errors of the targets, determined by `number`.
 template <int W>
-__device__ __forceinline__ void disturb(Table<W>& t, int number) {
+__device__ __forceinline__ void perturb_targets(Table<W>& t, int number) {
   const double unit = CM_UNIT_ROUNDOFF / (1.0 + t.slack);
-  draw_changes(t, number + 1);
+  draw_perturbation(t, number + 1);
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b)
     sum_lines(t, b, t.z() - t.of.closed, [&](int c) { return t.step_lift()[t.code(0, c)] * unit * t.x()[c]; });
-  t.meet();
+  t.synchronize();
 #pragma unroll 1
   for (int k = t.rank; k < t.others(); k += W)
     t.step()[k] = t.scale()[k] * (t.step()[k] * CM_UNIT_ROUNDOFF * t.sums()[k] - t.z()[k]);
-  t.meet();
+  t.synchronize();
 }
 
-// Solve by the root for the next change; return how it moves the cells at most.
+// Solve for the perturbation by the Cholesky factor; record the largest change of a log cell.
 template <int W>
-__device__ __forceinline__ void solve_for(Table<W>& t) {
-  solve(t);
+__device__ __forceinline__ void measure_perturbation(Table<W>& t) {
+  substitute(t);
 #pragma unroll 1
   for (int k = t.rank; k < t.others(); k += W) t.step()[k] *= t.scale()[k];
-  t.meet();
+  t.synchronize();
 }
 
 template <int W>
 __device__ __forceinline__ int scale(Table<W>& t, bool pairs) {
-  close(t);
-  add_up(t);
+  scale_cells(t);
+  sum_cells(t);
   t.passes = 1;
   if (t.unknowns == 0)
     t.width = 0.0;
-  else if (!t.soft && sweep_on(t))
+  else if (!t.soft && sweep_to_convergence(t))
     return CM_CONVERGED;
-  int status = judged(t), probes = 0;
+  int status = check_convergence(t), probes = 0;
   const bool probed = t.unknowns > 0;
-  // Steps, and when they have ended some more solutions with the last equations, which say how right the cells are.
+  // Newton steps, then solutions for perturbed targets with the last factor, which estimate the errors of the cells.
 #pragma unroll 1
   for (;;) {
     const bool steps = status == SOLVE;
     if (!steps && (status > CM_MAX_ITER || !probed || probes == CM_CELL_PROBES)) return status;
     if (probes == 0) {
-      curve(t, pairs);
-      root(t);
+      form_hessian(t, pairs);
+      factorize(t);
     }
     if (steps) {
 #pragma unroll 1
       for (int k = t.rank; k < t.others(); k += W)
         t.step()[k] = t.scale()[k] * (t.goals()[t.of.closed + k] - t.sums()[k]);
-      t.meet();
+      t.synchronize();
     } else {
-      disturb(t, probes++);
+      perturb_targets(t, probes++);
     }
-    solve_for(t);
+    measure_perturbation(t);
     if (steps) {
-      status = stepped(t);
+      status = take_step(t);
     } else {
       double highest, widest;
-      widths(t, highest, widest);
+      measure_step(t, highest, widest);
       t.probed = larger(t.probed, widest);
     }
   }
 }
 
-// Add to every line what its cells get by `y`; return the sum of the squares of that. Closed lines stand first.
+// Compute A'A y for the incidence matrix A of cells by marginals; return the squared norm of A y. Eliminated marginals
+// come first.
 template <int W>
-__device__ __forceinline__ double twice(Table<W>& t, const double* y, double* out) {
+__device__ __forceinline__ double multiply_gram(Table<W>& t, const double* y, double* out) {
   double square = 0.0;
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
-    t.z()[c] = t.q()[c] > 0.0 ? raised(t, y, y + t.of.closed, c) : 0.0;
+    t.z()[c] = t.q()[c] > 0.0 ? sum_multipliers(t, y, y + t.of.closed, c) : 0.0;
     square += t.z()[c] * t.z()[c];
   }
-  t.meet();
+  t.synchronize();
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b)
-    over_lines(t, b, [&](int line, int at, int stop, int span, bool leads) {
+    for_each_marginal(t, b, [&](int line, int at, int stop, int span, bool leads) {
       double sum = 0.0;
 #pragma unroll 1
       for (; at < stop; at += span) sum += t.z()[t.of.members[at]];
       sum = span_sum(sum, span);
       if (leads) out[line] = t.asked(b, line) > 0.0 ? sum : 0.0;
     });
-  t.meet();
+  t.synchronize();
   return team_sum<W>(square);
 }
 
 template <int W>
-__device__ __forceinline__ double square_of(const Table<W>& t, const double* r) {
+__device__ __forceinline__ double compute_squared_norm(const Table<W>& t, const double* r) {
   double sum = 0.0;
 #pragma unroll 1
   for (int k = t.rank; k < t.of.lines; k += W) sum += r[k] * r[k];
   return team_sum<W>(sum);
 }
 
-// Replace the multipliers by the shortest that scale the cells in the same way, by conjugate gradients.
+// Replace the multipliers by the minimum-norm ones that scale the cells in the same way, by conjugate gradients.
 template <int W>
-__device__ __forceinline__ void shorten(Table<W>& t) {
+__device__ __forceinline__ void minimize_norm(Table<W>& t) {
   const int n = t.of.lines;
   double *found = t.work(), *r = found + n, *p = r + n, *product = p + n;
 #pragma unroll 1
@@ -349,16 +352,16 @@ __device__ __forceinline__ void shorten(Table<W>& t) {
     found[k] = 0.0;
     p[k] = k < t.of.closed ? t.lift()[k] : t.multipliers()[k - t.of.closed];
   }
-  t.meet();
-  twice(t, p, r);
+  t.synchronize();
+  multiply_gram(t, p, r);
 #pragma unroll 1
   for (int k = t.rank; k < n; k += W) p[k] = r[k];
-  t.meet();
-  double left = square_of(t, r);
+  t.synchronize();
+  double left = compute_squared_norm(t, r);
   const double goal = CM_MOST_LOGARITHM_RESIDUAL * CM_MOST_LOGARITHM_RESIDUAL * left;
 #pragma unroll 1
   for (int round = 0; left > goal && round < CM_MOST_ROUNDS; ++round) {
-    const double square = twice(t, p, product);
+    const double square = multiply_gram(t, p, product);
     if (!(square > 0.0)) break;
     const double length = left / square, before = left;
 #pragma unroll 1
@@ -366,21 +369,20 @@ __device__ __forceinline__ void shorten(Table<W>& t) {
       found[k] += length * p[k];
       r[k] -= length * product[k];
     }
-    left = square_of(t, r);
+    left = compute_squared_norm(t, r);
 #pragma unroll 1
     for (int k = t.rank; k < n; k += W) p[k] = p[k] * (left / before) + r[k];
-    t.meet();
+    t.synchronize();
   }
   if (!(left <= goal)) return;
 #pragma unroll 1
   for (int k = t.rank; k < n; k += W) (k < t.of.closed ? t.lift()[k] : t.multipliers()[k - t.of.closed]) = found[k];
-  t.meet();
+  t.synchronize();
 }
 
-// Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known. Of
-// margins that must be met.
+// Normalise log factors: mean zero in every hard, fully known margin but the first, which compensates.
 template <int W>
-__device__ __forceinline__ void gauge(const Table<W>& t, int first, double* factors) {
+__device__ __forceinline__ void normalize_factors(const Table<W>& t, int first, double* factors) {
   if (first < 0 || !(t.known()[first] > 0.0)) return;
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b) {
@@ -403,9 +405,9 @@ __device__ __forceinline__ void gauge(const Table<W>& t, int first, double* fact
   }
 }
 
-// Write the table, its factors and the sums that it has; return the residual, infinite where a cell vanished.
+// Write the table, its factors and sums; return the residual, infinite where a cell or factor left the float64 range.
 template <int W>
-__device__ __forceinline__ double finish(Table<W>& t, int first, double* out, double* factors, double* achieved) {
+__device__ __forceinline__ double write_table(Table<W>& t, int first, double* out, double* factors, double* achieved) {
   bool vanished = false;
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
@@ -417,7 +419,7 @@ __device__ __forceinline__ double finish(Table<W>& t, int first, double* out, do
   for (int b = 0; b < t.of.margins; ++b) {
     const bool hard = t.of.slack[b] == 0.0;
     double missed = 0.0, size = 0.0;
-    over_lines(t, b, [&](int line, int at, int stop, int span, bool leads) {
+    for_each_marginal(t, b, [&](int line, int at, int stop, int span, bool leads) {
       double sum = 0.0;
 #pragma unroll 1
       for (; at < stop; at += span) sum += t.x()[t.of.members[at]];
@@ -433,25 +435,25 @@ __device__ __forceinline__ double finish(Table<W>& t, int first, double* out, do
     size = team_sum<W>(size);
     worst = larger(worst, size > 0.0 ? missed / size : missed);
   }
-  if (!t.soft) shorten(t);  // else multipliers say what the goals are
+  if (!t.soft) minimize_norm(t);  // multipliers of soft margins define the goals
 #pragma unroll 1
   for (int k = t.rank; k < t.of.lines; k += W)
     factors[k] = k >= t.of.closed ? t.multipliers()[k - t.of.closed] : t.targets()[k] > 0.0 ? t.lift()[k] : 0.0;
-  t.meet();
-  gauge(t, first, factors);
-  t.meet();
+  t.synchronize();
+  normalize_factors(t, first, factors);
+  t.synchronize();
 #pragma unroll 1
   for (int k = t.rank; k < t.of.lines; k += W) {
     const bool asked = t.targets()[k] != 0.0;
     factors[k] = asked ? exp(factors[k]) : 0.0;
-    // Those of margins that contradict go far beyond what cells are scaled by.
+    // Factors of contradictory soft margins may leave the float64 range.
     vanished |= asked && !t.soft && !(factors[k] > 0.0 && factors[k] < CM_INF);
   }
   return team_any<W>(vanished) ? CM_INF : worst;
 }
 
-// A team of W threads for each table, of which it keeps `size` numbers: in `scratch` where that is given, else in
-// shared memory.
+// Kernel: a team of W threads for each table, with a workspace of `size` values, in `scratch` if given, else in shared
+// memory.
 template <int W>
 __global__ void __launch_bounds__(CM_THREADS, 2)
     cmfast_ipf_nd_tables(const double* __restrict__ cells, i64 cells_step, const double* __restrict__ wanted,
@@ -478,12 +480,13 @@ __global__ void __launch_bounds__(CM_THREADS, 2)
   const Overlaps overlaps{n_pairs, pairs, common, within};
 #pragma unroll 1
   for (i64 k = blockIdx.x * teams + team; k < n; k += gridDim.x * teams) {
-    int status = begin(t, cells + k * cells_step * n_cells, wanted + k * wanted_step * lines, smoothing, overlaps);
+    int status =
+        set_up_table(t, cells + k * cells_step * n_cells, wanted + k * wanted_step * lines, smoothing, overlaps);
     if (status == CM_CONVERGED) status = scale(t, by_pairs);
     double residual = CM_NAN, error = t.probed;
     double *table = out + k * n_cells, *factor = factors + k * lines, *sums = achieved + k * lines;
     if (status <= CM_MAX_ITER) {
-      residual = finish(t, first, table, factor, sums);
+      residual = write_table(t, first, table, factor, sums);
       if (!(residual < CM_INF)) status = CM_RANGE;
     }
     if (status == CM_CONVERGED) {

@@ -1,4 +1,4 @@
-"""Tables scaled to margins over any of their axes: a warp or a block for each."""
+"""The ops ``ipf_nd`` and ``ipf_cells`` on a device: tables scaled to margins, by a warp or a block for each."""
 
 import math
 from functools import lru_cache
@@ -14,10 +14,10 @@ from cmfast.kernels.shared import margins as table_rules
 from cmfast.kernels.shared import margins_layout
 from cmfast.kernels.shared.margins_layout import MarginLayout, TableBatch, TableMargins, TableRules
 
-# Numbers of a table that a warp keeps; a block of several warps has room for three such tables.
+# Values of a table that a warp handles; shared memory holds three such tables for a block of several warps.
 MOST_WARP_NUMBERS = 2048
-PER_PROCESSOR = 4  # blocks that share one, where their tables lie in other memory
-PROGRESS_TABLES = 10_000  # between two calls of `progress`
+PER_PROCESSOR = 4  # blocks of a multiprocessor, where their tables are in global memory
+PROGRESS_TABLES = 10_000  # tables between two calls of `progress`
 _OF_TABLES = (
     "RECONCILE_ROUNDS", "MOST_ROUNDED_GAP", "NUDGE", "PROOFS_FROM", "LEAST_PROOF_GAP", "BELOW", "MOST_ECHOES", "FADED",
     "CELL_PROBES", "CELLS_TOL", "MOST_ROUNDS", "MOST_LOGARITHM_RESIDUAL",
@@ -29,22 +29,22 @@ _RESULTS = ("out", "factors", "achieved", "out_residual", "out_error", "out_iter
 
 
 class Pattern(NamedTuple):
-    """Which cells stand in which lines, as the kernel reads it, and how much memory one table takes.
+    """Marginals of all cells, as the kernel reads them, and the memory of one table.
 
     Attributes
     ----------
     places, offsets, pairs, common, within : array of int32
-        Those of ``margins_layout.MarginLayout``, which says `shared` instead of `common`.
+        Those of ``margins_layout.MarginLayout``, where `common` is called `shared`.
     codes : array of int32, shape (margins, cells)
-        Lines of the closed margin, then of all others, which are counted from zero together.
+        Marginals of the eliminated margin, then of all others, which are numbered together from zero.
     starts, members : array of int32
-        The cells of every line, one line behind the other.
+        The cells of every marginal, one marginal after the other.
     spans : array of int32, shape (margins,)
-        How many threads share a line: a function of the numbers of cells and lines alone.
+        Threads that share a marginal: depends on the numbers of cells and marginals alone.
     by_pairs : bool
-        Whether it takes less to form equations by pairs of cells than by pairs of lines.
+        Whether forming the Hessian by pairs of cells is cheaper than by pairs of marginals.
     size : int
-        Numbers that a table takes.
+        Values of the workspace of a table.
     """
 
     places: Any
@@ -60,15 +60,15 @@ class Pattern(NamedTuple):
     size: int
 
 
-def pattern(xp: ModuleType, layout: MarginLayout) -> Pattern:
-    """Return what the kernel reads of a layout, on the current device."""
+def make_pattern(xp: ModuleType, layout: MarginLayout) -> Pattern:
+    """Return the pattern of a layout, on the current device."""
     cells, n_margins = layout.lines.shape
     closed, lines = int(layout.offsets[1]), int(layout.offsets[-1])
     others = lines - closed
     codes = layout.lines.T - np.where(np.arange(n_margins) > 0, closed, 0)[:, None]
     starts = np.concatenate([[0], np.cumsum(np.bincount(layout.lines.ravel(), minlength=lines))])
     members = np.argsort(layout.lines, 0, kind="stable").T
-    spans = [_span(cells // max(1, n)) for n in np.diff(layout.offsets).tolist()]
+    spans = [_choose_span(cells // max(1, n)) for n in np.diff(layout.offsets).tolist()]
     along, across = cells // max(1, closed), cells * (n_margins - 1) // max(1, others)
     by_pairs = along * across * (n_margins - 1) < others * closed
     equations = others * (others + 1) // 2 + (0 if by_pairs else others * closed)
@@ -80,28 +80,31 @@ def pattern(xp: ModuleType, layout: MarginLayout) -> Pattern:
     return Pattern._make([*there, by_pairs, size])
 
 
-def _span(cells: int) -> int:
-    """Return how many threads share a line of so many cells: two each, or more."""
+def _choose_span(cells: int) -> int:
+    """Return the number of threads that share a marginal of so many cells: at least two cells each."""
     return min(WARP, 1 << max(0, (cells // 2).bit_length() - 1))
 
 
 @lru_cache(32)
-def _dense(
+def _cache_dense_layout(
     xp: ModuleType, device: int, shape: tuple[int, ...], axes: margins_layout.Axes
 ) -> tuple[MarginLayout, Pattern]:
-    """Return the layout of all cells of tables of a shape; it stays on the device."""
+    """Return the layout of all cells of tables of a shape, and its pattern on the device (cached)."""
     del device
     layout = margins_layout.make_dense_layout(shape, axes)
-    found = pattern(xp, layout)
+    found = make_pattern(xp, layout)
     xp.cuda.get_current_stream().synchronize()  # any stream may read it from now on
     return layout, found
 
 
 def ipf_nd(M: Any, *targets: Any, axes: margins_layout.Axes, ndim: int, **options: Any) -> tuple[Any, ...]:
-    """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
+    """Scale tables to margins over `axes`; return tables, factors, sums and diagnostics.
+
+    The diagnostics are the residual, the error of cells, the passes and the status.
+    """
     cut = M.ndim - ndim
     shape = M.shape[cut:]
-    layout, there = _dense(library(M), M.device.id, shape, axes)
+    layout, there = _cache_dense_layout(library(M), M.device.id, shape, axes)
     given, margins = M.reshape((*M.shape[:cut], math.prod(shape))), TableMargins(shape, axes, layout)
     cells, *others = _scale(given, targets, margins, there, **options)
     return cells.reshape((*cells.shape[:-1], *shape)), *others
@@ -110,9 +113,9 @@ def ipf_nd(M: Any, *targets: Any, axes: margins_layout.Axes, ndim: int, **option
 def ipf_cells(
     values: Any, coords: Any, *targets: Any, axes: margins_layout.Axes, shape: tuple[int, ...], **options: Any
 ) -> tuple[Any, ...]:
-    """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
+    """Scale sparse tables of a shape, whose positive cells are at `coords` (all distinct), to margins over `axes`."""
     layout = margins_layout.make_sparse_layout(shape, axes, list(coords.get()))  # synchronises
-    there = pattern(library(values), layout)
+    there = make_pattern(library(values), layout)
     return _scale(values, targets, TableMargins(shape, axes, layout), there, **options)
 
 
@@ -120,12 +123,13 @@ def _scale(
     values: Any, targets: tuple[Any, ...], margins: TableMargins, there: Pattern, *,
     num_threads: int | None = None, progress: Any = None, **options: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Scale tables of which cells are given in the order of the places of a layout."""
+    """Scale tables whose cells are given in the order of a layout."""
     del num_threads
 
     def solve(given: TableBatch, n: int, layout: MarginLayout, rules: TableRules) -> tuple[Any, ...]:
+        """Scale a flat batch with the pattern of a layout, or of its soft version."""
         own = there
-        if layout is not margins.layout:  # fewer margins have to agree
+        if layout is not margins.layout:  # soft margins need not be reconciled
             pairs, within = (copy_to_device(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
             own = there._replace(pairs=pairs, within=within)
         held = rules._replace(slack=copy_to_device(values, rules.slack))
@@ -137,7 +141,7 @@ def _scale(
 def _solve(
     n: int, given: dict[str, Any], layout: MarginLayout, there: Pattern, rules: dict[str, Any], progress: Any
 ) -> tuple[Any, ...]:
-    """Return what became of a flat batch."""
+    """Scale a flat batch of tables; return the arrays of results."""
     cells, (n_cells, n_margins), n_lines = given["cells"], layout.lines.shape, int(layout.offsets[-1])
     xp, types = library(cells), (np.float64, np.float64, np.int64, np.int8)
     out = *(xp.empty((n, size)) for size in (n_cells, n_lines, n_lines)), *(xp.empty(n, dtype) for dtype in types)

@@ -1,1 +1,1 @@
-"""Sums of matrices, metrics of sums, tables and thresholds."""
+"""Class sums of confusion matrices, metrics computed from them and their gradients, and score thresholds."""

@@ -1,38 +1,38 @@
-// How the values of one class change with the sums that they are made of: as kernels/cpu/metrics/_gradients_classes.py.
+// Derivatives of per-class values by forward-mode differentiation, as kernels/cpu/metrics/_gradients_classes.py.
 
-// A number, and its slopes in the diagonal, the row, the column and the total of a class.
-struct Carried {
+// Dual number: a value and its derivatives in diagonal, row sum, column sum and total of a class.
+struct Dual {
   double x, d, t, p, n;
 };
 
-__device__ __forceinline__ Carried operator+(const Carried& a, const Carried& b) {
+__device__ __forceinline__ Dual operator+(const Dual& a, const Dual& b) {
   return {a.x + b.x, a.d + b.d, a.t + b.t, a.p + b.p, a.n + b.n};
 }
-__device__ __forceinline__ Carried operator-(const Carried& a, const Carried& b) {
+__device__ __forceinline__ Dual operator-(const Dual& a, const Dual& b) {
   return {a.x - b.x, a.d - b.d, a.t - b.t, a.p - b.p, a.n - b.n};
 }
-__device__ __forceinline__ Carried operator*(const Carried& a, double b) {
+__device__ __forceinline__ Dual operator*(const Dual& a, double b) {
   return {a.x * b, a.d * b, a.t * b, a.p * b, a.n * b};
 }
-__device__ __forceinline__ Carried operator*(const Carried& a, const Carried& b) {
+__device__ __forceinline__ Dual operator*(const Dual& a, const Dual& b) {
   return {a.x * b.x, a.d * b.x + a.x * b.d, a.t * b.x + a.x * b.t, a.p * b.x + a.x * b.p, a.n * b.x + a.x * b.n};
 }
-__device__ __forceinline__ Carried operator/(const Carried& a, const Carried& b) {
+__device__ __forceinline__ Dual operator/(const Dual& a, const Dual& b) {
   const double q = a.x / b.x, one = 1.0 / b.x;
   return {q, (a.d - q * b.d) * one, (a.t - q * b.t) * one, (a.p - q * b.p) * one, (a.n - q * b.n) * one};
 }
-__device__ __forceinline__ Carried root(const Carried& a) {
+__device__ __forceinline__ Dual root(const Dual& a) {
   const double x = sqrt(a.x), half = 0.5 / x;
   return {x, half * a.d, half * a.t, half * a.p, half * a.n};
 }
 
-// A 2x2 table: one class against the rest, or the sum of such tables.
-struct CarriedTable {
-  Carried d, t, p, missed, wrong, not_true, not_predicted, rejected;
+// A 2x2 table of dual numbers: one class against the rest, or the sum of such tables.
+struct DualTable {
+  Dual d, t, p, missed, wrong, not_true, not_predicted, rejected;
 
-  __device__ __forceinline__ CarriedTable(double diagonal, double row, double column, double total)
+  __device__ __forceinline__ DualTable(double diagonal, double row, double column, double total)
       : d{diagonal, 1.0, 0.0, 0.0, 0.0}, t{row, 0.0, 1.0, 0.0, 0.0}, p{column, 0.0, 0.0, 1.0, 0.0} {
-    const Carried n{total, 0.0, 0.0, 0.0, 1.0};
+    const Dual n{total, 0.0, 0.0, 0.0, 1.0};
     missed = t - d;
     wrong = p - d;
     not_true = n - t;
@@ -42,9 +42,9 @@ struct CarriedTable {
   }
 };
 
-// A rate; `square` is that of beta.
-__device__ __forceinline__ Carried carried_rate(const CarriedTable& m, int code, double square) {
-  Carried above = m.d, below = m.t;  // the recall
+// A ratio of one 2x2 table with its derivatives; `square` is beta squared.
+__device__ __forceinline__ Dual differentiate_ratio(const DualTable& m, int code, double square) {
+  Dual above = m.d, below = m.t;  // the recall
   switch (code) {
     case CM_VALUE_PRECISION: below = m.p; break;
     case CM_VALUE_FBETA:
@@ -95,20 +95,20 @@ __device__ __forceinline__ Carried carried_rate(const CarriedTable& m, int code,
   return above / below;
 }
 
-// A value that is made of the recall and the specificity of a class.
-__device__ __forceinline__ Carried carried_of_both_rates(const CarriedTable& m, int code) {
+// Balanced accuracy, geometric mean or tau of a class's recall and specificity, with derivatives.
+__device__ __forceinline__ Dual differentiate_rate_mean(const DualTable& m, int code) {
   if (code == CM_VALUE_TAU) {
-    const Carried lost = m.missed / m.t, wrong = m.wrong / m.not_true;
-    const Carried away = root((lost * lost + wrong * wrong) * 0.5);
+    const Dual lost = m.missed / m.t, wrong = m.wrong / m.not_true;
+    const Dual away = root((lost * lost + wrong * wrong) * 0.5);
     return {1.0 - away.x, -away.d, -away.t, -away.p, -away.n};
   }
-  const Carried hit = m.d / m.t, reject = m.rejected / m.not_true;
+  const Dual hit = m.d / m.t, reject = m.rejected / m.not_true;
   return code == CM_VALUE_BALANCED_ACCURACY ? (hit + reject) * 0.5 : root(hit * reject);
 }
 
-__device__ __forceinline__ Carried carried_corrected(const CarriedTable& m, int code) {
-  const Carried covariance = m.d * m.rejected - m.missed * m.wrong;
-  Carried above = covariance, below = m.t * m.not_true;
+__device__ __forceinline__ Dual differentiate_corrected_value(const DualTable& m, int code) {
+  const Dual covariance = m.d * m.rejected - m.missed * m.wrong;
+  Dual above = covariance, below = m.t * m.not_true;
   switch (code) {
     case CM_VALUE_TSS: break;
     case CM_VALUE_HEIDKE:
@@ -126,19 +126,20 @@ __device__ __forceinline__ Carried carried_corrected(const CarriedTable& m, int 
       else
         below = root(below);
   }
-  Carried out = above / below;
+  Dual out = above / below;
   if (code == CM_VALUE_DOOLITTLE || code == CM_VALUE_MCC) {
-    // One degenerate margin: the limit is 0 from every direction, and there is no slope. Two: there is none.
+    // One degenerate margin: the limit is 0 from every direction, without a derivative. Two: no limit exists.
     const bool truth = m.t.x * m.not_true.x == 0.0, prediction = m.p.x * m.not_predicted.x == 0.0;
     if (truth || prediction) out.x = truth && prediction ? CM_NAN : 0.0;
   }
   return out;
 }
 
-// A value of one class and its slopes, NaN where it is 0/0 or a correlation of one class alone.
-__device__ __forceinline__ Carried carried_value(int code, double square, double d, double t, double p, double n) {
-  const CarriedTable table(d, t, p, n);
-  if (code >= CM_VALUE_TSS) return carried_corrected(table, code);
-  if (code >= CM_VALUE_BALANCED_ACCURACY && code <= CM_VALUE_TAU) return carried_of_both_rates(table, code);
-  return carried_rate(table, code, square);
+// A per-class value and its derivatives, NaN for 0/0 or a correlation of one class alone.
+__device__ __forceinline__ Dual differentiate_class_value(int code, double square, double d, double t, double p,
+                                                          double n) {
+  const DualTable table(d, t, p, n);
+  if (code >= CM_VALUE_TSS) return differentiate_corrected_value(table, code);
+  if (code >= CM_VALUE_BALANCED_ACCURACY && code <= CM_VALUE_TAU) return differentiate_rate_mean(table, code);
+  return differentiate_ratio(table, code, square);
 }

@@ -1,4 +1,4 @@
-// Which classes are taken for which: one class against the rest, shares of the rows, the largest confusions.
+// One-vs-rest tables, row-normalised confusions, the largest confusions, and class sums counted from labels.
 
 __device__ __forceinline__ double number(double x) { return x; }
 __device__ __forceinline__ double number(float x) { return widen(x); }
@@ -36,7 +36,7 @@ __global__ void cmfast_confusion_fractions_cells(const T* __restrict__ M, const 
   }
 }
 
-// The `most` largest, kept in order: cells come row by row, so an equal one that came before stays before.
+// The `most` largest off-diagonal cells, by insertion sort: cells come row by row, so that ties keep that order.
 template <typename T, typename S>
 __global__ void cmfast_most_confused_cells(const T* __restrict__ M, const S* __restrict__ t,
                                            const signed char* __restrict__ status, i64 C, i64 n, int rate,
@@ -75,11 +75,11 @@ __global__ void cmfast_most_confused_cells(const T* __restrict__ M, const S* __r
   }
 }
 
-constexpr int LABELS_AHEAD = 4;  // pairs that a thread loads before it counts the first of them
+constexpr int LABELS_AHEAD = 4;  // pairs that a thread loads before it counts the first
 
-// out is (5, rows, groups, classes): what the matrices of the labels have as diagonal, margins, bands and tops. A block
-// takes one of `parts` parts of a row; with HELD, which is for one group, it counts in shared memory first, in `copies`
-// sets of counters, neighbouring lanes in different ones.
+// out is (5, rows, groups, classes): the five class sums of label pairs (diagonal, margins, bands, tops). A block
+// processes one of `parts` parts of a row; with HELD, for one group only, it counts in shared memory first, in `copies`
+// sets of counters, so that neighbouring lanes use different ones.
 template <int HELD>
 __global__ void cmfast_label_margins_count(const i64* __restrict__ y_true, const i64* __restrict__ y_pred,
                                            const i64* __restrict__ groups, i64 n, i64 rows, i64 parts, i64 n_classes,

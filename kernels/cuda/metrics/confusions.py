@@ -1,4 +1,4 @@
-"""Which classes are taken for which: one class against the rest, shares of the rows, the largest confusions."""
+"""One-vs-rest tables, row-normalised confusions, the largest confusions, and class sums counted from labels."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
-from cmfast.kernels.cuda.metrics.values import margins, sums_of
+from cmfast.kernels.cuda.metrics.values import margins, sum_matrices
 from cmfast.kernels.status import INVALID
 
 _TABLES = Kernel(
@@ -23,11 +23,11 @@ _MOST = Kernel(
     "metrics/confusions", "cmfast_most_confused_cells", (("i64", "i64"), ("double", "double"), ("float", "double")), 72
 )
 _LABELS = Kernel("metrics/confusions", "cmfast_label_margins_count", (("0",), ("1",)))
-TABLE_PER_SAMPLE = 16  # cells per pair of labels up to which a whole table is counted, of which margins are made
+TABLE_PER_SAMPLE = 16  # cells per label pair up to which the full table is counted first
 KERNELS = (_TABLES, _FRACTIONS, _MOST, _LABELS)
 
 
-def _cells(M: Any) -> Any:
+def _flatten_cells(M: Any) -> Any:
     """Return `M` as a flat batch of float32, float64 or int64."""
     if M.dtype.kind == "f":
         return batches.flat_batch(batches.as_floating(M), 2)
@@ -35,8 +35,8 @@ def _cells(M: Any) -> Any:
 
 
 def one_vs_rest(M: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
-    """[[tn, fp], [fn, tp]] of every class; and the status."""
-    d, t, p, _, _, total, status = sums_of(M, ordered=False)
+    """Return [[tn, fp], [fn, tp]] of every class, and the status."""
+    d, t, p, _, _, total, status = sum_matrices(M, ordered=False)
     C, n = M.shape[-1], math.prod(M.shape[:-2])
     out = library(M).empty((*M.shape[:-1], 2, 2), np.float32 if M.dtype == np.float32 else d.dtype)
     if out.size:
@@ -49,12 +49,12 @@ def one_vs_rest(M: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
 
 
 def confusion_fractions(M: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:
-    """Cells divided by the sum of their row, `fill` in a row without mass; and the status."""
-    _, t, _, _, _, _, status = sums_of(M, ordered=False)
+    """Return cells divided by their row sum, `fill` in a row without mass, and the status."""
+    _, t, _, _, _, _, status = sum_matrices(M, ordered=False)
     C, n = M.shape[-1], math.prod(M.shape[:-2])
     out = library(M).empty(M.shape, batches.result_dtype(M))
     if out.size:
-        cells = _cells(M)
+        cells = _flatten_cells(M)
         _FRACTIONS.launch(
             (NAMES[cells.dtype], NAMES[t.dtype], NAMES[out.dtype]), batches.item_blocks(out.size),
             M=cells, t=batches.flat_batch(t, 1), status=status.reshape(n), C=C, n=n, fill=fill, out=out,
@@ -63,15 +63,15 @@ def confusion_fractions(M: Any, *, fill: float, num_threads: int | None = None) 
 
 
 def most_confused(M: Any, *, k: int, by: str, num_threads: int | None = None) -> tuple[Any, Any, Any, Any]:
-    """Value, row and column of the `k` largest confusions, ties by row, then column; and the status."""
+    """Return value, row and column of the `k` largest confusions, ties by row, then column; and the status."""
     rate, symmetric = by.endswith("rate"), by.startswith("symmetric")
     C, n, batch = M.shape[-1], math.prod(M.shape[:-2]), M.shape[:-2]
     k = min(k, C * (C - 1) // (2 if symmetric else 1))
-    _, t, _, _, _, _, status = sums_of(M, ordered=False)
+    _, t, _, _, _, _, status = sum_matrices(M, ordered=False)
     xp = library(M)
     out, row, col = xp.empty((*batch, k)), xp.empty((*batch, k), np.int64), xp.empty((*batch, k), np.int64)
     if out.size:
-        cells = _cells(M)
+        cells = _flatten_cells(M)
         _MOST.launch(
             (NAMES[cells.dtype], NAMES[t.dtype]), batches.item_blocks(n),
             M=cells, t=batches.flat_batch(t, 1), status=status.reshape(n), C=C, n=n,
@@ -91,7 +91,7 @@ def label_margins(
     ignored: int | None = None,
     num_threads: int | None = None,
 ) -> tuple[Any, ...]:
-    """Return the margins of the matrices of labels; status; how many labels are outside."""
+    """Return the class sums of label pairs, without their matrices; total, status, pairs out of range."""
     del num_threads
     xp, batch, n = library(y), y.shape[:-1], y.shape[-1]
     rows, tables = math.prod(batch), 1 if n_groups is None else n_groups
@@ -106,7 +106,7 @@ def label_margins(
     if rows * n:
         held = groups is None and 0 < 5 * n_classes <= min(n, counting.MOST_HELD)
         copies = min(counting.TABLE_COPIES, counting.MOST_HELD // (5 * n_classes)) if held else 1
-        parts = counting.parts_of(rows, n)
+        parts = counting.count_parts(rows, n)
         _LABELS.launch(
             (str(int(held)),), rows * parts,
             shared=max(20 * n_classes * copies if held else 0, batches.team_scratch(str(THREADS))),
@@ -118,25 +118,27 @@ def label_margins(
     status = xp.zeros(shape, np.int8)
     if weight is None or number:
         return (*(sums[part] for part in range(5)), sums[1].sum(-1), status, number)
-    return (*_weighted(y, p, weight.reshape(rows, n), groups, ignored, (*shape, n_classes)), number)
+    return (*_sum_weights(y, p, weight.reshape(rows, n), groups, ignored, (*shape, n_classes)), number)
 
 
-def _weighted(y: Any, p: Any, weight: Any, groups: Any, ignored: int | None, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return sums of weights, exact and rounded once where they are floats; total; status."""
+def _sum_weights(
+    y: Any, p: Any, weight: Any, groups: Any, ignored: int | None, shape: tuple[int, ...]
+) -> tuple[Any, ...]:
+    """Return class sums of weights (exact, floats rounded once), total and status."""
     xp, C = library(y), shape[-1]
     first = xp.arange(len(y))[:, None] * (math.prod(shape[:-1]) // max(1, len(y)))
     first = (first if groups is None else first + groups) * C
     weight = weight.astype(np.float64) if weight.dtype.kind == "f" else weight
     seen = y == y if ignored is None else y != ignored  # noqa: PLR0124 - all of them
     sums, good = [], xp.zeros(shape[:-1], np.int8) == 0
-    for place, inside in (
+    for column, inside in (
         (y, seen & (y == p)),
         (y, seen),
         (p, seen),
         (abs(y - p), seen),
         (xp.where(y > p, y, p), seen),
     ):
-        part, status = counting.sums_of_groups(weight[inside], (first + place)[inside], math.prod(shape))
+        part, status = counting.sum_groups(weight[inside], (first + column)[inside], math.prod(shape))
         good = good & (status.reshape(shape) == 0).all(-1)
         sums.append(part.reshape(shape))
     total = sums[1].sum(-1)

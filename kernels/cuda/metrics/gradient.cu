@@ -1,8 +1,8 @@
-// The gradient of metrics in the cells: their slopes times what comes in, as kernels/cpu/metrics/gradient.py.
+// Backward pass of metrics, as kernels/cpu/metrics/gradient.py: derivatives times incoming gradients.
 
-// Mix the slopes of every number of a matrix, a thread for each matrix: what a cell takes from its diagonal, its row,
-// its column, from its band and its top where the order of the classes matters, and from the total. Zero times a slope
-// is zero, whatever it is; a slope of one class that is NaN is that of a constant, which was filled in.
+// Sum the derivatives of all results times their incoming gradients, one thread per matrix: for each class those in
+// diagonal, row, column and, for ordinal metrics, band and top; then that in the total. A zero gradient times any
+// derivative, NaN too, is zero; a NaN derivative of a class value means a filled-in constant.
 __global__ void cmfast_metrics_gradient_mix(
     const double* __restrict__ d, const double* __restrict__ t, const double* __restrict__ p,
     const double* __restrict__ bands, const double* __restrict__ tops, const double* __restrict__ totals,
@@ -34,7 +34,7 @@ __global__ void cmfast_metrics_gradient_mix(
   }
 }
 
-// Spread what was mixed over the cells, a thread for each.
+// Write the gradient of every cell from these sums, one thread per cell.
 template <typename T>
 __global__ void cmfast_metrics_gradient_cells(const double* __restrict__ mixed, i64 C, i64 n, int ordered,
                                               T* __restrict__ out) {

@@ -1,6 +1,6 @@
-// A product of hundreds of numbers that none of them takes out of the range of float64.
+// Product of many numbers without overflow or underflow.
 
-// Mantissas are multiplied, exponents counted.
+// Mantissas are multiplied and exponents are added.
 struct LongProduct {
   double product = 1.0, exponent = 0.0;
 
@@ -15,6 +15,6 @@ struct LongProduct {
     }
     product = x;
   }
-  // The geometric mean of so many numbers.
+  // Geometric mean of n numbers.
   __device__ __forceinline__ double mean(double n) const { return pow(product, 1.0 / n) * exp2(-exponent / n); }
 };

@@ -1,30 +1,30 @@
-// How metrics change with the cells of a matrix: exact, by the chain rule, as kernels/cpu/metrics/_gradients.py.
+// Derivatives of metrics in class sums, exact by the chain rule, as kernels/cpu/metrics/_gradients.py.
 //
-// The slope in a cell is a sum of few numbers: those in its row sum, its column sum, on the diagonal in the diagonal,
-// in its band and its top where the order of the classes matters, and in the total. So a number has 3 C + 1 or 5 C + 1
-// lines: of the diagonal, row, column, band and top of each class, then of the total. Where it is undefined, or has no
-// slope, the last line is NaN; a class whose value is filled enters an average as a constant.
+// The derivative in a cell is the sum of those in its row sum, its column sum, on the diagonal the diagonal, for
+// ordinal metrics band and top, and the total. So a metric has 3 C + 1 or 5 C + 1 lines: diagonal, row, column, band
+// and top of each class, then the total. If the metric is undefined or not differentiable, the last line is NaN; a
+// class whose value is filled in enters an average as a constant.
 
-constexpr int CARRIED = 5;  // numbers of a value of one class: itself and its slopes
+constexpr int CARRIED = 5;  // values per class: the value and its derivatives
 
 struct Differentiated {
   const Sums& s;
   const double *weights, *members;
   int mode;
-  Lines values;  // of every class, then of all of them together
+  Lines values;  // of every class, then of the micro average
   int code;
   double square, fill;
 
   __device__ __forceinline__ double value(i64 k, int part = 0) const { return values[k * CARRIED + part]; }
   __device__ __forceinline__ bool is_member(i64 k) const { return !members || members[k] > 0.0; }
-  // Where a class of the value x enters an average: 1, else 0.
+  // 1 if a class with value x enters averages, else 0.
   __device__ __forceinline__ double enters(i64 k, double x) const {
     bool inside = true;
     if (mode == CM_MODE_PRESENT) inside = s.t[k] > 0.0 || s.p[k] > 0.0;
     if (mode == CM_MODE_DEFINED) inside = x == x;
     return inside && is_member(k) ? 1.0 : 0.0;
   }
-  // Make the values of every class; if asked for, that of the sum of their tables.
+  // Compute the values of every class and, if `pooled`, of the summed tables.
   __device__ __forceinline__ void make(bool pooled) const {
     for (i64 k = 0; k < s.C + pooled; ++k) {
       double d = 0.0, t = 0.0, p = 0.0, n = 0.0;
@@ -36,7 +36,7 @@ struct Differentiated {
         p += s.p[c];
         n += s.n;
       }
-      const Carried x = carried_value(code, square, d, t, p, n);
+      const Dual x = differentiate_class_value(code, square, d, t, p, n);
       values[k * CARRIED] = x.x;
       values[k * CARRIED + 1] = x.d;
       values[k * CARRIED + 2] = x.t;
@@ -44,7 +44,7 @@ struct Differentiated {
       values[k * CARRIED + 4] = x.n;
     }
   }
-  // The slopes of the value of all classes together; returns what that is.
+  // Write the derivatives of the micro average; return its value.
   __device__ __forceinline__ double pool(const Lines& G) const {
     double number = 0.0;
     for (i64 k = 0; k < s.C; ++k) {
@@ -58,7 +58,7 @@ struct Differentiated {
   __device__ __forceinline__ double reduce(int how, i64 pick, const Lines& G) const;
 };
 
-// The slopes of a reduction of the values over the classes; returns what that is.
+// Write the derivatives of a reduction over the classes; return its value.
 __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, const Lines& G) const {
   if (how == CM_OVER_PICK) {
     for (int part = 0; part < 3; ++part) G[part * s.C + pick] = value(pick, 1 + part);
@@ -101,13 +101,13 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
       break;
     default: break;
   }
-  double undefined = result * 0.0;  // or NaN
+  double undefined = result * 0.0;  // 0, or NaN if the result is undefined
   const bool limited = code == CM_VALUE_DOOLITTLE || code > CM_VALUE_MARKEDNESS;
   for (i64 k = 0; k < s.C; ++k) {
     const double given = value(k), member = enters(k, given), t = s.t[k], p = s.p[k];
     bool known = given == given;
     const double x = known ? given : fill;
-    if (limited) known &= t > 0.0 && p > 0.0 && t < s.n && p < s.n;  // a degenerate margin stays so
+    if (limited) known &= t > 0.0 && p > 0.0 && t < s.n && p < s.n;  // a degenerate margin makes it constant
     double share = member * each, direct = 0.0;
     switch (how) {
       case CM_OVER_WEIGHTED:
@@ -116,7 +116,7 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
         break;
       case CM_OVER_MIN:
         share = member > 0.0 && x == least ? (ties == 1.0 ? 1.0 : CM_NAN) : 0.0;
-        if (share > 0.0 && !known) share = CM_NAN;  // it is what was filled in
+        if (share > 0.0 && !known) share = CM_NAN;  // the minimum is a fill value
         break;
       case CM_OVER_GEOMETRIC: share = member > 0.0 ? share * (result / x) : 0.0; break;
       case CM_OVER_TAU: share = member > 0.0 ? share * (1.0 - x) : 0.0; break;
@@ -133,8 +133,8 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
   return result;
 }
 
-// The slopes of every register of a plan, of its values of one class (four each: in d, t, p and n), from sums. `work`
-// has CARRIED lines for each class and for all together, then one for each register.
+// Write the derivatives of every register of a plan, and of its per-class values (four each: in d, t, p and n). `work`
+// has CARRIED lines for each class and for the micro average, then one for each register.
 __device__ __forceinline__ void differentiate(const Sums& s, const i64* steps, int n_steps, const double* params,
                                               const double* weights, const double* members, int mode, bool pooled,
                                               const Lines& work, const Lines& of_numbers, const Lines& of_classes) {
@@ -169,7 +169,7 @@ __device__ __forceinline__ void differentiate(const Sums& s, const i64* steps, i
       else
         whole_slopes(s, code, G);
     } else {
-      double first = 0.5, second = 0.0;  // a number from [-1, 1] to [0, 1]
+      double first = 0.5, second = 0.0;  // maps [-1, 1] to [0, 1]
       if (kind == CM_STEP_HARMONIC) {
         const double x = work[registers + a], y = work[registers + b], both = (x + y) * (x + y);
         first = 2.0 * y * y / both;

@@ -1,12 +1,12 @@
-// All binary confusion matrices of rows of scores: what a sort needs, and what follows from it.
+// Binary confusion matrices at all thresholds of score arrays: sort keys, and counts from sorted scores.
 
-// Unsigned numbers that rise as scores fall; zeros are equal, whatever their sign. Made of bits: CuPy's compiler takes
-// denormal floats for zero wherever it calculates.
-__device__ __forceinline__ u64 falling(double x) {
+// Order-reversing map of scores to unsigned integers, for an ascending sort to descending scores; both zeros are equal.
+// Integer arithmetic, because CuPy's compiler flushes denormal floats to zero in calculations.
+__device__ __forceinline__ u64 to_descending_key(double x) {
   const u64 sign = u64(1) << 63, bits = u64(__double_as_longlong(x));
   return bits == sign ? sign - 1 : bits & sign ? bits : ~(bits | sign);
 }
-__device__ __forceinline__ unsigned falling(float x) {
+__device__ __forceinline__ unsigned to_descending_key(float x) {
   const unsigned sign = 1u << 31, bits = __float_as_uint(x);
   return bits == sign ? sign - 1 : bits & sign ? bits : ~(bits | sign);
 }
@@ -14,12 +14,12 @@ __device__ __forceinline__ unsigned falling(float x) {
 __device__ __forceinline__ bool is_nan(double x) { return x != x; }
 __device__ __forceinline__ bool is_nan(float x) { return (__float_as_uint(x) & 0x7fffffffu) > 0x7f800000u; }
 
-// The score that a key was made of, but for the sign of a zero.
-__device__ __forceinline__ double score_of(u64 key) {
+// Inverse of the map: the score of a key, without the sign of a zero.
+__device__ __forceinline__ double from_descending_key(u64 key) {
   const u64 sign = u64(1) << 63;
   return __longlong_as_double(i64(key & sign ? key : ~key & (sign - 1)));
 }
-__device__ __forceinline__ float score_of(unsigned key) {
+__device__ __forceinline__ float from_descending_key(unsigned key) {
   const unsigned sign = 1u << 31;
   return __uint_as_float(key & sign ? key : ~key & (sign - 1));
 }
@@ -27,12 +27,12 @@ __device__ __forceinline__ float score_of(unsigned key) {
 __device__ __forceinline__ bool is_minus_zero(double x) { return u64(__double_as_longlong(x)) == u64(1) << 63; }
 __device__ __forceinline__ bool is_minus_zero(float x) { return __float_as_uint(x) == 1u << 31; }
 
-// What a key does not say of a score: whether its label is one, and whether it is a zero with a sign.
+// Marks, which a key does not encode: bit 0, the label is one; bit 1, the score is -0.
 constexpr unsigned HIT = 1, MINUS_ZERO = 2;
 
-// Keys to sort by, with the row in front where there is room for it; and which rows hold what is no score or no label.
-// The marks of a score go along with its key: in a byte, or in front of them its row, which another sort then looks at.
-// Both may be null.
+// Write sort keys, prefixed with the row if bits are left, and flag rows with invalid scores or labels. The marks of a
+// score are stored next to its key, in a byte, or below its row number, by which a second sort groups them. Both arrays
+// may be null.
 template <typename T, typename Y, typename K>
 __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, const Y* __restrict__ y, i64 n, i64 rows,
                                                K* __restrict__ out_keys, unsigned char* __restrict__ out_marks,
@@ -41,7 +41,7 @@ __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, con
     const T score = scores[k];
     const Y label = y[k];
     const i64 row = k / n;
-    K key = falling(score);
+    K key = to_descending_key(score);
     if constexpr (sizeof(K) > sizeof(T)) key |= K(row) << 32;
     out_keys[k] = key;
     const unsigned marks = (label == 1 ? HIT : 0) | (is_minus_zero(score) ? MINUS_ZERO : 0);
@@ -61,24 +61,24 @@ __global__ void cmfast_threshold_matrices_gather(const T* __restrict__ scores, c
   }
 }
 
-// The same from sorted keys and what came along with them, in one of two arrays; the other is null.
+// Scores and labels from sorted keys and their marks or row numbers; one array is null.
 template <typename T, typename K>
 __global__ void cmfast_threshold_matrices_scores(const K* __restrict__ keys, const unsigned char* __restrict__ marks,
                                                  const unsigned* __restrict__ rows, i64 n, T* __restrict__ out_scores,
                                                  unsigned char* __restrict__ out_hits) {
-  using Bits = decltype(falling(T(0)));
+  using Bits = decltype(to_descending_key(T(0)));
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
     const unsigned own = marks ? marks[k] : rows[k];
-    out_scores[k] = own & MINUS_ZERO ? -T(0) : score_of(Bits(keys[k]));
+    out_scores[k] = own & MINUS_ZERO ? -T(0) : from_descending_key(Bits(keys[k]));
     out_hits[k] = own & HIT;
   }
 }
 
-// The last of the sorted scores up to `stop` that equals the one at k: in steps that grow, then shrink.
+// Index of the last sorted score before `stop` that equals the one at k, by galloping (exponential) search.
 template <typename T>
 __device__ __forceinline__ i64 last_equal(const T* scores, i64 k, i64 stop) {
-  const auto key = falling(scores[k]);
-  const auto equal = [&](i64 other) { return other <= stop && falling(scores[other]) == key; };
+  const auto key = to_descending_key(scores[k]);
+  const auto equal = [&](i64 other) { return other <= stop && to_descending_key(scores[other]) == key; };
   i64 step = 1;
   for (; equal(k + step); step *= 2) k += step;
   for (step /= 2; step > 0; step /= 2)
@@ -86,7 +86,7 @@ __device__ __forceinline__ i64 last_equal(const T* scores, i64 k, i64 stop) {
   return k;
 }
 
-// `hits` are running totals over all rows. Equal scores fall on one side together: each gets the counts at their last.
+// `hits` is a prefix sum over all rows. Tied scores share a threshold: each gets the counts at the last of them.
 template <typename T>
 __global__ void cmfast_threshold_matrices_count(const T* __restrict__ scores, const i64* __restrict__ hits,
                                                 const int* __restrict__ bad, i64 n, i64 rows,

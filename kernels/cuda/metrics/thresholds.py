@@ -1,7 +1,7 @@
-"""All binary confusion matrices of rows of scores, from one sort of all of them.
+"""Binary confusion matrices at all thresholds of score arrays, from one sort of all rows.
 
-A sort that carries any values along takes a byte with each key, and the key says the score; CuPy's takes positions, by
-which scores and labels are gathered. The results have the same bits.
+A sort that carries values takes one byte along with each key, and the key encodes the score; CuPy's sort returns
+positions, by which scores and labels are gathered. Both give the same bits.
 """
 
 import math
@@ -16,7 +16,7 @@ from cmfast.kernels.shared.metrics import compute_areas
 from cmfast.kernels.status import INVALID
 
 _SCORES = ("float", "double")
-_SORTED_BY = (("float", "unsigned"), ("float", "u64"), ("double", "u64"))  # what sorts which scores
+_SORTED_BY = (("float", "unsigned"), ("float", "u64"), ("double", "u64"))  # key type for each score type
 _KEYS = Kernel(
     "metrics/thresholds",
     "cmfast_threshold_matrices_keys",
@@ -26,7 +26,7 @@ _GATHER = Kernel("metrics/thresholds", "cmfast_threshold_matrices_gather", tuple
 _RETURN = Kernel("metrics/thresholds", "cmfast_threshold_matrices_scores", _SORTED_BY)
 _COUNT = Kernel("metrics/thresholds", "cmfast_threshold_matrices_count", tuple((t,) for t in _SCORES))
 KERNELS = (_KEYS, _GATHER, _RETURN, _COUNT)
-_MOST_ROWS = 1 << 30  # beside marks in 32 bits
+_MOST_ROWS = 1 << 30  # row number and marks share 32 bits
 
 
 def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -42,7 +42,7 @@ def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]
     order, bad = None, xp.zeros(rows, np.int32)
     ordered, hits = xp.empty(s.shape, s.dtype), xp.zeros(s.size, np.uint8)
     if s.size:
-        order = _sort(s, labels, label, bad, ordered, hits, positions=weight is not None)
+        order = _sort_scores(s, labels, label, bad, ordered, hits, positions=weight is not None)
     thresholds, matrices = xp.empty((*batch, n + 1), s.dtype), xp.empty((*batch, n + 1, 2, 2), np.int64)
     status = xp.empty(batch, np.int8)
     if rows:
@@ -58,17 +58,17 @@ def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]
     size = abs(own.astype(np.float64)).sum(-1)
     good = (status == 0) & (size < (np.inf if weight.dtype.kind == "f" else 2.0**63)).reshape(batch)
     own = own.astype(np.float64 if weight.dtype.kind == "f" else np.int64)
-    matrices = _weighted(own, order, hits, matrices.reshape(rows, n + 1, 2, 2)).reshape(*batch, n + 1, 2, 2)
+    matrices = _weigh_matrices(own, order, hits, matrices.reshape(rows, n + 1, 2, 2)).reshape(*batch, n + 1, 2, 2)
     thresholds = xp.where(good[..., None], thresholds, dtype.type(np.nan)).astype(dtype, copy=False)
     matrices = xp.where(good[..., None, None, None], matrices, matrices.dtype.type(0))
     return thresholds, matrices, ((1 - good) * INVALID).astype(np.int8)
 
 
-def _sort(s: Any, labels: Any, label: str, bad: Any, ordered: Any, hits: Any, *, positions: bool) -> Any:
-    """Write the sorted scores and whether their labels are one, and which rows are bad; return the order if asked."""
+def _sort_scores(s: Any, labels: Any, label: str, bad: Any, ordered: Any, hits: Any, *, positions: bool) -> Any:
+    """Sort all scores within rows; write scores, labels and invalid rows; return the order if gathered by it."""
     xp, (rows, n), kind = library(s), s.shape, NAMES[s.dtype]
     key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
-    second = kind == "double" and rows > 1  # a score takes all the bits of a key: the rows come second
+    second = kind == "double" and rows > 1  # a float64 score fills the key: a second sort groups the rows
     keys, marks, numbers = xp.empty(s.size, key), None, None
     if sorting.has_bit_range_sort(keys) and not positions and rows < _MOST_ROWS:
         if second:
@@ -101,41 +101,41 @@ def _sort(s: Any, labels: Any, label: str, bad: Any, ordered: Any, hits: Any, *,
     return order
 
 
-def _weighted(weight: Any, order: Any, hits: Any, counts: Any) -> Any:
-    """Return the matrices of weights; those of the samples say how many have come up to each threshold."""
+def _weigh_matrices(weight: Any, order: Any, hits: Any, counts: Any) -> Any:
+    """Return the weighted threshold matrices, given those of the sample counts."""
     xp, (rows, n) = library(weight), weight.shape
     out = xp.zeros(counts.shape, weight.dtype)
     if not weight.size:
         return out
     own, hit = weight.ravel()[order].reshape(rows, n), hits.reshape(rows, n)
-    place = (counts[:, 1:, 0, 1] + counts[:, 1:, 1, 1] - 1).astype(np.int64)
-    place = xp.where(place < 0, np.int64(0), place) + xp.arange(rows)[:, None] * n  # a row that is left out has none
+    last = (counts[:, 1:, 0, 1] + counts[:, 1:, 1, 1] - 1).astype(np.int64)
+    last = xp.where(last < 0, np.int64(0), last) + xp.arange(rows)[:, None] * n  # an invalid row has none
     for truth, part in ((1, own * hit), (0, own * (1 - hit))):
         running = xp.cumsum(part, axis=1)
-        out[:, 1:, truth, 1] = running.ravel()[place]
+        out[:, 1:, truth, 1] = running.ravel()[last]
         out[:, :, truth, 0] = running[:, -1:] - out[:, :, truth, 1]
     return out
 
 
 def score_areas(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
+    """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
     _, matrices, status = threshold_matrices(scores, y, weight)
     return *compute_areas(library(scores), matrices), status
 
 
-def _total_cost(matrices: Any, cost: np.ndarray) -> Any:
-    """Return the cost of every matrix."""
+def _sum_costs(matrices: Any, cost: np.ndarray) -> Any:
+    """Return the cost of every matrix: the sum of its cells times their prices."""
     total = matrices[..., 0, 0] * cost[0, 0] + matrices[..., 0, 1] * cost[0, 1]
     return total + (matrices[..., 1, 0] * cost[1, 0] + matrices[..., 1, 1] * cost[1, 1])
 
 
 def least_cost(scores: Any, y: Any, weight: Any, cost: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the highest threshold of least cost, that cost, the matrix there, and the status."""
+    """Return the highest threshold of least cost, that cost, the matrix at it, and the status."""
     xp, batch = library(scores), scores.shape[:-1]
     thresholds, matrices, status = threshold_matrices(scores, y, weight)
-    # Rows beyond float64 are ranked by costs below 2**-4, of which four products have a sum.
+    # Overflowing rows use prices scaled below 2**-4, whose four products have a finite sum.
     exponent = int(np.frexp(np.abs(cost).max())[1]) + 4
-    total, small = (_total_cost(matrices, np.ldexp(cost, -k)) for k in (0, exponent))
+    total, small = (_sum_costs(matrices, np.ldexp(cost, -k)) for k in (0, exponent))
     finite = xp.isfinite(total).all(-1)
     total = xp.where(finite[..., None], total, small)
     rows, steps = math.prod(batch), thresholds.shape[-1]

@@ -1,6 +1,6 @@
-// How numbers of the whole matrix change with its sums: as kernels/cpu/metrics/_gradients_totals.py.
+// Derivatives of whole-matrix metrics in class sums, as kernels/cpu/metrics/_gradients_totals.py.
 
-// Numbers of one matrix, each beside those of the other matrices.
+// Values of one matrix, strided so that equal values of all matrices are adjacent.
 struct Lines {
   double* first;
   i64 step;
@@ -8,16 +8,16 @@ struct Lines {
   __device__ __forceinline__ double& operator[](i64 line) const { return first[line * step]; }
 };
 
-// The sums of one matrix; `band` and `top` only where the order of the classes matters.
+// Class sums of one matrix; `band` and `top` only for ordinal metrics.
 struct Sums {
   const double *d, *t, *p, *band, *top;
   i64 C;
   double n;
 
-  __device__ __forceinline__ i64 rest() const { return (band ? 5 : 3) * C; }  // the line of the slope in the total
+  __device__ __forceinline__ i64 rest() const { return (band ? 5 : 3) * C; }  // the line of the derivative in the total
 };
 
-// Slopes of what is a function of the total, of the hits and of products of margins.
+// Derivatives of a function of the total, the trace and the products of margins.
 __device__ __forceinline__ void whole_slopes(const Sums& s, int code, const Lines& G) {
   const double n = s.n, others = double(s.C - 1);
   double hits = 0.0, both = 0.0, truth = 0.0, prediction = 0.0, chance = 0.0;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void whole_slopes(const Sums& s, int code, const Line
     chance += t * (n - p);
   }
   const double wrong = n - hits;
-  // Slopes in the hits, in n a - e, in the three sums of products, in the total.
+  // Derivatives in the trace, in n a - e, in the three sums of products, and in the total.
   double of_hits = 0.0, of_both = 0.0, of_truth = 0.0, of_prediction = 0.0, of_chance = 0.0, of_total = 0.0;
   switch (code) {
     case CM_TOTAL_ACCURACY:
@@ -66,14 +66,14 @@ __device__ __forceinline__ void whole_slopes(const Sums& s, int code, const Line
       of_both = 1.0 / truth;
       of_truth = -(both / truth) / truth;
       break;
-    default: {  // one minus 4 n (n - a) over a mix of the products
+    default: {  // pi, alpha, AC1: one minus 4 n (n - a) over a combination of products
       const double size = 2.0 * n, mixed = truth + prediction + 2.0 * chance;
       double factor = 1.0, more = 0.0, below = mixed, sign = 1.0;
       if (code == CM_TOTAL_GWET_AC1) {
         below = 4.0 * others * (n * n) - mixed;
         sign = -1.0;
         factor = s.C > 1 ? others : CM_NAN;
-      } else if (code == CM_TOTAL_KRIPPENDORFF) {  // few samples agree by chance more seldom
+      } else if (code == CM_TOTAL_KRIPPENDORFF) {  // Krippendorff's correction for small samples
         factor = size > 1.0 ? (size - 1.0) / size : CM_NAN;
         more = 2.0 / (size * size);
       }
@@ -94,7 +94,7 @@ __device__ __forceinline__ void whole_slopes(const Sums& s, int code, const Line
   G[s.rest()] = of_total + of_both * hits + (of_truth + of_prediction + of_chance) * n;
 }
 
-// Slopes of the linear or the quadratic kappa.
+// Derivatives of the linearly or quadratically weighted kappa.
 __device__ __forceinline__ void weighted_kappa_slopes(const Sums& s, bool squared, const Lines& G) {
   const double n = s.n;
   const i64 C = s.C, middle = (C - 1) / 2;
@@ -138,14 +138,14 @@ __device__ __forceinline__ void weighted_kappa_slopes(const Sums& s, bool square
   }
 }
 
-// Slopes of Gerrity's score: see `gerrity` in values.cu for what it is made of.
+// Derivatives of Gerrity's score; its formula is `gerrity` in values.cu.
 __device__ __forceinline__ void gerrity_slopes(const Sums& s, const Lines& G) {
   const double n = s.n;
   const i64 C = s.C;
   const double scale = C > 1 ? 1.0 / (double(C - 1) * n) : CM_NAN;
   double below = 0.0, low = 0.0, high = 0.0, of_total = 0.0, score = 0.0;
   bool known = n > 0.0;
-  for (i64 k = 0; k < C; ++k) {  // upwards: the odds of the cuts before a class
+  for (i64 k = 0; k < C; ++k) {  // forward: odds of the cuts below a class
     const double top = s.top[k];
     score += low * ((s.t[k] - top) + s.p[k]) - double(k) * s.band[k];
     G[C + k] = low * scale;
@@ -162,7 +162,7 @@ __device__ __forceinline__ void gerrity_slopes(const Sums& s, const Lines& G) {
     of_total += high / below;
   }
   double after = 0.0, odds = 0.0, cuts = 0.0;
-  for (i64 k = C - 1; k >= 0; --k) {  // downwards: the odds of the cuts from a class on
+  for (i64 k = C - 1; k >= 0; --k) {  // backward: odds of the cuts from a class on
     const double top = s.top[k];
     if (k < C - 1) {
       const double above = n - below;

@@ -1,15 +1,17 @@
-// The sums of confusion matrices that every metric is made of.
+// Class sums of confusion matrices, and every metric of a plan as a function of them.
 //
-// One thread makes the five sums of a class, each in the order of the cells: neighbours in a warp then read neighbours
-// in memory for the sums along columns, and what the sums along rows read comes from the first cache.
+// One thread computes the five sums of a class in the order of the cells: for column sums neighbouring lanes read
+// adjacent cells, and row sums hit the level-1 cache.
 
-__device__ __forceinline__ i64 plus(i64 a, i64 b) { return i64(u64(a) + u64(b)); }  // wraps; the status says so
+__device__ __forceinline__ i64 plus(i64 a, i64 b) {
+  return i64(u64(a) + u64(b));
+}  // wraps on overflow, which the status reports
 __device__ __forceinline__ double plus(double a, double b) { return a + b; }
 
-// What makes a matrix invalid, gathered cell by cell.
-struct Doubt {
+// Validity of a matrix, collected cell by cell.
+struct Validity {
   bool bad = false;
-  u64 high = 0, low = 0;  // halves of the cells, so that a sum beyond int64 is seen
+  u64 high = 0, low = 0;  // sums of 32-bit halves, which detect an overflow of int64
 
   __device__ __forceinline__ void see(i64 x) {
     bad |= x < 0;
@@ -20,15 +22,15 @@ struct Doubt {
 };
 
 template <int W>
-__device__ __forceinline__ bool invalid(const Doubt& doubt, i64) {
-  const u64 high = team_sum<W>(doubt.high), low = team_sum<W>(doubt.low);
+__device__ __forceinline__ bool invalid(const Validity& validity, i64) {
+  const u64 high = team_sum<W>(validity.high), low = team_sum<W>(validity.low);
   const bool crowded = high + (low >> 32) > 0x7fffffffu;
-  return team_any<W>(doubt.bad) || crowded;
+  return team_any<W>(validity.bad) || crowded;
 }
 
 template <int W>
-__device__ __forceinline__ bool invalid(const Doubt& doubt, double total) {
-  return team_any<W>(doubt.bad) || !(total < CM_INF);
+__device__ __forceinline__ bool invalid(const Validity& validity, double total) {
+  return team_any<W>(validity.bad) || !(total < CM_INF);
 }
 
 __device__ __forceinline__ i64 blank(i64) { return 0; }
@@ -39,40 +41,40 @@ __device__ __forceinline__ i64 cell(int x) { return x; }
 __device__ __forceinline__ double cell(double x) { return x; }
 __device__ __forceinline__ double cell(float x) { return widen(x); }
 
-// One matrix, in rows `pitch` apart: as it came, or in shared memory in the type of its sums.
+// One matrix with rows `pitch` apart: as passed, or in shared memory in the type of its sums.
 template <typename T, typename S>
 struct Cells {
   const T* m;
   i64 C, pitch;
 
   __device__ __forceinline__ S operator()(i64 i, i64 j) const { return cell(m[i * pitch + j]); }
-  // The total, for a team that shares the matrix, and whether there is none. IN rows of every so many are added first,
-  // then these sums: teams of which that is the same have the same bits.
+  // Sum the total of a matrix by a team; return whether the matrix is invalid. Rows of IN lanes are summed first, then
+  // these sums: teams with equal IN give the same bits.
   template <int W, int IN = W>
   __device__ __forceinline__ bool add_up(int rank, S* total) const {
-    Doubt doubt;
+    Validity validity;
     *total = 0;
     for (i64 k = rank; k < C; k += W) {
       S row = 0;
 #pragma unroll 4
       for (i64 j = 0; j < C; ++j) {
         const S x = (*this)(k, j);
-        doubt.see(x);
+        validity.see(x);
         row = plus(row, x);
       }
       *total = plus(*total, row);
     }
     if constexpr (IN < W) {
-      const S row = *total;  // of no more rows than there are lanes
+      const S row = *total;  // at most as many row sums as lanes
       *total = 0;
 #pragma unroll
       for (int first = 0; first < W; first += IN)
         *total = plus(*total, __shfl_sync(CM_ALL_LANES, row, first + rank % IN));
     }
     *total = team_reduce<IN>(*total, [](S a, S b) { return plus(a, b); });
-    return invalid<W>(doubt, *total);
+    return invalid<W>(validity, *total);
   }
-  // Diagonal, row sum, column sum; if `ordered`, the sums by distance from the diagonal and by larger class.
+  // Diagonal, row sum and column sum; if `ordered`, also the sums by distance from the diagonal and by larger class.
   __device__ __forceinline__ void sums(i64 k, bool ordered, S (&out)[5]) const {
     S row = 0, col = 0, top = 0, above = 0, below = 0;
 #pragma unroll 4
@@ -95,7 +97,7 @@ struct Cells {
   }
 };
 
-constexpr int UNORDERED = 3;  // sums of a class that say nothing of the order of classes; they come first
+constexpr int UNORDERED = 3;  // class sums that ignore the order of classes; they come first
 
 // out is (5, n, C): diagonal, row sums, column sums, sums by distance from the diagonal, sums by larger class; without
 // the last two unless `ordered`.
@@ -133,7 +135,7 @@ __device__ __forceinline__ double as_double(__int128 x) {  // rounded once
   if (high) {
     const int shift = __clzll(i64(high));
     size <<= shift;
-    // The last bit tells the rounding that something follows.
+    // Sticky bit, so that the conversion rounds once.
     value = ldexp(double(u64(size >> 64) | (u64(size) != 0)), 64 - shift);
   }
   return negative ? -value : value;
@@ -149,7 +151,7 @@ struct Product<i64> {
   using type = __int128;
 };
 
-// The sums of one matrix, those of fractions divided by a power of two if they are far from one.
+// Class sums of one matrix; fractions far from one are divided by a power of two.
 template <typename S>
 struct Sums {
   const S *d, *t, *p, *band, *top;
@@ -178,11 +180,11 @@ struct Sums {
   }
 };
 
-// Whether some matrix has these sums; makes their total.
+// Whether a matrix with these sums can exist; sets their total.
 template <typename S>
 __device__ __forceinline__ bool possible(Sums<S>& s) {
   const bool exact = S(0.5) == S(0);
-  const double slack = exact ? 0.0 : 1e-9;  // margins of fractions are rounded, each in its own order
+  const double slack = exact ? 0.0 : 1e-9;  // margins of fractions are rounded in different orders
   const i64 most = 0x7fffffffffffffffLL;
   S others = 0;
   bool ok = true;
@@ -214,18 +216,20 @@ __device__ __forceinline__ bool possible(Sums<S>& s) {
   return ok;
 }
 
-__device__ __forceinline__ double at_most_one(double x) { return x > 1.0 ? 1.0 : x; }  // rounding; NaN stays
+__device__ __forceinline__ double at_most_one(double x) {
+  return x > 1.0 ? 1.0 : x;
+}  // clamps rounding errors; NaN stays
 
 __device__ __forceinline__ double within_one(double x) { return x < -1.0 ? -1.0 : at_most_one(x); }
 
-// One degenerate margin: the limit of a correlation is 0 from every direction. Two: there is none.
-__device__ __forceinline__ double determined(double truth, double prediction, double x) {
+// A correlation x with its limits: 0 if one margin is degenerate, NaN if both are.
+__device__ __forceinline__ double apply_degenerate_limits(double truth, double prediction, double x) {
   if (truth == 0.0 && prediction == 0.0) return CM_NAN;
   return truth == 0.0 || prediction == 0.0 ? 0.0 : x;
 }
 
-// A metric of one class that is made of its recall and its specificity.
-__device__ __forceinline__ double of_both_rates(int code, double hit, double reject) {
+// Balanced accuracy, geometric mean or tau of a class's recall and specificity.
+__device__ __forceinline__ double rate_mean(int code, double hit, double reject) {
   if (code == CM_VALUE_BALANCED_ACCURACY) return (hit + reject) * 0.5;
   if (code == CM_VALUE_GEOMETRIC_MEAN) return sqrt(hit * reject);
   return 1.0 - sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5);
@@ -236,7 +240,7 @@ struct Table {
   double d, t, p, missed, wrong, not_true, not_predicted, rejected;
 };
 
-// Its rates; ratios of ratios, as products of small cells would leave the range of double.
+// Ratio `code` of a 2x2 table; ratios of ratios, because products of small cells may underflow.
 __device__ __forceinline__ double rate(const Table& x, int code, double beta) {
   const double square = beta * beta;
   switch (code) {
@@ -261,7 +265,7 @@ __device__ __forceinline__ bool is_rate(int code) {
   return code <= CM_VALUE_NPV || (code >= CM_VALUE_FALSE_POSITIVE && code <= CM_VALUE_FOWLKES_MALLOWS);
 }
 
-// The rate of all classes together, those that averages are of.
+// Micro-averaged ratio: that of the summed tables of the averaged classes.
 template <typename S>
 __device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta, const double* members) {
   typename Sums<S>::Wide d = 0, t = 0, p = 0, n = 0;
@@ -277,20 +281,20 @@ __device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta
   return rate(table, code, beta);
 }
 
-// One metric of one class, NaN where it is 0/0.
+// Value of one class, NaN for 0/0.
 template <typename S>
 __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double beta, i64 k) {
   const double d = as_double(s.hit(k)), t = as_double(s.truth(k)), p = as_double(s.prediction(k));
   const double n = as_double(s.n), not_true = as_double(s.not_true(k)), not_predicted = as_double(s.not_predicted(k));
   const double rejected = fmax(as_double(s.rejected(k)), 0.0);
   const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
-  // Only where they are asked for: of everything here a division takes longest.
+  // Computed on demand, because divisions take longest.
   if (is_rate(code)) return rate(Table{d, t, p, missed, wrong, not_true, not_predicted, rejected}, code, beta);
   switch (code) {
     case CM_VALUE_ACCURACY: return (d + rejected) / n;
     case CM_VALUE_BALANCED_ACCURACY:
     case CM_VALUE_GEOMETRIC_MEAN:
-    case CM_VALUE_TAU: return of_both_rates(code, d / t, rejected / not_true);
+    case CM_VALUE_TAU: return rate_mean(code, d / t, rejected / not_true);
     default: break;
   }
   const double covariance = as_double(s.covariance(k));
@@ -302,11 +306,12 @@ __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double
     default: break;
   }
   const double truth = t * not_true, prediction = p * not_predicted;
-  if (code == CM_VALUE_MCC) return determined(truth, prediction, within_one(covariance / sqrt(truth * prediction)));
-  return determined(truth, prediction, at_most_one(covariance * covariance / (truth * prediction)));
+  if (code == CM_VALUE_MCC)
+    return apply_degenerate_limits(truth, prediction, within_one(covariance / sqrt(truth * prediction)));
+  return apply_degenerate_limits(truth, prediction, at_most_one(covariance * covariance / (truth * prediction)));
 }
 
-// The metric in hand, class by class, as it enters averages.
+// Class values of one metric, as they enter averages.
 template <typename S>
 struct Values {
   const Sums<S>& s;
@@ -315,7 +320,7 @@ struct Values {
   const double* members;
 
   __device__ __forceinline__ double raw(i64 k) const { return class_value(s, code, beta, k); }
-  // Whether class k enters; and with what.
+  // Whether class k enters averages, and its value.
   __device__ __forceinline__ bool enters(i64 k, double* value) const {
     const double x = raw(k);
     bool inside = mode != CM_MODE_PRESENT || s.truth(k) > 0 || s.prediction(k) > 0;
@@ -365,14 +370,15 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
   return near != near ? near : pow(fmax(near, 0.0), parameter);
 }
 
-// Gerrity 1992 from sums: the reward of a cell depends on its smaller and its larger class and their distance alone.
+// Gerrity's score (1992) from class sums: weights depend on the smaller class, the larger class and their distance
+// alone.
 template <typename S>
 __device__ __forceinline__ double gerrity(const Sums<S>& s) {
   if (s.C < 2) return CM_NAN;
   double score = 0.0, low = 0.0, high = 0.0;
   S below = 0;
   bool known = s.n > 0;
-  // below / above and above / below are the odds of the cut after each class; `low` sums them from the left.
+  // below / above and above / below are the odds of the cut after each class; `low` accumulates the former.
   for (i64 k = 0; k < s.C; ++k) {
     const S top = s.near(s.top[k]);
     score += low * as_double((s.truth(k) - top) + s.prediction(k)) - double(k) * as_double(s.near(s.band[k]));
@@ -387,14 +393,14 @@ __device__ __forceinline__ double gerrity(const Sums<S>& s) {
   return known ? score / (double(s.C - 1) * as_double(s.n)) : CM_NAN;
 }
 
-// E - n S and E of the kappas whose weights are distances or their squares.
+// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances.
 template <typename S, typename Real, typename Wide>
 __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool squares, double* gain, double* chance) {
   const Real n = Real(s.n) / unit;
   Wide expected = 0, apart = 0, spread = 0;
   Real below_t = 0, below_p = 0;
   Wide first_t = 0, first_p = 0;
-  const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments of fractions lose less about the middle
+  const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments about the middle lose fewer digits for fractions
   for (i64 k = 0; k < s.C; ++k) {
     const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.near(s.band[k])) / unit;
     const Wide i = Wide(k - middle);
@@ -407,7 +413,7 @@ __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool square
     below_p += p;
     expected += Wide(below_t) * Wide(n - below_p) + Wide(below_p) * Wide(n - below_t);
   }
-  // All mass in one cell of the diagonal: exactly 0 for integers, rounding for fractions.
+  // All mass in one diagonal cell: exactly 0 for integers, rounding noise for fractions.
   if (squares) expected = expected > 0 ? spread - 2 * first_t * first_p : Wide(0);
   *chance = as_double(expected);
   *gain = as_double(expected - apart);
@@ -424,7 +430,7 @@ __device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, dou
     ordered<i64, double, double>(s, n, squares, gain, chance);
 }
 
-// A number of the whole matrix; NaN where it is 0/0.
+// Value of the whole matrix, NaN for 0/0.
 template <typename S>
 __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size) {
   const double n = as_double(s.n), wrong = as_double(s.n - s.right());
@@ -453,7 +459,7 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
   const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
   if (code == CM_TOTAL_KAPPA) return a / as_double(expected);
   if (code == CM_TOTAL_PEIRCE) return a / t;
-  // Of classes drawn from both margins together; everything times 4 n^2.
+  // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
   const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * wrong), others = double(s.C - 1);
   if (code == CM_TOTAL_SCOTT_PI) return (both - met) / both;
   if (code == CM_TOTAL_KRIPPENDORFF)
@@ -462,11 +468,11 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
     const double apart = 4.0 * others * (n * n) - both;
     return s.C > 1 ? (apart - others * met) / apart : CM_NAN;
   }
-  return determined(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
+  return apply_degenerate_limits(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
 }
 
-// Steps are (step, code, target, a, b), params (what a 0/0 becomes, a parameter). out_registers is (registers, n); the
-// first n_scalars of them are results.
+// Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
+// the first n_scalars are results.
 template <typename O>
 struct Plan {
   i64 C, n;
@@ -478,7 +484,7 @@ struct Plan {
   O *out_scalars, *out_tables;
   signed char* out_status;
 
-  // For matrix b, which has these sums if it has any.
+  // Run the plan on the class sums of matrix b, which are valid if `ok`.
   template <typename S>
   __device__ __forceinline__ void run(Sums<S>& s, i64 b, bool ok) const {
     out_status[b] = ok ? CM_CONVERGED : CM_INVALID;
@@ -529,7 +535,7 @@ struct Plan {
   }
 };
 
-// Where no status is given, the sums are checked first.
+// Without a status array the sums are validated first.
 template <typename S, typename O>
 __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __restrict__ t, const S* __restrict__ p,
                                             const S* __restrict__ bands, const S* __restrict__ tops,
@@ -554,9 +560,9 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
   }
 }
 
-// The same from small matrices, whose sums never leave shared memory. Each warp takes `many` matrices, at most as many
-// as it has lanes: eight lanes, or all, bring the cells of one there and add them up, in the order of the margins; then
-// a lane runs the plan for each. Rows, matrices and sums lie so far apart that no bank is asked twice.
+// Run a plan on small matrices whose sums stay in shared memory. Each warp processes `many` matrices, at most one per
+// lane: eight lanes, or all, load and sum one matrix in the order of the margins; then each lane runs the plan for one.
+// Rows, matrices and sums are padded to avoid bank conflicts.
 template <typename T, typename S, typename O, int SHARERS>
 __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int many, int ordered,
                                                 int row_step, int cells_step, int sums_step,
@@ -567,12 +573,13 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
                                                 O* __restrict__ out_tables, signed char* __restrict__ out_status) {
   CM_DYN_SMEM(S, held);
   constexpr int TOGETHER = 32 / SHARERS;
-  constexpr int CELLS_AHEAD = SHARERS > 8 ? 16 : 8;  // that a lane loads before it needs the first: few warps have room
+  constexpr int CELLS_AHEAD =
+      SHARERS > 8 ? 16 : 8;  // cells loaded ahead by a lane: few warps fit, so latency must be hidden
   const Plan<O> plan{C,    n,         steps,    n_steps,       params,      weights,    members,
                      mode, n_scalars, n_tables, out_registers, out_scalars, out_tables, out_status};
   const int parts = ordered ? 5 : UNORDERED, lane = threadIdx.x % 32, rank = lane % SHARERS;
   const i64 warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const unsigned per_row = 65536 / C + 1;  // the row of cell k is k times that, over 65,536: exactly, as C is small
+  const unsigned per_row = 65536 / C + 1;  // the row of cell k is k * per_row / 65,536, exact for small C
   S* sums_of = held + warp * 32 * sums_step;
   S* staged = held + blockDim.x * sums_step + threadIdx.x / SHARERS * cells_step;
   const Cells<S, S> cells{staged, C, row_step};
@@ -614,11 +621,11 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
       Sums<S> s{own, own + C, own + 2 * C, own + 3 * C, own + 4 * C, C, own[parts * C], 0};
       plan.run(s, first + lane, own[parts * C + 1] == 0);
     }
-    __syncwarp();  // nobody reads any more what the next matrices overwrite
+    __syncwarp();  // all lanes have read what the next matrices overwrite
   }
 }
 
-// Cohen 1968: one minus weighted disagreement over that expected from the margins.
+// Cohen's weighted kappa (1968): one minus weighted disagreement over its expectation from the margins.
 template <typename T, typename S, typename O, int W>
 __global__ void cmfast_weighted_kappa_pairs(const T* __restrict__ M, const S* __restrict__ t, const S* __restrict__ p,
                                             const S* __restrict__ totals, const signed char* __restrict__ status,

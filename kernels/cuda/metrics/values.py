@@ -1,4 +1,4 @@
-"""The sums of confusion matrices, in one pass over the cells, and every metric as a function of them."""
+"""Class sums of confusion matrices, in one pass over the cells, and every metric of a plan as a function of them."""
 
 import math
 from itertools import product
@@ -24,16 +24,16 @@ _KAPPA = Kernel(
 
 
 class _Sharing(NamedTuple):
-    """How matrices share a processor while metrics are made of them in shared memory.
+    """How warps share a block when metrics of small matrices are computed in shared memory.
 
     Attributes
     ----------
     lanes : int
-        That add up one of them.
+        Lanes that sum one matrix.
     most : int
-        Classes that it has at most.
+        Largest number of classes.
     threads : int
-        Of a block: a warp where room is short, for warps share nothing.
+        Threads of a block: one warp if shared memory is scarce, because warps share nothing.
     """
 
     lanes: int
@@ -51,17 +51,17 @@ _WHOLE = Kernel(
 KERNELS = (_MARGINS, _METRICS, _WHOLE, _KAPPA)
 MOST_WHOLE = _SHARING[-1].most
 _WARP = 32
-_BUSY_WARPS = 8  # of a processor: before there are as many a warp takes fewer matrices
+_BUSY_WARPS = 8  # warps per multiprocessor below which a warp takes fewer matrices
 
 
 def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
-    """Diagonal, row sums, column sums, sums by distance from the diagonal and by larger class; total; status."""
+    """Return diagonal, row and column sums, sums by distance from the diagonal and by larger class; total; status."""
     del num_threads
-    return sums_of(M, ordered=True)
+    return sum_matrices(M, ordered=True)
 
 
-def sums_of(M: Any, *, ordered: bool) -> tuple[Any, ...]:
-    """Return the same, None for the sums that depend on the order of the classes unless they are wanted."""
+def sum_matrices(M: Any, *, ordered: bool) -> tuple[Any, ...]:
+    """Return class sums, total and status of matrices; None for bands and tops unless `ordered`."""
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
     cells = batches.flat_batch(as_counts_or_floats(M), 2)
     n, parts = math.prod(batch), 5 if ordered else 3
@@ -80,22 +80,22 @@ def sums_of(M: Any, *, ordered: bool) -> tuple[Any, ...]:
 def metrics_of_matrices(
     M: Any, *, plan: Plan, num_threads: int | None = None, out: tuple[Any, ...] | None = None
 ) -> tuple[Any, ...]:
-    """Run `plan` on every matrix; its scalars, its per-class results, the status.
+    """Run `plan` on every matrix; return its scalars, its per-class results and the status.
 
-    Handed in are all scalars (S, ...), all per-class results (T, ..., C), and the status.
+    `out`, if given, holds all scalars (S, ...), all per-class results (T, ..., C), and the status.
     """
     del num_threads
     kind, C = batches.result_dtype(M), M.shape[-1]
     if not 0 < C <= MOST_WHOLE:
-        *sums, total, status = sums_of(M, ordered=plan.ordered)
-        return _run(sums, total, status, kind, plan, out)
+        *sums, total, status = sum_matrices(M, ordered=plan.ordered)
+        return _run_plan(sums, total, status, kind, plan, out)
     results = _Results(M, M.shape[:-2], C, kind, plan, out)
     if results.n:
         cells = batches.flat_batch(as_counts_or_floats(M), 2)
         sharing = next(each for each in _SHARING if each.most >= C)
         lanes, threads, row, parts = sharing.lanes, sharing.threads, C | 1, 5 if plan.ordered else 3
         together = _WARP // lanes
-        matrix = C * row + (lanes - C * row) % 16  # from where the rows of one end, those of the next begin
+        matrix = C * row + (lanes - C * row) % 16  # stride between matrices that avoids bank conflicts
         sums = parts * C + 2 | 1
         words = threads * sums + threads // lanes * matrix
         turns = -(-results.n // (together * _BUSY_WARPS * processors(M.device)))
@@ -112,16 +112,16 @@ def metrics_of_matrices(
 def metrics_of_sums(
     d: Any, t: Any, p: Any, bands: Any, tops: Any, *, plan: Plan, num_threads: int | None = None
 ) -> tuple[Any, ...]:
-    """Run `plan` on sums alone; `bands` and `tops` may be None where no step needs them."""
+    """Run `plan` on class sums instead of matrices; `bands` and `tops` may be None if no step needs them."""
     del num_threads
     given = [a for a in (d, t, p, bands, tops) if a is not None]
     fractions = any(a.dtype.kind == "f" for a in given)
     sums = [None if a is None else as_sums(a, fractions=fractions) for a in (d, t, p, bands, tops)]
-    return _run(sums, None, None, batches.result_dtype(*given), plan, None)
+    return _run_plan(sums, None, None, batches.result_dtype(*given), plan, None)
 
 
-def arguments_of(plan: Plan, like: Any) -> dict[str, Any]:
-    """Return a plan as every kernel takes it, on the device of an array."""
+def make_plan_arguments(plan: Plan, like: Any) -> dict[str, Any]:
+    """Return the kernel arguments of a plan, its arrays copied to the device of `like`."""
     steps, params, weights = (copy_to_device(like, a) for a in (plan.steps, plan.params, plan.weights))
     return {
         "steps": steps, "n_steps": len(plan.steps), "params": params, "weights": weights, "mode": plan.mode,
@@ -130,7 +130,7 @@ def arguments_of(plan: Plan, like: Any) -> dict[str, Any]:
 
 
 class _Results:
-    """Where a plan writes what it makes of `n` matrices, and what it is told."""
+    """Output arrays and kernel arguments of a plan on `n` matrices."""
 
     def __init__(
         self, like: Any, batch: tuple[int, ...], C: int, kind: np.dtype[Any], plan: Plan, out: tuple[Any, ...] | None
@@ -141,22 +141,23 @@ class _Results:
         self._out = workspace.prepare_results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
         if not self.n:
             return
-        self.arguments = arguments_of(plan, like) | {
+        self.arguments = make_plan_arguments(plan, like) | {
             "C": C, "n": self.n, "n_tables": plan.tables, "out_registers": registers, "out_scalars": self._out[0],
             "out_tables": self._out[1], "out_status": self._out[2],
         }  # fmt: skip
 
     @property
     def of_plan(self) -> tuple[Any, ...]:
-        """The scalars, the per-class results, the status."""
+        """Return the scalars, the per-class results and the status."""
         scalars, tables, status = self._out
         parts = [scalars[k] for k in range(self._plan.scalars)] + [tables[k] for k in range(self._plan.tables)]
         return (*parts, status)
 
 
-def _run(
+def _run_plan(
     sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Plan, out: tuple[Any, ...] | None
 ) -> tuple[Any, ...]:
+    """Run a plan on class sums; return scalars, per-class results and the status."""
     results = _Results(sums[1], sums[1].shape[:-1], sums[1].shape[-1], kind, plan, out)
     n = results.n
     if n:
@@ -170,9 +171,9 @@ def _run(
 
 
 def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:
-    """Cohen 1968: one minus weighted disagreement over that expected from the margins; and the status."""
+    """Return Cohen's weighted kappa (1968) for disagreement weights `W`, and the status."""
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
-    _, t, p, _, _, total, status = sums_of(M, ordered=False)
+    _, t, p, _, _, total, status = sum_matrices(M, ordered=False)
     n, dtype = math.prod(batch), batches.result_dtype(M)
     out, out_status = xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:

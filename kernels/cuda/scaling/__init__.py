@@ -1,1 +1,1 @@
-"""``ipf`` and ``ras``: groups of lanes for many small matrices, teams for what is left."""
+"""Matrix scaling (iterative proportional fitting, RAS) on CUDA."""

@@ -1,9 +1,9 @@
-// The gradient of scaling matrices of any size, by a team of W threads each, a warp or a block; of large ones by a crew
-// of blocks. What is done is what kernels/cpu/scaling/gradient.py and _gradient_large.py say.
+// Gradient of matrix scaling for matrices of any size, by a team of W threads each (a warp or a block), or by a group
+// of blocks for large ones. The algorithm is that of kernels/cpu/scaling/gradient.py and _gradient_large.py.
 
-// Number the blocks of a matrix: rows and columns that live cells join get the number of the first row among them.
+// Label the blocks of a matrix (connected components of its positive cells) by their first row.
 template <int W, typename Lives>
-__device__ __forceinline__ void find_blocks(const Tile<W>& t, Lives lives, int of_rows, int of_cols) {
+__device__ __forceinline__ void label_blocks(const Tile<W>& t, Lives lives, int of_rows, int of_cols) {
   each<W>(t.R, [&](int i) { t.row(of_rows, i) = i; });
   bool changed = true;
   while (changed) {
@@ -25,11 +25,11 @@ __device__ __forceinline__ void find_blocks(const Tile<W>& t, Lives lives, int o
   }
 }
 
-// Make factors of a limit, which has none: within a block of it they follow from its cells, of which `factor(i, j)` is
-// the product of both.
+// Compute factors of a limit, which has no factors itself: within a block they follow from its cells, `factor(i, j)`
+// being the product of both.
 template <int W, typename Lives, typename Factor>
-__device__ __forceinline__ void find_factors(const Tile<W>& t, Lives lives, Factor factor) {
-  find_blocks(t, lives, 3, 3);
+__device__ __forceinline__ void compute_limit_factors(const Tile<W>& t, Lives lives, Factor factor) {
+  label_blocks(t, lives, 3, 3);
   each<W>(t.R, [&](int i) { t.x(i) = t.off(i) == i; });
   each<W>(t.C, [&](int j) { t.y(j) = 0.0; });
   bool changed = true;
@@ -50,13 +50,13 @@ __device__ __forceinline__ void find_factors(const Tile<W>& t, Lives lives, Fact
   }
 }
 
-// W_jk = sum over i of p_ij p_ik / u_i for k < j, in squares that a thread adds up in registers; and the flows, the
-// same times how much more the gradient is in one cell than in the other.
+// Graph weights W_jk = sum over i of p_ij p_ik / u_i for k < j, in tiles that a thread sums in registers; and the
+// flows, the same sums times the difference of the gradients of both cells.
 template <int W>
-__device__ __forceinline__ void couple(const Tile<W>& t) {
+__device__ __forceinline__ void compute_weights_and_flows(const Tile<W>& t) {
   constexpr int SIDE = W > 32 ? 4 : 2;
   const int C = t.C, squares = (C + SIDE - 1) / SIDE;
-  for (int item = first_of(t, W) + t.rank(); item < squares * (squares + 1) / 2; item += step_of(t, W)) {
+  for (int item = get_first_item(t, W) + t.rank(); item < squares * (squares + 1) / 2; item += get_item_stride(t, W)) {
     const int a = int(0.5 * (sqrt(8.0 * item + 1.0) - 1.0)), b = item - a * (a + 1) / 2;  // the b-th square of line a
     double weight[SIDE][SIDE] = {}, flow[SIDE][SIDE] = {};
     for (int i = 0; i < t.R; ++i) {
@@ -88,27 +88,27 @@ __device__ __forceinline__ void couple(const Tile<W>& t) {
         t.flow(to, from) = flow[j][k];
       }
   }
-  meet_all(t);
+  synchronize_peers(t);
 }
 
-// Leave in `last` the sums of the rows, in `root` one over their roots, and the cells times these.
+// Write the row sums to `last`, one over their square roots to `root`, and divide the cells by the square roots.
 template <int W>
-__device__ __forceinline__ void divide_by_roots(const Tile<W>& t) {
-  over_rows(
+__device__ __forceinline__ void normalize_cells(const Tile<W>& t) {
+  sum_rows(
       t, [&](int i, int j) { return t.Q(i, j); },
       [&](int i, double sum) {
         t.last(i) = sum;
         t.root(i) = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
       });
-  each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) *= t.root(i); });
+  for_each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) *= t.root(i); });
 }
 
-// Make the gradients in the logarithms of factors of any gauge from those in the factors as they are returned, those of
-// the rows in `row_power`: the mean logarithm of those of the input's rows is zero, which takes what the two sides
-// differ by. Leave in `v` those of the columns less what the rows send there.
+// Convert gradients in normalised factors to gradients in log factors of any normalisation, those of the rows in
+// `row_power`: the mean log row factor of the input is zero, so the rows absorb the difference of both totals. Then `v`
+// gets those of the columns with the rows eliminated (Schur complement).
 template <int W>
-__device__ __forceinline__ void of_logarithms(const Tile<W>& t, bool flip, const double* of_rows,
-                                              const double* of_cols) {
+__device__ __forceinline__ void convert_to_log_factors(const Tile<W>& t, bool flip, const double* of_rows,
+                                                       const double* of_cols) {
   double gap = 0.0, number = 0.0;
   each<W>(t.R, [&](int i) {
     t.row_power(i) = of_rows ? of_rows[i] * t.x(i) : 0.0;
@@ -125,30 +125,30 @@ __device__ __forceinline__ void of_logarithms(const Tile<W>& t, bool flip, const
     each<W>(t.C, [&](int j) { t.v(j) += t.y(j) != 0.0 ? gap : 0.0; });
   else
     each<W>(t.R, [&](int i) { t.row_power(i) += t.x(i) != 0.0 ? gap : 0.0; });
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.Q(i, j) * (t.row_power(i) * t.root(i)); },
       [&](int j, double sum) { t.v(j) -= sum; });
 }
 
-// Leave in `sum` what the columns get of `f(i, j)` in every unit of the cells, less the mean of the row: by two steps,
-// so that a shift of all of it costs no digits.
+// Write to `sum` the column sums of cells times the deviation of `f(i, j)` from its row mean: in two steps, so that a
+// shift of f costs no digits.
 template <int W, typename Of>
-__device__ __forceinline__ void collect(const Tile<W>& t, Of f) {
-  over_rows(
+__device__ __forceinline__ void sum_deviations(const Tile<W>& t, Of f) {
+  sum_rows(
       t, [&](int i, int j) { return t.Q(i, j) * f(i, j); }, [&](int i, double sum) { t.off(i) = sum * t.root(i); });
-  over_rows(
+  sum_rows(
       t, [&](int i, int j) { return t.Q(i, j) * (f(i, j) - t.off(i)); },
       [&](int i, double sum) { t.off(i) += sum * t.root(i); });
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.Q(i, j) * (t.last(i) * t.root(i)) * (f(i, j) - t.off(i)); },
       [&](int j, double sum) { t.sum(j) = sum; });
 }
 
-// Solve by conjugate gradients; return whether that was quick and cost no digits.
+// Solve by conjugate gradients; return whether that was fast and accurate.
 template <int W>
 __device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
   bool bad = false;
-  over_columns(
+  sum_columns(
       t,
       [&](int i, int j) {
         const double q = t.Q(i, j);
@@ -160,7 +160,7 @@ __device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
       });
   each<W>(t.R, [&](int i) { bad |= !(t.last(i) > 0.0); });
   if (team_any<W>(bad)) return false;
-  collect(t, [&](int i, int j) { return t.M(i, j); });
+  sum_deviations(t, [&](int i, int j) { return t.M(i, j); });
   double all = 0.0, left = 0.0, rz = 0.0;
   each<W>(t.C, [&](int j) {
     t.r(j) = t.v(j) + t.sum(j);
@@ -180,13 +180,13 @@ __device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
   double turn = 0.0, length = 1.0, pivot = 1.0;
   for (int k = 0; k < t.C / 3; ++k) {
     if (left <= goal) return true;
-    collect(t, [&](int i, int j) { return t.p(j); });
+    sum_deviations(t, [&](int i, int j) { return t.p(j); });
     double curvature = 0.0, more = 0.0;
     each<W>(t.C, [&](int j) { curvature += t.p(j) * t.sum(j); });
     const double alpha = rz / team_sum<W>(curvature);
     if (!(alpha > 0.0 && alpha < CM_INF)) return false;
-    // Pivots of the matrix of Lanczos less a number: one below zero is an eigenvalue below that number.
-    pivot = 1.0 / alpha + turn / length - CM_LEAST_CREW_EIGENVALUE - turn / (length * length) / pivot;
+    // Sturm sequence: a negative pivot of the Lanczos matrix less a number shows an eigenvalue below that number.
+    pivot = 1.0 / alpha + turn / length - CM_LEAST_GROUP_EIGENVALUE - turn / (length * length) / pivot;
     if (!(pivot > 0.0)) return false;
     left = 0.0;
     each<W>(t.C, [&](int j) {
@@ -205,23 +205,24 @@ __device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
   return false;
 }
 
-// Leave in `off` what the largest cell of each row has, which is a sum over the others where it is nearly all of the
-// row, and in `u` what the mean has more.
+// Write to `off` the solution relative to the largest cell of each row, a sum over the other cells, and to `u` the
+// mean's addition.
 template <int W>
-__device__ __forceinline__ void finish_rows(const Tile<W>& t) {
-  over_tops(t, [&](int i, int j) { return t.Q(i, j); }, [&](int i, int top) { t.off(i) = t.M(i, top) - t.d(top); });
-  over_rows(
+__device__ __forceinline__ void compute_row_solution(const Tile<W>& t) {
+  find_row_maxima(
+      t, [&](int i, int j) { return t.Q(i, j); }, [&](int i, int top) { t.off(i) = t.M(i, top) - t.d(top); });
+  sum_rows(
       t, [&](int i, int j) { return t.Q(i, j) * ((t.M(i, j) - t.d(j)) - t.off(i)); },
       [&](int i, double sum) { t.u(i) = sum * t.root(i) + t.row_power(i) * t.root(i) * t.root(i); });
 }
 
-// Leave the rows' part in `row_power`, and shift both parts so that the mean of the input's columns over the mass is
-// zero: their targets take the total of the rows'. A line with a target of zero has what its first unit would bring.
+// Write the rows' solution to `row_power`, and shift both so that the mean of the input's columns, weighted by their
+// sums, is zero: column targets are scaled to the row total. A target of zero gets the one-sided derivative.
 template <int W, typename Cell>
-__device__ __forceinline__ void finish_targets(const Tile<W>& t, bool flip, Cell cell) {
+__device__ __forceinline__ void compute_target_gradients(const Tile<W>& t, bool flip, Cell cell) {
   double mean = 0.0, total = 0.0;
   bool empty = false;
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.Q(i, j) * (t.last(i) * t.root(i)); },
       [&](int j, double sum) {
         t.sum(j) = sum;
@@ -245,52 +246,52 @@ __device__ __forceinline__ void finish_targets(const Tile<W>& t, bool flip, Cell
     each<W>(t.C, [&](int j) { t.d(j) -= mean / total; });
   }
   if (!team_any<W>(empty)) return;
-  over_rows(
+  sum_rows(
       t, [&](int i, int j) { return t.last(i) == 0.0 ? cell(i, j) * t.y(j) : 0.0; },
       [&](int i, double sum) { t.off(i) = sum; });
-  over_rows(
+  sum_rows(
       t, [&](int i, int j) { return t.last(i) == 0.0 ? cell(i, j) * t.y(j) * (t.M(i, j) - t.d(j)) : 0.0; },
       [&](int i, double sum) {
         if (t.last(i) == 0.0) t.row_power(i) = t.off(i) > 0.0 ? sum / t.off(i) : 0.0;
       });
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.sum(j) == 0.0 ? cell(i, j) * t.x(i) : 0.0; },
       [&](int j, double sum) { t.gap(j) = sum; });
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.sum(j) == 0.0 ? cell(i, j) * t.x(i) * (t.M(i, j) - t.row_power(i)) : 0.0; },
       [&](int j, double sum) {
         if (t.sum(j) == 0.0) t.d(j) = t.gap(j) > 0.0 ? sum / t.gap(j) : 0.0;
       });
 }
 
-// What is told as to gradient_single.cu; where the parts of a tile lie, as to team.cu. In the tile stand the gradients
-// in the scaled cells, and these over the roots of their rows' sums.
+// Kernel: arguments as in gradient_single.cu; offsets of the parts of a tile as in team.cu. The tile holds the
+// gradients in the scaled cells, and the scaled cells over square-rooted row sums.
 template <int W, bool LARGE>
 __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 ? 1 : 2)
     cmfast_scaling_gradient_team(const float* floats, const double* doubles, i64 m_step, const float* of_floats,
                                  const double* of_doubles, const double* of_row, const double* of_col,
                                  const double* row_scale, const double* col_scale, const float* limit_floats,
                                  const double* limit_doubles, const signed char* status, const double* smoothing, int R,
-                                 int C, i64 n, int crew_size, u64* boards, i64 room, double* exchange, i64 cells_at,
-                                 i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size, double* lines,
+                                 int C, i64 n, int group_size, u64* flags, i64 exchange_size, double* exchange,
+                                 i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size, double* lines,
                                  i64 shared_size, i64 scratch_size, double* scratch, float* out_floats,
                                  double* out_doubles, double* out_row, double* out_col) {
   CM_DYN_SMEM(double, shared);
-  constexpr int FIRST = W + (LARGE ? CM_CREW_NUMBERS : 0);
-  const int teams = blockDim.x / W, team = threadIdx.x / W, crews = gridDim.x / crew_size;
-  const i64 self = i64(blockIdx.x) * teams + team, slot = LARGE ? self % crews : self, size = i64(R) * C;
+  constexpr int FIRST = W + (LARGE ? CM_GROUP_FIELDS : 0);
+  const int teams = blockDim.x / W, team = threadIdx.x / W, groups = gridDim.x / group_size;
+  const i64 self = i64(blockIdx.x) * teams + team, slot = LARGE ? self % groups : self, size = i64(R) * C;
   double* near = shared + (W > 32 ? W / 32 : 0) + team * shared_size;
   const auto place = [&](i64 at) { return at >= 0 ? near + FIRST + at : scratch + slot * scratch_size + ~at; };
   double* own_lines = lines_at >= 0 ? near + FIRST : lines + self * lines_size;
-  Crew alone{boards, exchange, room, crews, 1, 0, 0};
-  Crew& crew = LARGE ? Crew::of_block() : alone;
+  BlockGroup alone{flags, exchange, exchange_size, groups, 1, 0, 0};
+  BlockGroup& peers = LARGE ? BlockGroup::of_block() : alone;
   if constexpr (LARGE) {
     if (threadIdx.x == 0) {
-      crew = alone;
-      if (crew_size > 1) crew.join(crew_size);
+      peers = alone;
+      if (group_size > 1) peers.join(group_size);
     }
-    zeros::meet<W>();
-    if (crew.rank < 0) return;
+    zeros::synchronize<W>();
+    if (peers.rank < 0) return;
   }
   const bool flip = R < C;
   const Tile<W> t{place(cells_at),
@@ -298,16 +299,16 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
                   place(graph_at),
                   own_lines,
                   near,
-                  crew,
+                  peers,
                   flip ? C : R,
                   flip ? R : C,
                   1.0,
                   false,
                   false,
                   false};
-  for (i64 b = slot; b < n; b += LARGE ? i64(crews) : i64(gridDim.x) * teams) {
+  for (i64 b = slot; b < n; b += LARGE ? i64(groups) : i64(gridDim.x) * teams) {
     const bool limit = status[b] == CM_LIMIT_ONLY, solved = limit && (limit_floats || limit_doubles);
-    // A limit has no factors, so nothing is a function of them.
+    // A limit has no factors, so gradients in factors are ignored.
     const bool good = status[b] == CM_CONVERGED || (solved && !of_row && !of_col);
     const double* rows = flip ? col_scale + b * C : row_scale + b * R;
     const double* cols = flip ? row_scale + b * R : col_scale + b * C;
@@ -332,8 +333,8 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         t.y(j) = cols[j];
         t.v(j) = 0.0;
       });
-      if (solved) find_factors(t, lives, [&](int i, int j) { return scaled(i, j) / whole(i, j); });
-      each_cell(t, R, C, [&](int row, int col) {
+      if (solved) compute_limit_factors(t, lives, [&](int i, int j) { return scaled(i, j) / whole(i, j); });
+      for_each_cell(t, R, C, [&](int row, int col) {
         const int i = flip ? col : row, j = flip ? row : col;
         const i64 k = b * size + at(i, j);
         const bool live = lives(i, j);
@@ -341,20 +342,20 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         t.M(i, j) = of_floats ? widen(of_floats[k]) : of_doubles ? of_doubles[k] : 0.0;
         t.Q(i, j) = live ? t.x(i) * whole(i, j) * t.y(j) : 0.0;
       });
-      zero = crew_any(t, zero);
-      divide_by_roots(t);
-      if (of_row || of_col) of_logarithms(t, flip, flip ? of_cols : of_rows, flip ? of_rows : of_cols);
+      zero = peers_any(t, zero);
+      normalize_cells(t);
+      if (of_row || of_col) convert_to_log_factors(t, flip, flip ? of_cols : of_rows, flip ? of_rows : of_cols);
       if (!LARGE || !conjugate_gradients(t)) {
-        couple(t);
-        eliminate_for_all(t, true);  // the sources are v - u
+        compute_weights_and_flows(t);
+        eliminate_and_broadcast(t, true);  // the right-hand side is v - u plus flows
       }
-      finish_rows(t);
-      if (zero) find_blocks(t, lives, 2, 3);  // where no roots are needed any more
+      compute_row_solution(t);
+      if (zero) label_blocks(t, lives, 2, 3);  // the square roots are no longer needed
     }
-    each_cell(t, R, C, [&](int row, int col) {
+    for_each_cell(t, R, C, [&](int row, int col) {
       const int i = flip ? col : row, j = flip ? row : col;
       double slope = good ? (((t.M(i, j) - t.d(j)) - t.off(i)) - t.u(i)) * (t.x(i) * t.y(j)) : CM_NAN;
-      if (good && zero && t.row(2, i) != t.col(3, j)) slope = 0.0;  // it joins two blocks
+      if (good && zero && t.row(2, i) != t.col(3, j)) slope = 0.0;  // the cell links two blocks
       if (out_floats)
         out_floats[b * size + at(i, j)] = narrow<float>(slope);
       else
@@ -362,12 +363,12 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     });
     if (out_row && good) {
       if (zero) each<W>(t.R, [&](int i) { t.root(i) = t.last(i) > 0.0 ? 1.0 / sqrt(t.last(i)) : 0.0; });
-      finish_targets(t, flip, [&](int i, int j) { return lives(i, j) ? whole(i, j) : 0.0; });
+      compute_target_gradients(t, flip, [&](int i, int j) { return lives(i, j) ? whole(i, j) : 0.0; });
     }
-    if (out_row && crew.rank == 0) {
+    if (out_row && peers.rank == 0) {
       each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = good ? t.row_power(i) : CM_NAN; });
       each<W>(t.C, [&](int j) { (flip ? out_row + b * R : out_col + b * C)[j] = good ? t.d(j) : CM_NAN; });
     }
-    meet_all(t);  // before the tile is filled again
+    synchronize_peers(t);  // before the tile is reused
   }
 }

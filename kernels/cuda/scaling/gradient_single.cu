@@ -1,24 +1,23 @@
-// The gradient of scaling matrices of up to four lines: a thread has a matrix of at most K rows and columns. What is
-// done is what kernels/cpu/scaling/gradient.py says. Lines beyond the matrix have factor zero.
+// Gradient of matrix scaling with up to four rows and columns: one thread has a matrix of at most K rows and columns.
+// The algorithm is that of kernels/cpu/scaling/gradient.py. Rows and columns beyond the matrix have factor zero.
 
-// A matrix as its equations are solved: transposed where the columns, which they are for, would not be the shorter
-// side.
+// A matrix as solved: transposed if that makes the columns the shorter side.
 template <int K>
 struct Sloped {
-  const double *cells, *given;  // the cells and the gradients in the scaled ones, as in the input
+  const double *cells, *given;  // cells and gradients in the scaled cells, as in the input
   double smoothing;
   int rows, cols, by_row, by_col;
   bool flip;
-  unsigned live, gone;          // the positive cells, of a limit those that are left; columns that have none: bits
-  double x[K], y[K], p[K][K];   // factors; scaled cells, later the gradient in their logarithms
-  double share[K], s[K], q[K];  // one over the sum of a row; gradients in the logarithms of factors, later those in
-  double a[K];                  // the targets of columns; those in the targets of rows
-  double mean, total;           // of the input's columns over the mass; the mass
+  unsigned live, gone;          // bit masks: positive cells (of a limit the supported ones); empty columns
+  double x[K], y[K], p[K][K];   // factors; scaled cells, later the gradient in log cells
+  double share[K], s[K], q[K];  // 1 / row sums; gradients in log factors; later, in
+  double a[K];                  // q, those in the column targets; in the row targets
+  double mean, total;           // weighted mean of the columns' solution; the total
 
   __device__ __forceinline__ bool has(int i, int j) const { return i < rows && j < cols; }
   __device__ __forceinline__ int at(int i, int j) const { return i * by_row + j * by_col; }
   __device__ __forceinline__ bool lives(int i, int j) const { return live & line_bit(i * K + j); }
-  // Read in any case, which takes no branch.
+  // Loads unconditionally, without a branch.
   __device__ __forceinline__ double m(int i, int j) const {
     const double cell = cells[has(i, j) ? at(i, j) : 0] + smoothing;
     return lives(i, j) ? cell : 0.0;
@@ -28,8 +27,8 @@ struct Sloped {
     return has(i, j) ? slope : 0.0;
   }
 
-  // The columns of the block of each row: those that live cells join it with, over other lines as well.
-  __device__ __forceinline__ void find_blocks(unsigned (&block)[K]) const {
+  // Bit masks of the columns of each row's block (connected component of positive cells).
+  __device__ __forceinline__ void label_blocks(unsigned (&block)[K]) const {
 #pragma unroll
     for (int i = 0; i < K; ++i) block[i] = live >> (i * K) & ((1u << K) - 1);
 #pragma unroll
@@ -39,11 +38,11 @@ struct Sloped {
         if (block[i] & block[k]) block[i] |= block[k];
   }
 
-  // Make factors of a limit, which has none: within a block of it they follow from its cells, `scaled(at)`.
+  // Compute factors of a limit, which has no factors itself: within a block they follow from its cells, `scaled(at)`.
   template <typename Scaled>
-  __device__ __forceinline__ void find_factors(Scaled scaled) {
+  __device__ __forceinline__ void compute_limit_factors(Scaled scaled) {
     unsigned block[K];
-    find_blocks(block);
+    label_blocks(block);
 #pragma unroll
     for (int i = 0; i < K; ++i) {
       x[i] = block[i] != 0;
@@ -96,9 +95,9 @@ struct Sloped {
     }
   }
 
-  // Make the gradients in the logarithms of factors of any gauge from those in the factors as they are returned: the
-  // mean logarithm of those of the input's rows is zero, which takes what the two sides differ by.
-  __device__ __forceinline__ void of_logarithms(const double* of_rows, const double* of_cols) {
+  // Convert gradients in normalised factors to gradients in log factors of any normalisation: the mean log row factor
+  // of the input is zero, so the rows absorb the difference of both totals.
+  __device__ __forceinline__ void convert_to_log_factors(const double* of_rows, const double* of_cols) {
     double gap = 0.0, number = 0.0;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -119,8 +118,8 @@ struct Sloped {
       for (int i = 0; i < K; ++i) q[j] -= p[i][j] * (s[i] * share[i]);
   }
 
-  // Leave the columns' part in `q`. Nothing is a difference of sums: weights and flows between two columns are as small
-  // as what couples them.
+  // Write the columns' solution to `q` by elimination without subtractions: weights and flows between two columns are
+  // as small as their coupling.
   __device__ __forceinline__ void solve() {
     double W[K][K], F[K][K];
 #pragma unroll
@@ -138,9 +137,9 @@ struct Sloped {
     eliminate(W, F, q);
   }
 
-  // Make the rows' part, and in place of the scaled cells the gradient in their logarithms over themselves. What a
-  // row's largest cell has is a sum over the others, which are small where it is nearly all of the row.
-  __device__ __forceinline__ void finish_rows() {
+  // Compute the rows' solution, and overwrite the scaled cells with the gradient in log cells over the cells. The value
+  // at a row's largest cell is a sum over the others, which are small where it is nearly all of the row.
+  __device__ __forceinline__ void compute_row_solution() {
     mean = total = 0.0;
 #pragma unroll
     for (int i = 0; i < K; ++i) {
@@ -168,9 +167,9 @@ struct Sloped {
     }
   }
 
-  // Shift both parts so that the mean of the input's columns over the mass is zero: their targets take the total of
-  // the rows'. A line with a target of zero has what its first unit would bring.
-  __device__ __forceinline__ void finish_targets() {
+  // Normalise: shift both solutions so that the mean of the input's columns, weighted by their sums, is zero: column
+  // targets are scaled to the row total. A target of zero gets the one-sided derivative.
+  __device__ __forceinline__ void compute_target_gradients() {
     bool empty = gone != 0;
     mean = total == 0.0 ? 0.0 : mean / total;
 #pragma unroll
@@ -203,8 +202,8 @@ struct Sloped {
   }
 };
 
-// Of two pointers to one kind of cells one is null, or both where there are none: `floats` and `doubles` are those of
-// the input, `of_...` the gradients in the scaled ones, `limit_...` these themselves.
+// Kernel: of two pointers to one kind of cells one is null, or both without such cells: `floats` and `doubles` are the
+// input, `of_...` the gradients in the scaled cells, `limit_...` the scaled cells of limits.
 template <int K>
 __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2 ? 8 : 4)
     cmfast_scaling_gradient_single(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
@@ -222,7 +221,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2 ? 8 : 4)
   for (i64 first = (blockIdx.x * warps + threadIdx.x / 32) * 32; first < n; first += gridDim.x * warps * 32) {
     const int matrices = int(min(i64(32), n - first)), mine = (lane < matrices ? lane : 0) * (size | 1);
     const i64 b = min(first + lane, n - 1);
-    over_numbers(size, matrices, [&](int at, int k, int place) {
+    transfer_values(size, matrices, [&](int at, int k, int place) {
       const i64 from = m_step ? first * size + k : i64(at);
       cells[place] = floats ? widen(floats[from]) : doubles[from];
       given[place] = of_floats ? widen(of_floats[first * size + k]) : of_doubles ? of_doubles[first * size + k] : 0.0;
@@ -237,7 +236,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2 ? 8 : 4)
     t.by_row = t.flip ? 1 : C;
     t.by_col = t.flip ? C : 1;
     const bool limit = status[b] == CM_LIMIT_ONLY, solved = limit && (limit_floats || limit_doubles);
-    // A limit has no factors, so nothing is a function of them.
+    // A limit has no factors, so gradients in factors are ignored.
     const bool good = status[b] == CM_CONVERGED || (solved && !of_row && !of_col);
     const auto scaled = [&](int at) {
       return limit_floats ? widen(limit_floats[b * size + at]) : limit_doubles[b * size + at];
@@ -261,16 +260,16 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2 ? 8 : 4)
       t.y[k] = k < t.cols ? cols[k] : 0.0;
       t.s[k] = t.q[k] = 0.0;
     }
-    if (solved) t.find_factors(scaled);
+    if (solved) t.compute_limit_factors(scaled);
     t.scale();
     if (of_row || of_col) {
       const double *of_rows = of_row ? of_row + b * R : nullptr, *of_cols = of_col ? of_col + b * C : nullptr;
-      t.of_logarithms(t.flip ? of_cols : of_rows, t.flip ? of_rows : of_cols);
+      t.convert_to_log_factors(t.flip ? of_cols : of_rows, t.flip ? of_rows : of_cols);
     }
     t.solve();
-    t.finish_rows();
+    t.compute_row_solution();
     if (out_row) {
-      t.finish_targets();
+      t.compute_target_gradients();
       double* to_rows = t.flip ? out_col + b * C : out_row + b * R;
       double* to_cols = t.flip ? out_row + b * R : out_col + b * C;
 #pragma unroll
@@ -280,7 +279,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2 ? 8 : 4)
       }
     }
     unsigned block[K];
-    if (t.live != all) t.find_blocks(block);
+    if (t.live != all) t.label_blocks(block);
     __syncwarp();  // all have read what results will overwrite
     if (lane < matrices)
 #pragma unroll
@@ -288,11 +287,12 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2 ? 8 : 4)
 #pragma unroll
         for (int j = 0; j < K; ++j) {
           if (!t.has(i, j)) continue;
-          const bool joined = t.live == all || block[i] & line_bit(j);  // else it is zero whatever the cell holds
+          const bool joined =
+              t.live == all || block[i] & line_bit(j);  // otherwise the scaled cell is zero for any input
           cells[mine + t.at(i, j)] = !good ? CM_NAN : joined ? t.p[i][j] * (t.x[i] * t.y[j]) : 0.0;
         }
     __syncwarp();
-    over_numbers(size, matrices, [&](int, int k, int place) {
+    transfer_values(size, matrices, [&](int, int k, int place) {
       if (out_floats)
         out_floats[first * size + k] = narrow<float>(cells[place]);
       else

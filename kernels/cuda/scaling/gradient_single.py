@@ -1,4 +1,4 @@
-"""The gradient of scaling the smallest matrices, by a thread each."""
+"""Gradient of scaling matrices with up to four rows and columns, by one thread each."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ __all__ = ["DEFINES", "MOST_SINGLE_LINES"]
 
 
 def launch(R: int, C: int, n: int, arguments: dict[str, Any]) -> None:
-    """Write the gradients of all matrices."""
+    """Launch the kernel that writes the gradients of all matrices."""
     shared = 2 * 8 * SINGLE_THREADS * (R * C | 1)
     instance = (str(max(2, R, C)),)
     _SINGLE.launch(instance, -(-n // SINGLE_THREADS), shared=shared, threads=SINGLE_THREADS, R=R, C=C, n=n, **arguments)

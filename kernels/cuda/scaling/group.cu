@@ -1,35 +1,33 @@
-// Scaling of the many matrices of five to 32 lines that make no trouble: K lanes of a warp share a matrix of at most K
-// rows and columns, as many matrices side by side as fit into the warp. What is not finished after a few steps, or asks
-// for more than is here (zeros that a flow must judge, cells brought nearer by powers of two), is left to another
-// kernel.
+// Scaling of common matrices with five to 32 rows or columns: K lanes of a warp share a matrix of at most K rows and
+// columns, as many matrices as fit into the warp. Matrices that need many steps, a maximum flow for their zeros, or
+// equilibration are left to another kernel.
 //
-// Lane l has row l and column l. Cells are in shared memory, the weights and flows between column l and the others in
-// registers, so K is known to the compiler. Lines beyond the matrix have target zero, as those of dropped classes.
+// Lane l holds row l and column l. Cells are in shared memory, the weights and flows between column l and the others in
+// registers, so K is a compile-time constant. Rows and columns beyond the matrix have target zero, as dropped ones.
 
 struct alignas(16) Pair {
   double a, b;
 };
 
-// By the number of lines, as the launcher says.
+// Sizes for each number of rows or columns, from the launcher.
 constexpr struct {
   int even, pitch, used, step;
 } LANE_SIZES[] = {CM_LANE_SIZES};
 
-// Numbers are read from shared memory again after this: a compiler that keeps a whole loop of them in registers has
-// none left for what belongs there.
+// Forces values to be read from shared memory again: otherwise the compiler keeps a whole loop of them in registers
+// that the weights need.
 __device__ __forceinline__ void fence(int j) {
   if (j % 4 == 0) asm volatile("" ::: "memory");
 }
 
-// Lines up to which the reciprocals of the elimination go without branches as well: beyond it the compiler makes so
-// much of that at once that registers are short.
+// Sizes up to which the reciprocals of the elimination go without branches as well: beyond it registers run short.
 constexpr int QUICK_LINES = 6;
 
-// Lines beyond which loops are written out by four turns where they may be: else the compiler has seconds of work.
+// Sizes beyond which loops are unrolled by four at most: compiling takes seconds otherwise.
 constexpr int MANY_LINES = 16;
 
-// A lane's place, and what it shares with the others of its matrix. What shows, counts or asks others must be reached
-// by all lanes of the warp, so it never stands behind `&&` or `?`.
+// Position of a lane, and what it shares with the other lanes of its matrix. Functions that communicate must be reached
+// by all lanes of the warp, so they never follow `&&` or `?`.
 template <int K>
 struct Lanes {
   static constexpr int EVEN = LANE_SIZES[K].even, PITCH = LANE_SIZES[K].pitch;
@@ -37,9 +35,9 @@ struct Lanes {
   static constexpr int SIDE = 32 / K;  // matrices of a warp
 
   double* numbers;
-  int l;      // row and column of this lane; a lane too many repeats the last one and writes nothing
+  int l;      // row and column of this lane; surplus lanes repeat the last one and write nothing
   int first;  // lane with row and column 0
-  bool mine;  // whether this is no such lane
+  bool mine;  // whether this is no surplus lane
   int turn = 0;
 
   __device__ __forceinline__ explicit Lanes(double* shared) {
@@ -62,8 +60,8 @@ struct Lanes {
     return reinterpret_cast<const Pair*>(numbers + (K + i) * PITCH);
   }
 
-  // Show all lanes of the matrix what each has. Two boards take turns, so one barrier is enough.
-  __device__ __forceinline__ const Pair* show(double a, double b) {
+  // Broadcast two values of every lane to all lanes of the matrix. Two buffers alternate, so one barrier suffices.
+  __device__ __forceinline__ const Pair* broadcast_pair(double a, double b) {
     Pair* board = reinterpret_cast<Pair*>(numbers + 2 * K * PITCH) + turn * EVEN;
     turn ^= 1;
     if (mine) board[l] = Pair{a, b};
@@ -71,7 +69,7 @@ struct Lanes {
     return board;
   }
   __device__ __forceinline__ double sum(double value) {
-    const Pair* all = show(value, 0.0);
+    const Pair* all = broadcast_pair(value, 0.0);
     double total = 0.0;
 #pragma unroll(K > MANY_LINES ? 4 : K)
     for (int j = 0; j < K; ++j) {
@@ -80,30 +78,30 @@ struct Lanes {
     }
     return total;
   }
-  // The lanes that say yes, as bits of their lines.
-  __device__ __forceinline__ unsigned which(bool yes) const {
+  // The lanes with `yes` as a bit mask of their rows.
+  __device__ __forceinline__ unsigned vote(bool yes) const {
     return __ballot_sync(CM_ALL_LANES, yes) >> first & (CM_ALL_LANES >> (32 - K));
   }
-  __device__ __forceinline__ bool any(bool yes) const { return which(yes) != 0; }
-  __device__ __forceinline__ bool all(bool yes) const { return which(!yes) == 0; }
-  // What the lane of line k has.
+  __device__ __forceinline__ bool any(bool yes) const { return vote(yes) != 0; }
+  __device__ __forceinline__ bool all(bool yes) const { return vote(!yes) == 0; }
+  // The value of lane k.
   template <typename T>
   __device__ __forceinline__ T of(T value, int k) const {
     return __shfl_sync(CM_ALL_LANES, value, SIDE == 1 ? k : first + k);
   }
 };
 
-// One matrix as a lane sees it.
+// State of one matrix, as held by each of its lanes.
 struct Line {
   int rows, cols;    // as it is solved: Newton's unknowns belong on the shorter side
   bool flip;         // whether that is the transpose of the input
-  bool easy;         // whether it can be finished here
-  bool paired;       // whether row i and column i belong together
-  bool warm, limit;  // whether the caller gave factors; whether cells died
+  bool easy;         // whether this kernel can finish it
+  bool paired;       // whether row i is paired with column i
+  bool warm, limit;  // whether the caller gave factors; whether cells were cleared
   double u, v, x, y;
-  double own;  // the cell on the diagonal, while it is lifted
+  double own;  // the diagonal cell, while it is removed from the cells
   double total;
-  int order;  // column of the input that is at this place
+  int order;  // column of the input at this position
   int done;   // passes
 };
 
@@ -112,7 +110,7 @@ struct Targets {
   i64 row_step, col_step, start_row_step, start_col_step;
 };
 
-// Read the cells and what is smallest and largest of them; lines beyond the matrix become zeros.
+// Load the cells with their minimum and maximum; rows and columns beyond the matrix become zeros.
 template <int K>
 __device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* floats, const double* doubles, i64 at,
                                            int R, int C, double smoothing, double* low, double* high) {
@@ -133,7 +131,7 @@ __device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* fl
     if (g.mine) (t.flip ? g.cell(g.l, i) : g.cell(i, g.l)) = m;
   }
   t.easy = g.all(good);
-  const Pair* all = g.show(*low, *high);
+  const Pair* all = g.broadcast_pair(*low, *high);
 #pragma unroll(K > MANY_LINES ? 4 : K)
   for (int j = 0; j < K; ++j) {
     *low = fmin(*low, all[j].a);
@@ -141,9 +139,9 @@ __device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* fl
   }
 }
 
-// The columns with a positive cell in this row, and the rows with one in this column.
+// Bit masks of the columns with a positive cell in this row, and of the rows with one in this column.
 template <int K>
-__device__ __forceinline__ void positive(const Lanes<K>& g, unsigned* of_row, unsigned* of_col) {
+__device__ __forceinline__ void find_positive(const Lanes<K>& g, unsigned* of_row, unsigned* of_col) {
   *of_row = *of_col = 0;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
@@ -152,10 +150,10 @@ __device__ __forceinline__ void positive(const Lanes<K>& g, unsigned* of_row, un
   }
 }
 
-// Clear the cells that are zero in every matrix with these zeros and margins: those between classes of which the second
-// does not lead back to the first. The diagonal meets the targets, so positive cells are all there is to follow.
+// Clear unsupported cells, which are zero in every matrix with these zeros and margins: cells whose column's class does
+// not reach the class of its row. The diagonal is a perfect matching, so reachability through positive cells decides.
 template <int K>
-__device__ __forceinline__ bool clear_dead(const Lanes<K>& g, unsigned of_row, bool wanted) {
+__device__ __forceinline__ bool clear_unsupported(const Lanes<K>& g, unsigned of_row, bool wanted) {
   unsigned leads = of_row | line_bit(g.l);
 #pragma unroll(K > MANY_LINES ? 4 : K)
   for (int k = 0; k < K; ++k) {
@@ -174,11 +172,11 @@ __device__ __forceinline__ bool clear_dead(const Lanes<K>& g, unsigned of_row, b
   return dead;
 }
 
-// Check the targets, drop lines, look at zeros; `easy` is what is left to finish here.
+// Validate the targets, drop empty classes, classify the zeros; `easy` says whether this kernel can finish the matrix.
 template <int K>
-__device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
+__device__ __forceinline__ void check_input(Lanes<K>& g, Line& t, bool drop) {
   unsigned of_row, of_col;
-  positive(g, &of_row, &of_col);
+  find_positive(g, &of_row, &of_col);
   if (drop && of_row == 0 && of_col == 0) t.u = t.v = 0.0;
   const double U = g.sum(t.u), V = g.sum(t.v), given = t.flip ? V : U;
   bool good = t.u >= 0.0 && t.u < CM_INF && t.v >= 0.0 && t.v < CM_INF && compare_totals(U, V) == CM_CONVERGED;
@@ -187,7 +185,7 @@ __device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
     t.u *= given / U;
     t.v *= given / V;
   }
-  const unsigned rows = g.which(t.u > 0.0), cols = g.which(t.v > 0.0);
+  const unsigned rows = g.vote(t.u > 0.0), cols = g.vote(t.v > 0.0);
 #pragma unroll(K > MANY_LINES ? 4 : K)
   for (int i = 0; i < K; ++i)
     if (g.mine && (t.v == 0.0 || !(rows & line_bit(i)))) g.cell(i, g.l) = 0.0;
@@ -199,30 +197,30 @@ __device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
   const bool sound = g.all(good), carried = g.all(t.u == t.v && (t.u == 0.0 || g.cell(g.l, g.l) > 0.0));
   t.easy &= sound && (!zeros || (t.rows == t.cols && carried));
   t.limit = false;
-  if (warp_any(t.easy && zeros)) t.limit = clear_dead(g, of_row, t.easy && zeros);
+  if (warp_any(t.easy && zeros)) t.limit = clear_unsupported(g, of_row, t.easy && zeros);
 }
 
-// Take the diagonal out of the cells: sums over a line then leave the paired cell out by themselves.
+// Remove the diagonal from the cells, so that sums leave out the paired cell.
 template <int K>
-__device__ __forceinline__ void lift(Lanes<K>& g, Line& t) {
+__device__ __forceinline__ void remove_diagonal(Lanes<K>& g, Line& t) {
   t.own = g.cell(g.l, g.l);
   __syncwarp();
   if (g.mine) g.cell(g.l, g.l) = 0.0;
   __syncwarp();
 }
 template <int K>
-__device__ __forceinline__ void put_back(Lanes<K>& g, const Line& t) {
+__device__ __forceinline__ void restore_diagonal(Lanes<K>& g, const Line& t) {
   __syncwarp();
   if (g.mine) g.cell(g.l, g.l) = t.own;
   __syncwarp();
 }
 
-// Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
+// Whether m_ii m_jj > m_ij m_ji for all classes i, j that are not dropped.
 template <int K>
-__device__ __forceinline__ bool dominates(Lanes<K>& g, const Line& t) {
+__device__ __forceinline__ bool has_dominant_diagonal(Lanes<K>& g, const Line& t) {
   bool good = t.rows == t.cols && (t.u == 0.0) == (t.v == 0.0);
   const double own = g.cell(g.l, g.l);
-  const Pair* all = g.show(own, t.u);
+  const Pair* all = g.broadcast_pair(own, t.u);
   good &= t.u == 0.0 || own > 0.0;
 #pragma unroll 4
   for (int j = 0; j < K; ++j)
@@ -230,10 +228,10 @@ __device__ __forceinline__ bool dominates(Lanes<K>& g, const Line& t) {
   return g.all(good);
 }
 
-// The sums over this row and this column of cells times factors.
+// Sums of cells times factors over this row and this column.
 template <int K>
-__device__ __forceinline__ void weighed(Lanes<K>& g, double x, double y, double* row, double* col) {
-  const Pair* all = g.show(x, y);
+__device__ __forceinline__ void compute_weighted_sums(Lanes<K>& g, double x, double y, double* row, double* col) {
+  const Pair* all = g.broadcast_pair(x, y);
   double a = 0.0, b = 0.0;
 #pragma unroll(K > MANY_LINES ? 4 : K)
   for (int k = 0; k < K; ++k) {
@@ -245,7 +243,7 @@ __device__ __forceinline__ void weighed(Lanes<K>& g, double x, double y, double*
   *col = b;
 }
 
-// The column factors to start from: the caller's, where these are positive and finite, else one.
+// Set the initial column factors: the caller's if positive and finite, else one.
 template <int K>
 __device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given, i64 b) {
   const double* row = t.flip ? given.start_col : given.start_row;
@@ -257,10 +255,10 @@ __device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given
   if (!row && !col) return;
   const double start_x = row && g.l < t.rows ? row[b * row_step + g.l] : 1.0;
   const double start_y = col && g.l < t.cols ? col[b * col_step + g.l] : 1.0;
-  const bool cols = g.all(t.v == 0.0 || usable(start_y)) && col;
-  const bool rows = g.all(t.u == 0.0 || usable(start_x)) && row;
+  const bool cols = g.all(t.v == 0.0 || is_usable(start_y)) && col;
+  const bool rows = g.all(t.u == 0.0 || is_usable(start_x)) && row;
   double across, sum;
-  weighed(g, t.u > 0.0 ? start_x : 0.0, 0.0, &across, &sum);
+  compute_weighted_sums(g, t.u > 0.0 ? start_x : 0.0, 0.0, &across, &sum);
   sum += t.u > 0.0 ? start_x * t.own : 0.0;
   t.warm = cols || rows;
   if (cols)
@@ -269,13 +267,13 @@ __device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given
     t.y = t.v > 0.0 ? t.v / sum : 1.0;
 }
 
-// Row step, then column step.
+// One Sinkhorn sweep: scale the rows, then the columns.
 template <int K>
-__device__ __forceinline__ void plain_sweep(Lanes<K>& g, Line& t, bool wanted) {
+__device__ __forceinline__ void run_sweep(Lanes<K>& g, Line& t, bool wanted) {
   double row, col, unused;
-  weighed(g, 0.0, t.y, &row, &unused);
+  compute_weighted_sums(g, 0.0, t.y, &row, &unused);
   const double x = t.u > 0.0 ? t.u / (row + t.own * t.y) : 0.0;
-  weighed(g, x, 0.0, &unused, &col);
+  compute_weighted_sums(g, x, 0.0, &unused, &col);
   const double y = t.v > 0.0 ? t.v / (col + t.own * x) : 0.0;
   if (wanted) {
     t.x = x;
@@ -283,7 +281,7 @@ __device__ __forceinline__ void plain_sweep(Lanes<K>& g, Line& t, bool wanted) {
   }
 }
 
-// Bring the columns where their order says.
+// Permute the columns by their order.
 template <int K>
 __device__ __forceinline__ void permute(Lanes<K>& g, Line& t, int from, bool wanted) {
   const double v = g.of(t.v, from), y = g.of(t.y, from);
@@ -302,10 +300,10 @@ __device__ __forceinline__ void permute(Lanes<K>& g, Line& t, int from, bool wan
   __syncwarp();
 }
 
-// Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal.
+// Pair each row with its largest scaled cell if the columns are distinct, else by a positive diagonal.
 template <int K>
 __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted) {
-  const Pair* all = g.show(t.y, 0.0);
+  const Pair* all = g.broadcast_pair(t.y, 0.0);
   int best = 0;
   double most = -1.0;
 #pragma unroll(K > MANY_LINES ? 4 : K)
@@ -316,9 +314,9 @@ __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted
       best = j;
     }
   }
-  const unsigned alive = g.which(t.u > 0.0);
+  const unsigned alive = g.vote(t.u > 0.0);
   unsigned taken = 0;
-  int row = -1;  // that this column is paired with
+  int row = -1;  // paired with this column
 #pragma unroll(K > MANY_LINES ? 4 : K)
   for (int i = 0; i < K; ++i) {
     const int column = g.of(best, i);
@@ -328,9 +326,9 @@ __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted
   }
   const bool claimed = taken & line_bit(g.l);
   const bool distinct = g.all(claimed || t.v == 0.0) && __popc(taken) == __popc(alive);
-  // What is left over is dropped on both sides.
-  if (distinct && !claimed) row = nth_bit(~alive, __popc(~taken & (line_bit(g.l) - 1)));
-  all = g.show(row, 0.0);
+  // Unpaired rows and columns are dropped ones.
+  if (distinct && !claimed) row = find_nth_bit(~alive, __popc(~taken & (line_bit(g.l) - 1)));
+  all = g.broadcast_pair(row, 0.0);
   int from = g.l;
 #pragma unroll(K > MANY_LINES ? 4 : K)
   for (int j = 0; j < K; ++j)
@@ -340,32 +338,32 @@ __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted
   return distinct || own;
 }
 
-// Solve row i and column i together, exactly, for every i at once with the other factors as they were:
-// x (m y + a) = u and y (m x + b) = v, with the paired cell m and the sums a of the row and b of the column.
+// Solve row i and column i jointly for every i in parallel (Jacobi): x (m y + a) = u and y (m x + b) = v, with the
+// paired cell m and the sums a of the row and b of the column.
 template <int K>
-__device__ __forceinline__ void paired_pass(Lanes<K>& g, Line& t, bool wanted) {
+__device__ __forceinline__ void update_pairs(Lanes<K>& g, Line& t, bool wanted) {
   double a, b;
-  weighed(g, t.x, t.y, &a, &b);
+  compute_weighted_sums(g, t.x, t.y, &a, &b);
   const double m = t.own, u = t.u, v = t.v;
-  const double A = m * a, B = a * b + m * (v - u), G = u * b, D = quick_root(B * B + 4.0 * A * G);
+  const double A = m * a, B = a * b + m * (v - u), G = u * b, D = fast_sqrt(B * B + 4.0 * A * G);
   const double x = (B >= 0.0 ? 2.0 * G : D - B) * reciprocal(B >= 0.0 ? B + D : 2.0 * A);
   const double y = v * reciprocal(m * x + b);
-  if (wanted && usable(x) && usable(y)) {  // a dropped class, an underflow: the pair stays as it is
+  if (wanted && is_usable(x) && is_usable(y)) {  // dropped classes and underflows keep their factors
     t.x = x;
     t.y = y;
   }
 }
 
-// Find the pairing and the first factors.
+// Find the pairing and compute initial factors.
 template <int K>
 __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
   t.paired = dominant;
   t.done = 0;
   if (warp_any(t.easy && !dominant)) {
-    for (int pass = 0; pass < START_PASSES; ++pass) plain_sweep(g, t, !dominant);
-    put_back(g, t);
+    for (int pass = 0; pass < START_PASSES; ++pass) run_sweep(g, t, !dominant);
+    restore_diagonal(g, t);
     const bool found = pair_by_search(g, t, !dominant && t.rows == t.cols);
-    lift(g, t);
+    remove_diagonal(g, t);
     if (!dominant) {
       t.paired = found && t.rows == t.cols;
       t.done = START_PASSES;
@@ -375,7 +373,7 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
   const double m = t.own;
   const bool positive = t.u > 0.0 && m > 0.0;
   double row, unused;
-  weighed(g, 0.0, t.y, &row, &unused);
+  compute_weighted_sums(g, 0.0, t.y, &row, &unused);
   if (t.paired) {
     if (t.warm)
       t.x = t.u > 0.0 ? t.u / (row + m * t.y) : 0.0;
@@ -384,15 +382,15 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
     if (!t.warm && positive) t.y = sqrt(t.v / m);
     t.done += START_PASSES;
   }
-  for (int pass = 0; pass < START_PASSES; ++pass) paired_pass(g, t, t.paired);
+  for (int pass = 0; pass < START_PASSES; ++pass) update_pairs(g, t, t.paired);
 }
 
-// Make the rows exact; leave the cells over the roots of the row targets, flows, source and what the column lacks;
-// return the residual.
+// Scale the rows to their targets; write cells over square-rooted row targets, flows, source and column gap; return the
+// residual.
 template <int K>
-__device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, double (&F)[K + (K & 1)], double* source,
-                                           double* gap) {
-  const Pair* all = g.show(t.y, 0.0);
+__device__ __forceinline__ double scale_rows(Lanes<K>& g, Line& t, double root, double (&F)[K + (K & 1)],
+                                             double* source, double* gap) {
+  const Pair* all = g.broadcast_pair(t.y, 0.0);
   const Pair* row = g.cells_of(g.l);
   double rest = 0.0;
 #pragma unroll
@@ -405,7 +403,7 @@ __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, do
   }
   const double own = t.own * t.y;
   t.x = t.u > 0.0 ? t.u * reciprocal(rest + own) : 0.0;
-  all = g.show(t.x, root);
+  all = g.broadcast_pair(t.x, root);
   double sum = 0.0;
 #pragma unroll
   for (int i = 0; i < K; ++i) {
@@ -424,7 +422,7 @@ __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, do
   return g.sum(fabs(*gap)) / t.total;
 }
 
-// W_jl = sum over i of q_ij q_il.
+// Graph weights W_jl = sum over i of q_ij q_il.
 template <int K>
 __device__ __forceinline__ void weights(const Lanes<K>& g, double (&W)[K + (K & 1)]) {
 #pragma unroll
@@ -443,14 +441,14 @@ __device__ __forceinline__ void weights(const Lanes<K>& g, double (&W)[K + (K & 
   }
 }
 
-// How many steps of the elimination share code, which is most of what the compiler has to do: for the most lines it
-// would take too long over one step after another, though these are a fifth fewer instructions.
+// Steps of the elimination that share code, which is most of the compiler's work: fully unrolled code has a fifth fewer
+// instructions but takes too long to compile for the largest sizes.
 template <int K>
 constexpr int TOGETHER = K > 24 ? 4 : 1;
 
-// Solve L d = q + flows by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only
-// adds nonnegative numbers to the weights, so small cells keep all their digits. Columns beyond the matrix have no
-// weights.
+// Solve the Newton system L d = q + flows by star-mesh elimination (Grassmann, Taksar, Heyman), from the last column to
+// the first: weights only grow by nonnegative numbers, so small cells keep all their digits. Columns beyond the matrix
+// have no weights.
 template <int K>
 __device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K + (K & 1)], double (&F)[K + (K & 1)]) {
   double d = 0.0, r = 0.0;
@@ -459,14 +457,14 @@ __device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K
     const int rest = max(top - TOGETHER<K>, 0);
 #pragma unroll 1
     for (int k = top - 1; k >= max(rest, 1); --k) {
-      double weight = W[top - 1], flow = F[top - 1];  // of column k, without an index: registers have none
+      double weight = W[top - 1], flow = F[top - 1];  // of column k, without an index: registers cannot be indexed
 #pragma unroll
       for (int j = rest; j < top - 1; ++j)
         if (j == k) {
           weight = W[j];
           flow = F[j];
         }
-      const Pair* last = g.show(g.l == k ? q : weight, flow);
+      const Pair* last = g.broadcast_pair(g.l == k ? q : weight, flow);
       double total = 0.0, flows = 0.0;
 #pragma unroll
       for (int j = 0; j < top - 1; ++j)
@@ -502,14 +500,14 @@ __device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K
   return d * r;
 }
 
-// Take a step whose length needs no line search; return the width that a full one would have had.
+// Take a damped Newton step without a line search; return the range of the full step.
 template <int K>
-__device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool wanted) {
-  const Pair* all = g.show(d, 0.0);
+__device__ __forceinline__ double take_step(Lanes<K>& g, Line& t, double d, bool wanted) {
+  const Pair* all = g.broadcast_pair(d, 0.0);
   double low = 0.0, high = 0.0;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int j = 0; j < K; ++j) {
-    low = all[j].a < low ? all[j].a : low;  // fmin and fmax would look for NaN, which the residual shows
+    low = all[j].a < low ? all[j].a : low;  // fmin and fmax would test for NaN, which shows in the residual
     high = all[j].a > high ? all[j].a : high;
   }
   const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
@@ -518,20 +516,20 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
   return rho;
 }
 
-// Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough, be it
-// that steps have stopped shrinking if that is what `stalls` allows.
+// Run Newton's method until the residual and the last step are small; `easy` stays set if that was soon enough, or if
+// steps stalled and `stalls` allows that.
 template <int K>
-__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience,
-                                       bool stalls) {
+__device__ __forceinline__ void run_newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience,
+                                           bool stalls) {
   constexpr int N = Lanes<K>::EVEN;
   double W[N], F[N], source, gap, rho = CM_INF, before = CM_INF;
   const double root = t.u > 0.0 ? 1.0 / sqrt(t.u) : 0.0;
   bool busy = t.easy;
   while (true) {
-    const double residual = row_pass(g, t, root, F, &source, &gap);
+    const double residual = scale_rows(g, t, root, F, &source, &gap);
     const bool fits = g.all(goals.fits(gap, t.v));
-    // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
-    // stopped shrinking at the level of rounding.
+    // The residual does not show errors of cells below the tolerance: the last step must be small too, or stalled at
+    // rounding.
     const bool met = goals.met(residual, fits, rho <= last_width, has_stalled(rho, before));
     if (busy && (!(residual < CM_INF) || met || t.done >= patience)) {
       t.easy = met && (stalls || rho <= last_width);
@@ -540,7 +538,7 @@ __device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals,
     if (!warp_any(busy)) return;
     weights(g, W);
     const double d = eliminate(g, source, W, F);
-    const double width = advance(g, t, d, busy);
+    const double width = take_step(g, t, d, busy);
     if (busy) {
       before = rho;
       rho = width;
@@ -549,26 +547,26 @@ __device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals,
   }
 }
 
-// Divide the factors of the input's rows by their geometric mean, multiply the others by it.
+// Normalise: divide the input's row factors by their geometric mean, multiply the column factors by it.
 template <int K>
-__device__ __forceinline__ void gauge(Lanes<K>& g, Line& t) {
+__device__ __forceinline__ void normalize_factors(Lanes<K>& g, Line& t) {
   const bool counts = t.flip ? t.v > 0.0 : t.u > 0.0;
-  const double factor = t.flip ? t.y : t.x, exponent = usable(factor) && counts ? exponent_of(factor) : 0.0;
+  const double factor = t.flip ? t.y : t.x, exponent = is_usable(factor) && counts ? get_exponent(factor) : 0.0;
   const double power = g.sum(exponent);
-  const double logs = g.sum(usable(factor) && counts ? log(times_power(factor, -exponent)) : 0.0);
-  const double count = __popc(g.which(counts));
+  const double logs = g.sum(is_usable(factor) && counts ? log(multiply_by_power(factor, -exponent)) : 0.0);
+  const double count = __popc(g.vote(counts));
   if (count == 0.0) return;
   const double whole = floor(power / count), part = power - whole * count;
-  const double mean = times_power(exp((logs + part * 0.693147180559945309417) / count), whole);
+  const double mean = multiply_by_power(exp((logs + part * 0.693147180559945309417) / count), whole);
   t.x = t.flip ? t.x * mean : t.x / mean;
   t.y = t.flip ? t.y / mean : t.y * mean;
 }
 
-// Measure again what is returned; return the residual, infinite where a factor is out of range, and the largest
-// relative error of a line.
+// Measure the residual of the result again, infinite where a factor is out of range, and the largest relative error of
+// a row or column.
 template <int K>
 __device__ __forceinline__ double measure(Lanes<K>& g, const Line& t, double* worst) {
-  const Pair* all = g.show(t.x, t.y);
+  const Pair* all = g.broadcast_pair(t.x, t.y);
   double row = 0.0, col = 0.0;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
@@ -577,17 +575,17 @@ __device__ __forceinline__ double measure(Lanes<K>& g, const Line& t, double* wo
   }
   const double residual = g.sum(fabs(row - t.u) + fabs(col - t.v)) / t.total;
   const double of_row = t.u > 0.0 ? fabs(row - t.u) / t.u : 0.0, of_col = t.v > 0.0 ? fabs(col - t.v) / t.v : 0.0;
-  all = g.show(fmax(of_row, of_col), 0.0);
+  all = g.broadcast_pair(fmax(of_row, of_col), 0.0);
   *worst = 0.0;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) *worst = fmax(*worst, all[k].a);
-  return g.all((t.u == 0.0 || usable(t.x)) && (t.v == 0.0 || usable(t.y))) ? residual : CM_INF;
+  return g.all((t.u == 0.0 || is_usable(t.x)) && (t.v == 0.0 || is_usable(t.y))) ? residual : CM_INF;
 }
 
-// Whether no cell hangs on the rounding of targets, as far as a look at the columns tells: one has part of every row.
+// Whether no cell depends on the rounding of targets, by a sufficient condition: one column has a part of every row.
 template <int K>
-__device__ __forceinline__ bool certain(Lanes<K>& g, const Line& t) {
-  const Pair* all = g.show(t.u > 0.0 ? t.x / t.u : -1.0, t.v > 0.0 ? t.v : CM_INF);
+__device__ __forceinline__ bool is_certain(Lanes<K>& g, const Line& t) {
+  const Pair* all = g.broadcast_pair(t.u > 0.0 ? t.x / t.u : -1.0, t.v > 0.0 ? t.v : CM_INF);
   double share = CM_INF, least = CM_INF;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
@@ -601,7 +599,7 @@ template <int K>
 __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* floats, double* doubles, i64 at, int R,
                                             int C) {
   if (!floats && !doubles) return;
-  const Pair* all = g.show(t.x, t.y);
+  const Pair* all = g.broadcast_pair(t.x, t.y);
   const bool write = t.easy && g.mine;
 #pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
@@ -615,17 +613,16 @@ __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* f
   }
 }
 
-// Lines up to which the compiler finds room for three blocks on a processor: for sm_80 it is short of a register or
-// two.
+// Sizes up to which three blocks fit on a multiprocessor: sm_80 lacks a register or two beyond.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 constexpr int THREE_BLOCKS = 26;
 #else
 constexpr int THREE_BLOCKS = 22;
 #endif
 
-// Scale what can be scaled quickly; which matrices are for another kernel stands in `out_queue`. Of the two pointers to
-// cells one is null, of those to results one or both. So many blocks have room on a processor, with six lines only
-// if the compiler is told so.
+// Scale the common matrices; all others are appended to `out_queue`. Of the two pointers to cells one is null, of those
+// to results one or both. The bounds are the blocks that fit on a multiprocessor, which the compiler must be told for
+// six rows or columns.
 template <int K>
 __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
                                                     : K <= THREE_BLOCKS ? 3
@@ -656,22 +653,22 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
     t.v = t.flip ? row : col;
     double low, high;
     load_cells(g, t, floats, doubles, b * m_step * R * C, R, C, smoothing, &low, &high);
-    prepare(g, t, drop && bi);
-    const bool dominant = dominates(g, t);
+    check_input(g, t, drop && bi);
+    const bool dominant = has_dominant_diagonal(g, t);
     t.easy &= place < n && low >= 1.0 / CM_WIDE && high <= CM_WIDE &&
               high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
     if (warp_any(t.easy)) {
-      lift(g, t);
+      remove_diagonal(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
-      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
-      put_back(g, t);
+      run_newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
+      restore_diagonal(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
-      gauge(g, t);
+      normalize_factors(g, t);
       double worst;
       const double residual = measure(g, t, &worst);
       t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter;
-      if (!bi) t.easy &= certain(g, t);
+      if (!bi) t.easy &= is_certain(g, t);
       store_cells(g, t, out_floats, out_doubles, b * R * C, R, C);
       if (t.easy && g.mine) {
         const int j = t.flip ? g.l : t.order;
@@ -687,7 +684,7 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
         }
       }
     }
-    if (g.mine && g.l == 0 && place < n && !t.easy) leave(b, out_queue, out_length);
-    __syncwarp();  // nobody reads any more what the next matrices overwrite
+    if (g.mine && g.l == 0 && place < n && !t.easy) enqueue(b, out_queue, out_length);
+    __syncwarp();  // all have read what the next matrices overwrite
   }
 }

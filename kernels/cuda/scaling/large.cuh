@@ -1,17 +1,17 @@
-// Large matrices: sweeps with momentum while they are quick, then Newton's method, its equations solved by elimination
-// for a hundred classes and by conjugate gradients beyond. What small cells may hide behind the residual is bounded by
-// the smallest scaled cell, or resolved by elimination.
+// Large matrices: sweeps with momentum while they are fast, then Newton's method, by elimination up to about a hundred
+// columns and by conjugate gradients beyond. Errors of small cells that the residual does not show are bounded by the
+// smallest scaled cell, or resolved by elimination.
 
-// Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is small enough, or nothing
-// changes any more and it is at most `still`; returns a status.
+// Run Sinkhorn sweeps until the residual of a whole sweep is small enough, or no longer decreases below `still`; return
+// a status.
 template <int W>
-__device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i64 max_iter, i64* done) {
+__device__ __forceinline__ int run_sinkhorn(const Tile<W>& t, const Goals& goals, i64 max_iter, i64* done) {
   each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
   double before = CM_INF, residual;
   for (i64 k = 0;; ++k) {
     double missed = 0.0;
     double worst = 0.0;
-    over_rows(
+    sum_rows(
         t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
         [&](int i, double sum) {
           const double u = t.u(i), x = t.x(i);
@@ -26,23 +26,23 @@ __device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i6
     if (!(residual < CM_INF) || (k > 0 && fmax(residual, worst) <= goals.target) || k >= max_iter) break;
     if (residual <= goals.still && worst <= 2.0 * goals.still && residual >= before) break;
     before = k > 0 ? residual : CM_INF;
-    over_columns(
+    sum_columns(
         t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
         [&](int j, double sum) { t.y(j) = t.v(j) > 0.0 ? t.v(j) / sum : 0.0; });
   }
-  each<W>(t.R, [&](int i) { t.x(i) = t.last(i); });  // to which the residual belongs
+  each<W>(t.R, [&](int i) { t.x(i) = t.last(i); });  // the residual is that of these factors
   if (!(residual < CM_INF)) return CM_RANGE;
   return residual <= fmax(goals.target, goals.still) ? CM_CONVERGED : CM_MAX_ITER;
 }
 
-// How sweeps with momentum are getting on: passes so far; the residual, and those of the two passes before; by how much
-// a pass shrinks it at best, and for how many passes that has been so.
-struct Pace {
+// Progress of sweeps with momentum: passes; the residual and those of two passes before; the factor by which a pass
+// shrinks it at best, and the passes since that changed.
+struct SweepState {
   i64 k = 0;
   double residual = CM_INF, before = CM_INF, earlier = CM_INF, momentum = 0.0;
   int since = -1;
 
-  __device__ __forceinline__ void judge(double found) {
+  __device__ __forceinline__ void update(double found) {
     earlier = before;
     before = residual;
     residual = found;
@@ -50,30 +50,30 @@ struct Pace {
     if (++since < CM_SETTLED_PASSES) return;
     const double shrink = sqrt(residual / earlier), keep = momentum * momentum;
     if (!(shrink > momentum)) return;
-    // The slowest part shrinks by a root of z z - (1 + keep - gain gap) z + keep, which tells the gap.
+    // The slowest error shrinks by a zero of z z - (1 + keep - gain gap) z + keep, which gives the spectral gap.
     const double gap = (1.0 + keep - shrink - keep / shrink) / ((1.0 + momentum) * (1.0 + momentum));
     const double root = sqrt(CM_GAP_MARGIN * gap);
     momentum = shrink < 1.0 ? (1.0 - root) / (1.0 + root) : 1.0;
     since = 0;
   }
-  // Whether more passes are left, even at best, than the other way would take.
-  __device__ __forceinline__ bool slow(double target, double left) const {
+  // Whether more passes are left, even at the best rate, than Newton's method would take.
+  __device__ __forceinline__ bool is_slow(double target, double left) const {
     return !(momentum < 1.0) || log(target / left) < CM_PATIENT_SWEEPS * log(momentum);
   }
 };
 
 // Set x = u / (M y).
 template <int W>
-__device__ __forceinline__ void row_step(const Tile<W>& t) {
-  over_rows(
+__device__ __forceinline__ void update_rows(const Tile<W>& t) {
+  sum_rows(
       t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
       [&](int i, double sum) { t.x(i) = t.u(i) > 0.0 ? t.u(i) / sum : 0.0; });
 }
 
-// Sweep with momentum until the residual and every column's relative error are at most `target`; return whether it was
-// given up. As on the CPU, whose source says why it is quick. The last step of y is in `d`.
+// Run sweeps with momentum (heavy ball, as on the CPU) until the residual and every column's relative error are at most
+// `target`; return whether they were too slow. The last step of y is in `d`.
 template <int W>
-__device__ __forceinline__ bool quick_sweeps(const Tile<W>& t, Pace& pace, double target, i64 max_iter) {
+__device__ __forceinline__ bool run_momentum_sweeps(const Tile<W>& t, SweepState& pace, double target, i64 max_iter) {
   while (true) {
     if (pace.k > 0) {
       const double gain = (1.0 + pace.momentum) * (1.0 + pace.momentum), keep = pace.momentum * pace.momentum;
@@ -84,9 +84,9 @@ __device__ __forceinline__ bool quick_sweeps(const Tile<W>& t, Pace& pace, doubl
         t.y(j) += t.d(j);
       });
     }
-    row_step(t);
+    update_rows(t);
     double missed = 0.0, worst = 0.0;
-    over_columns(
+    sum_columns(
         t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
         [&](int j, double sum) {
           t.sum(j) = sum;
@@ -94,51 +94,51 @@ __device__ __forceinline__ bool quick_sweeps(const Tile<W>& t, Pace& pace, doubl
           missed += gap;
           if (t.v(j) > 0.0) worst = fmax(worst, gap / t.v(j));
         });
-    pace.judge(team_sum<W>(missed) / t.total);
+    pace.update(team_sum<W>(missed) / t.total);
     worst = team_max<W>(worst);
     const double left = pace.residual > target ? pace.residual : worst;
     if (!(pace.residual < CM_INF) || left <= target || pace.k >= max_iter) return false;
-    if (pace.slow(target, left)) return true;
+    if (pace.is_slow(target, left)) return true;
   }
 }
 
-// How many lines are not dropped.
+// Number of rows or columns that are not dropped.
 template <int W>
-__device__ __forceinline__ int live(const Tile<W>& t, bool rows) {
+__device__ __forceinline__ int count_live(const Tile<W>& t, bool rows) {
   int number = 0;
   for (int k = t.rank(); k < (rows ? t.R : t.C); k += W) number += (rows ? t.u(k) : t.v(k)) > 0.0;
   return team_sum<W>(number);
 }
 
-// The residual at which no flow between two sets of lines is wrong by more than `last_width`: every such flow goes
-// through at least one positive cell; without zeros through one of nearly every line.
+// Residual below which no flow between two sets of rows and columns errs by more than `last_width`: every such flow
+// passes at least one positive cell, and without zeros one of nearly every row and column.
 template <int W>
-__device__ __forceinline__ double hidden_residual(const Tile<W>& t, double last_width) {
+__device__ __forceinline__ double bound_hidden_residual(const Tile<W>& t, double last_width) {
   double low = CM_INF;
   bool zero = false;
-  const int lines = max(1, min(live(t, true), live(t, false)) - 1);
-  each_cell(t, t.R, t.C, [&](int i, int j) {
+  const int lines = max(1, min(count_live(t, true), count_live(t, false)) - 1);
+  for_each_cell(t, t.R, t.C, [&](int i, int j) {
     const double cell = t.x(i) * t.M(i, j) * t.y(j);
     if (cell > 0.0) low = fmin(low, cell);
     zero |= cell == 0.0 && t.u(i) > 0.0 && t.v(j) > 0.0;
   });
-  low = crew_min(t, low);
-  return last_width * low * (crew_any(t, zero) ? 1 : lines) / t.total;
+  low = peers_min(t, low);
+  return last_width * low * (peers_any(t, zero) ? 1 : lines) / t.total;
 }
 
-// Fill `scale` with the diagonal of L: the sum over i of p_ij (u_i - p_ij) / u_i. What the largest cell of a row lacks
-// is added up, in `off`.
+// Write the diagonal of the Laplacian to `scale`: sums over i of p_ij (u_i - p_ij) / u_i. For the largest cell of a
+// row, u_i - p_ij is summed from the other cells, in `off`.
 template <int W>
 __device__ __forceinline__ void diagonal(const Tile<W>& t, bool paired) {
   const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };
   if (paired)
     each<W>(t.R, [&](int i) { t.last(i) = i; });
   else
-    over_tops(t, [&](int i, int j) { return t.M(i, j) * t.y(j); }, [&](int i, int top) { t.last(i) = top; });
-  over_rows(
+    find_row_maxima(t, [&](int i, int j) { return t.M(i, j) * t.y(j); }, [&](int i, int top) { t.last(i) = top; });
+  sum_rows(
       t, [&](int i, int j) { return j == int(t.last(i)) ? 0.0 : cell(i, j); },
       [&](int i, double rest) { t.off(i) = rest; });
-  over_columns(
+  sum_columns(
       t,
       [&](int i, int j) {
         const double p = cell(i, j), u = t.u(i);
@@ -147,20 +147,21 @@ __device__ __forceinline__ void diagonal(const Tile<W>& t, bool paired) {
       [&](int j, double sum) { t.scale(j) = sum > 0.0 ? sum : 1.0; });
 }
 
-// Leave L p in `sum`, from differences only, so that a shift of all of p costs no digits; return p . L p.
+// Write the Laplacian product L p to `sum`, from differences only, so that a shift of p costs no digits; return p . L
+// p.
 template <int W>
-__device__ __forceinline__ double product(const Tile<W>& t, bool paired) {
+__device__ __forceinline__ double multiply_laplacian(const Tile<W>& t, bool paired) {
   if (paired)
     each<W>(t.R, [&](int i) { t.off(i) = t.p(i); });
   else
-    over_rows(
+    sum_rows(
         t, [&](int i, int j) { return t.M(i, j) * (t.y(j) * t.p(j)); },
         [&](int i, double sum) { t.off(i) = t.u(i) > 0.0 ? t.x(i) * sum / t.u(i) : 0.0; });
-  over_rows(
+  sum_rows(
       t, [&](int i, int j) { return t.M(i, j) * t.y(j) * (t.p(j) - t.off(i)); },
       [&](int i, double sum) { t.last(i) = t.off(i) + (t.u(i) > 0.0 ? t.x(i) / t.u(i) * sum : 0.0); });
   double curvature = 0.0;
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j) * (t.p(j) - t.last(i)); },
       [&](int j, double sum) {
         t.sum(j) = sum;
@@ -169,11 +170,12 @@ __device__ __forceinline__ double product(const Tile<W>& t, bool paired) {
   return team_sum<W>(curvature);
 }
 
-// Solve L d = gap roughly; return the number of products it took, 0 where elimination would be quicker.
+// Solve L d = gap by preconditioned conjugate gradients; return the number of products, 0 where elimination would be
+// faster.
 template <int W>
 __device__ __forceinline__ int conjugate_gradients(const Tile<W>& t, double residual, bool paired, int rescue) {
   diagonal(t, paired);
-  const int lines = live(t, false);
+  const int lines = count_live(t, false);
   double all = 0.0, size = 0.0;
   for (int j = t.rank(); j < t.C; j += W)
     if (t.v(j) > 0.0) {
@@ -192,7 +194,7 @@ __device__ __forceinline__ int conjugate_gradients(const Tile<W>& t, double resi
   });
   rz = team_sum<W>(rz);
   for (int k = 1; k <= most; ++k) {
-    const double curvature = product(t, paired);
+    const double curvature = multiply_laplacian(t, paired);
     if (!(curvature > 0.0)) break;
     const double alpha = rz / curvature, before = rz;
     double left = 0.0;
@@ -210,7 +212,7 @@ __device__ __forceinline__ int conjugate_gradients(const Tile<W>& t, double resi
   return t.C <= rescue ? 0 : most;
 }
 
-// The scalar product of the step and what the columns lack.
+// Slope of the dual along the step: the dot product of step and column gaps.
 template <int W>
 __device__ __forceinline__ double slope(const Tile<W>& t) {
   double sum = 0.0;
@@ -218,7 +220,7 @@ __device__ __forceinline__ double slope(const Tile<W>& t) {
   return team_sum<W>(sum);
 }
 
-// Put the step around zero, lines that were dropped left out; return its width.
+// Centre the step of the columns that are not dropped; return its range.
 template <int W>
 __device__ __forceinline__ double centre(const Tile<W>& t) {
   double low = CM_INF, high = -CM_INF;
@@ -226,7 +228,7 @@ __device__ __forceinline__ double centre(const Tile<W>& t) {
     if (t.v(j) > 0.0) {
       low = fmin(low, t.d(j));
       high = fmax(high, t.d(j));
-      if (!(t.d(j) == t.d(j))) high = CM_INF;  // which ends it
+      if (!(t.d(j) == t.d(j))) high = CM_INF;  // NaN ends the iteration
     }
   low = team_min<W>(low);
   high = team_max<W>(high);
@@ -234,31 +236,30 @@ __device__ __forceinline__ double centre(const Tile<W>& t) {
   return high - low;
 }
 
-// Newton's method from the factors of the sweeps; returns a status: UNDETERMINED where steps have only stopped
-// shrinking.
+// Newton's method from the factors of the sweeps; returns a status, UNDETERMINED where steps have only stalled.
 template <int W>
 __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                             i64* done) {
-  const bool paired = t.R == t.C && (t.chosen || dominates(t) || pair_by_search(t));
+  const bool paired = t.R == t.C && (t.chosen || has_dominant_diagonal(t) || pair_by_search(t));
   if (paired) {
-    paired_start(t);
+    start_paired(t);
     *done += 2;
   }
   double width = CM_INF, before = CM_INF, length = 1.0, steepness = 0.0, hidden = -1.0;
-  bool dense = t.C <= rescue && live(t, false) <= CM_MOST_ELIMINATED_COLUMNS, trial = false;
+  bool dense = t.C <= rescue && count_live(t, false) <= CM_MOST_ELIMINATED_COLUMNS, trial = false;
   while (true) {
-    const double residual = row_pass(t, paired);
+    const double residual = scale_rows(t, paired);
     if (!(residual < CM_INF)) return CM_RANGE;
-    if (trial && length > damped_step(width) && -slope(t) > 0.5 * steepness) {  // it went too far
+    if (trial && length > damped_step(width) && -slope(t) > 0.5 * steepness) {  // backtrack
       length = fmax(0.3 * length, damped_step(width));
       each<W>(t.C, [&](int j) { t.y(j) = t.origin(j) * exp(length * t.d(j)); });
       ++*done;
       continue;
     }
     const bool stalled = has_stalled(width, before);
-    if (goals.met(residual, columns_fit(t, goals), width <= last_width, stalled)) {
-      if (hidden < 0.0) hidden = hidden_residual(t, last_width);
-      const bool worn = stalled || residual <= CM_RESIDUAL_NOISE;  // conjugate gradients can do no more
+    if (goals.met(residual, do_columns_fit(t, goals), width <= last_width, stalled)) {
+      if (hidden < 0.0) hidden = bound_hidden_residual(t, last_width);
+      const bool worn = stalled || residual <= CM_RESIDUAL_NOISE;  // conjugate gradients have reached rounding
       if (dense || (residual <= hidden && hidden >= CM_SWEEP_ROUNDING) || (worn && t.C > rescue))
         return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
       dense = worn;
@@ -271,7 +272,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     before = width;
     width = centre(t);
     if (!(width < CM_INF)) return CM_RANGE;
-    // Along a wide step the slope at its end, which the next pass over the rows knows, says whether it went too far.
+    // After a large step the slope at its end, known from the next pass over the rows, decides about backtracking.
     trial = width > CM_SAFE_WIDTH;
     length = trial ? fmin(1.0, CM_MOST_MOMENTUM_WIDTH / width) : 1.0;
     if (trial) steepness = fabs(slope(t));
@@ -282,9 +283,9 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
   }
 }
 
-// Sweeps, then Newton's method where they would be slow or leave small cells wrong; returns a status. An EASY instance
+// Sweeps, then Newton's method where they are slow or leave small cells inaccurate; returns a status. A COMMON instance
 // has the sweeps alone.
-template <bool EASY, int W>
+template <bool COMMON, int W>
 __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                            i64* done) {
   const double target = goals.target;
@@ -293,14 +294,14 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
     t.origin(j) = t.y(j);
     t.d(j) = 0.0;
   });
-  Pace pace;
+  SweepState pace;
   bool newton = false;
   double goal = target;
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {
-    newton = quick_sweeps(t, pace, goal, max_iter);
+    newton = run_momentum_sweeps(t, pace, goal, max_iter);
     if (turn == 1 || newton || !(pace.residual <= target)) break;
-    const double hidden = hidden_residual(t, last_width);
+    const double hidden = bound_hidden_residual(t, last_width);
     newton = hidden < CM_SWEEP_ROUNDING;
     if (newton || !(pace.residual > hidden)) break;
     goal = fmin(target, hidden);
@@ -308,12 +309,12 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
   *done = pace.k;
   newton |= !(pace.residual < CM_INF);
   if (!newton) return pace.residual <= fmax(target, goals.still) ? CM_CONVERGED : CM_MAX_ITER;
-  if constexpr (EASY) {
+  if constexpr (COMMON) {
     return LEFT;
   } else {
     if (!(pace.residual < CM_INF)) {
       each<W>(t.C, [&](int j) { t.y(j) = t.origin(j); });
-      row_step(t);
+      update_rows(t);
     }
     const int status = newton_large(t, goals, last_width, max_iter, rescue, done);
     if (status == CM_RANGE) *done = 0;

@@ -1,4 +1,4 @@
-"""Matrix scaling to given margins: ``ipf`` and ``ras``, what they are asked and what they return."""
+"""The ops ``ipf`` and ``ras`` on a device: arguments, choice of kernels, results."""
 
 import math
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from cmfast.kernels.cuda.scaling import group, team
 from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import Lines, ScalingProblem, rules
 
-PROGRESS_MATRICES = 100_000  # between two calls of `progress`
+PROGRESS_MATRICES = 100_000  # matrices between two calls of `progress`
 
 
 def ipf(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
-    """Scale every matrix to the margins given, ones where None."""
+    """Scale every matrix to the given margins (ones where None); return matrices, factors and diagnostics."""
     return _launch(M, (row_sums, col_sums, start_row, start_col), write=True, **options)
 
 
 def ras(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
-    """Return what ``ipf`` does but the matrices."""
+    """Compute the factors and diagnostics of ``ipf`` without the scaled matrices."""
     return _launch(M, (row_sums, col_sums, start_row, start_col), write=False, **options)[1:]
 
 
@@ -35,7 +35,7 @@ def _launch(
     out: tuple[Any, ...] | None = None,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """Scale to the targets of rows and columns, from factors of rows and columns: these are the `vectors`."""
+    """Scale to the row and column targets, from row and column factors; `vectors` are these four."""
     del num_threads
     xp, (R, C) = library(M), M.shape[-2:]
     row_sums, col_sums, _, _ = vectors
@@ -48,7 +48,7 @@ def _launch(
     wanted = (*(shapes if write else shapes[1:]), *((batch, each) for each in types))
     results = workspace.prepare_results(xp, out, *wanted)
     matrix, row, col, residual, n_iter, status, smoothing, line_error = results if write else (None, *results)
-    lines = [_lines(a, batch) for a in vectors]
+    lines = [_flatten_lines(a, batch) for a in vectors]
     problem = ScalingProblem(
         R=R,
         C=C,
@@ -74,17 +74,18 @@ def _launch(
 
 
 def _solve(problem: ScalingProblem, progress: Any, *, may_ask: bool) -> None:
+    """Scale the matrices of a problem: common ones by a fast kernel, the rest by the general one."""
     done = 0
     size = max(1, problem.n) if progress is None else PROGRESS_MATRICES
     for first in range(0, problem.n, size):
         part = problem.part(first, min(first + size, problem.n))
-        first_of_two = _first_of_two(part)
+        first_of_two = _choose_first_kernel(part)
         if first_of_two is None:
             team.solve(part)
         else:
-            team.is_loaded(part)  # else a thread begins to compile it while this one compiles the first
+            team.is_loaded(part)  # otherwise starts compiling it in a thread, while this one compiles the first
             queue, length = first_of_two(part)
-            # The second kernel takes seconds to compile, and few matrices need it: until it is there, ask how many do.
+            # The second kernel takes seconds to compile: until it is loaded, check whether any matrix needs it.
             if not may_ask or team.is_loaded(part) or int(length.get()[0]):  # synchronises
                 team.solve(part, queue, length)
         done += part.n
@@ -94,14 +95,15 @@ def _solve(problem: ScalingProblem, progress: Any, *, may_ask: bool) -> None:
         progress(0, 0)
 
 
-def _first_of_two(problem: ScalingProblem) -> Callable[[ScalingProblem], tuple[Any, Any]] | None:
-    """Return what says which matrices are left to the kernel that takes all, if anything comes before that."""
+def _choose_first_kernel(problem: ScalingProblem) -> Callable[[ScalingProblem], tuple[Any, Any]] | None:
+    """Return the solver that scales common matrices first, or None if the general kernel takes all."""
     if group.takes(problem):
         return group.solve
-    return team.solve_easy if team.takes_easy(problem) else None
+    return team.solve_common if team.takes_common(problem) else None
 
 
-def _lines(a: Any, batch: tuple[int, ...]) -> Lines:
+def _flatten_lines(a: Any, batch: tuple[int, ...]) -> Lines:
+    """Return targets or factors as a flat batch of float64."""
     if a is None:
         return Lines(None, 0)
     flat, step = flatten_one(a.astype(np.float64, copy=False), batch, 1, library(a), batches.flat_batch)

@@ -1,9 +1,9 @@
-// A second look at matrices of which a small row, column or cell is in doubt: kernels/cpu/scaling/_refine.py says why
-// each step is as it is. Newton's method is that of newton.cuh.
+// Refinement of matrices with uncertain small rows, columns or cells, as kernels/cpu/scaling/_refine.py, with the
+// Newton method of newton.cuh.
 
-// Whether no cell hangs on the rounding of targets, as far as a look at the smallest ones tells.
+// Whether no cell depends on the rounding of targets, by a sufficient condition on the smallest cells.
 template <int W>
-__device__ __forceinline__ bool certain(const Tile<W>& t) {
+__device__ __forceinline__ bool is_certain(const Tile<W>& t) {
   double low = CM_INF, hub = 0.0, least = CM_INF;
   for (int j = t.rank(); j < t.C; j += W) {
     double share = CM_INF;
@@ -23,14 +23,14 @@ __device__ __forceinline__ bool certain(const Tile<W>& t) {
   return hub * least >= CM_DOUBT * t.total || CM_DOUBT * t.total <= low;
 }
 
-// What the columns miss: relative to the total, and the worst of one relative to itself.
-struct Missed {
+// Errors of the columns: their sum relative to the total, and the largest relative to its target.
+struct ColumnErrors {
   double residual, worst;
 };
 template <int W>
-__device__ __forceinline__ Missed missed_by_columns(const Tile<W>& t) {
+__device__ __forceinline__ ColumnErrors measure_columns(const Tile<W>& t) {
   double missed = 0.0, worst = 0.0;
-  over_columns(
+  sum_columns(
       t, [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); },
       [&](int j, double sum) {
         const double gap = fabs(sum - t.v(j));
@@ -41,19 +41,19 @@ __device__ __forceinline__ Missed missed_by_columns(const Tile<W>& t) {
   return {missed / t.total, team_max<W>(worst)};
 }
 
-// Whether a status can stay as the solver left it; the rows are exact.
+// Whether the solver's status is final; the rows are exact.
 template <int W>
 __device__ __forceinline__ bool is_done(const Tile<W>& t, const Goals& goals, int status, i64 max_iter) {
   if (t.C > CM_REFINED || (status > CM_MAX_ITER && status != CM_RANGE && status != CM_UNDETERMINED)) return true;
   if (status == CM_RANGE || status == CM_UNDETERMINED) return false;
-  const Missed missed = missed_by_columns(t);
+  const ColumnErrors missed = measure_columns(t);
   if (status == CM_MAX_ITER) return max_iter < CM_NEWTON_STEPS || !(missed.residual <= goals.bound);
-  return missed.residual <= goals.bound && missed.worst <= Goals::line_bound(goals.bound) && certain(t);
+  return missed.residual <= goals.bound && missed.worst <= Goals::line_bound(goals.bound) && is_certain(t);
 }
 
-// Whether row and column targets have the same sum to twice the digits.
+// Whether row and column targets have the same sum in doubled precision (Knuth's two-sum).
 template <int W>
-__device__ __forceinline__ bool equal_totals(const Tile<W>& t) {
+__device__ __forceinline__ bool has_equal_totals(const Tile<W>& t) {
   double high = 0.0, low = 0.0;
   for (int k = 0; k < t.R + t.C; ++k) {
     const double target = k < t.R ? t.u(k) : -t.v(k - t.R), total = high + target, part = total - high;
@@ -63,7 +63,7 @@ __device__ __forceinline__ bool equal_totals(const Tile<W>& t) {
   return high + low == 0.0;
 }
 
-// Sort the columns by their targets, the largest first: that of every block of the matrix is grounded then.
+// Sort the columns by decreasing target, so that the largest of every block of the matrix is grounded.
 template <int W>
 __device__ __forceinline__ void sort_columns(Tile<W>& t) {
   each<W>(t.C, [&](int j) {
@@ -74,9 +74,9 @@ __device__ __forceinline__ void sort_columns(Tile<W>& t) {
   permute(t);
 }
 
-// Solve L d = q by the weights that the elimination has left.
+// Solve L d = q with the factorised weights, by one block.
 template <int W>
-__device__ __forceinline__ void solve_alone(const Tile<W>& t) {
+__device__ __forceinline__ void solve_in_block(const Tile<W>& t) {
   for (int k = t.C - 1; k > 0; --k) {
     const double given = t.r(k) * t.q(k);
     each<W>(k, [&](int j) { t.q(j) += t.weight(k, j) * given; });
@@ -85,30 +85,30 @@ __device__ __forceinline__ void solve_alone(const Tile<W>& t) {
   for (int k = 1; k < t.C; ++k) {
     const double d = t.d(k) * t.r(k);
     for (int j = k + 1 + t.rank(); j < t.C; j += W) t.d(j) += t.weight(j, k) * d;
-    t.meet();
+    t.synchronize();
   }
   each<W>(t.C, [&](int j) { t.d(j) *= t.r(j); });
 }
 template <int W>
-__device__ __forceinline__ void solve_for_all(const Tile<W>& t) {
+__device__ __forceinline__ void solve_and_broadcast(const Tile<W>& t) {
   if constexpr (W > 32) {
-    double* told = t.fresh();
-    if (t.crew.rank == 0) solve_alone(t);
-    if (t.crew.size == 1) return;
-    if (t.crew.rank == 0) each<W>(t.C, [&](int j) { told[j] = t.d(j); });
-    t.crew.meet();
+    double* told = t.get_exchange();
+    if (t.peers.rank == 0) solve_in_block(t);
+    if (t.peers.size == 1) return;
+    if (t.peers.rank == 0) each<W>(t.C, [&](int j) { told[j] = t.d(j); });
+    t.peers.synchronize();
     each<W>(t.C, [&](int j) { t.d(j) = told[j]; });
   } else {
-    solve_alone(t);
+    solve_in_block(t);
   }
 }
 
-// How far, relative, rounding targets and their sums may move a cell: the sum over all of them. Between paired lines
-// only the differences of their targets are rounded.
+// Largest relative change of a cell that rounding the targets and their sums could cause: the sum over all targets.
+// Between paired rows and columns only the differences of their targets are rounded.
 template <int W>
 __device__ __forceinline__ double bound_errors(const Tile<W>& t, bool paired) {
   const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };
-  each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) = 0.0; });
+  for_each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) = 0.0; });
 #pragma unroll 1
   for (int source = 1; source < t.C + (paired ? 0 : t.R); ++source) {
     const int row = source - t.C;
@@ -116,34 +116,34 @@ __device__ __forceinline__ double bound_errors(const Tile<W>& t, bool paired) {
       const double own = paired ? fabs(t.v(j) - t.u(j)) : t.v(j);
       t.q(j) = row >= 0 ? -CM_LINE_ROUNDING * cell(row, j) : j == source ? CM_LINE_ROUNDING * own : 0.0;
     });
-    solve_for_all(t);
-    over_rows(
+    solve_and_broadcast(t);
+    sum_rows(
         t, [&](int i, int j) { return cell(i, j) * t.d(j); },
         [&](int i, double sum) {
           t.last(i) = (i == row ? CM_LINE_ROUNDING : 0.0) - (t.u(i) > 0.0 ? sum / t.u(i) : 0.0);
         });
-    each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) += fabs(t.last(i) + t.d(j)); });
+    for_each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) += fabs(t.last(i) + t.d(j)); });
   }
   double moved = 0.0;
-  each_cell(t, t.R, t.C, [&](int i, int j) {
+  for_each_cell(t, t.R, t.C, [&](int i, int j) {
     if (cell(i, j) > 0.0 && !(t.Q(i, j) <= moved)) moved = t.Q(i, j) == t.Q(i, j) ? t.Q(i, j) : CM_INF;
   });
-  return crew_max(t, moved);
+  return peers_max(t, moved);
 }
 
-// Scale further where that is needed; returns a status.
+// Continue Newton's method with the largest column grounded; return a status.
 template <int W>
 __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status, i64 max_iter, i64* done) {
-  // Where the column that is grounded has a small target, the rounding of the totals drives factors apart: begin anew.
-  if (status == CM_RANGE || !(missed_by_columns(t).worst <= CM_LOST_LINE)) {
+  // A grounded column with a small target makes factors diverge by the rounding of the totals: restart with sweeps.
+  if (status == CM_RANGE || !(measure_columns(t).worst <= CM_LOST_LINE)) {
     each<W>(t.C, [&](int j) { t.y(j) = t.v(j) > 0.0 ? 1.0 : 0.0; });
 #pragma unroll 1
-    for (int sweep = 0; sweep < 3; ++sweep) plain_sweep(t);
+    for (int sweep = 0; sweep < 3; ++sweep) run_sweep(t);
   }
-  bool diagonal = t.R == t.C && equal_totals(t);
+  bool diagonal = t.R == t.C && has_equal_totals(t);
   if (diagonal) {
     bool bad = false;
-    over_tops(
+    find_row_maxima(
         t, [&](int i, int j) { return t.M(i, j) * t.y(j); }, [&](int i, int top) { bad |= t.u(i) > 0.0 && top != i; });
     diagonal = !team_any<W>(bad);
   }
@@ -153,7 +153,7 @@ __device__ __forceinline__ int refine(Tile<W>& t, const Goals& goals, int status
   double width = CM_INF, before = CM_INF;
   int stalls = 0;
   for (i64 step = 0;; ++step) {
-    row_pass(t, paired);
+    scale_rows(t, paired);
     double worst = 0.0, low = 0.0, high = 0.0;
     for (int j = t.rank(); j < t.C; j += W)
       if (t.v(j) > 0.0) worst = fmax(worst, fabs(t.gap(j)) / t.v(j));

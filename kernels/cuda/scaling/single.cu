@@ -1,17 +1,16 @@
-// Scaling of the many matrices of up to four lines that make no trouble: a thread has a matrix of at most K rows and
-// columns in its registers, so nothing is shown, waited for or counted between lanes. The steps are those of group.cu,
-// and what is left to another kernel is the same. Lines beyond the matrix have target zero, as those of dropped
-// classes.
+// Scaling of common matrices with up to four rows and columns: one thread has a matrix of at most K rows and columns in
+// registers, so lanes do not communicate. The steps, and what is left to another kernel, are those of group.cu. Rows
+// and columns beyond the matrix have target zero, as dropped ones.
 
-// A matrix as it is solved: transposed where Newton's unknowns, the columns, would not be the shorter side.
+// A matrix as solved: transposed if that makes the columns, Newton's unknowns, the shorter side.
 template <int K>
 struct Single {
   double m[K][K];
-  double own[K];  // the diagonal, while it is lifted out of the cells
+  double own[K];  // the diagonal, while it is removed from the cells
   double u[K], v[K], x[K], y[K];
   double total;
   int rows, cols, done;
-  int order[K];  // column of the input that is at this place
+  int order[K];  // column of the input at each position
   bool flip, easy, paired, warm, limit, zeros;
 
   __device__ __forceinline__ double row_sum(int i, const double (&factor)[K]) const {
@@ -27,7 +26,7 @@ struct Single {
     return sum;
   }
 
-  // Take the cells, and what is smallest and largest of them.
+  // Load the cells with their minimum and maximum.
   __device__ __forceinline__ void take(const double* cells, int C, double smoothing, double* low, double* high) {
     *low = CM_INF;
     *high = 0.0;
@@ -48,8 +47,9 @@ struct Single {
       }
   }
 
-  // Check the targets, drop lines, look at zeros; `easy` is what is left to finish here.
-  __device__ __forceinline__ void prepare(bool drop) {
+  // Validate the targets, drop empty classes, classify the zeros; `easy` says whether this kernel can finish the
+  // matrix.
+  __device__ __forceinline__ void check_input(bool drop) {
     unsigned of_row[K], of_col[K], with_target = 0, cols_with_target = 0;
     double U = 0.0, V = 0.0;
     bool good = true, carried = true;
@@ -90,11 +90,11 @@ struct Single {
       carried &= u[k] == v[k] && (u[k] == 0.0 || m[k][k] > 0.0);
     }
     easy &= good && compare_totals(U, V) == CM_CONVERGED && (!zeros || (rows == cols && carried));
-    limit = easy && zeros && clear_dead(of_row);
+    limit = easy && zeros && clear_unsupported(of_row);
   }
 
-  // Clear the cells that are zero in every matrix with these zeros and margins; see group.cu.
-  __device__ __forceinline__ bool clear_dead(const unsigned (&of_row)[K]) {
+  // Clear unsupported cells, which are zero in every matrix with these zeros and margins; see group.cu.
+  __device__ __forceinline__ bool clear_unsupported(const unsigned (&of_row)[K]) {
     unsigned leads[K];
     bool dead = false;
 #pragma unroll
@@ -115,20 +115,20 @@ struct Single {
     return dead;
   }
 
-  __device__ __forceinline__ void lift() {
+  __device__ __forceinline__ void remove_diagonal() {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       own[k] = m[k][k];
       m[k][k] = 0.0;
     }
   }
-  __device__ __forceinline__ void put_back() {
+  __device__ __forceinline__ void restore_diagonal() {
 #pragma unroll
     for (int k = 0; k < K; ++k) m[k][k] = own[k];
   }
 
-  // Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
-  __device__ __forceinline__ bool dominates() const {
+  // Whether m_ii m_jj > m_ij m_ji for all classes i, j that are not dropped.
+  __device__ __forceinline__ bool has_dominant_diagonal() const {
     bool good = rows == cols;
 #pragma unroll
     for (int i = 0; i < K; ++i) {
@@ -139,7 +139,7 @@ struct Single {
     return good;
   }
 
-  // The column factors to start from: the caller's, where these are positive and finite, else one.
+  // Set the initial column factors: the caller's if positive and finite, else one.
   __device__ __forceinline__ void begin(const double* row, const double* col) {
     bool by_rows = row, by_cols = col;
     warm = false;
@@ -147,8 +147,8 @@ struct Single {
     for (int k = 0; k < K; ++k) {
       x[k] = row && k < rows ? row[k] : 1.0;
       y[k] = col && k < cols ? col[k] : 1.0;
-      by_rows &= u[k] == 0.0 || usable(x[k]);
-      by_cols &= v[k] == 0.0 || usable(y[k]);
+      by_rows &= u[k] == 0.0 || is_usable(x[k]);
+      by_cols &= v[k] == 0.0 || is_usable(y[k]);
     }
     if (!row && !col) return;
     warm = by_rows || by_cols;
@@ -162,15 +162,16 @@ struct Single {
     for (int k = 0; k < K; ++k) x[k] = 1.0;
   }
 
-  // Row step, then column step.
-  __device__ __forceinline__ void plain_sweep() {
+  // One Sinkhorn sweep: scale the rows, then the columns.
+  __device__ __forceinline__ void run_sweep() {
 #pragma unroll
     for (int i = 0; i < K; ++i) x[i] = u[i] > 0.0 ? u[i] / (row_sum(i, y) + own[i] * y[i]) : 0.0;
 #pragma unroll
     for (int j = 0; j < K; ++j) y[j] = v[j] > 0.0 ? v[j] / (col_sum(j, x) + own[j] * x[j]) : 0.0;
   }
 
-  // Bring to place l what is at place from[l]. The compiler must not see that this is an index: registers have none.
+  // Move the value at position from[l] to position l, without an index visible to the compiler: registers cannot be
+  // indexed.
   template <typename T>
   __device__ __forceinline__ static void permute(T (&values)[K], const int (&from)[K]) {
     T brought[K];
@@ -188,7 +189,7 @@ struct Single {
     for (int l = 0; l < K; ++l) values[l] = brought[l];
   }
 
-  // Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal.
+  // Pair each row with its largest scaled cell if the columns are distinct, else by a positive diagonal.
   __device__ __forceinline__ bool pair_by_search() {
     unsigned alive = 0, taken = 0;
     int row_of[K], from[K];
@@ -216,8 +217,8 @@ struct Single {
     for (int l = 0; l < K; ++l) distinct &= taken & line_bit(l) || v[l] == 0.0;
 #pragma unroll
     for (int l = 0; l < K; ++l) {
-      // What is left over is dropped on both sides.
-      if (distinct && !(taken & line_bit(l))) row_of[l] = nth_bit(~alive, __popc(~taken & (line_bit(l) - 1)));
+      // Unpaired rows and columns are dropped ones.
+      if (distinct && !(taken & line_bit(l))) row_of[l] = find_nth_bit(~alive, __popc(~taken & (line_bit(l) - 1)));
       from[l] = l;
     }
 #pragma unroll
@@ -235,36 +236,35 @@ struct Single {
     return distinct || same;
   }
 
-  // Solve row i and column i together, exactly, for every i at once with the other factors as they were; see group.cu.
-  __device__ __forceinline__ void paired_pass() {
+  // Solve row i and column i jointly for every i in parallel; see group.cu.
+  __device__ __forceinline__ void update_pairs() {
     double new_x[K], new_y[K];
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       const double a = row_sum(k, y), b = col_sum(k, x);
-      const double A = own[k] * a, B = a * b + own[k] * (v[k] - u[k]), G = u[k] * b,
-                   D = quick_root(B * B + 4.0 * A * G);
+      const double A = own[k] * a, B = a * b + own[k] * (v[k] - u[k]), G = u[k] * b, D = fast_sqrt(B * B + 4.0 * A * G);
       new_x[k] = (B >= 0.0 ? 2.0 * G : D - B) * reciprocal(B >= 0.0 ? B + D : 2.0 * A);
       new_y[k] = v[k] * reciprocal(own[k] * new_x[k] + b);
     }
 #pragma unroll
     for (int k = 0; k < K; ++k)
-      if (usable(new_x[k]) && usable(new_y[k])) {  // a dropped class, an underflow: the pair stays as it is
+      if (is_usable(new_x[k]) && is_usable(new_y[k])) {  // dropped classes and underflows keep their factors
         x[k] = new_x[k];
         y[k] = new_y[k];
       }
   }
 
-  // Find the pairing and the first factors.
+  // Find the pairing and compute initial factors.
   __device__ __forceinline__ void start(bool dominant) {
     paired = dominant;
     done = 0;
     if (!dominant) {
 #pragma unroll 1
-      for (int pass = 0; pass < START_PASSES; ++pass) plain_sweep();
+      for (int pass = 0; pass < START_PASSES; ++pass) run_sweep();
       if (rows == cols) {
-        put_back();
+        restore_diagonal();
         paired = pair_by_search();
-        lift();
+        remove_diagonal();
       }
       done = START_PASSES;
     }
@@ -282,22 +282,22 @@ struct Single {
       if (!warm && u[k] > 0.0 && own[k] > 0.0) y[k] = sqrt(v[k] / own[k]);
     done += START_PASSES;
 #pragma unroll 1
-    for (int pass = 0; pass < START_PASSES; ++pass) paired_pass();
+    for (int pass = 0; pass < START_PASSES; ++pass) update_pairs();
   }
 
-  // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough, be it
-  // that steps have stopped shrinking if that is what `stalls` allows.
-  __device__ __forceinline__ void newton(const Goals& goals, double last_width, int patience, bool stalls) {
+  // Run Newton's method until the residual and the last step are small; `easy` stays set if that was soon enough, or if
+  // steps stalled and `stalls` allows that.
+  __device__ __forceinline__ void run_newton(const Goals& goals, double last_width, int patience, bool stalls) {
     double rho = CM_INF, before = CM_INF, share[K];
     const double whole = 1.0 / total;
 #pragma unroll
     for (int i = 0; i < K; ++i) share[i] = u[i] > 0.0 ? 1.0 / u[i] : 0.0;
 #pragma unroll 1
     while (true) {
-      // Weights and flows between columns l < j, sources: of the first half of `W` and `F` alone.
+      // Weights and flows between columns l < j in the upper triangles of `W` and `F`, and the sources.
       double W[K][K], F[K][K], q[K], residual = 0.0;
       bool fits = true;
-      row_pass(goals, share, W, F, q, &residual, &fits);
+      scale_rows(goals, share, W, F, q, &residual, &fits);
       residual *= whole;
       const bool met = goals.met(residual, fits, rho <= last_width, has_stalled(rho, before));
       if (!(residual < CM_INF) || met || done >= patience) {
@@ -306,14 +306,14 @@ struct Single {
       }
       eliminate(W, F, q);
       before = rho;
-      rho = advance(q);
+      rho = take_step(q);
       ++done;
     }
   }
 
-  // Make the rows exact.
-  __device__ __forceinline__ void row_pass(const Goals& goals, const double (&share)[K], double (&W)[K][K],
-                                           double (&F)[K][K], double (&q)[K], double* residual, bool* fits) {
+  // Scale the rows to their targets; write weights, flows and sources.
+  __device__ __forceinline__ void scale_rows(const Goals& goals, const double (&share)[K], double (&W)[K][K],
+                                             double (&F)[K][K], double (&q)[K], double* residual, bool* fits) {
     double sum[K];
 #pragma unroll
     for (int j = 0; j < K; ++j) {
@@ -331,7 +331,7 @@ struct Single {
         cell[j] = x[i] * m[i][j] * y[j];
         sum[j] += cell[j];
       }
-      // Of this row: what it takes from later columns, what it gives to earlier ones.
+      // Of this row: flows from later columns, and flows to earlier ones.
 #pragma unroll
       for (int j = i + 1; j < K; ++j) F[i][j] -= cell[j];
 #pragma unroll
@@ -356,12 +356,12 @@ struct Single {
     }
   }
 
-  // Take a step whose length needs no line search; return the width that a full one would have had.
-  __device__ __forceinline__ double advance(const double (&d)[K]) {
+  // Take a damped Newton step without a line search; return the range of the full step.
+  __device__ __forceinline__ double take_step(const double (&d)[K]) {
     double low = 0.0, high = 0.0;
 #pragma unroll
     for (int j = 0; j < K; ++j) {
-      low = d[j] < low ? d[j] : low;  // fmin and fmax would look for NaN, which the residual shows
+      low = d[j] < low ? d[j] : low;  // fmin and fmax would test for NaN, which shows in the residual
       high = d[j] > high ? d[j] : high;
     }
     const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
@@ -372,20 +372,20 @@ struct Single {
     return rho;
   }
 
-  // Divide the factors of the input's rows by their geometric mean, multiply the others by it.
-  __device__ __forceinline__ void gauge() {
+  // Normalise: divide the input's row factors by their geometric mean, multiply the column factors by it.
+  __device__ __forceinline__ void normalize_factors() {
     double power = 0.0, product = 1.0, count = 0.0;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       if (!((flip ? v[k] : u[k]) > 0.0)) continue;
-      const double factor = flip ? y[k] : x[k], exponent = usable(factor) ? exponent_of(factor) : 0.0;
+      const double factor = flip ? y[k] : x[k], exponent = is_usable(factor) ? get_exponent(factor) : 0.0;
       count += 1.0;
       power += exponent;
-      if (usable(factor)) product *= times_power(factor, -exponent);
+      if (is_usable(factor)) product *= multiply_by_power(factor, -exponent);
     }
     if (count == 0.0) return;
     const double whole = floor(power / count), part = power - whole * count;
-    const double mean = times_power(exp((log(product) + part * 0.693147180559945309417) / count), whole);
+    const double mean = multiply_by_power(exp((log(product) + part * 0.693147180559945309417) / count), whole);
     const double inverse = 1.0 / mean;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -394,8 +394,8 @@ struct Single {
     }
   }
 
-  // Multiply the cells by their factors; return the residual, infinite where a factor is out of range, and the largest
-  // relative error of a line.
+  // Scale the cells; return the residual, infinite where a factor is out of range, and the largest relative error of a
+  // row or column.
   __device__ __forceinline__ double scale(double* worst) {
     double residual = 0.0;
     *worst = 0.0;
@@ -415,13 +415,13 @@ struct Single {
       residual += fabs(row - u[k]) + fabs(col - v[k]);
       if (u[k] > 0.0) *worst = fmax(*worst, fabs(row - u[k]) / u[k]);
       if (v[k] > 0.0) *worst = fmax(*worst, fabs(col - v[k]) / v[k]);
-      good &= (u[k] == 0.0 || usable(x[k])) && (v[k] == 0.0 || usable(y[k]));
+      good &= (u[k] == 0.0 || is_usable(x[k])) && (v[k] == 0.0 || is_usable(y[k]));
     }
     return good ? residual / total : CM_INF;
   }
 
-  // Whether no cell hangs on the rounding of targets, as far as a look at the columns tells: one has part of every row.
-  __device__ __forceinline__ bool certain() const {
+  // Whether no cell depends on the rounding of targets, by a sufficient condition: one column has a part of every row.
+  __device__ __forceinline__ bool is_certain() const {
     bool found = false;
     double least = CM_INF;
 #pragma unroll
@@ -439,8 +439,8 @@ struct Single {
   }
 };
 
-// Scale what can be scaled quickly; which matrices are for another kernel, which writes all of their results once more,
-// stands in `out_queue`. Of the two pointers to cells one is null, of those to results one or both.
+// Scale the common matrices; all others are appended to `out_queue`, for a kernel that writes their results again. Of
+// the two pointers to cells one is null, of those to results one or both.
 template <int K>
 __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
                                                      : K == 3 ? 8
@@ -460,7 +460,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
   for (i64 first = (blockIdx.x * warps + threadIdx.x / 32) * 32; first < n; first += gridDim.x * warps * 32) {
     const int matrices = int(min(i64(32), n - first));
     const i64 b = min(first + lane, n - 1);
-    over_numbers(size, matrices, [&](int at, int k, int place) {
+    transfer_values(size, matrices, [&](int at, int k, int place) {
       const i64 from = m_step ? first * size + k : i64(at);
       held[place] = floats ? widen(floats[from]) : doubles[from];
     });
@@ -482,25 +482,25 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
       t.order[k] = k;
       t.x[k] = t.y[k] = CM_NAN;
     }
-    t.prepare(drop && bi);
-    const bool dominant = t.dominates();
+    t.check_input(drop && bi);
+    const bool dominant = t.has_dominant_diagonal();
     t.easy &= low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
     double residual = CM_INF, worst = CM_INF;
     t.done = 0;
     if (t.easy) {
       const double* by_row = start_row ? start_row + b * start_row_step : nullptr;
       const double* by_col = start_col ? start_col + b * start_col_step : nullptr;
-      t.lift();
+      t.remove_diagonal();
       t.begin(t.flip ? by_col : by_row, t.flip ? by_row : by_col);
       t.start(dominant);
-      t.newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
-      t.put_back();
+      t.run_newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
+      t.restore_diagonal();
 #pragma unroll
       for (int k = 0; k < K; ++k)
         if (!(t.v[k] > 0.0)) t.y[k] = 0.0;
-      t.gauge();
+      t.normalize_factors();
       residual = t.scale(&worst);
-      t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter && (bi || t.certain());
+      t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter && (bi || t.is_certain());
     }
     if (out_floats || out_doubles) {
 #pragma unroll
@@ -509,7 +509,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
         for (int j = 0; j < K; ++j)
           if (i < t.rows && j < t.cols) held[lane * (size | 1) + (t.flip ? j * C + i : i * C + t.order[j])] = t.m[i][j];
       __syncwarp();
-      over_numbers(size, matrices, [&](int, int k, int place) {
+      transfer_values(size, matrices, [&](int, int k, int place) {
         if (out_floats)
           out_floats[first * size + k] = narrow<float>(held[place]);
         else
@@ -526,19 +526,19 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
     for (int k = 0; k < K; ++k)
       if (k < R) held[lane * (R | 1) + k] = along_rows[k];
     __syncwarp();
-    over_numbers(R, matrices, [&](int, int k, int place) { out_row[first * R + k] = held[place]; });
+    transfer_values(R, matrices, [&](int, int k, int place) { out_row[first * R + k] = held[place]; });
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (k < C) held[lane * (C | 1) + t.order[k]] = along_cols[k];
     __syncwarp();
-    over_numbers(C, matrices, [&](int, int k, int place) { out_col[first * C + k] = held[place]; });
+    transfer_values(C, matrices, [&](int, int k, int place) { out_col[first * C + k] = held[place]; });
     if (lane < matrices) {
       out_residual[b] = residual;
       out_n_iter[b] = t.done;
       out_status[b] = t.limit ? CM_LIMIT_ONLY : CM_CONVERGED;
       out_smoothing[b] = smoothing;
       out_line_error[b] = worst;
-      if (!t.easy) leave(b, out_queue, out_length);
+      if (!t.easy) enqueue(b, out_queue, out_length);
     }
   }
 }

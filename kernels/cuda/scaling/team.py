@@ -1,7 +1,7 @@
-"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp, a block or a crew each.
+"""General scaling of the matrices in a queue: by a warp, a thread block, or a group of blocks for each.
 
-Above 32 lines most matrices need little of that, and what they need takes the compiler less than half the time. So an
-instance that has no more takes all of them first, and says which ones are left.
+Above 32 rows or columns most matrices need only part of the code, which compiles in less than half the time. So an
+instance with that part alone (the common cases) takes all matrices first and lists those it leaves.
 """
 
 from typing import Any, NamedTuple
@@ -14,143 +14,145 @@ from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.cuda.zeros import support
 from cmfast.kernels.shared.scaling import RESCUE, ScalingProblem
 
-MOST_WARPS = 6  # of a block, where each is a team: the source promises it to the compiler
-LARGE_SCRATCH_BYTES = 1 << 30  # as batches.MOST_SCRATCH_BYTES, for large matrices
-TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
-CREW_CELLS = 1 << 16  # of a matrix, from which on blocks without one of their own share it
-PIECE_ROWS = 256  # that a block adds up of a column before it goes on with the next
-CREW_NUMBERS = 5  # in which a block keeps what it knows of those that it works with
-ROW_FIELDS, COL_FIELDS = 6, 12  # numbers that a tile keeps of each of its lines
+MOST_WARPS = 6  # warps of a block, where each is a team (launch bounds of the source)
+LARGE_SCRATCH_BYTES = 1 << 30  # limit of scratch memory for large matrices
+TEAMS = 1 << 13  # teams that a GPU keeps busy, at most: more would find the queue empty
+SHARED_MATRIX_CELLS = 1 << 16  # cells of a matrix from which on several blocks share it
+PIECE_ROWS = 256  # rows that a block sums of a column at a time
+GROUP_FIELDS = 5  # 64-bit values of a block's state within its group
+ROW_FIELDS, COL_FIELDS = 6, 12  # values that a tile stores for each row and column
 DEFINES = {
     "ROW_FIELDS": ROW_FIELDS,
     "COL_FIELDS": COL_FIELDS,
     "MOST_WARPS": MOST_WARPS,
-    "CREW_NUMBERS": CREW_NUMBERS,
+    "GROUP_FIELDS": GROUP_FIELDS,
     "PIECE_ROWS": PIECE_ROWS,
     "BLOCK_REDUCE": "__noinline__",
 }
 
-_INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # width, and whether matrices are large
-_EASY = tuple((*each, "true") for each in _INSTANCES[1:])
+_INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # team width, and whether matrices are large
+_COMMON = tuple((*each, "true") for each in _INSTANCES[1:])
 _TEAM = Kernel(
     "scaling/team",
     "cmfast_ipf_team",
-    (*((*each, "false") for each in _INSTANCES), *_EASY),
-    (168, 255, 255, 128, 128),  # of the last two there is room for two blocks on a processor
+    (*((*each, "false") for each in _INSTANCES), *_COMMON),
+    (168, 255, 255, 128, 128),  # two blocks of the last two fit on a multiprocessor
 )
 KERNELS = (_TEAM,)
 
 
 def is_loaded(problem: ScalingProblem) -> bool:
-    """Return whether `solve` can start at once; else a thread compiles its kernel."""
-    return _TEAM.is_loaded(_instance(problem), problem.cells)
+    """Test whether `solve` can start immediately; otherwise a thread compiles its kernel."""
+    return _TEAM.is_loaded(_choose_instance(problem), problem.cells)
 
 
-def _instance(problem: ScalingProblem, *, easy: bool = False) -> tuple[str, str, str]:
+def _choose_instance(problem: ScalingProblem, *, easy: bool = False) -> tuple[str, str, str]:
+    """Return the template arguments of the kernel for a problem."""
     width = WARP if max(problem.R, problem.C) <= WARP else THREADS
     return str(width), "true" if problem.is_large else "false", "true" if easy else "false"
 
 
-def takes_easy(problem: ScalingProblem) -> bool:
-    """Return whether `solve_easy` does anything with matrices of this shape, under these rules."""
+def takes_common(problem: ScalingProblem) -> bool:
+    """Test whether `solve_common` handles matrices of this shape, under these rules."""
     p = problem
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) > WARP and not p.plain and p.amount >= 0.0
 
 
-def solve_easy(problem: ScalingProblem) -> tuple[Any, Any]:
-    """Scale what sweeps, or a few steps of Newton's method, bring to its end, with zeros if the diagonal has none.
+def solve_common(problem: ScalingProblem) -> tuple[Any, Any]:
+    """Scale the matrices that sweeps or a few Newton steps solve, with zeros only if the diagonal is positive.
 
     Returns
     -------
     array of int64, shape (n,)
-        The numbers of all other matrices, in any order, of whose results none is written.
+        Indices of all other matrices, in any order, whose results are not written.
     array of uint64, shape (1,)
-        How many they are.
+        Their number.
     """
-    left = arguments.of_queue(problem)
+    left = arguments.make_queue_arguments(problem)
     _launch(problem, None, None, left)
     return left["out_queue"], left["out_length"]
 
 
 def solve(problem: ScalingProblem, queue: Any = None, length: Any = None) -> None:
-    """Scale the matrices ``queue[:length]``, which are integers on the device; all of them without a queue.
+    """Scale the matrices ``queue[:length]``, indices on the device, or all of them without a queue.
 
     Parameters
     ----------
     problem : Problem
-        The batch; its results are written for these matrices alone.
+        The batch; only results of these matrices are written.
     queue : array of int64, shape (n,), optional
-        Distinct numbers of matrices, in any order.
+        Distinct indices of matrices, in any order.
     length : array of uint64, shape (1,), optional
-        How many of them there are: only the device knows.
+        Their number, which is known only to the device.
     """
     if problem.n > 0:
         _launch(problem, queue, length, {"out_queue": None, "out_length": None})
 
 
 def _launch(problem: ScalingProblem, queue: Any, length: Any, left: dict[str, Any]) -> None:
+    """Launch the kernel of teams for a queue of matrices, with the layout of their workspaces."""
     p, R, C, easy = problem, problem.R, problem.C, left["out_queue"] is not None
-    xp, crew = library(p.cells), crew_of(p.cells, R, C, p.n) if p.is_large else 1
+    xp, group = library(p.cells), count_group_blocks(p.cells, R, C, p.n) if p.is_large else 1
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
-    network, flow_at = _network(p, easy=easy)
+    network, flow_at = _count_flow_words(p, easy=easy)
     cells = rows * (cols | 1)
-    sweeps = p.plain or (easy and p.is_large)  # which need no more than cells and lines
+    sweeps = p.plain or (easy and p.is_large)  # sweeps need only cells and vectors
     sizes = {
         "graph_at": 0 if sweeps or cols > RESCUE else cols * (cols | 1),
         "cells_at": cells,
         "scaled_at": 0 if sweeps else cells,
     }
-    lie = layout(
+    lie = make_layout(
         p.cells.device, rows, cols, p.n, sizes,
-        network=network, is_crew=crew > 1, is_large=p.is_large,
+        network=network, is_shared=group > 1, is_large=p.is_large,
     )  # fmt: skip
-    blocks, slots = lie.blocks, lie.blocks * lie.teams  # where cells lie
+    blocks, slots = lie.blocks, lie.blocks * lie.teams  # workspaces of cells
     _TEAM.launch(
-        _instance(p, easy=easy), blocks * crew, shared=lie.bytes, threads=lie.teams * lie.width,
-        **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
+        _choose_instance(p, easy=easy), blocks * group, shared=lie.bytes, threads=lie.teams * lie.width,
+        **arguments.make_problem_arguments(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
-        **crew_arguments(p.cells, rows, cols, crew, blocks),
+        **make_group_arguments(p.cells, rows, cols, group, blocks),
         **lie.places, lines_size=lie.lines,
-        lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * crew * lie.lines),
+        lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * group * lie.lines),
         shared_size=lie.near, scratch_size=lie.scratch, scratch=xp.empty(slots * lie.scratch),
         network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64), **left,
     )  # fmt: skip
 
 
-def crew_of(cells: Any, R: int, C: int, n: int) -> int:
-    """Return how many blocks work on a large matrix: more than one where there are fewer of these than processors."""
-    if R * C < CREW_CELLS:
+def count_group_blocks(cells: Any, R: int, C: int, n: int) -> int:
+    """Return the number of blocks that share a large matrix: more than one where multiprocessors are spare."""
+    if R * C < SHARED_MATRIX_CELLS:
         return 1
-    rows = -(-max(R, C) // (THREADS // WARP))  # that there are, as many at a time as a block takes
+    rows = -(-max(R, C) // (THREADS // WARP))  # rounds of rows that a block handles together
     return max(1, min(processors(cells.device) // n, rows, THREADS))
 
 
-def crew_arguments(cells: Any, rows: int, cols: int, crew: int, blocks: int) -> dict[str, Any]:
-    """Return what blocks of `blocks` crews meet by: boards, and room for what they tell each other."""
-    xp, room = library(cells), max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
+def make_group_arguments(cells: Any, rows: int, cols: int, group: int, blocks: int) -> dict[str, Any]:
+    """Return the arguments by which the blocks of `blocks` groups communicate: flags and exchange buffers."""
+    xp, exchange_size = library(cells), max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
     return {
-        "crew_size": crew, "boards": xp.zeros(3 * blocks, np.uint64) if crew > 1 else None,
-        "room": room, "exchange": xp.empty(2 * room * blocks) if crew > 1 else None,
+        "group_size": group, "flags": xp.zeros(3 * blocks, np.uint64) if group > 1 else None,
+        "exchange_size": exchange_size, "exchange": xp.empty(2 * exchange_size * blocks) if group > 1 else None,
     }  # fmt: skip
 
 
 class TeamLayout(NamedTuple):
-    """Where what a team needs lies, in numbers.
+    """Layout of a team's workspace, in values of 64 bits.
 
     Attributes
     ----------
     width : int
         Threads of a team: a warp or a block.
     places : dict
-        Of the parts of a tile, by argument. In shared memory they count from zero, others from -1 downwards.
+        Offset of each part of a tile, by argument: from zero in shared memory, from -1 downwards in global memory.
     lines : int
-        What the lines of a tile take. They have a scratch of their own, since every block has lines of its own.
+        Values of the row and column vectors. Every block has its own.
     near, scratch : int
-        What a team takes of shared memory, and of other memory.
+        Values of a team in shared memory, and in global memory.
     teams, blocks : int
-        Of a block, and how many blocks work at once.
+        Teams of a block, and blocks that run together.
     bytes : int
-        Of shared memory, that a block takes.
+        Shared memory of a block.
     """
 
     width: int
@@ -163,25 +165,25 @@ class TeamLayout(NamedTuple):
     bytes: int
 
 
-def layout(
+def make_layout(
     device: Any, rows: int, cols: int, n: int, sizes: dict[str, int], *,
-    network: int = 0, is_crew: bool = False, is_large: bool = False,
+    network: int = 0, is_shared: bool = False, is_large: bool = False,
 ) -> TeamLayout:  # fmt: skip
-    """Return where the lines of a tile lie, and its parts of these `sizes`: what is read most often comes first.
+    """Return the layout of a tile's vectors and of its parts of these `sizes`, the most frequently read first.
 
-    Parts are in shared memory as long as there is room, but for those that several blocks share; before them stand
-    what blocks know of each other if the matrices are large, and some numbers for sums. A team has `network` numbers of
-    other memory besides.
+    Parts are in shared memory as long as they fit, except those that several blocks share; before them come the state
+    of the block within its group, if matrices are large, and a buffer for sums. A team has `network` more words of
+    global memory.
     """
     width = WARP if max(rows, cols) <= WARP else THREADS
     room = SHARED // 8 if width == WARP else (most_shared(device) - batches.team_scratch(str(width))) // 8
-    first = width + (CREW_NUMBERS if is_large else 0)
-    sums = 0 if width == WARP else max(rows, cols)  # which lines end with room for
+    first = width + (GROUP_FIELDS if is_large else 0)
+    sums = 0 if width == WARP else max(rows, cols)  # buffer of sums after the vectors
     lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols + sums
     near, scratch = first + (lines if lines <= room - first else 0), 0
     places = {"lines_at": 0 if near > first else -1}
     for name, size in sizes.items():
-        if near + size <= room and not is_crew:
+        if near + size <= room and not is_shared:
             places[name] = near - first
             near += size
         else:
@@ -194,9 +196,9 @@ def layout(
     return TeamLayout(width, places, lines, near, scratch, teams, blocks, own)
 
 
-def _network(p: ScalingProblem, *, easy: bool) -> tuple[int, int]:
-    """Return how many integers a look at zeros takes, and where those for the flow begin, 0 where none are needed."""
+def _count_flow_words(p: ScalingProblem, *, easy: bool) -> tuple[int, int]:
+    """Return the number of words for the classification of zeros, and the offset of the flow, 0 where not needed."""
     if p.plain or p.amount != 0.0:
         return 0, 0
-    numbers = support.scratch(p.R, p.C)
+    numbers = support.count_scratch_words(p.R, p.C)
     return (numbers, 0) if p.bi or easy else (numbers + p.R * p.C, numbers)

@@ -1,44 +1,43 @@
-// One matrix under work, the numbers it needs, and how a team of W threads, a warp or a block, goes over its cells.
-// Sums are added in an order that the shape of the matrix decides alone.
+// The workspace of one matrix, and passes over its cells by a team of W threads (a warp or a block). The order of all
+// sums depends on the shape of the matrix alone.
 
-constexpr int LEFT = -1;  // in place of a status: an instance that is not EASY is to begin anew
+constexpr int LEFT = -1;  // status: the full instance must start over
 
-// Numbers of a matrix, wherever there is room for them: shared memory, else global. R rows and C columns as it is
-// solved: Newton's unknowns belong on the shorter side. The rest of a row of cells is never read: an odd length lets a
-// warp read a column without two of its lanes asking one bank of shared memory.
+// Arrays of a matrix, in shared memory if they fit, else in global memory. R rows and C columns as solved, the shorter
+// side being the columns. Rows of cells have an odd stride, so that a warp reads a column without bank conflicts.
 template <int W>
 struct Tile {
   double* cells;   // after smoothing, dropping, powers of two
-  double* scaled;  // cells over sqrt(u), and whatever else needs as many numbers
+  double* scaled;  // cells over sqrt(u), or scratch of the same size
   double* graph;   // weights below the diagonal, flows above
   double* lines;
-  double* part;  // W numbers for sums that several threads share
-  Crew& crew;    // blocks with the same matrix
+  double* part;       // W values for partial sums
+  BlockGroup& peers;  // state of the blocks that share the matrix
   int R, C;
   double total;
-  bool far, chosen, warm;  // powers of two were taken out; the pairing was found already; the caller gave factors
+  bool far, chosen, warm;  // equilibrated by powers of two; pairing known already; initial factors given
 
   __device__ __forceinline__ static int rank() { return zeros::rank<W>(); }
-  __device__ __forceinline__ static void meet() { zeros::meet<W>(); }
+  __device__ __forceinline__ static void synchronize() { zeros::synchronize<W>(); }
 
   __device__ __forceinline__ i64 at(int i, int j) const { return i64(i) * (C | 1) + j; }
   __device__ __forceinline__ double& M(int i, int j) const { return cells[at(i, j)]; }
   __device__ __forceinline__ double& Q(int i, int j) const { return scaled[at(i, j)]; }
   __device__ __forceinline__ double& weight(int i, int j) const { return graph[at(i, j)]; }  // j < i
   __device__ __forceinline__ double& flow(int i, int j) const { return graph[at(j, i)]; }    // j < i
-  // A warp keeps 32 numbers of each field, whatever it needs: so the compiler knows where they are.
+  // A warp keeps 32 values of each field in any case, so that offsets are known at compile time.
   __device__ __forceinline__ i64 row_fields(int n) const { return n * i64(W > 32 ? R : 32); }
   __device__ __forceinline__ i64 col_fields(int n) const { return n * i64(W > 32 ? C : 32); }
   __device__ __forceinline__ double& row(int field, int i) const { return lines[row_fields(field) + i]; }
   __device__ __forceinline__ double& col(int field, int j) const {
     return lines[row_fields(CM_ROW_FIELDS) + col_fields(field) + j];
   }
-  // Room for a number of each row, or of each column, that all blocks of the crew write and read after a meeting.
-  __device__ __forceinline__ double* fresh() const {
+  // Buffer of a value for each row or column that all blocks of the group write, and read after a barrier.
+  __device__ __forceinline__ double* get_exchange() const {
     if constexpr (W == 32) return nullptr;
-    return crew.size > 1 ? crew.fresh() : lines + row_fields(CM_ROW_FIELDS) + col_fields(CM_COL_FIELDS);
+    return peers.size > 1 ? peers.get_exchange() : lines + row_fields(CM_ROW_FIELDS) + col_fields(CM_COL_FIELDS);
   }
-  static_assert(CM_ROW_FIELDS == 6 && CM_COL_FIELDS == 12, "the launcher makes room for what follows");
+  static_assert(CM_ROW_FIELDS == 6 && CM_COL_FIELDS == 12, "the launcher allocates these fields");
   __device__ __forceinline__ double& u(int i) const { return row(0, i); }     // row targets
   __device__ __forceinline__ double& x(int i) const { return row(1, i); }     // row factors
   __device__ __forceinline__ double& root(int i) const { return row(2, i); }  // 1 / sqrt(u)
@@ -48,14 +47,16 @@ struct Tile {
   __device__ __forceinline__ double& v(int j) const { return col(0, j); }    // column targets
   __device__ __forceinline__ double& y(int j) const { return col(1, j); }    // column factors
   __device__ __forceinline__ double& sum(int j) const { return col(2, j); }  // column sums without the paired cell
-  __device__ __forceinline__ double& gap(int j) const { return col(3, j); }  // what columns lack: minus the gradient
-  __device__ __forceinline__ double& q(int j) const { return col(4, j); }    // sources
-  __device__ __forceinline__ double& d(int j) const { return col(5, j); }    // Newton step in log y
-  __device__ __forceinline__ double& p(int j) const { return col(6, j); }    // scratch of the equations
+  __device__ __forceinline__ double& gap(int j) const {
+    return col(3, j);
+  }  // target minus sum of a column: minus the gradient
+  __device__ __forceinline__ double& q(int j) const { return col(4, j); }  // right-hand side without flows
+  __device__ __forceinline__ double& d(int j) const { return col(5, j); }  // Newton step in log y
+  __device__ __forceinline__ double& p(int j) const { return col(6, j); }  // scratch of the solver
   __device__ __forceinline__ double& r(int j) const { return col(7, j); }
   __device__ __forceinline__ double& col_power(int j) const { return col(8, j); }
-  __device__ __forceinline__ double& order(int j) const { return col(9, j); }    // column of the input at each place
-  __device__ __forceinline__ double& scale(int j) const { return col(10, j); }   // diagonal of the equations
+  __device__ __forceinline__ double& order(int j) const { return col(9, j); }    // column of the input at each position
+  __device__ __forceinline__ double& scale(int j) const { return col(10, j); }   // diagonal of the Laplacian
   __device__ __forceinline__ double& origin(int j) const { return col(11, j); }  // column factors before the last step
 };
 
@@ -68,53 +69,54 @@ __device__ __forceinline__ double team_max(double value) {
   return team_reduce<W>(value, [](double a, double b) { return fmax(a, b); });
 }
 
-// The same of the blocks of a crew.
+// Reductions over the blocks of a group.
 template <int W>
-__device__ __forceinline__ double crew_min(const Tile<W>& t, double value) {
+__device__ __forceinline__ double peers_min(const Tile<W>& t, double value) {
   const auto join = [](double a, double b) { return fmin(a, b); };
-  if constexpr (W > 32) return t.crew.template agree<W>(value, join);
+  if constexpr (W > 32) return t.peers.template reduce<W>(value, join);
   return team_reduce<W>(value, join);
 }
 template <int W>
-__device__ __forceinline__ double crew_max(const Tile<W>& t, double value) {
+__device__ __forceinline__ double peers_max(const Tile<W>& t, double value) {
   const auto join = [](double a, double b) { return fmax(a, b); };
-  if constexpr (W > 32) return t.crew.template agree<W>(value, join);
+  if constexpr (W > 32) return t.peers.template reduce<W>(value, join);
   return team_reduce<W>(value, join);
 }
 template <int W>
-__device__ __forceinline__ bool crew_any(const Tile<W>& t, bool value) {
-  if constexpr (W > 32) return crew_max(t, double(value)) > 0.0;
+__device__ __forceinline__ bool peers_any(const Tile<W>& t, bool value) {
+  if constexpr (W > 32) return peers_max(t, double(value)) > 0.0;
   return team_any<W>(value);
 }
 
-// Of items that a block takes `many` at a time: where its own begin, and how far it is to the next of them.
+// Of items that blocks take `many` at a time: the first of this block, and the distance to its next.
 template <int W>
-__device__ __forceinline__ int first_of(const Tile<W>& t, int many) {
-  return W > 32 ? t.crew.rank * many : 0;
+__device__ __forceinline__ int get_first_item(const Tile<W>& t, int many) {
+  return W > 32 ? t.peers.rank * many : 0;
 }
 template <int W>
-__device__ __forceinline__ int step_of(const Tile<W>& t, int many) {
-  return W > 32 ? t.crew.size * many : many;
+__device__ __forceinline__ int get_item_stride(const Tile<W>& t, int many) {
+  return W > 32 ? t.peers.size * many : many;
 }
 template <int W>
-__device__ __forceinline__ void meet_all(const Tile<W>& t) {
+__device__ __forceinline__ void synchronize_peers(const Tile<W>& t) {
   if constexpr (W > 32)
-    t.crew.meet();
+    t.peers.synchronize();
   else
-    t.meet();
+    t.synchronize();
 }
 
-// Call `todo(k)` for the numbers below n, each once; then wait for each other.
+// Call `todo(k)` for every k below n, distributed over threads, then wait at a barrier.
 template <int W, typename Todo>
 __device__ __forceinline__ void each(int n, Todo todo) {
 #pragma unroll 1
   for (int k = zeros::rank<W>(); k < n; k += W) todo(k);
-  zeros::meet<W>();
+  zeros::synchronize<W>();
 }
 
-// The same for cells: some neighbouring threads take a row, of those that begin and go on so. Nobody waits.
+// Call `todo(i, j)` for cells, neighbouring threads taking a row together; rows start at `begin` with stride `step`. No
+// barrier.
 template <int W, typename Todo>
-__device__ __forceinline__ void some_cells(int rows, int cols, int begin, int step, Todo todo) {
+__device__ __forceinline__ void for_some_cells(int rows, int cols, int begin, int step, Todo todo) {
   const int bits = cols > 16 ? 5 : cols > 1 ? 32 - __clz(cols - 1) : 0, rank = zeros::rank<W>();
 #pragma unroll 1
   for (int i = (begin * W >> bits) + (rank >> bits); i < rows; i += step * W >> bits)
@@ -122,21 +124,21 @@ __device__ __forceinline__ void some_cells(int rows, int cols, int begin, int st
     for (int j = rank & ((1 << bits) - 1); j < cols; j += 1 << bits) todo(i, j);
 }
 
-// Each by one block of the crew.
+// Call `todo(i, j)` for every cell, distributed over the blocks of the group, then wait at a barrier.
 template <int W, typename Todo>
-__device__ __forceinline__ void each_cell(const Tile<W>& t, int rows, int cols, Todo todo) {
-  some_cells<W>(rows, cols, first_of(t, 1), step_of(t, 1), todo);
-  meet_all(t);
+__device__ __forceinline__ void for_each_cell(const Tile<W>& t, int rows, int cols, Todo todo) {
+  for_some_cells<W>(rows, cols, get_first_item(t, 1), get_item_stride(t, 1), todo);
+  synchronize_peers(t);
 }
 
-// Call `done(i, sum of term(i, j) over j)` for every row: a thread adds up a short one, a warp a long one. In a block
-// the sums are written down first, whoever of the crew made them, so that the threads divide what is left to do.
+// Call `done(i, sum of term(i, j) over j)` for every row: a thread sums a short row, a warp a long one. In a block the
+// sums are stored first, by any block of the group, so that the calls are distributed over the threads.
 template <int W, typename Term, typename Done>
-__device__ __forceinline__ void over_rows(const Tile<W>& t, Term term, Done done) {
+__device__ __forceinline__ void sum_rows(const Tile<W>& t, Term term, Done done) {
   const int bits = W > 32 && t.C > 32 ? 5 : 0, first = t.rank() & ((1 << bits) - 1);
-  double* sums = t.fresh();
+  double* sums = t.get_exchange();
 #pragma unroll 1
-  for (int i = first_of(t, W >> bits) + (t.rank() >> bits); i < t.R; i += step_of(t, W >> bits)) {
+  for (int i = get_first_item(t, W >> bits) + (t.rank() >> bits); i < t.R; i += get_item_stride(t, W >> bits)) {
     double sum = 0.0;
     for (int j = first; j < t.C; j += 1 << bits) sum += term(i, j);
     if (bits) sum = team_sum<32>(sum);
@@ -145,18 +147,18 @@ __device__ __forceinline__ void over_rows(const Tile<W>& t, Term term, Done done
     else if (first == 0)
       sums[i] = sum;
   }
-  meet_all(t);
+  synchronize_peers(t);
   if constexpr (W > 32) each<W>(t.R, [&](int i) { done(i, sums[i]); });
 }
 
-// The same for columns: neighbouring threads add up neighbours, 32 at a time, and share them, in a block also by pieces
-// of some rows, so that a crew has more of them than there are columns by 32.
+// Call `done(j, sum of term(i, j) over i)` for every column: neighbouring threads sum neighbouring columns, 32 at a
+// time; in a block also by pieces of rows, so that a group has enough work items.
 template <int W, typename Term, typename Done>
-__device__ __forceinline__ void over_columns(const Tile<W>& t, Term term, Done done) {
+__device__ __forceinline__ void sum_columns(const Tile<W>& t, Term term, Done done) {
   const int pieces = W > 32 ? (t.R + CM_PIECE_ROWS - 1) / CM_PIECE_ROWS : 1, items = (t.C + 31) / 32 * pieces;
-  double* sums = t.fresh();
+  double* sums = t.get_exchange();
 #pragma unroll 1
-  for (int item = first_of(t, 1); item < items; item += step_of(t, 1)) {
+  for (int item = get_first_item(t, 1); item < items; item += get_item_stride(t, 1)) {
     const int first = item / pieces * 32, piece = item % pieces;
     const int begin = piece * CM_PIECE_ROWS, end = W > 32 ? min(t.R, begin + CM_PIECE_ROWS) : t.R;
     const int width = min(t.C - first, 32), shares = W / width, share = t.rank() / width, j = t.rank() % width;
@@ -165,7 +167,7 @@ __device__ __forceinline__ void over_columns(const Tile<W>& t, Term term, Done d
       for (int i = begin + share; i < end; i += shares) sum += term(i, first + j);
     if (shares > 1) {
       t.part[t.rank()] = sum;
-      t.meet();
+      t.synchronize();
       if (share == 0)
 #pragma unroll 1
         for (int s = 1; s < shares; ++s) sum += t.part[s * width + j];
@@ -173,30 +175,30 @@ __device__ __forceinline__ void over_columns(const Tile<W>& t, Term term, Done d
     if (share == 0) {
       if constexpr (W == 32)
         done(first + j, sum);
-      else if (t.crew.size > 1)
+      else if (t.peers.size > 1)
         sums[piece * t.C + first + j] = sum;
       else
         sums[first + j] = piece ? sums[first + j] + sum : sum;
     }
-    t.meet();
+    t.synchronize();
   }
-  meet_all(t);
+  synchronize_peers(t);
   if constexpr (W > 32)
     each<W>(t.C, [&](int j) {
       double sum = sums[j];
 #pragma unroll 1
-      for (int piece = 1; piece < pieces && t.crew.size > 1; ++piece) sum += sums[piece * t.C + j];
+      for (int piece = 1; piece < pieces && t.peers.size > 1; ++piece) sum += sums[piece * t.C + j];
       done(j, sum);
     });
 }
 
-// Call `done(i, j of the largest value(i, j), the first of those)` for every row.
+// Call `done(i, j)` for every row with the first j of the largest value(i, j).
 template <int W, typename Value, typename Done>
-__device__ __forceinline__ void over_tops(const Tile<W>& t, Value value, Done done) {
+__device__ __forceinline__ void find_row_maxima(const Tile<W>& t, Value value, Done done) {
   const int bits = W > 32 && t.C > 32 ? 5 : 0, first = t.rank() & ((1 << bits) - 1);
-  double* tops = t.fresh();
+  double* tops = t.get_exchange();
 #pragma unroll 1
-  for (int i = first_of(t, W >> bits) + (t.rank() >> bits); i < t.R; i += step_of(t, W >> bits)) {
+  for (int i = get_first_item(t, W >> bits) + (t.rank() >> bits); i < t.R; i += get_item_stride(t, W >> bits)) {
     int best = first;
     for (int j = first + (1 << bits); j < t.C; j += 1 << bits)
       if (value(i, j) > value(i, best)) best = j;
@@ -209,14 +211,14 @@ __device__ __forceinline__ void over_tops(const Tile<W>& t, Value value, Done do
     else if (first == 0)
       tops[i] = best;
   }
-  meet_all(t);
+  synchronize_peers(t);
   if constexpr (W > 32) each<W>(t.R, [&](int i) { done(i, int(tops[i])); });
 }
 
-// Bring the column that r(j) names to place j in M, v, y, the powers of the columns, and `order`.
+// Move column r(j) to position j in M, v, y, the powers of the columns, and `order`.
 template <int W>
 __device__ __forceinline__ void permute(Tile<W>& t) {
-  each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, int(t.r(j))); });
+  for_each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, int(t.r(j))); });
   double* cells = t.cells;
   t.cells = t.scaled;
   t.scaled = cells;
@@ -228,15 +230,15 @@ __device__ __forceinline__ void permute(Tile<W>& t) {
   }
 }
 
-// Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
+// Whether m_ii m_jj > m_ij m_ji for all classes i, j that are not dropped.
 template <int W>
-__device__ __forceinline__ bool dominates(const Tile<W>& t) {
+__device__ __forceinline__ bool has_dominant_diagonal(const Tile<W>& t) {
   bool good = true;
-  each_cell(t, t.C, t.C, [&](int i, int j) {
+  for_each_cell(t, t.C, t.C, [&](int i, int j) {
     if (i == j)
       good &= (t.u(i) == 0.0) == (t.v(i) == 0.0) && (t.u(i) == 0.0 || t.M(i, i) != 0.0);
     else if (j < i && t.u(i) > 0.0 && t.u(j) > 0.0)
       good &= t.M(i, i) * t.M(j, j) > t.M(i, j) * t.M(j, i);
   });
-  return !crew_any(t, !good);
+  return !peers_any(t, !good);
 }

@@ -1,1 +1,1 @@
-"""Replicates of confusion matrices."""
+"""Bootstrap replicates, intervals and delta-method standard errors of metrics and of normalised cells."""

@@ -1,9 +1,9 @@
-// Standard errors of the cells of normalised matrices, and how single samples bend them: a block for each matrix. The
-// operations, and their order, are those of kernels/cpu/uncertainty/cell_errors.py, which says what they are.
+// Delta-method standard errors of normalised cells and their accelerations, one block per matrix. Operations and their
+// order are those of kernels/cpu/uncertainty/cell_errors.py, which derives them.
 
-// What a block works in; the squares only for matrices that were scaled.
+// Workspace of a block; the square matrices only for bi-normalised matrices.
 struct Work {
-  double *t, *p, *doubts;                    // C each
+  double *t, *p, *faults;                    // C each
   double* lines;                             // 3 C
   double* known;                             // the total, and what is wrong
   Square left, inverse, variances, product;  // of C rows, then 2 C each
@@ -11,8 +11,8 @@ struct Work {
   __device__ __forceinline__ Work(double* first, int C)
       : t(first),
         p(t + C),
-        doubts(p + C),
-        lines(doubts + C),
+        faults(p + C),
+        lines(faults + C),
         known(lines + 3 * C),
         left{known + 2, C},
         inverse{left.first + C * C, 2 * C},
@@ -29,7 +29,7 @@ __device__ __forceinline__ void multiply(const Square& A, const Square& B, const
   __syncthreads();
 }
 
-// Fill the standard errors of the cells of a scaled matrix; `m` tells the samples of a cell.
+// Write the standard errors of the cells of a bi-normalised matrix; `m` returns the samples of a cell.
 template <typename Samples>
 __device__ __forceinline__ void scaled(Samples m, const Square& P, const Work& work, const Square& out) {
   const int C = P.size;
@@ -57,9 +57,9 @@ __device__ __forceinline__ void scaled(Samples m, const Square& P, const Work& w
   });
 }
 
-// Fill the accelerations of the cells of a scaled matrix.
+// Write the accelerations of the cells of a bi-normalised matrix.
 template <typename Samples>
-__device__ __forceinline__ void bend_scaled(Samples m, const Square& P, const Square& K, const Square& out) {
+__device__ __forceinline__ void accelerate_scaled(Samples m, const Square& P, const Square& K, const Square& out) {
   const int C = P.size;
   P.each([&](int a, int b) {
     double squares = 0.0, cubes = 0.0;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void bend_scaled(Samples m, const Square& P, const Sq
   });
 }
 
-// Do the same for cells divided by the sum of all, of their row or of their column.
+// Write standard errors and accelerations of cells divided by the total, their row sum or their column sum.
 template <typename Samples>
 __device__ __forceinline__ void divided(Samples m, const Square& P, int of, bool rows, const Work& work, double n,
                                         const Square& out, const Square& bends) {
@@ -85,7 +85,7 @@ __device__ __forceinline__ void divided(Samples m, const Square& P, int of, bool
     const double x = P(i, j), size = of == CM_OF_ALL ? n : of == CM_OF_ROW ? work.t[i] : work.p[j];
     double squares = 0.0, cubes = 0.0;
     if (rows && of == CM_OF_COL) {
-      for (int k = 0; k < P.size; ++k) {  // binomial counts of every row
+      for (int k = 0; k < P.size; ++k) {  // binomial variances of every row
         const double t = work.t[k], q = t > 0.0 ? m(k, j) / t : 0.0, g = (k == i ? 1.0 : 0.0) - x;
         squares += t * q * (1.0 - q) * g * g;
         cubes += t * q * (1.0 - q) * (1.0 - 2.0 * q) * g * g * g;
@@ -100,9 +100,9 @@ __device__ __forceinline__ void divided(Samples m, const Square& P, int of, bool
   });
 }
 
-// Matrices M, what they are normalised to, and what is wrong with them: INVALID are those that are no counts, unless
-// `wanted` says how many samples; others that were not normalised are NaN alone. Without `memory`, of `words` numbers
-// for each block, a matrix is worked on in shared memory.
+// Standard errors of normalised matrices of M, and their status: INVALID if they are not counts and `wanted` gives no
+// number of samples; others that were not normalised get NaN. Without `memory` (`words` values per block) the workspace
+// is shared memory.
 __global__ void cmfast_cell_errors_matrices(const double* __restrict__ M, double* normalized, int C, i64 n, int of,
                                             int rows, int bent, double wanted, double* memory, i64 words, double* out,
                                             double* out_bends, signed char* __restrict__ out_status) {
@@ -113,35 +113,35 @@ __global__ void cmfast_cell_errors_matrices(const double* __restrict__ M, double
     const i64 first = b * C * C;
     const double* cells = M + first;
     const Square P{normalized + first, C}, errors{out + first, C}, bends{out_bends + first, C};
-    __syncthreads();  // nobody reads any more what the last matrix left
+    __syncthreads();  // all threads have read the previous matrix
     for (int k = threadIdx.x; k < C; k += blockDim.x) {
-      double t = 0.0, p = 0.0, doubt = 0.0;
+      double t = 0.0, p = 0.0, fault = 0.0;
       for (int j = 0; j < C; ++j) {
         const double x = cells[i64(k) * C + j], y = P(k, j);
-        if (!(x >= 0.0 && x < CM_INF && y - y == 0.0)) doubt = WRONG;
-        if (x != floor(x)) doubt = max(doubt, FRACTION);
+        if (!(x >= 0.0 && x < CM_INF && y - y == 0.0)) fault = WRONG;
+        if (x != floor(x)) fault = max(fault, FRACTION);
         t += x;
         p += cells[i64(j) * C + k];
       }
       work.t[k] = t;
       work.p[k] = p;
-      work.doubts[k] = doubt;
+      work.faults[k] = fault;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      double total = 0.0, doubt = 0.0;
+      double total = 0.0, fault = 0.0;
       for (int k = 0; k < C; ++k) {
         total += work.t[k];
-        doubt = max(doubt, work.doubts[k]);
+        fault = max(fault, work.faults[k]);
       }
       work.known[0] = total;
-      work.known[1] = doubt;
+      work.known[1] = fault;
     }
     __syncthreads();
-    const double total = work.known[0], doubt = work.known[1];
-    const bool fraction = doubt == FRACTION && wanted < 0.0;
+    const double total = work.known[0], fault = work.known[1];
+    const bool fraction = fault == FRACTION && wanted < 0.0;
     if (threadIdx.x == 0) out_status[b] = fraction ? CM_INVALID : CM_CONVERGED;
-    if (fraction || doubt == WRONG) {
+    if (fraction || fault == WRONG) {
       P.each([&](int i, int j) { errors(i, j) = bends(i, j) = CM_NAN; });
       continue;
     }
@@ -154,7 +154,7 @@ __global__ void cmfast_cell_errors_matrices(const double* __restrict__ M, double
     const auto m = [&](int i, int j) { return cells[i64(i) * C + j] * factor; };
     if (of == CM_OF_BI) {
       scaled(m, P, work, errors);
-      if (bent) bend_scaled(m, P, work.inverse, bends);
+      if (bent) accelerate_scaled(m, P, work.inverse, bends);
     } else {
       divided(m, P, of, rows != 0, work, total * factor, errors, bends);
     }

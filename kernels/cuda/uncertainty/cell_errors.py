@@ -1,4 +1,4 @@
-"""Standard errors of the cells of normalised matrices, and how single samples bend them: the delta method."""
+"""Delta-method standard errors of normalised cells, and their jackknife accelerations for BCa."""
 
 import math
 from typing import Any
@@ -14,16 +14,16 @@ _SHARED = ("OF_ALL", "OF_ROW", "OF_COL", "OF_BI", "LEAST_LAPLACIAN_PIVOT", "MOST
 DEFINES = {name: getattr(uncertainty, name) for name in _SHARED}
 _MATRICES = Kernel("uncertainty/cell_errors", "cmfast_cell_errors_matrices", registers=128)
 KERNELS = (_MATRICES,)
-_FEW = 64  # threads of a block for matrices of which twice as many classes have no more cells
+_FEW = 64  # threads of a block for small matrices
 
 
-def threads_of(C: int) -> int:
-    """Return the threads of a block that goes over all pairs of lines of a matrix."""
+def choose_block_size(C: int) -> int:
+    """Return the block size for loops over all pairs of rows and columns of a C x C matrix."""
     return _FEW if 4 * C * C <= _FEW else THREADS
 
 
-def workspaces(xp: Any, size: int, words: int) -> tuple[int, int, Any]:
-    """Return how many blocks work on `size` matrices, their bytes of shared memory, or their words of global memory."""
+def plan_workspaces(xp: Any, size: int, words: int) -> tuple[int, int, Any]:
+    """Return the number of blocks for `size` matrices, and their shared or else global workspace."""
     if 8 * words <= SHARED:
         return size, 8 * words, None
     blocks = min(size, max(1, batches.MOST_SCRATCH_BYTES // (8 * words)))
@@ -33,16 +33,16 @@ def workspaces(xp: Any, size: int, words: int) -> tuple[int, int, Any]:
 def cell_errors(
     M: Any, P: Any, *, of: str, rows: bool, n: int | None, bent: bool = False, num_threads: int | None = None
 ) -> tuple[Any, ...]:
-    """Errors of the cells `P` that `M` is normalised to; their accelerations of BCa, if `bent`; the status."""
+    """Return standard errors of the cells `P` that `M` is normalised to, their accelerations if `bent`, the status."""
     del num_threads
     xp, C, size = library(M), M.shape[-1], math.prod(M.shape[:-2])
     cells, scaled = (batches.flat_batch(a, 2, np.float64) for a in (M, P))
     out, bends, status = xp.empty((size, C, C)), xp.zeros((size, C, C)), xp.empty(size, np.int8)
     if size:
         words = 6 * C + 2 + (13 * C * C if of == "bi" else 0)
-        blocks, shared, memory = workspaces(xp, size, words)
+        blocks, shared, memory = plan_workspaces(xp, size, words)
         _MATRICES.launch(
-            (), blocks, shared=shared, threads=threads_of(C),
+            (), blocks, shared=shared, threads=choose_block_size(C),
             M=cells, normalized=scaled, C=C, n=size, of=CODES_OF_NORMALIZATIONS[of], rows=rows, bent=bent,
             wanted=-1.0 if n is None else n, memory=memory, words=words, out=out, out_bends=bends, out_status=status,
         )  # fmt: skip

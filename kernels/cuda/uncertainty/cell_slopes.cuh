@@ -1,6 +1,6 @@
-// Slopes of one number of a matrix in its cells, of lines that lie `step` apart: see kernels/cuda/metrics/slopes.cuh.
+// Derivatives of one metric in the cells, from lines `step` apart as in kernels/cuda/metrics/slopes.cuh.
 
-// Of a number of the matrix: lines of the diagonal, row, column, and of band and top if the classes are `ordered`.
+// Derivatives of a whole-matrix metric: lines of diagonal, row, column and, if `ordered`, band and top.
 struct CellSlopes {
   const double* first;
   i64 step, C;
@@ -14,7 +14,7 @@ struct CellSlopes {
   }
 };
 
-// Of a number of class k: in the diagonal, the row, the column and the total.
+// Derivatives of a value of class k: in diagonal, row, column and total.
 struct ClassSlopes {
   const double* first;
   i64 step, k;
@@ -26,7 +26,7 @@ struct ClassSlopes {
   }
 };
 
-// Of a number of a plan for one of `step` matrices: those of the matrix come first, then those of every class.
+// Derivatives of result number k of a plan for one of `step` matrices: scalars first, then per-class values.
 struct NumberSlopes {
   CellSlopes whole;
   ClassSlopes own;

@@ -1,8 +1,8 @@
-// Cells of normalised matrices whose samples come in clusters, or from strata: as
-// kernels/cpu/uncertainty/cluster_cells.py, which says what a unit moves.
+// Replicates and standard errors of normalised cells for clustered or stratified samples, as
+// kernels/cpu/uncertainty/cluster_cells.py, which derives them.
 
-// Replicates of the sum of the parts of every element, shape (n, n_replicates, C, C), zeros at first: a thread for
-// each.
+// Draw replicates of the sum of the parts of every element, shape (n, n_replicates, C, C), zeros initially; one thread
+// per replicate.
 __global__ void cmfast_cluster_replicates_cells(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                 const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                 i64 n, i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted,
@@ -16,17 +16,17 @@ __global__ void cmfast_cluster_replicates_cells(const i64* __restrict__ counts, 
   }
 }
 
-// What a block works in; the last two squares only for matrices that were scaled.
+// Workspace of a block; the last two square matrices only for bi-normalised matrices.
 struct Work {
-  double *sizes, *doubts;               // C each: what cells are divided by, and whether a row is none
+  double *sizes, *faults;               // C each: the sums that cells are divided by, and whether a row is invalid
   double *own, *moved;                  // 2 C each
   double* lines;                        // 3 C
-  Square mean, squares, left, inverse;  // of C rows, the last one of 2 C
+  Square mean, squares, left, inverse;  // C rows each, the last one 2 C
 
   __device__ __forceinline__ Work(double* first, int C)
       : sizes(first),
-        doubts(sizes + C),
-        own(doubts + C),
+        faults(sizes + C),
+        own(faults + C),
         moved(own + 2 * C),
         lines(moved + 2 * C),
         mean{lines + 3 * C, C},
@@ -35,20 +35,20 @@ struct Work {
         inverse{left.first + C * C, 2 * C} {}
 };
 
-// What one unit brings to a cell.
+// Samples of one resampling unit in a cell.
 struct Unit {
   const i64* cells;
-  i64 only;  // cell that a sample is in; -1: all of them
+  i64 only;  // cell of a single sample; -1: all cells
 
   __device__ __forceinline__ double operator()(i64 c) const { return only < 0 ? double(cells[c]) : c == only; }
 };
 
-// Call `use` with what the unit moves in every cell of the normalised matrix P of M.
+// Call `use` with the change of every cell of the normalised matrix P of M by the unit.
 template <typename Use>
 __device__ __forceinline__ void move(const Unit& unit, const i64* M, const Square& P, int of, const Work& work,
                                      Use use) {
   const int C = P.size;
-  __syncthreads();  // nobody reads any more what the last unit left
+  __syncthreads();  // all threads have read the previous unit
   for (int line = threadIdx.x; line < 2 * C; line += blockDim.x) {
     double sum = 0.0;
     for (int k = 0; k < C; ++k) {
@@ -82,9 +82,9 @@ __device__ __forceinline__ void move(const Unit& unit, const i64* M, const Squar
   });
 }
 
-// Standard errors and accelerations of the cells that the sums `totals` of all parts are normalised to, and what is
-// wrong with the parts; others that were not normalised are NaN alone. A block for each element; without `memory`, of
-// `words` numbers for each block, it works in shared memory.
+// Standard errors and accelerations of the cells that the sums `totals` of all parts are normalised to, and the status;
+// elements that were not normalised get NaN. One block per element; without `memory` (`words` values per block) the
+// workspace is shared memory.
 __global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                     const i64* __restrict__ starts, const i64* __restrict__ totals,
                                                     double* normalized, i64 n, i64 n_parts, i64 n_strata, int C, int of,
@@ -97,30 +97,30 @@ __global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ coun
     const i64 first = b * C * C;
     const i64* M = totals + first;
     const Square P{normalized + first, C}, errors{out + first, C}, bends{out_bends + first, C};
-    __syncthreads();  // nobody reads any more what the last matrix left
+    __syncthreads();  // all threads have read the previous matrix
     for (int k = threadIdx.x; k < C; k += blockDim.x) {
-      double size = 0.0, doubt = 0.0;
+      double size = 0.0, fault = 0.0;
       for (int j = 0; j < C; ++j) {
         size += double(M[of == CM_OF_COL ? i64(j) * C + k : i64(k) * C + j]);
-        if (P(k, j) - P(k, j) != 0.0) doubt = 1.0;
+        if (P(k, j) - P(k, j) != 0.0) fault = 1.0;
       }
       work.sizes[k] = size;
-      work.doubts[k] = doubt;
+      work.faults[k] = fault;
     }
     __syncthreads();
-    double doubt = 0.0, total = 0.0;
+    double fault = 0.0, total = 0.0;
     for (int k = 0; k < C; ++k) {
-      doubt += work.doubts[k];
+      fault += work.faults[k];
       total += work.sizes[k];
     }
     const bool good = out_status[b] == CM_CONVERGED;
     __syncthreads();
     for (int k = threadIdx.x; k < C && of == CM_OF_ALL; k += blockDim.x) work.sizes[k] = total;
-    if (threadIdx.x == 0 && doubt > 0.0) out_status[b] = CM_CONVERGED;
-    if (of == CM_OF_BI && good && doubt == 0.0) invert(P, work.left, work.inverse, work.lines);
+    if (threadIdx.x == 0 && fault > 0.0) out_status[b] = CM_CONVERGED;
+    if (of == CM_OF_BI && good && fault == 0.0) invert(P, work.left, work.inverse, work.lines);
     P.each([&](int i, int j) { errors(i, j) = bends(i, j) = work.squares(i, j) = 0.0; });
-    bool known = good && doubt == 0.0;
-    double fewer = 1.0;  // units than are drawn
+    bool known = good && fault == 0.0;
+    double fewer = 1.0;  // finite-sample factor of the variance, k / n
     for (i64 s = 0; s < n_strata && known; ++s) {
       const i64 from = starts[s], kinds = parts.kinds(from, starts[s + 1]), squares = parts.squares();
       const auto over_units = [&](auto use) {
@@ -150,7 +150,7 @@ __global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ coun
         });
       });
     }
-    // What rounding leaves of a cell that no unit changes is no error, and has no direction.
+    // Rounding noise of a cell that no unit changes counts as zero error and no skewness.
     P.each([&](int i, int j) {
       const double whole = work.squares(i, j);
       const bool bent = whole > CM_MOST_ROUNDING_VARIANCE;

@@ -1,6 +1,7 @@
-// Metrics of one classifier whose samples come in clusters, or from strata: as kernels/cpu/uncertainty/clusters.py.
+// Bootstrap intervals and standard errors of metrics for clustered or stratified samples, as
+// kernels/cpu/uncertainty/clusters.py.
 
-// Sums of the parts of every element, shape (n, C, C), and whether anything in them is no count: a thread for a cell.
+// Sum the parts of every element, shape (n, C, C), and flag values that are not counts; one thread per cell.
 template <typename T>
 __global__ void cmfast_cluster_errors_totals(const T* __restrict__ M, i64 n, i64 n_parts, i64 C, i64* __restrict__ out,
                                              int* out_bad) {
@@ -20,8 +21,8 @@ __global__ void cmfast_cluster_errors_totals(const T* __restrict__ M, i64 n, i64
   }
 }
 
-// The status of every element, of which a bad one has no sums; whoever draws counts the samples of a replicate in
-// float64. A block for each.
+// Write the status of every element, and zero the sums of invalid ones; for replicates, check that their samples are
+// exact in float64. One block per element.
 __global__ void cmfast_cluster_errors_status(const int* __restrict__ bad, const i64* __restrict__ counts,
                                              const i64* __restrict__ order, const i64* __restrict__ starts, i64 n,
                                              i64 n_parts, i64 n_strata, i64 C, int clustered, int draws, i64 wanted,
@@ -46,7 +47,7 @@ __global__ void cmfast_cluster_errors_status(const int* __restrict__ bad, const 
   }
 }
 
-// Errors of every number, (scalars, n) and (tables, n, C), from slopes in the cells: a block for each.
+// Standard errors of every result, (scalars, n) and (tables, n, C), from derivatives in the cells; one block each.
 __global__ void cmfast_cluster_errors_numbers(const i64* __restrict__ counts, const i64* __restrict__ order,
                                               const i64* __restrict__ starts, const signed char* __restrict__ status,
                                               i64 n, i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted,
@@ -98,8 +99,8 @@ __global__ void cmfast_cluster_errors_numbers(const i64* __restrict__ counts, co
   }
 }
 
-// Sums of the replicates of some elements from `first` on, shape (count, n_replicates, C) each, zeros at first. One
-// that nothing is drawn from gets a row that no matrix has. A thread for each replicate.
+// Draw replicates of elements from `first` on, and add up their class sums, shape (count, n_replicates, C) each, zeros
+// initially. An element that cannot be drawn from gets an impossible row sum. One thread per replicate.
 __global__ void cmfast_cluster_intervals_draws(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted, i64 first,
@@ -118,8 +119,8 @@ __global__ void cmfast_cluster_intervals_draws(const i64* __restrict__ counts, c
   }
 }
 
-// Sums without one unit of a kind, of the places from `first` on, counted over all kinds of all elements: shape
-// (count, C) each. `whole` has the sums of n elements. A thread for each.
+// Class sums with one unit of a kind left out, for indices from `first` on over all kinds of all elements, shape
+// (count, C) each. `whole` holds the sums of n elements. One thread each.
 __global__ void cmfast_cluster_intervals_without(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                  const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                  const i64* __restrict__ whole, i64 n, i64 n_parts, i64 C,
@@ -146,8 +147,8 @@ __global__ void cmfast_cluster_intervals_without(const i64* __restrict__ counts,
   }
 }
 
-// The acceleration of BCa, with a mean of its own in every stratum (Davison and Hinkley 1997, 5.3), from what each
-// number is without one unit of each kind: a row for each, `per` rows an element, a block for each row.
+// Jackknife acceleration of BCa, each stratum with its own mean (Davison and Hinkley 1997, 5.3), from leave-one-out
+// values: one row per metric, `per` rows per element, one block per row.
 __global__ void cmfast_cluster_intervals_acceleration(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                       const i64* __restrict__ starts,
                                                       const signed char* __restrict__ status,
@@ -186,7 +187,7 @@ __global__ void cmfast_cluster_intervals_acceleration(const i64* __restrict__ co
       const double factor = wanted >= 0 && size > 0.0 ? double(wanted) / size : 1.0;
       squares *= factor;
       cubes *= factor;
-      // What rounding leaves of a number that no unit changes has no direction.
+      // Rounding noise of a metric that no unit changes is no skewness.
       out[row] =
           squares > CM_MOST_ROUNDING_VARIANCE * fmax(1.0, largest) ? cubes / (6.0 * squares * sqrt(squares)) : 0.0;
     }

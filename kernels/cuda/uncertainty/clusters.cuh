@@ -1,8 +1,8 @@
-// Units of matrices whose samples come in clusters, or from strata.
+// Resampling units of clustered or stratified samples.
 
-// Matrices of the clusters, or of the strata, of some elements: shape (n, n_parts, C, C), where bad ones hold anything;
-// where the parts of each stratum lie in `order` begins in `starts`. What is drawn are units: parts, if they are
-// `clustered`, else samples, of which those of a cell are alike.
+// Matrices of the clusters or strata of some elements, shape (n, n_parts, C, C); invalid ones hold arbitrary values.
+// `starts` has the first index of each stratum in `order`. Units are parts if `clustered`, else samples; samples of one
+// cell are of one kind.
 struct Clusters {
   const i64* counts;
   const i64 *order, *starts;
@@ -13,20 +13,20 @@ struct Clusters {
   __device__ __forceinline__ const i64* part(i64 b, i64 u) const {
     return counts + (b * n_parts + order[u]) * squares();
   }
-  // Kinds of units from the first to before the last part, those that are none among them.
+  // Number of kinds of units of parts `first` to `last`, including kinds without units.
   __device__ __forceinline__ i64 kinds(i64 first, i64 last) const {
     return (last - first) * (clustered ? 1 : squares());
   }
-  // Units of kind k, counted from the first part on.
+  // Number of units of kind k, counted from part `first` on.
   __device__ __forceinline__ i64 units(i64 b, i64 first, i64 k) const {
     return clustered ? 1 : part(b, first + k / squares())[k % squares()];
   }
-  // Draw a replicate of an element, from the streams of its number: call `add` with how many samples each unit brings
-  // to a cell, and which that is.
+  // Draw a replicate of an element with the streams of its number: call `add` with the samples that the units bring to
+  // a cell, and the cell.
   template <typename Add>
   __device__ __forceinline__ void draw(i64 b, i64 number, i64 replicate, i64 n_strata, i64 wanted, u64 seed,
                                        Add add) const {
-    int unit = 0;  // each has a stream of its own
+    int unit = 0;  // each unit has its own stream
     for (i64 s = 0; s < n_strata; ++s) {
       i64 rest = 0;
       const i64 last = kinds(starts[s], starts[s + 1]);

@@ -1,4 +1,4 @@
-"""Metrics of one classifier whose samples come in clusters, or from strata: intervals and standard errors."""
+"""Bootstrap intervals and standard errors of metrics for clustered or stratified samples."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.cuda.metrics import values
-from cmfast.kernels.cuda.metrics.slopes import margins_of
+from cmfast.kernels.cuda.metrics.slopes import sum_classes
 from cmfast.kernels.cuda.uncertainty import intervals, resample
-from cmfast.kernels.cuda.uncertainty.errors import slopes
-from cmfast.kernels.cuda.uncertainty.intervals import NAMES_OF_SUMS, summarize_rows, zero_sums
-from cmfast.kernels.cuda.uncertainty.resample import numbered
+from cmfast.kernels.cuda.uncertainty.errors import differentiate_sums
+from cmfast.kernels.cuda.uncertainty.intervals import NAMES_OF_SUMS, new_zero_sums, summarize_rows
+from cmfast.kernels.cuda.uncertainty.resample import copy_numbers
 from cmfast.kernels.shared import uncertainty
 from cmfast.kernels.shared.metrics import Plan, shape_results
 from cmfast.kernels.shared.uncertainty import flatten_intervals, list_replicate_rows, new_intervals, order_strata
@@ -29,7 +29,7 @@ _SCRATCH = batches.team_scratch(str(THREADS))
 
 
 class ClusterMatrices(NamedTuple):
-    """Matrices of clusters, or of strata, as every kernel takes them, the sum of each element, and its status."""
+    """Matrices of clusters or strata as kernel arguments, their sums, and the status of each element."""
 
     given: dict[str, Any]
     n_strata: int
@@ -38,17 +38,17 @@ class ClusterMatrices(NamedTuple):
 
     @property
     def kinds(self) -> int:
-        """Kinds of units of an element."""
+        """Return the number of kinds of resampling units of an element."""
         return int(self.given["n_parts"]) * (1 if self.given["clustered"] else int(self.given["C"]) ** 2)
 
 
-def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> ClusterMatrices:
-    """Return matrices ``(..., k, C, C)`` as kernels take them; of replicates float64 must hold the samples."""
+def prepare_matrices(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> ClusterMatrices:
+    """Return matrices ``(..., k, C, C)`` as kernel arguments; with `draws`, replicates must be exact in float64."""
     xp, (k, C, _) = library(M), M.shape[-3:]
     size, (order, n_strata) = math.prod(M.shape[:-3]), order_strata(strata)
     cells = batches.flat_batch(M, 3)
     if cells.dtype == np.uint64:
-        cells = cells.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
+        cells = cells.view(np.int64)  # uint64 above 2**63 becomes negative, which is refused
     cells = cells.astype(np.float64 if cells.dtype.kind == "f" else np.int64, copy=False)
     starts = np.searchsorted(strata[order], np.arange(n_strata + 1))
     total, bad, status = xp.empty((size, C, C), np.int64), xp.zeros(size, np.int32), xp.empty(size, np.int8)
@@ -78,12 +78,12 @@ def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draw
 def cluster_errors(
     M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, n: int | None, num_threads: int | None = None
 ) -> tuple[Any, ...]:
-    """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
+    """Return standard errors of the metrics of `plan` of the sum of matrices ``(..., k, C, C)``; the status."""
     del num_threads
     xp, C, batch, kind = library(M), M.shape[-1], M.shape[:-3], batches.result_dtype(M)
-    parts = parts_of(M, strata, n, clustered=clustered, draws=False)
+    parts = prepare_matrices(M, strata, n, clustered=clustered, draws=False)
     size, n_numbers = len(parts.status), plan.scalars + plan.tables * C
-    numbers, classes = slopes(margins_of(parts.total, plan), plan)
+    numbers, classes = differentiate_sums(sum_classes(parts.total, plan), plan)
     scalars, tables = xp.empty((plan.scalars, size)), xp.empty((plan.tables, size, C))
     if size * n_numbers:
         _NUMBERS.launch(
@@ -96,18 +96,18 @@ def cluster_errors(
     return (*shape_results(scalars, tables, batch), parts.status.reshape(batch))
 
 
-def _accelerations(parts: ClusterMatrices, plan: Plan, wanted: int) -> list[Any]:
-    """Return the acceleration of every number, from what it is without one unit of each kind."""
+def _compute_accelerations(parts: ClusterMatrices, plan: Plan, wanted: int) -> list[Any]:
+    """Return the jackknife acceleration of every metric, leaving out one unit of each kind."""
     xp, (size, C, _) = library(parts.total), parts.total.shape
     n_sums, kinds = 5 if plan.ordered else 3, parts.kinds
     whole = xp.empty((n_sums, size, C), np.int64)
-    for k, part in enumerate(values.sums_of(parts.total, ordered=plan.ordered)[:n_sums]):
+    for k, part in enumerate(values.sum_matrices(parts.total, ordered=plan.ordered)[:n_sums]):
         whole[k] = part
     together = max(1, intervals.MOST_REPLICATE_BYTES // max(1, 8 * (5 * C + plan.registers + plan.tables * C)))
     found = []
     for first in range(0, max(size * kinds, 1), together):
         count = min(together, size * kinds - first)
-        sums = zero_sums(xp, (count, C), plan, np.int64)
+        sums = new_zero_sums(xp, (count, C), plan, np.int64)
         if count * C:
             _WITHOUT.launch(
                 (), batches.item_blocks(count), **parts.given, status=parts.status, whole=whole, n=size,
@@ -131,24 +131,24 @@ def cluster_intervals(
     M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, method: str, level: float, n: int | None,
     n_replicates: int, seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
+    """Return bootstrap intervals of metrics of the sum of matrices ``(..., k, C, C)`` of clusters or strata."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
-    parts, wanted = parts_of(M, strata, n, clustered=clustered, draws=True), -1 if n is None else n
+    parts, wanted = prepare_matrices(M, strata, n, clustered=clustered, draws=True), -1 if n is None else n
     size = len(parts.status)
     *made, _ = values.metrics_of_matrices(parts.total, plan=plan)
     out = new_intervals(xp, made)
-    bent = _accelerations(parts, plan, wanted) if method == "bca" and size else [None] * len(out)
+    bent = _compute_accelerations(parts, plan, wanted) if method == "bca" and size else [None] * len(out)
     per = 8 * n_replicates * (len(NAMES_OF_SUMS) * C + plan.registers + plan.tables * C)
-    together, streams = max(1, intervals.MOST_REPLICATE_BYTES // max(per, 1)), numbered(xp, numbers)
+    together, streams = max(1, intervals.MOST_REPLICATE_BYTES // max(per, 1)), copy_numbers(xp, numbers)
     for first in range(0, size, together):
         count = min(together, size - first)
-        sums = zero_sums(xp, (count, n_replicates, C), plan, np.int64)
+        sums = new_zero_sums(xp, (count, n_replicates, C), plan, np.int64)
         if sums["t"].size:
             _DRAWS.launch(
-                (), batches.item_blocks(count * n_replicates), **parts.given, status=parts.status, n_strata=parts.n_strata,
-                wanted=wanted, first=first, count=count, n_replicates=n_replicates, numbers=streams, seed=seed,
-                **sums,
+                (), batches.item_blocks(count * n_replicates), **parts.given, status=parts.status,
+                n_strata=parts.n_strata, wanted=wanted, first=first, count=count, n_replicates=n_replicates,
+                numbers=streams, seed=seed, **sums,
             )  # fmt: skip
         drawn = list_replicate_rows(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
         some = slice(first, first + count)

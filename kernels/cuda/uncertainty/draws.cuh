@@ -1,7 +1,7 @@
-// Random numbers made of counters, so that any thread can draw any part of any replicate, and binomial draws from them.
+// Counter-based random numbers (Philox), and binomial and gamma variates from them.
 //
-// The operations, and their order, are those of kernels/cpu/uncertainty/_random_numbers.py, and what includes this is
-// compiled without fused multiplications: every draw has the bits that it has on the CPU.
+// Operations and their order are those of kernels/cpu/uncertainty/_random_numbers.py, and sources with this header are
+// compiled without fused multiply-add: every variate has the bits that it has on the CPU.
 
 // log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 constexpr int KNOWN = 16;
@@ -13,7 +13,7 @@ __constant__ double CORRECTIONS[KNOWN] = {
 
 // ---- streams ----
 
-// Whose stream a matrix has: of its place, or, where it is one of a part of a batch, of that in the whole.
+// Stream number of a matrix: its index or, for a part of a batch, that in the whole.
 __device__ __forceinline__ i64 number_of(const i64* numbers, i64 b) { return numbers ? numbers[b] : b; }
 
 struct Pair {
@@ -53,7 +53,7 @@ struct Stream {
 
 // ---- functions ----
 
-// log((1 + s) / (1 - s)), for |s| below 0.172; two sums, so that neither waits for the other.
+// log((1 + s) / (1 - s)) for |s| < 0.172, by its series in two independent partial sums.
 __device__ __forceinline__ double series(double s) {
   const double square = s * s, fourth = square * square;
   double even = 0.0, odd = 0.0;
@@ -65,7 +65,7 @@ __device__ __forceinline__ double series(double s) {
   return 2.0 * s * (even + square * odd);
 }
 
-__device__ __forceinline__ double logarithm(double x) {  // of a normal number
+__device__ __forceinline__ double logarithm(double x) {  // natural logarithm of a normal float64
   const i64 bits = __double_as_longlong(x);
   double part = __longlong_as_double((bits & 0x000fffffffffffffLL) | 0x3fe0000000000000LL);
   int exponent = int(bits >> 52) - 1022;
@@ -76,7 +76,7 @@ __device__ __forceinline__ double logarithm(double x) {  // of a normal number
   return exponent * 0.6931471805599453 + series((part - 1.0) / (part + 1.0));
 }
 
-__device__ __forceinline__ double log_ratio(double d, double y) {  // log((y + d) / y), to its last digits for small d
+__device__ __forceinline__ double log_ratio(double d, double y) {  // log((y + d) / y), accurate for small d
   const double s = d / (2.0 * y + d);
   return fabs(s) < 0.17 ? series(s) : logarithm((y + d) / y);
 }
@@ -91,7 +91,7 @@ __device__ __forceinline__ void add_powers(double square, double& even, double& 
   if constexpr (K > 0) add_powers<K - 2>(square, even, odd);
 }
 
-__device__ __forceinline__ double exp_near(double x) {  // of what lies between -56 and 0
+__device__ __forceinline__ double exp_near(double x) {  // exp(x) for x in [-56, 0]
   x /= 128.0;
   double even = 0.0, odd = 0.0;
   add_powers<12>(x * x, even, odd);
@@ -101,7 +101,7 @@ __device__ __forceinline__ double exp_near(double x) {  // of what lies between 
   return total;
 }
 
-__device__ __forceinline__ double correction(double k) {  // log k! minus what Stirling's formula gives
+__device__ __forceinline__ double correction(double k) {  // log k! minus Stirling's approximation
   if (k < KNOWN) return CORRECTIONS[int(k)];
   const double t = 1.0 / (k + 1.0), square = t * t;
   return (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - square / 1680.0) * square) * square) * t;
@@ -109,7 +109,7 @@ __device__ __forceinline__ double correction(double k) {  // log k! minus what S
 
 // ---- binomial draws ----
 
-__device__ __forceinline__ double by_inversion(Stream& stream, double n, double p) {
+__device__ __forceinline__ double draw_by_inversion(Stream& stream, double n, double p) {
   const double odds = p / (1.0 - p), start = exp_near(n * log_ratio(-p, 1.0));
   while (true) {
     const double v = stream.next().first;
@@ -123,15 +123,15 @@ __device__ __forceinline__ double by_inversion(Stream& stream, double n, double 
   }
 }
 
-// Logarithm of the probability of k over that of the mode.
-__device__ __forceinline__ double log_chance(double n, double odds, double mode, double k) {
+// Log probability of k minus that of the mode.
+__device__ __forceinline__ double log_relative_probability(double n, double odds, double mode, double k) {
   const double d = k - mode, before = odds * (n - mode + 1.0), after = mode + 1.0;
   const double large = (n - k + 0.5) * log_ratio(d, n - k + 1.0) - (k + 0.5) * log_ratio(d, after);
-  const double tilt = d * series((before - after) / (before + after));  // of numbers that are nearly equal
+  const double tilt = d * series((before - after) / (before + after));  // before and after are nearly equal
   return large + tilt + (correction(mode) + correction(n - mode) - correction(k) - correction(n - k));
 }
 
-__device__ __forceinline__ double by_rejection(Stream& stream, double n, double p) {
+__device__ __forceinline__ double draw_by_rejection(Stream& stream, double n, double p) {
   const double q = 1.0 - p, spread = sqrt(n * p * q), b = 1.15 + 2.53 * spread;
   const double a = -0.0873 + 0.0248 * b + 0.01 * p, middle = n * p + 0.5, quick = 0.92 - 4.2 / b;
   while (true) {
@@ -140,7 +140,7 @@ __device__ __forceinline__ double by_rejection(Stream& stream, double n, double 
     if (k < 0.0 || k > n) continue;
     if (edge >= 0.07 && pair.first <= quick) return k;
     const double square = edge * edge, v = pair.first * ((2.83 + 5.1 / b) * spread) * square / (a + b * square);
-    if (logarithm(v) <= log_chance(n, p / q, floor((n + 1.0) * p), k)) return k;
+    if (logarithm(v) <= log_relative_probability(n, p / q, floor((n + 1.0) * p), k)) return k;
   }
 }
 
@@ -148,14 +148,14 @@ __device__ __forceinline__ i64 binomial(Stream& stream, i64 n, double p) {
   if (n == 0 || p == 0.0) return 0;
   if (p >= 1.0) return n;
   const double rare = fmin(p, 1.0 - p), size = double(n);
-  const double drawn =
-      size * rare < CM_LEAST_REJECTION_MEAN ? by_inversion(stream, size, rare) : by_rejection(stream, size, rare);
+  const double drawn = size * rare < CM_LEAST_REJECTION_MEAN ? draw_by_inversion(stream, size, rare)
+                                                             : draw_by_rejection(stream, size, rare);
   const i64 k = min(i64(drawn), n);  // a size beyond 2^53 may have been rounded up
   return p > 0.5 ? n - k : k;
 }
 
-// Draw how `left` samples of a replicate fall; each share is one of what is left, and each draw has a stream of its
-// own.
+// Multinomial draw of `left` samples by binomial draws; shares are conditional on what is left, and each draw has its
+// own stream.
 __device__ __forceinline__ void spread(u64 seed, i64 matrix, i64 replicate, int part, i64 left, const double* shares,
                                        int C, i64* out) {
   for (int j = 0; j < C; ++j) {
@@ -168,13 +168,13 @@ __device__ __forceinline__ void spread(u64 seed, i64 matrix, i64 replicate, int 
 
 // ---- gamma draws ----
 
-__device__ __forceinline__ double exponential(double x) {  // of what is not above 0
+__device__ __forceinline__ double exponential(double x) {  // exp(x) for x <= 0
   if (x < -745.0) return 0.0;
   const double k = floor(x / 0.6931471805599453);
   return ldexp(exp_near(x - k * 0.6931471805599453 - 0.6931471805599453), int(k) + 1);
 }
 
-__device__ __forceinline__ double normal(Stream& stream) {  // by the polar method
+__device__ __forceinline__ double normal(Stream& stream) {  // standard normal variate, by the polar method
   while (true) {
     const Pair pair = stream.next();
     const double u = 2.0 * pair.first - 1.0, v = 2.0 * pair.second - 1.0, s = u * u + v * v;
@@ -182,7 +182,7 @@ __device__ __forceinline__ double normal(Stream& stream) {  // by the polar meth
   }
 }
 
-// The logarithm of a gamma number; of a shape below 1 the number itself may be below what float64 holds.
+// Logarithm of a gamma variate (Marsaglia and Tsang 2000), because for shapes below 1 the variate may underflow.
 __device__ __forceinline__ double log_gamma(Stream& stream, double shape) {
   const double d = (shape >= 1.0 ? shape : shape + 1.0) - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
   double v;

@@ -1,6 +1,6 @@
-// Standard errors of metrics: the delta method, from exact slopes in every cell, as kernels/cpu/uncertainty/errors.py.
+// Delta-method standard errors of metrics from exact derivatives in every cell, as kernels/cpu/uncertainty/errors.py.
 
-// Matrices that need be counts, and are none.
+// Flag matrices that are not counts.
 __global__ void cmfast_standard_errors_fractions(const double* __restrict__ M, i64 C, i64 n,
                                                  signed char* __restrict__ out_status) {
   for (Team<32> team(n); team.more(); team.next()) {
@@ -14,8 +14,8 @@ __global__ void cmfast_standard_errors_fractions(const double* __restrict__ M, i
   }
 }
 
-// Slopes of every number of the matrices: a thread for each. Lines of a number lie n apart, and in out_classes, which
-// has four for each class, those of a class do. The mean of the slopes over the samples is 0: then nothing cancels.
+// Derivatives of every metric of the matrices, one thread per matrix. Lines of a metric, and in out_classes the four of
+// each class, are n apart. They are centred to mean zero over the samples, which avoids cancellation.
 __global__ void cmfast_standard_errors_slopes(const double* __restrict__ d, const double* __restrict__ t,
                                               const double* __restrict__ p, const double* __restrict__ bands,
                                               const double* __restrict__ tops, const double* __restrict__ totals,
@@ -38,13 +38,13 @@ __global__ void cmfast_standard_errors_slopes(const double* __restrict__ d, cons
         const double* sums = part == 0 ? s.d : part == 1 ? s.t : part == 2 ? s.p : part == 3 ? s.band : s.top;
         for (i64 c = 0; c < C; ++c) mean += G[part * C + c] * sums[c];
       }
-      G[rest] = G[rest] * 0.0 - mean / s.n;  // a constant, or NaN
+      G[rest] = G[rest] * 0.0 - mean / s.n;  // minus the mean, or NaN if not differentiable
     }
   }
 }
 
-// Errors of the numbers of whole matrices, from their slopes: a team of W threads for each, by rows; `wanted` samples,
-// or as many as there are.
+// Standard errors of whole-matrix metrics from their derivatives, a team of W threads per matrix, by rows; for `wanted`
+// samples or as many as there are.
 template <int W>
 __global__ void cmfast_standard_errors_numbers(const double* __restrict__ M, const double* __restrict__ t,
                                                const double* __restrict__ totals,
@@ -72,7 +72,7 @@ __global__ void cmfast_standard_errors_numbers(const double* __restrict__ M, con
   }
 }
 
-// Errors of the numbers of one class, from their slopes in d, t, p and n: a thread for each.
+// Standard errors of per-class values from their derivatives in d, t, p and n, one thread each.
 __global__ void cmfast_standard_errors_classes(const double* __restrict__ M, const double* __restrict__ d,
                                                const double* __restrict__ t, const double* __restrict__ p,
                                                const double* __restrict__ totals,
@@ -90,7 +90,7 @@ __global__ void cmfast_standard_errors_classes(const double* __restrict__ M, con
     double right = slope[0] + slope[n] + slope[2 * n] + slope[3 * n], missed = slope[n] + slope[3 * n];
     double wrong = slope[2 * n] + slope[3 * n], rejected = slope[3 * n], variance;
     if (rows) {
-      double others = 0.0;  // of binomial counts in a column
+      double others = 0.0;  // binomial variances of the other rows in a column
       for (i64 i = 0; i < C; ++i) {
         const double x = M[(b * C + i) * C + c], size = t[b * C + i];
         if (i != c && x > 0.0) others += x * ((size - x) / size);

@@ -1,4 +1,4 @@
-"""Standard errors of metrics: the delta method, from exact slopes in every cell."""
+"""Delta-method standard errors of metrics, from exact derivatives in every cell."""
 
 import math
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
-from cmfast.kernels.cuda.metrics.slopes import SLOPE_THREADS, SlopeSums, bytes_of, margins_of
-from cmfast.kernels.cuda.metrics.values import arguments_of
+from cmfast.kernels.cuda.metrics.slopes import SLOPE_THREADS, SlopeSums, count_slope_bytes, sum_classes
+from cmfast.kernels.cuda.metrics.values import make_plan_arguments
 from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines, shape_results
 
 _FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
@@ -16,11 +16,11 @@ _SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", register
 _NUMBERS = Kernel("uncertainty/errors", "cmfast_standard_errors_numbers", (("1",), ("32",)), 88)
 _CLASSES = Kernel("uncertainty/errors", "cmfast_standard_errors_classes")
 KERNELS = (_FRACTIONS, _SLOPES, _NUMBERS, _CLASSES)
-MOST_THREAD_CLASSES = 32  # classes up to which a thread goes over a matrix by itself
+MOST_THREAD_CLASSES = 32  # classes up to which one thread handles a matrix
 
 
-def slopes(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
-    """Return the slopes of numbers of n matrices, (registers, lines, n), and of those of a class, (tables, C, 4, n).
+def differentiate_sums(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
+    """Return derivatives of scalars (registers, lines, n) and of per-class values (tables, C, 4, n) of n matrices.
 
     Those of matrices whose status is bad are undefined.
     """
@@ -31,7 +31,7 @@ def slopes(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
         work = xp.empty((LINES_OF_VALUE * (C + 1) + plan.registers, n))
         _SLOPES.launch(
             (), -(-n // SLOPE_THREADS), threads=SLOPE_THREADS, **sums._asdict(), C=C, n=n,
-            **arguments_of(plan, sums.t), pooled=plan.pooled, work=work,
+            **make_plan_arguments(plan, sums.t), pooled=plan.pooled, work=work,
             out_numbers=numbers, out_classes=classes,
         )  # fmt: skip
     return numbers, classes
@@ -40,21 +40,21 @@ def slopes(sums: SlopeSums, plan: Plan) -> tuple[Any, Any]:
 def standard_errors(
     M: Any, *, plan: Plan, rows: bool, n: int | None, num_threads: int | None = None
 ) -> tuple[Any, ...]:
-    """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
+    """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
     del num_threads
     xp, C, batch, kind = library(M), M.shape[-1], M.shape[:-2], batches.result_dtype(M)
     size = math.prod(batch)
     cells = batches.flat_batch(M, 2, np.float64)
-    sums = margins_of(M.reshape(size, C, C), plan)
+    sums = sum_classes(M.reshape(size, C, C), plan)
     if size and M.dtype.kind == "f" and n is None:
         _FRACTIONS.launch((), batches.blocks(size, "32"), M=cells, C=C, n=size, out_status=sums.status)
     scalars, tables = xp.empty((plan.scalars, size)), xp.empty((plan.tables, size, C))
-    together = max(1, batches.MOST_SCRATCH_BYTES // bytes_of(C, plan))
+    together = max(1, batches.MOST_SCRATCH_BYTES // count_slope_bytes(C, plan))
     width = "1" if C <= MOST_THREAD_CLASSES else "32"
     for first in range(0, size, together):
         last = min(first + together, size)
         some, count = sums.some(first, last), last - first
-        numbers, classes = slopes(some, plan)
+        numbers, classes = differentiate_sums(some, plan)
         common = {"M": cells[first:last], "t": some.t, "totals": some.totals, "status": some.status, "C": C}
         common |= {"n": count, "rows": rows, "wanted": -1.0 if n is None else n}
         if plan.scalars:

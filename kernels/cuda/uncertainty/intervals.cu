@@ -1,9 +1,9 @@
-// Replicates as sums, which last until their metrics are known, and intervals from the metrics of all replicates.
+// Bootstrap replicates as class sums, leave-one-out sums, and intervals from the metrics of all replicates.
 
 // ---- replicates ----
 
-// Sums of the replicates of some matrices from `first` on: shape (count, n_replicates, C) each, zeros at first. A
-// matrix that nothing is drawn from gets a row that no matrix has.
+// Draw multinomial replicates of matrices from `first` on, and add up their class sums: shape (count, n_replicates, C)
+// each, zeros initially. A matrix that cannot be drawn from gets an impossible row sum.
 __global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, const double* __restrict__ rows,
                                               const double* __restrict__ support, const i64* __restrict__ total,
                                               const signed char* __restrict__ status, int C, i64 first, i64 count,
@@ -36,8 +36,8 @@ __global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, 
   }
 }
 
-// The same of draws from a Dirichlet distribution with `alpha`, which add up to `total`: fractions. `logs` has C * C
-// numbers for each draw.
+// Class sums of Dirichlet draws with parameters `alpha`, scaled to `total`: fractions. `logs` is a workspace of C * C
+// values per draw.
 __global__ void cmfast_metric_draws_of_shares(const double* __restrict__ alpha, const double* __restrict__ total,
                                               const signed char* __restrict__ status, int C, i64 first, i64 count,
                                               i64 n_replicates, const i64* __restrict__ numbers, u64 seed, double* logs,
@@ -73,7 +73,7 @@ __global__ void cmfast_metric_draws_of_shares(const double* __restrict__ alpha, 
 
 // ---- single samples left out ----
 
-// Sums of matrices of counts, shape (n, C) each, zeros at first.
+// Class sums of matrices of counts, shape (n, C) each, zeros initially.
 __global__ void cmfast_metric_intervals_whole(const double* __restrict__ cells, int C, i64 n, double* d, double* t,
                                               double* p, double* bands, double* tops) {
   for (i64 b = i64(blockIdx.x) * CM_THREADS + threadIdx.x; b < n; b += i64(gridDim.x) * CM_THREADS)
@@ -86,8 +86,8 @@ __global__ void cmfast_metric_intervals_whole(const double* __restrict__ cells, 
       }
 }
 
-// The same without one sample of each cell, from these: shape (n, C * C, C) each. An empty cell lacks nothing; one with
-// less than a sample becomes 0.
+// Leave-one-out class sums, one sample less in each cell in turn: shape (n, C * C, C) each. An empty cell is left
+// alone; a cell with less than one sample becomes 0.
 __global__ void cmfast_metric_intervals_without(const double* __restrict__ cells, const double* __restrict__ whole,
                                                 int C, i64 n, double* d, double* t, double* p, double* bands,
                                                 double* tops) {
@@ -109,8 +109,8 @@ __global__ void cmfast_metric_intervals_without(const double* __restrict__ cells
   }
 }
 
-// The acceleration of BCa from what each number is without one sample of each cell, shape (n, C * C) of `per` numbers a
-// matrix; rows may be fixed.
+// Jackknife acceleration of BCa from leave-one-out values, shape (n, C * C), `per` metrics per matrix; rows may be
+// fixed.
 __global__ void cmfast_metric_intervals_acceleration(const double* __restrict__ cells,
                                                      const double* __restrict__ without, int C, i64 n, i64 per,
                                                      int rows_fixed, double* __restrict__ out) {
@@ -136,7 +136,7 @@ __global__ void cmfast_metric_intervals_acceleration(const double* __restrict__ 
           cubes += M[k] * (away * away * away);
         }
     }
-    // What rounding leaves of a number that no sample changes has no direction.
+    // Rounding noise of a metric that no sample changes is no skewness.
     out[place] = sum > CM_MOST_ROUNDING_VARIANCE * fmax(1.0, mean * mean) ? cubes / (6.0 * sum * sqrt(sum)) : 0.0;
   }
 }
@@ -146,8 +146,9 @@ __global__ void cmfast_metric_intervals_acceleration(const double* __restrict__ 
 constexpr int BINS = 256, BITS = 8;
 static_assert(BINS == CM_THREADS, "each thread clears a bin");
 
-// The number of rank k of a row, NaN left out, eight bits at a time; the same in every thread of the block.
-__device__ __forceinline__ double of_rank(const double* row, i64 size, i64 k, unsigned* bins) {
+// Element of rank k of a row, ignoring NaN, by radix selection with 8-bit digits; the same in every thread of the
+// block.
+__device__ __forceinline__ double select_rank(const double* row, i64 size, i64 k, unsigned* bins) {
   u64 found = 0;
   for (int shift = 64 - BITS; shift >= 0; shift -= BITS) {
     __syncthreads();
@@ -166,12 +167,12 @@ __device__ __forceinline__ double of_rank(const double* row, i64 size, i64 k, un
   return from_ordered_key(found);
 }
 
-// The quantile of a row of m numbers beside NaN, linear between neighbours.
+// Quantile of the m defined elements of a row, interpolated linearly.
 __device__ __forceinline__ double quantile(const double* row, i64 size, i64 m, double share, unsigned* bins) {
   if (m == 0 || !(share >= 0.0 && share <= 1.0)) return CM_NAN;
   const double place = share * double(m - 1);
   const i64 k = min(i64(place), m - 1);
-  const double part = place - double(k), found = of_rank(row, size, k, bins);
+  const double part = place - double(k), found = select_rank(row, size, k, bins);
   if (part > 0.0 && k + 1 < m) {
     double above = CM_INF;
     i64 upto = 0;
@@ -181,12 +182,12 @@ __device__ __forceinline__ double quantile(const double* row, i64 size, i64 m, d
     }
     upto = team_sum<CM_THREADS>(upto);
     above = team_reduce<CM_THREADS>(above, [](double a, double b) { return fmin(a, b); });
-    if (upto <= k + 1) return found + part * (above - found);  // else the next one equals it
+    if (upto <= k + 1) return found + part * (above - found);  // else the next element equals it
   }
   return found;
 }
 
-__device__ __forceinline__ double below_normal(double z) { return 0.5 * erfc(-z * 0.7071067811865476); }
+__device__ __forceinline__ double normal_distribution(double z) { return 0.5 * erfc(-z * 0.7071067811865476); }
 
 template <int N>
 __device__ __forceinline__ double polynomial(const double (&c)[N], double x) {
@@ -196,7 +197,7 @@ __device__ __forceinline__ double polynomial(const double (&c)[N], double x) {
   return out;
 }
 
-// The normal number with the chance p below it (Wichura, Algorithm AS 241, 1988).
+// Standard normal quantile of probability p (Wichura, Algorithm AS 241, 1988).
 __device__ __forceinline__ double normal_quantile(double p) {
   const double q = p - 0.5;
   if (fabs(q) <= 0.425) {
@@ -246,21 +247,21 @@ __device__ __forceinline__ double normal_quantile(double p) {
   return q < 0.0 ? -found : found;
 }
 
-// The share of replicates that BCa (Efron 1987) cuts off in place of `share`.
-__device__ __forceinline__ double corrected(double share, double less, double acceleration) {
+// BCa-adjusted probability (Efron 1987) that replaces the nominal tail `share`.
+__device__ __forceinline__ double adjust_probability(double share, double less, double acceleration) {
   const double bias = normal_quantile(less), z = bias + normal_quantile(share);
-  return below_normal(bias + z / (1.0 - acceleration * z));
+  return normal_distribution(bias + z / (1.0 - acceleration * z));
 }
 
-// The interval, the standard deviation and the number of undefined replicates of every row; a block for each. There are
-// `per` rows of each matrix, and those of one with a bad status know nothing.
+// Interval, standard deviation and number of undefined replicates of every row, one block each. There are `per` rows
+// per matrix; those of a matrix with a bad status get NaN.
 __global__ void cmfast_replicate_intervals_rows(const double* __restrict__ replicates, i64 n, i64 size, i64 per,
                                                 const double* __restrict__ acceleration,
                                                 const signed char* __restrict__ status, int basic, double level,
                                                 double* estimate, double* __restrict__ out_low,
                                                 double* __restrict__ out_high, double* __restrict__ out_error,
                                                 i64* __restrict__ out_undefined) {
-  CM_DYN_SMEM(unsigned, memory);  // what a team adds up with, then the bins
+  CM_DYN_SMEM(unsigned, memory);  // reduction scratch, then the histogram bins
   unsigned* bins = memory + CM_THREADS / 32 * 2;
   for (i64 k = blockIdx.x; k < n; k += gridDim.x) {
     const double *row = replicates + k * size, value = estimate[k];
@@ -284,9 +285,9 @@ __global__ void cmfast_replicate_intervals_rows(const double* __restrict__ repli
     double first = 0.5 * (1.0 - level), last = 0.5 * (1.0 + level);
     if (acceleration) {
       const double half = 0.5 / double(m), share = (double(below) + 0.5 * double(equal)) / double(m);
-      const double less = m > 0 ? fmin(fmax(share, half), 1.0 - half) : 0.5;  // all on one side say no more
-      first = corrected(first, less, acceleration[k]);
-      last = corrected(last, less, acceleration[k]);
+      const double less = m > 0 ? fmin(fmax(share, half), 1.0 - half) : 0.5;  // half a replicate from 0 and 1
+      first = adjust_probability(first, less, acceleration[k]);
+      last = adjust_probability(last, less, acceleration[k]);
     }
     const double low = quantile(row, size, m, first, bins), high = quantile(row, size, m, last, bins);
     const bool good = !status || status[k / per] == CM_CONVERGED, known = good && value == value;
@@ -297,6 +298,6 @@ __global__ void cmfast_replicate_intervals_rows(const double* __restrict__ repli
       out_undefined[k] = size - m;
       if (!good) estimate[k] = CM_NAN;
     }
-    __syncthreads();  // before the next row has another estimate
+    __syncthreads();  // all threads have read this row's results
   }
 }

@@ -1,4 +1,4 @@
-"""IntervalResults of metrics from replicates that last until their metrics are known."""
+"""Bootstrap intervals of metrics; replicates are stored only until their metrics are computed."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from cmfast.kernels.cuda._core.module import THREADS, Kernel, library
 from cmfast.kernels.cuda._core.resident import copy_to_device
 from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.cuda.uncertainty import resample
-from cmfast.kernels.cuda.uncertainty.resample import shares_of
+from cmfast.kernels.cuda.uncertainty.resample import compute_shares
 from cmfast.kernels.shared import uncertainty
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.kernels.shared.uncertainty import (
@@ -31,20 +31,20 @@ _WITHOUT = Kernel("uncertainty/intervals", "cmfast_metric_intervals_without")
 _ACCELERATION = Kernel("uncertainty/intervals", "cmfast_metric_intervals_acceleration")
 _ROWS = Kernel("uncertainty/intervals", "cmfast_replicate_intervals_rows", registers=128)
 KERNELS = (_COUNTS, _SHARES, _WHOLE, _WITHOUT, _ACCELERATION, _ROWS)
-MOST_REPLICATE_BYTES = 2**28  # of replicates at a time
+MOST_REPLICATE_BYTES = 2**28  # bytes of replicates in memory at a time
 NAMES_OF_SUMS = ("d", "t", "p", "bands", "tops")
 DEFINES = resample.DEFINES | {"MOST_ROUNDING_VARIANCE": uncertainty.MOST_ROUNDING_VARIANCE}
 
 
-def zero_sums(xp: Any, shape: tuple[int, ...], plan: Plan, dtype: Any) -> dict[str, Any]:
-    """Return zeros for every sum that a plan needs, None for those that it does not."""
+def new_zero_sums(xp: Any, shape: tuple[int, ...], plan: Plan, dtype: Any) -> dict[str, Any]:
+    """Return zeros for every class sum that a plan needs, None for the others."""
     return {name: xp.zeros(shape, dtype) if k < 3 or plan.ordered else None for k, name in enumerate(NAMES_OF_SUMS)}
 
 
-def _draw_parts(
+def _evaluate_in_groups(
     M: Any, shares: Shares, plan: Plan, resampling: Resampling
 ) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-    """Yield for some matrices at a time the index of the first, their number, and their replicates."""
+    """Yield the first index, the number and the evaluated replicates of one group of matrices after another."""
     xp, C, size = library(M), M.shape[-1], math.prod(M.shape[:-2])
     posterior, n_replicates = resampling.is_posterior, resampling.n_replicates
     dtype, alpha = np.dtype(np.float64 if posterior else np.int64), None
@@ -55,7 +55,7 @@ def _draw_parts(
     together = max(1, MOST_REPLICATE_BYTES // max(per_matrix, 1))
     for first in range(0, size, together):
         count = min(together, size - first)
-        sums = zero_sums(xp, (count, n_replicates, C), plan, dtype)
+        sums = new_zero_sums(xp, (count, n_replicates, C), plan, dtype)
         common = {"status": shares.status, "C": C, "first": first, "count": count, "n_replicates": n_replicates}
         common |= {"numbers": shares.numbers, "seed": resampling.seed, **sums}
         blocks = batches.item_blocks(count * n_replicates)
@@ -69,13 +69,13 @@ def _draw_parts(
         yield first, count, values.metrics_of_sums(*sums.values(), plan=plan)[:-1]
 
 
-def _accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any]:
-    """Return the acceleration of every number of some matrices of counts."""
+def _compute_accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any]:
+    """Return the jackknife acceleration of every metric of some matrices of counts."""
     xp, (n, C, _) = library(cells), cells.shape
     parts = 5 if plan.ordered else 3
     whole = xp.zeros((parts, n, C))
     given: dict[str, Any] = {name: whole[k] if k < parts else None for k, name in enumerate(NAMES_OF_SUMS)}
-    sums = zero_sums(xp, (n, C * C, C), plan, np.float64)
+    sums = new_zero_sums(xp, (n, C * C, C), plan, np.float64)
     if cells.size:
         _WHOLE.launch((), batches.item_blocks(n), cells=cells, C=C, n=n, **given)
         _WITHOUT.launch((), batches.item_blocks(n * C * C), cells=cells, whole=whole, C=C, n=n, **sums)
@@ -95,7 +95,7 @@ def _accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any]:
 def summarize_rows(
     rows: Any, estimate: Any, acceleration: Any, method: str, level: float, out: Sequence[Any], *, status: Any = None
 ) -> None:
-    """Fill the :class:`IntervalResults` of a number for each row of replicates; only BCa needs an acceleration."""
+    """Write the :class:`IntervalResults` of a metric for each row of replicates; only BCa needs an acceleration."""
     n, size = rows.shape
     low, high, error, undefined = out
     if n:
@@ -112,22 +112,22 @@ def metric_intervals(
     M: Any, *, plan: Plan, method: str, level: float, scheme: str, n: int | None, prior: np.ndarray, n_replicates: int,
     seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Estimate, lower and upper end, standard error, undefined replicates: of each number in turn; and the status."""
+    """Return estimate, interval, standard error and undefined replicates of each metric in turn; the status."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
     size, resampling = math.prod(batch), Resampling(scheme, n, prior, n_replicates, seed)
     *made, _ = values.metrics_of_matrices(M.reshape(size, C, C), plan=plan)
     out = new_intervals(xp, made)
-    shares, cells = shares_of(M, None, n=n, rounded=False, numbers=numbers), None
+    shares, cells = compute_shares(M, None, n=n, rounded=False, numbers=numbers), None
     if method == "bca":
         cells = batches.flat_batch(M, 2, np.float64)
         if n is not None:
             cells = xp.ascontiguousarray(cells * (n / shares.support.sum(1))[:, None, None])
-    for first, count, found in _draw_parts(M, shares, plan, resampling):
+    for first, count, found in _evaluate_in_groups(M, shares, plan, resampling):
         rows, some = list_replicate_rows(xp, found, plan), slice(first, first + count)
         bends = [None] * len(rows)
         if cells is not None:
-            bends = _accelerations(cells[some], resampling.fixes_rows, plan)
+            bends = _compute_accelerations(cells[some], resampling.fixes_rows, plan)
         for replicates, bend, (estimate, results) in zip(rows, bends, out, strict=True):
             here = [part[some] for part in results]
             summarize_rows(replicates, estimate[some], bend, method, level, here, status=shares.status[some])
@@ -138,11 +138,11 @@ def metric_draws(
     M: Any, *, plan: Plan, scheme: str, n: int | None, prior: np.ndarray, n_replicates: int, seed: int,
     numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Every number of every replicate, along the last axis; and the status."""
+    """Return the metrics of every bootstrap replicate, along the last axis; and the status."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
-    shares = shares_of(M, None, n=n, rounded=False, numbers=numbers)
-    parts = _draw_parts(M, shares, plan, Resampling(scheme, n, prior, n_replicates, seed))
+    shares = compute_shares(M, None, n=n, rounded=False, numbers=numbers)
+    parts = _evaluate_in_groups(M, shares, plan, Resampling(scheme, n, prior, n_replicates, seed))
     out = gather_draws(xp, parts, plan, (math.prod(batch), C, n_replicates))
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
 
@@ -150,7 +150,7 @@ def metric_draws(
 def replicate_intervals(
     R: Any, estimate: Any, acceleration: Any = None, *, method: str, level: float, num_threads: int | None = None
 ) -> tuple[Any, ...]:
-    """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
+    """Return interval ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
 
     BCa has an acceleration for every cell; no other method needs one.
     """

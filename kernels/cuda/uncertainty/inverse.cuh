@@ -1,6 +1,6 @@
-// The inverse that tells how the sums of a scaled matrix move its factors: as kernels/cpu/uncertainty/cell_errors.py.
+// Generalised inverse of the Laplacian of a bi-normalised matrix, as kernels/cpu/uncertainty/cell_errors.py.
 
-// Square matrices in a row, and how a block goes over the cells of one.
+// A square matrix stored by rows, and a loop of a block over its cells.
 struct Square {
   double* first;
   int size;
@@ -12,8 +12,8 @@ struct Square {
   }
 };
 
-// Fill K, of twice as many lines, with an inverse of [[1, P], [P', 1]], which a block does together; L and `lines`, of
-// 3 C numbers, are worked in. A column whose pivot is nothing depends on those before it, and is left at 0.
+// Write to K, 2 C x 2 C, a generalised inverse of [[1, P], [P', 1]] by its Schur complement, one block together; L and
+// `lines` (3 C values) are workspaces. A column whose pivot is negligible depends on earlier ones and is left 0.
 __device__ __forceinline__ void invert(const Square& P, const Square& L, const Square& K, double* lines) {
   const int C = P.size;
   double *factors = lines, *line = factors + C, *other = line + C;
@@ -23,7 +23,7 @@ __device__ __forceinline__ void invert(const Square& P, const Square& L, const S
     for (int k = 0; k < C; ++k) x -= P(k, i) * P(k, j);
     L(i, j) = x;
   });
-  for (int k = 0; k < C; ++k) {  // Gauss and Jordan
+  for (int k = 0; k < C; ++k) {  // Gauss-Jordan elimination
     __syncthreads();
     const double pivot = L(k, k), one = 1.0 / pivot;
     const bool nothing = pivot <= CM_LEAST_LAPLACIAN_PIVOT;

@@ -1,7 +1,7 @@
-// Sums of both matrices of samples drawn again: a thread for every replicate of every group.
+// Paired replicates of two classifiers as class sums, one thread per replicate of a group.
 
-// Diagonal, row and column sums, bands and tops of both matrices of the replicates from `first` on: shape (G, count, 2,
-// C) each, zeros at first. There are `before` other groups before them.
+// Class sums (diagonal, rows, columns, bands, tops) of both matrices of the replicates from `first` on: shape (G,
+// count, 2, C) each, zeros initially. Random streams are those of groups from number `before` on.
 __global__ void cmfast_paired_replicates_sums(const double* __restrict__ shares, const i64* __restrict__ groups,
                                               const i64* __restrict__ starts, const i64* __restrict__ totals,
                                               const i64* __restrict__ bounds, const i64* __restrict__ cells,
@@ -12,7 +12,7 @@ __global__ void cmfast_paired_replicates_sums(const double* __restrict__ shares,
     const i64 group = k / count, one = 2 * k * C, two = one + C;
     i64 stratum = groups[group], left = 0;
     for (i64 u = starts[stratum]; u < starts[groups[group + 1]]; ++u) {
-      if (u == starts[stratum]) left = totals[stratum++];  // no stratum is without units
+      if (u == starts[stratum]) left = totals[stratum++];  // every stratum has units
       Stream stream(seed, before + group, first + k % count, int(u - starts[groups[group]]));
       const i64 drawn = binomial(stream, left, shares[u]);
       left -= drawn;

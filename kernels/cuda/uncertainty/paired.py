@@ -1,4 +1,4 @@
-"""Metrics of two classifiers on samples drawn again: both see the same draw, which is summed and never stored."""
+"""Paired bootstrap and permutation replicates of two classifiers on the same samples."""
 
 from typing import Any
 

@@ -1,13 +1,14 @@
-// Standard errors of the differences between two classifiers on the same samples: the delta method, as
+// Delta-method standard errors of the difference of metrics of two classifiers on the same samples, as
 // kernels/cpu/uncertainty/paired_errors.py.
 
-// Matrices of both classifiers in every group, shape (G, 2, C, C), zeros at first: a thread for each kind of unit.
+// Confusion matrices of both classifiers in every group, shape (G, 2, C, C), zeros initially; one thread per kind of
+// unit.
 __global__ void cmfast_paired_errors_counts(const i64* __restrict__ weights, const i64* __restrict__ starts,
                                             const i64* __restrict__ bounds, const i64* __restrict__ cells,
                                             const i64* __restrict__ counts, i64 n_units, i64 n_cells, i64 C,
                                             i64 n_groups, u64* out) {
   for (i64 u = i64(blockIdx.x) * CM_THREADS + threadIdx.x; u < n_units; u += i64(gridDim.x) * CM_THREADS) {
-    i64 group = 0;  // the first that ends behind the unit
+    i64 group = 0;  // the first group that ends after the unit
     for (i64 last = n_groups - 1; group < last;) {
       const i64 middle = (group + last) / 2;
       if (starts[middle + 1] > u)
@@ -24,8 +25,8 @@ __global__ void cmfast_paired_errors_counts(const i64* __restrict__ weights, con
   }
 }
 
-// Errors of every number of every group, (scalars, G) and (tables, G, C), from the slopes of both matrices: a block for
-// each. A unit moves a number by the slopes of the cells that its samples are in.
+// Standard errors of every result of every group, (scalars, G) and (tables, G, C), from the derivatives of both
+// matrices, one block each. A unit changes a metric by the derivatives in the cells of its samples.
 __global__ void cmfast_paired_errors_numbers(const i64* __restrict__ weights, const i64* __restrict__ starts,
                                              const i64* __restrict__ bounds, const i64* __restrict__ cells,
                                              const i64* __restrict__ counts, i64 n_cells, i64 C, i64 n_groups,

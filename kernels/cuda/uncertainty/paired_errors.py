@@ -1,4 +1,4 @@
-"""Standard errors of the differences between two classifiers on the same samples: the delta method."""
+"""Delta-method standard errors of the difference of metrics between two classifiers on the same samples."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import THREADS, Kernel, library
-from cmfast.kernels.cuda.metrics.slopes import margins_of
-from cmfast.kernels.cuda.uncertainty.errors import slopes
+from cmfast.kernels.cuda.metrics.slopes import sum_classes
+from cmfast.kernels.cuda.uncertainty.errors import differentiate_sums
 from cmfast.kernels.shared.metrics import Plan
 
 _COUNTS = Kernel("uncertainty/paired_errors", "cmfast_paired_errors_counts")
@@ -19,7 +19,7 @@ def paired_errors(
     weights: Any, starts: Any, bounds: Any, cells: Any, counts: Any,
     *, plan: Plan, n_classes: int, clustered: bool, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Errors of the differences that `plan` makes: of its scalars (G,), of its per-class results (G, C).
+    """Return standard errors of the differences of the metrics of `plan`: scalars (G,), per-class results (G, C).
 
     There are `weights` units of every kind; for all else see ``PairedUnits``.
     """
@@ -40,7 +40,7 @@ def paired_errors(
             n_groups=G,
             out=M,
         )
-    numbers, classes = slopes(margins_of(M.view(np.int64), plan), plan)
+    numbers, classes = differentiate_sums(sum_classes(M.view(np.int64), plan), plan)
     scalars, tables = xp.empty((plan.scalars, G)), xp.empty((plan.tables, G, C))
     if G * n_numbers:
         _NUMBERS.launch(

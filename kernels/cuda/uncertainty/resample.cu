@@ -1,4 +1,4 @@
-// Replicates of confusion matrices: any thread draws any row of any replicate.
+// Multinomial replicates of confusion matrices; any thread can draw any row of any replicate.
 
 // ---- shares ----
 
@@ -6,8 +6,8 @@ constexpr int BAD = 1, FRACTION = 2;
 
 __device__ __forceinline__ double divide(double weight, double rest) { return weight > 0.0 ? weight / rest : 0.0; }
 
-// Of every cell the share of itself and the cells after it; or, where cells are rounded, of all that were found in the
-// row, and the rate of these.
+// Conditional share of every cell among itself and the later cells of its row; with rounding, its share of the detected
+// samples of the row, and the detection rate.
 template <typename T>
 __global__ void cmfast_resample_rows(const T* __restrict__ M, const double* __restrict__ missed, int C, i64 n,
                                      int rounded, double* __restrict__ out_cells, double* __restrict__ out_support,
@@ -32,8 +32,7 @@ __global__ void cmfast_resample_rows(const T* __restrict__ M, const double* __re
   }
 }
 
-// Of every row the share of itself and the rows after it; how many samples to draw, `wanted` or all there are; the
-// status.
+// Conditional share of every row among itself and the later rows; number of samples to draw, `wanted` or all; status.
 __global__ void cmfast_resample_matrices(const double* __restrict__ support, const int* __restrict__ flags, int C,
                                          i64 n, i64 wanted, double* __restrict__ out_rows, i64* __restrict__ out_total,
                                          signed char* __restrict__ out_status) {
@@ -53,7 +52,7 @@ __global__ void cmfast_resample_matrices(const double* __restrict__ support, con
 
 // ---- draws ----
 
-// Samples of every row of every replicate.
+// Draw the row totals of every replicate.
 __global__ void cmfast_resample_totals(const double* __restrict__ rows, const i64* __restrict__ total,
                                        const signed char* __restrict__ status, int C, i64 n, i64 n_replicates,
                                        const i64* __restrict__ numbers, u64 seed, i64* __restrict__ out) {
@@ -64,7 +63,7 @@ __global__ void cmfast_resample_totals(const double* __restrict__ rows, const i6
   }
 }
 
-// Cells of every row of every replicate; without `drawn` a row has the samples that it had.
+// Draw the cells of every row of every replicate; without `drawn` rows keep their number of samples.
 __global__ void cmfast_resample_cells(const double* __restrict__ cells, const double* __restrict__ support,
                                       const i64* __restrict__ drawn, const signed char* __restrict__ status, int C,
                                       i64 n, i64 n_replicates, const i64* __restrict__ numbers, u64 seed,
@@ -79,7 +78,7 @@ __global__ void cmfast_resample_cells(const double* __restrict__ cells, const do
   }
 }
 
-// Expected cells, rounded.
+// Write expected cells, rounded.
 __global__ void cmfast_resample_rounded(const double* __restrict__ cells, const double* __restrict__ rates,
                                         const i64* __restrict__ drawn, const signed char* __restrict__ status, int C,
                                         i64 n, i64 n_replicates, i64* __restrict__ out) {

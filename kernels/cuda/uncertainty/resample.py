@@ -1,4 +1,4 @@
-"""What a confusion matrix could have been with other samples: replicates drawn from its shares."""
+"""Multinomial replicates of confusion matrices, by binomial draws with counter-based random streams."""
 
 import math
 from typing import Any
@@ -16,15 +16,15 @@ _TOTALS = Kernel("uncertainty/resample", "cmfast_resample_totals", registers=88)
 _CELLS = Kernel("uncertainty/resample", "cmfast_resample_cells", registers=88)
 _ROUNDED = Kernel("uncertainty/resample", "cmfast_resample_rounded")
 KERNELS = (_ROWS, _MATRICES, _TOTALS, _CELLS, _ROUNDED)
-DEFINES = {name: getattr(uncertainty, name) for name in ("LEAST_REJECTION_MEAN", "MOST_INVERTED")}  # of every draw
+DEFINES = {name: getattr(uncertainty, name) for name in ("LEAST_REJECTION_MEAN", "MOST_INVERTED")}
 
 
-def numbered(xp: Any, numbers: np.ndarray | None) -> Any:
-    """Return on the device whose stream every matrix has; None: that of its place."""
+def copy_numbers(xp: Any, numbers: np.ndarray | None) -> Any:
+    """Return the stream numbers of matrices on the device; None means their indices."""
     return None if numbers is None else xp.asarray(np.ascontiguousarray(numbers, np.int64))
 
 
-def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool, numbers: np.ndarray | None) -> Shares:
+def compute_shares(M: Any, missed: Any, *, n: int | None, rounded: bool, numbers: np.ndarray | None) -> Shares:
     """Return the :class:`Shares` of a batch of matrices."""
     xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
     size = math.prod(batch)
@@ -44,18 +44,18 @@ def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool, numbers: np.
             support=support, flags=flags, C=C, n=size, wanted=-1 if n is None else n,
             out_rows=rows, out_total=total, out_status=status,
         )  # fmt: skip
-    return Shares(shares, rows, support, rates, total, numbered(xp, numbers), status)
+    return Shares(shares, rows, support, rates, total, copy_numbers(xp, numbers), status)
 
 
 def resample(
     M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int,
     numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Replicates of every matrix, int64, one axis before the last two; and the status."""
+    """Return bootstrap replicates (int64) of every matrix, as an axis before the last two; and the status."""
     del num_threads
     xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
     size, rounded = math.prod(batch), scheme == "expected_rounded"
-    places, shares = size * n_replicates, shares_of(M, missed, n=n, rounded=rounded, numbers=numbers)
+    places, shares = size * n_replicates, compute_shares(M, missed, n=n, rounded=rounded, numbers=numbers)
     streams = {"numbers": shares.numbers, "seed": seed}
     out = xp.empty((*batch, n_replicates, C, C), np.int64)
     if out.size:

@@ -1,6 +1,6 @@
-// Sums that metrics are made of, added up sample by sample.
+// Accumulation of class sums sample by sample.
 
-// Add samples of class i that were taken for j to the sums of one matrix; without `bands` two of them are not needed.
+// Add x samples of class i predicted as j to the class sums of one matrix; bands and tops only if `bands` is not null.
 template <typename T>
 __device__ __forceinline__ void add_samples(T x, i64 i, i64 j, T* d, T* t, T* p, T* bands, T* tops) {
   if (i == j) d[i] += x;

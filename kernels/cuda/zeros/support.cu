@@ -1,6 +1,6 @@
-// What the zeros of matrices allow, with the reason: a warp per matrix, or a block where there are many lines.
+// Classification of zero patterns with certificates: a warp for each matrix, or a block for large ones.
 
-// The targets of one matrix: ones where none are given, those of the columns brought to the total of the rows.
+// Targets of one matrix: ones where none are given, columns scaled to the row total.
 struct Targets {
   const double *row_sums, *col_sums;
   double ratio;
@@ -9,7 +9,7 @@ struct Targets {
   __device__ __forceinline__ double v(int j) const { return col_sums ? __dmul_rn(col_sums[j], ratio) : 1.0; }
 };
 
-// Make the totals equal; return the status that follows.
+// Equalise the totals; return OK or the status of the failure.
 template <int W>
 __device__ __forceinline__ int check(Targets& t, int R, int C) {
   bool good = true;
@@ -24,19 +24,19 @@ __device__ __forceinline__ int check(Targets& t, int R, int C) {
   return wrong;
 }
 
-// Add to the columns of the certificate those, without a target, in which its rows have a positive cell.
+// Add to the certificate the columns without target in which its rows have a positive cell.
 template <int W, typename T>
 __device__ __forceinline__ void reach(const zeros::Scratch& z, const T* m) {
-  zeros::collect<W>(z.cols, z.C, false, [&](int j) {
+  zeros::collect_members<W>(z.cols, z.C, false, [&](int j) {
     bool found = false;
     for (int i = 0; i < z.R && !found; ++i) found = zeros::has(z.rows, i) && widen(m[i64(i) * z.C + j]) > 0.0;
     return found;
   });
-  zeros::meet<W>();
+  zeros::synchronize<W>();
 }
 
-// A team goes through matrices and keeps its scratch, so many numbers: in `memory`, else in shared memory. `flow` is
-// for targets that may differ.
+// Kernel: a team of threads loops over matrices and reuses its workspace, in `memory` if given, else in shared memory.
+// `flow` is used for targets that may differ.
 template <typename T, int W>
 __global__ void __launch_bounds__(CM_THREADS, 3)
     cmfast_support_patterns(const T* __restrict__ M, int m_step, const double* __restrict__ row_sums, int row_step,
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(CM_THREADS, 3)
     if (bad) status = CM_INVALID;
     for (int k = me; k < R + C; k += W) gap |= (k < R ? t.u(k) : t.v(k - R)) == 0.0;
     gap = team_any<W>(gap);
-    zeros::meet<W>();  // nobody may still clear what another marks
+    zeros::synchronize<W>();  // clearing is finished before marking starts
     zeros::Scratch z(R, C, mine, flow ? flow + place * cells : nullptr);
     const bool search = status == CM_CONVERGED && gap;
     if (search) {
@@ -94,6 +94,6 @@ __global__ void __launch_bounds__(CM_THREADS, 3)
       (me ? out_available : out_wanted)[b] = sum;
       if (me == 0) out_status[b] = status;
     }
-    zeros::meet<W>();  // before the scratch is used again
+    zeros::synchronize<W>();  // before the workspace is reused
   }
 }

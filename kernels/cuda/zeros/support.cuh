@@ -1,29 +1,30 @@
-// What the zeros of a matrix allow: maximum flow and strongly connected components, by a team of W threads, a warp or a
-// whole block.
+// Total support of a zero pattern: maximum flow and strongly connected components, by a team of W threads (a warp or a
+// block).
 //
-// The steps are those of the CPU, in its order where that matters, so that the flow itself is the same, cell by cell.
-// Sets of rows or columns are bits of 32-bit words; many sets lie word by word (set k of n: words[w * n + k]), so that
-// neighbouring threads read neighbours. Only along shortest paths one thread goes alone. A matrix and its targets come
-// as functions positive(i, j), u(i), v(j): with the rows and columns of the input, and with totals made equal.
+// The algorithms are those of the CPU, in the same order where that matters, so that the flow itself is equal, cell by
+// cell. Sets of rows or columns are bit sets of 32-bit words; sets are interleaved word by word (set k of n: words[w *
+// n + k]), so that accesses coalesce. Only augmenting paths are followed by a single thread. A matrix and its targets
+// are functions positive(i, j), u(i), v(j), of the input's rows and columns, with equal totals.
 namespace zeros {
 
-// Loops over lines and words are many and mostly short: unrolled they would take twice the registers.
+// Loops over rows, columns and words are mostly short: unrolled they would take twice the registers.
 #define ROLLED _Pragma("unroll 1")
 
-constexpr double EXACT = 0x1p53;  // integers up to here are float64 numbers, and so are their sums
-constexpr int GRID = 61;          // other targets become integers of at most so many bits
+constexpr double EXACT = 0x1p53;  // integers up to it, and their sums, are exact in float64
+constexpr int GRID = 61;          // bits of the integers that fractional targets are rounded to
 
-// The launchers have the same formula: see zeros.py. The flow is for targets that are not all equal.
+// Workspace; `count_scratch_words` of the launcher has the same formula. The flow is for targets that are not all
+// equal.
 struct Scratch {
   int R, C, row_words, col_words, levels;
-  i64 *row_cap, *col_cap;   // targets as integers
-  i64 *unmet, *spare;       // what is left of them; at the end, the component of each line, or -1
+  i64 *row_cap, *col_cap;   // integer capacities
+  i64 *unmet, *spare;       // unsent and free capacities; at the end, components, or -1
   i64* flow;                // from row i into column j: flow[j * R + i] where fed has it; null if that is 1
   unsigned *reach, *users;  // the columns that a row could feed; the rows that could feed a column
   unsigned *feeds, *fed;    // the columns that it does feed; the rows that do feed it
-  unsigned *rows, *cols;    // what a search has found: in the end the certificate
+  unsigned *rows, *cols;    // result of a search: at the end the certificate
   unsigned *back_rows, *back_cols;
-  unsigned *level_rows, *level_cols;  // lines at each distance from a row with unmet target, set by set; later `next`
+  unsigned *level_rows, *level_cols;  // bit sets at each distance from unmet rows; later `next`
   int *path_rows, *path_cols;
 
   __device__ __forceinline__ Scratch(int R, int C, i64* memory, i64* flow)
@@ -48,7 +49,7 @@ struct Scratch {
 };
 
 template <int W>
-__device__ __forceinline__ void meet() {
+__device__ __forceinline__ void synchronize() {
   static_assert(W == 32 || W == CM_THREADS);
   if constexpr (W == 32)
     __syncwarp();
@@ -61,28 +62,28 @@ __device__ __forceinline__ int rank() {
   return threadIdx.x % W;
 }
 
-// ---- sets ----
+// ---- bit sets ----
 
-__device__ __forceinline__ int lowest(unsigned word) { return __ffs(int(word)) - 1; }
+__device__ __forceinline__ int find_lowest_bit(unsigned word) { return __ffs(int(word)) - 1; }
 __device__ __forceinline__ bool has(const unsigned* set, int k) { return set[k >> 5] >> (k & 31) & 1u; }
 __device__ __forceinline__ bool has(const unsigned* sets, int n, int l, int k) {
   return sets[(k >> 5) * n + l] >> (k & 31) & 1u;
 }
 
-// Whether set `l` of `n` and `other` have anything in common.
-__device__ __forceinline__ bool touches(const unsigned* sets, int n, int l, const unsigned* other, int words) {
+// Whether set `l` of `n` intersects `other`.
+__device__ __forceinline__ bool intersects(const unsigned* sets, int n, int l, const unsigned* other, int words) {
   unsigned both = 0;
   ROLLED
   for (int w = 0; w < words; ++w) both |= sets[w * n + l] & other[w];
   return both != 0;
 }
 
-// The smallest member of both, or -1.
-__device__ __forceinline__ int first_common(const unsigned* sets, int n, int l, const unsigned* other, int words) {
+// Smallest common member, or -1.
+__device__ __forceinline__ int find_first_common(const unsigned* sets, int n, int l, const unsigned* other, int words) {
   ROLLED
   for (int w = 0; w < words; ++w) {
     const unsigned both = sets[w * n + l] & other[w];
-    if (both) return 32 * w + lowest(both);
+    if (both) return 32 * w + find_lowest_bit(both);
   }
   return -1;
 }
@@ -90,27 +91,27 @@ __device__ __forceinline__ int first_common(const unsigned* sets, int n, int l, 
 __device__ __forceinline__ int first(const unsigned* sets, int n, int l, int words) {
   ROLLED
   for (int w = 0; w < words; ++w)
-    if (sets[w * n + l]) return 32 * w + lowest(sets[w * n + l]);
+    if (sets[w * n + l]) return 32 * w + find_lowest_bit(sets[w * n + l]);
   return -1;
 }
 
-// Fill a set with the k below n that pass the test; return whether this thread's warp put in any that was not there.
+// Add to a set all k below n that pass the test; return whether this thread's warp added any.
 template <int W, typename Test>
-__device__ __forceinline__ bool collect(unsigned* set, int n, bool fresh, Test test) {
+__device__ __forceinline__ bool collect_members(unsigned* set, int n, bool fresh, Test test) {
   bool grew = false;
   ROLLED
   for (int start = rank<W>() / 32 * 32; start < n; start += W) {
     const int k = start + rank<W>() % 32;
     const unsigned before = fresh ? 0u : set[start / 32];
     const unsigned word = before | __ballot_sync(CM_ALL_LANES, k < n && test(k));
-    __syncwarp();  // the votes are in, but that alone does not order what was read before what is written
+    __syncwarp();  // ballots alone do not order reads before writes
     if (rank<W>() % 32 == 0) set[start / 32] = word;
     grew |= word != before;
   }
   return grew;
 }
 
-// Let each of m sets hold those of n sets that hold it.
+// Transpose: each of m sets gets the indices of the n sets that contain it.
 template <int W>
 __device__ __forceinline__ void transpose(const unsigned* sets, int n, unsigned* out, int m, int words) {
   ROLLED
@@ -121,19 +122,19 @@ __device__ __forceinline__ void transpose(const unsigned* sets, int n, unsigned*
     for (int i = 32 * w; i < min(32 * w + 32, n); ++i) word |= (holds[i] >> (j & 31) & 1u) << (i & 31);
     out[item] = word;
   }
-  meet<W>();
+  synchronize<W>();
 }
 
-// ---- the network ----
+// ---- maximum flow ----
 
-__device__ __forceinline__ int exponent_of(double x) {  // as frexp gives it
+__device__ __forceinline__ int get_exponent(double x) {  // binary exponent, as by frexp
   if (x == 0.0) return 0;
   const bool tiny = x < 0x1p-1022;
   return int(__double_as_longlong(tiny ? x * 0x1p54 : x) >> 52) - 1022 - (tiny ? 54 : 0);
 }
 
 template <typename Target>
-__device__ __forceinline__ double total(int n, Target target) {  // in this order, which decides the last bit
+__device__ __forceinline__ double total(int n, Target target) {  // sequential: the order decides the last bit
   double sum = 0.0;
   ROLLED
   for (int k = 0; k < n; ++k) sum += target(k);
@@ -145,10 +146,10 @@ __device__ __forceinline__ i64 capacity(double target, bool equal, bool whole, i
   return whole ? i64(target) : max(i64(1), i64(ldexp(target, shift)));
 }
 
-// Turn the targets into integers with one total; return the slack that counts as zero in their unit. Forgets the flow
-// where the targets are all equal.
+// Convert the targets to integer capacities with one total; return the slack that counts as zero in their unit. Drops
+// the flow array where the targets are all equal.
 template <int W, typename RowTarget, typename ColTarget>
-__device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) {
+__device__ __forceinline__ i64 compute_capacities(Scratch& z, RowTarget u, ColTarget v) {
   double low = CM_INF, high = 0.0;
   int lines = 0;
   bool whole = true;
@@ -174,7 +175,7 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
     const double U = total(z.R, u), V = total(z.C, v);
     whole = !team_any<W>(!whole) && U == V && U <= EXACT;
     most = fmax(U, V);
-    shift = GRID - exponent_of(most);
+    shift = GRID - get_exponent(most);
   }
   i64 missing = 0;
   ROLLED
@@ -187,9 +188,9 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
     z.col_cap[j] = z.spare[j] = capacity(v(j), equal, whole, shift);
     missing -= z.col_cap[j];
   }
-  meet<W>();
+  synchronize<W>();
   if (whole) return 0;
-  // What rounding and the totals differ by, far below the largest target.
+  // Differences by rounding, far below the largest target.
   missing = team_sum<W>(missing);
   if (rank<W>() == 0) {
     int largest = 0;
@@ -198,11 +199,11 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
     z.col_cap[largest] += missing;
     z.spare[largest] += missing;
   }
-  meet<W>();
+  synchronize<W>();
   return i64(CM_FLOW_SLACK * ldexp(most, shift));
 }
 
-// Note which rows and columns share a positive cell, those without target left out.
+// Store as bit sets which rows and columns share a positive cell, zero targets left out.
 template <int W, typename Positive>
 __device__ __forceinline__ void pack(const Scratch& z, Positive positive) {
   ROLLED
@@ -216,11 +217,12 @@ __device__ __forceinline__ void pack(const Scratch& z, Positive positive) {
     const unsigned word = __ballot_sync(CM_ALL_LANES, open);
     if (rank<W>() % 32 == 0) z.reach[w * z.R + i] = word;
   }
-  meet<W>();
+  synchronize<W>();
   transpose<W>(z.reach, z.R, z.users, z.C, z.row_words);
 }
 
-// Let row i send `amount` more (or, below zero, less) into column j. One thread for every i and for every j at a time.
+// Add `amount`, which may be negative, to the flow from row i to column j. One thread for every i and every j at a
+// time.
 __device__ __forceinline__ void send(const Scratch& z, int i, int j, i64 amount) {
   unsigned &fed = z.fed[(i >> 5) * z.C + j], &feeds = z.feeds[(j >> 5) * z.R + i];
   const unsigned row = 1u << (i & 31), col = 1u << (j & 31);
@@ -239,79 +241,80 @@ __device__ __forceinline__ void pass(const Scratch& z, int i, int j) {
   z.spare[j] -= amount;
 }
 
-// Send what can be sent directly, through the diagonal first; return whether anything is left.
+// Send flow directly where possible, through the diagonal first; return whether any target is left.
 template <int W>
-__device__ __forceinline__ bool send_directly(const Scratch& z) {
+__device__ __forceinline__ bool send_greedily(const Scratch& z) {
   ROLLED
   for (int i = rank<W>(); i < min(z.R, z.C); i += W)
     if (has(z.reach, z.R, i, i)) pass(z, i, i);
-  meet<W>();
-  const bool left = collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
-  collect<W>(z.cols, z.C, true, [&](int j) { return z.spare[j] > 0; });
-  meet<W>();  // also where nothing is left: shuffles order no memory, and other lanes write these sets next
+  synchronize<W>();
+  const bool left = collect_members<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
+  collect_members<W>(z.cols, z.C, true, [&](int j) { return z.spare[j] > 0; });
+  synchronize<W>();  // always: shuffles do not order memory, and other lanes write these sets next
   if (!team_any<W>(left)) return false;
   if (rank<W>() == 0) {
     ROLLED
     for (int w = 0; w < z.row_words; ++w) {
       ROLLED
       for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
-        const int i = 32 * w + lowest(rest);
-        for (int j; z.unmet[i] > 0 && (j = first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
+        const int i = 32 * w + find_lowest_bit(rest);
+        for (int j; z.unmet[i] > 0 && (j = find_first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
           pass(z, i, j);
           if (z.spare[j] == 0) z.cols[j >> 5] &= ~(1u << (j & 31));
         }
       }
     }
   }
-  meet<W>();
+  synchronize<W>();
   return true;
 }
 
-// Sort lines by their distance from unmet rows; return the level of the first spare column, or -1.
+// Compute the rows and columns at each distance from unmet rows; return the level of the first spare column, or -1.
 template <int W>
-__device__ __forceinline__ int sort_by_distance(const Scratch& z) {
+__device__ __forceinline__ int compute_levels(const Scratch& z) {
   ROLLED
   for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
-  collect<W>(z.level_rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
-  collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
+  collect_members<W>(z.level_rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
+  collect_members<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
   ROLLED
   for (int k = 0; k < z.levels; ++k) {
     const unsigned* from = z.level_rows + k * z.row_words;
     unsigned* cols = z.level_cols + k * z.col_words;
     bool end = false;
-    meet<W>();
-    const bool some = collect<W>(cols, z.C, true, [&](int j) {
-      const bool found = !has(z.cols, j) && touches(z.users, z.C, j, from, z.row_words);
+    synchronize<W>();
+    const bool some = collect_members<W>(cols, z.C, true, [&](int j) {
+      const bool found = !has(z.cols, j) && intersects(z.users, z.C, j, from, z.row_words);
       end |= found && z.spare[j] > 0;
       return found;
     });
     if (team_any<W>(end)) {
-      meet<W>();
+      synchronize<W>();
       return k;
     }
     if (!team_any<W>(some) || k + 1 == z.levels) return -1;
-    meet<W>();
+    synchronize<W>();
     ROLLED
     for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] |= cols[w];
     unsigned* rows = z.level_rows + (k + 1) * z.row_words;
-    const bool more = collect<W>(rows, z.R, true,
-                                 [&](int i) { return !has(z.rows, i) && touches(z.feeds, z.R, i, cols, z.col_words); });
+    const bool more = collect_members<W>(
+        rows, z.R, true, [&](int i) { return !has(z.rows, i) && intersects(z.feeds, z.R, i, cols, z.col_words); });
     if (!team_any<W>(more)) return -1;
-    meet<W>();
+    synchronize<W>();
     ROLLED
     for (int w = rank<W>(); w < z.row_words; w += W) z.rows[w] |= rows[w];
   }
   return -1;
 }
 
-// Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level. One thread.
+// Find a shortest augmenting path from row `root` to a spare column; dead ends are removed from their level. One
+// thread.
 __device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth) {
   z.path_rows[0] = root;
   ROLLED
   for (int k = 0; k >= 0;) {
     const int i = z.path_rows[k];
     unsigned *rows = z.level_rows + k * z.row_words, *cols = z.level_cols + k * z.col_words;
-    const int j = first_common(z.reach, z.R, i, cols, z.col_words);
+    const int j = find_first_common(z.reach, z.R, i, cols, z.col_words);
     if (j < 0) {
       rows[i >> 5] &= ~(1u << (i & 31));
       --k;
@@ -319,7 +322,7 @@ __device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth)
     }
     z.path_cols[k] = j;
     if (k == depth && z.spare[j] > 0) return true;
-    const int r = k == depth ? -1 : first_common(z.fed, z.C, j, rows + z.row_words, z.row_words);
+    const int r = k == depth ? -1 : find_first_common(z.fed, z.C, j, rows + z.row_words, z.row_words);
     if (r < 0)
       cols[j >> 5] &= ~(1u << (j & 31));
     else
@@ -328,8 +331,8 @@ __device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth)
   return false;
 }
 
-// Send as much along the path as it takes. One thread.
-__device__ __forceinline__ void shift_flow(const Scratch& z, int depth) {
+// Augment the flow along the path by its bottleneck. One thread.
+__device__ __forceinline__ void augment_path(const Scratch& z, int depth) {
   const int root = z.path_rows[0], last = z.path_cols[depth];
   i64 amount = min(z.unmet[root], z.spare[last]);
   if (z.flow) {
@@ -345,20 +348,20 @@ __device__ __forceinline__ void shift_flow(const Scratch& z, int depth) {
   z.spare[last] -= amount;
 }
 
-// Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching).
+// Augment the flow to a maximum (Dinic's algorithm; for equal targets this is Hopcroft-Karp matching).
 template <int W>
-__device__ __forceinline__ void augment(const Scratch& z) {
-  for (int depth; (depth = sort_by_distance<W>(z)) >= 0;) {
+__device__ __forceinline__ void maximize_flow(const Scratch& z) {
+  for (int depth; (depth = compute_levels<W>(z)) >= 0;) {
     if (rank<W>() == 0)
       for (int i = 0; i < z.R; ++i)
-        while (z.unmet[i] > 0 && find_path(z, i, depth)) shift_flow(z, depth);
-    meet<W>();
+        while (z.unmet[i] > 0 && find_path(z, i, depth)) augment_path(z, depth);
+    synchronize<W>();
   }
 }
 
-// Forget the flows that are rounding only. A line that gets more than half of its target keeps its largest flow.
+// Remove flows of the size of rounding. A row or column that gets more than half of its target keeps its largest flow.
 template <int W>
-__device__ __forceinline__ void weigh(const Scratch& z, i64 slack) {
+__device__ __forceinline__ void drop_rounding_flows(const Scratch& z, i64 slack) {
   const i64 lines = 2 * max(z.R, z.C);
   const auto noise = [&](int i, int j) {
     return z.flow[i64(j) * z.R + i] <= min(slack, min(z.row_cap[i], z.col_cap[j]) / lines);
@@ -366,73 +369,74 @@ __device__ __forceinline__ void weigh(const Scratch& z, i64 slack) {
   ROLLED
   for (int item = rank<W>(); item < z.C * z.row_words; item += W) ROLLED
   for (unsigned rest = z.fed[item]; rest; rest &= rest - 1)
-    if (noise(item / z.C * 32 + lowest(rest), item % z.C)) z.fed[item] &= ~(rest & (0u - rest));
+    if (noise(item / z.C * 32 + find_lowest_bit(rest), item % z.C)) z.fed[item] &= ~(rest & (0u - rest));
   ROLLED
   for (int item = rank<W>(); item < z.R * z.col_words; item += W) ROLLED
   for (unsigned rest = z.feeds[item]; rest; rest &= rest - 1)
-    if (noise(item % z.R, item / z.R * 32 + lowest(rest))) z.feeds[item] &= ~(rest & (0u - rest));
-  meet<W>();
+    if (noise(item % z.R, item / z.R * 32 + find_lowest_bit(rest))) z.feeds[item] &= ~(rest & (0u - rest));
+  synchronize<W>();
 }
 
-// ---- answers ----
+// ---- certificates and components ----
 
-// Add to `rows` and `cols` what can be reached from them: row -> column (positive cell) -> row (flow), or backwards.
+// Add to `rows` and `cols` all that is reachable from them: row -> column (positive cell) -> row (flow), or backwards.
 template <int W>
-__device__ __forceinline__ void flood(const Scratch& z, bool backwards, unsigned* rows, unsigned* cols) {
+__device__ __forceinline__ void find_reachable(const Scratch& z, bool backwards, unsigned* rows, unsigned* cols) {
   const unsigned *into = backwards ? z.fed : z.users, *out = backwards ? z.reach : z.feeds;
   bool grew = true;
   while (grew) {
-    meet<W>();
-    collect<W>(cols, z.C, false, [&](int j) { return touches(into, z.C, j, rows, z.row_words); });
-    meet<W>();
-    grew = collect<W>(rows, z.R, false, [&](int i) { return touches(out, z.R, i, cols, z.col_words); });
+    synchronize<W>();
+    collect_members<W>(cols, z.C, false, [&](int j) { return intersects(into, z.C, j, rows, z.row_words); });
+    synchronize<W>();
+    grew = collect_members<W>(rows, z.R, false, [&](int i) { return intersects(out, z.R, i, cols, z.col_words); });
     grew = team_any<W>(grew);
   }
-  meet<W>();
+  synchronize<W>();
 }
 
-// Leave in `rows` the rows that share columns, directly or not, with rows that stay unmet, in `cols` these columns.
+// Find the Hall violator: `rows` reachable from unmet rows, and the `cols` that they reach.
 template <int W>
-__device__ __forceinline__ void cut(const Scratch& z, i64 slack) {
+__device__ __forceinline__ void find_hall_violator(const Scratch& z, i64 slack) {
   i64 largest = 0;
   ROLLED
   for (int i = rank<W>(); i < z.R; i += W) largest = max(largest, z.unmet[i]);
   largest = team_reduce<W>(largest, [](i64 a, i64 b) { return max(a, b); });
   const i64 noise = slack / z.R;
-  // Where something larger is missing, what rounding left unmet proves nothing.
-  collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0 && (z.unmet[i] > noise || largest <= noise); });
+  // Unmet targets of the size of rounding prove nothing where larger ones exist.
+  collect_members<W>(z.rows, z.R, true,
+                     [&](int i) { return z.unmet[i] > 0 && (z.unmet[i] > noise || largest <= noise); });
   ROLLED
   for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
-  flood<W>(z, false, z.rows, z.cols);
+  find_reachable<W>(z, false, z.rows, z.cols);
 }
 
-// Whether some line with a target has no cell in one with a target; leaves the certificate in `rows` and `cols`, but
-// for columns without target that these rows reach.
+// Whether some row or column with a target has no cell in a column or row with a target; writes the certificate to
+// `rows` and `cols`, except columns without target.
 template <int W>
-__device__ __forceinline__ bool empty_lines(const Scratch& z) {
-  const bool row =
-      collect<W>(z.rows, z.R, true, [&](int i) { return z.row_cap[i] > 0 && first(z.reach, z.R, i, z.col_words) < 0; });
+__device__ __forceinline__ bool has_empty_line(const Scratch& z) {
+  const bool row = collect_members<W>(
+      z.rows, z.R, true, [&](int i) { return z.row_cap[i] > 0 && first(z.reach, z.R, i, z.col_words) < 0; });
   if (team_any<W>(row)) {
     ROLLED
     for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
-    meet<W>();
+    synchronize<W>();
     return true;
   }
   bool col = false;
-  collect<W>(z.cols, z.C, true, [&](int j) {
+  collect_members<W>(z.cols, z.C, true, [&](int j) {
     const bool empty = z.col_cap[j] > 0 && first(z.users, z.C, j, z.row_words) < 0;
     col |= empty;
     return !empty;
   });
   if (!team_any<W>(col)) return false;
-  collect<W>(z.rows, z.R, true, [&](int i) { return z.row_cap[i] > 0; });
-  meet<W>();
+  collect_members<W>(z.rows, z.R, true, [&](int i) { return z.row_cap[i] > 0; });
+  synchronize<W>();
   return true;
 }
 
-// Whether the first line with a target reaches all the others, and they it.
+// Whether the first row with a target reaches all others and is reached by all.
 template <int W>
-__device__ __forceinline__ bool connected(const Scratch& z) {
+__device__ __forceinline__ bool is_strongly_connected(const Scratch& z) {
   int start = z.R;
   ROLLED
   for (int i = rank<W>(); i < z.R; i += W)
@@ -443,20 +447,20 @@ __device__ __forceinline__ bool connected(const Scratch& z) {
     z.rows[w] = z.back_rows[w] = w == start >> 5 ? 1u << (start & 31) : 0;
   ROLLED
   for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = z.back_cols[w] = 0;
-  flood<W>(z, false, z.rows, z.cols);
+  find_reachable<W>(z, false, z.rows, z.cols);
   bool all = true;
   ROLLED
   for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.rows, i);
   if (team_any<W>(!all)) return false;
-  flood<W>(z, true, z.back_rows, z.back_cols);
+  find_reachable<W>(z, true, z.back_rows, z.back_cols);
   ROLLED
   for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.back_rows, i);
   return !team_any<W>(!all);
 }
 
-// Let each of n sets of members hold what its members hold, and what these do (Warshall).
+// Transitive closure of n sets (Warshall).
 template <int W>
-__device__ __forceinline__ void close(unsigned* sets, int n, int words) {
+__device__ __forceinline__ void close_transitively(unsigned* sets, int n, int words) {
   ROLLED
   for (int k = 0; k < n; ++k) {
     ROLLED
@@ -465,14 +469,14 @@ __device__ __forceinline__ void close(unsigned* sets, int n, int words) {
         ROLLED
         for (int w = 0; w < words; ++w) sets[w * n + s] |= sets[w * n + k];
       }
-    meet<W>();
+    synchronize<W>();
   }
 }
 
-// Leave in `unmet` and `spare` a number for the strongly connected component of each line with a target, -1 for others.
-// On the shorter side, by Warshall's closure; a line of the other side belongs to what it feeds, or what feeds it.
+// Write to `unmet` and `spare` the strongly connected component of each row and column with a target, -1 for others:
+// Warshall's closure on the shorter side; a row or column of the longer side joins those it feeds, or that feed it.
 template <int W>
-__device__ __forceinline__ void components(const Scratch& z) {
+__device__ __forceinline__ void find_components(const Scratch& z) {
   const bool rows = z.R < z.C;
   const int n = min(z.R, z.C), far = max(z.R, z.C), words = (n + 31) / 32, far_words = (far + 31) / 32;
   const unsigned *out = rows ? z.reach : z.fed, *into = rows ? z.fed : z.reach;
@@ -483,39 +487,39 @@ __device__ __forceinline__ void components(const Scratch& z) {
     unsigned word = w == s >> 5 ? 1u << (s & 31) : 0;
     ROLLED
     for (int q = 0; q < far_words; ++q) ROLLED
-    for (unsigned rest = out[q * n + s]; rest; rest &= rest - 1) word |= into[w * far + 32 * q + lowest(rest)];
+    for (unsigned rest = out[q * n + s]; rest; rest &= rest - 1) word |= into[w * far + 32 * q + find_lowest_bit(rest)];
     next[item] = word;
   }
-  meet<W>();
-  close<W>(next, n, words);
+  synchronize<W>();
+  close_transitively<W>(next, n, words);
   i64 *near_block = rows ? z.unmet : z.spare, *far_block = rows ? z.spare : z.unmet;
   const i64 *near_cap = rows ? z.row_cap : z.col_cap, *far_cap = rows ? z.col_cap : z.row_cap;
   ROLLED
   for (int s = rank<W>(); s < n; s += W) {
-    int leader = 0;  // the first that it reaches and that reaches it
+    int leader = 0;  // first member of its component
     while (!(has(next, n, s, leader) && has(next, n, leader, s))) ++leader;
     near_block[s] = near_cap[s] > 0 ? leader : -1;
   }
-  meet<W>();
+  synchronize<W>();
   const unsigned* ties = rows ? z.fed : z.feeds;
   ROLLED
   for (int t = rank<W>(); t < far; t += W) far_block[t] = far_cap[t] > 0 ? near_block[first(ties, far, t, words)] : -1;
-  meet<W>();
+  synchronize<W>();
 }
 
-// Number the components by their first rows.
+// Renumber the components by their first rows.
 template <int W>
 __device__ __forceinline__ void number(const Scratch& z) {
   int* first_row = z.path_rows;
   ROLLED
   for (int k = rank<W>(); k < z.levels; k += W) first_row[k] = z.R;
-  meet<W>();
+  synchronize<W>();
   ROLLED
   for (int i = rank<W>(); i < z.R; i += W)
     if (z.unmet[i] >= 0) atomicMin(&first_row[z.unmet[i]], i);
-  meet<W>();
-  collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] >= 0 && first_row[z.unmet[i]] == i; });
-  meet<W>();
+  synchronize<W>();
+  collect_members<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] >= 0 && first_row[z.unmet[i]] == i; });
+  synchronize<W>();
   const auto renumber = [&](i64& block) {
     if (block < 0) return;
     const int before = first_row[block];
@@ -528,24 +532,24 @@ __device__ __forceinline__ void number(const Scratch& z) {
   for (int i = rank<W>(); i < z.R; i += W) renumber(z.unmet[i]);
   ROLLED
   for (int j = rank<W>(); j < z.C; j += W) renumber(z.spare[j]);
-  meet<W>();
+  synchronize<W>();
 }
 
-// Say what the zeros allow under targets of one total; every thread of the team gets the answer.
+// Classify the zeros under targets with one total; every thread of the team gets the status.
 //
-// CONVERGED: factors exist. LIMIT_ONLY: they do not, but a limit does; `bury(i, j)` is called, by any thread, for every
+// CONVERGED: factors exist. LIMIT_ONLY: only a limit exists; `clear_cell(i, j)` is called, by any thread, for every
 // positive cell that is zero in it. Then `unmet` and `spare` hold the components, which `number` counts by first rows.
-// INFEASIBLE and ZERO_LINE: `rows` want more than `cols`, which are all that they reach.
-template <int W, typename Positive, typename RowTarget, typename ColTarget, typename Bury>
-__device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget u, ColTarget v, Bury bury) {
-  const i64 slack = capacities<W>(z, u, v);
+// INFEASIBLE and ZERO_LINE: `rows` and `cols` are the Hall violator, with all columns that these rows reach.
+template <int W, typename Positive, typename RowTarget, typename ColTarget, typename ClearCell>
+__device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget u, ColTarget v, ClearCell clear_cell) {
+  const i64 slack = compute_capacities<W>(z, u, v);
   pack<W>(z, positive);
-  if (empty_lines<W>(z)) return CM_ZERO_LINE;
-  if (send_directly<W>(z)) {
-    augment<W>(z);
-    if (slack > 0) weigh<W>(z, slack);
+  if (has_empty_line<W>(z)) return CM_ZERO_LINE;
+  if (send_greedily<W>(z)) {
+    maximize_flow<W>(z);
+    if (slack > 0) drop_rounding_flows<W>(z, slack);
     i64 left = 0;
-    bool starved = false;  // lacks half of its target or more: no rounding error, however small that target is
+    bool starved = false;  // lacks at least half of its target, which no rounding explains
     ROLLED
     for (int i = rank<W>(); i < z.R; i += W) {
       left += z.unmet[i];
@@ -556,58 +560,59 @@ __device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget
     left = team_sum<W>(left);
     starved = team_any<W>(starved);
     if (left > slack || (left > 0 && starved)) {
-      cut<W>(z, slack);
+      find_hall_violator<W>(z, slack);
       return CM_INFEASIBLE;
     }
   } else if (slack > 0) {
-    weigh<W>(z, slack);
+    drop_rounding_flows<W>(z, slack);
   }
-  if (connected<W>(z)) {
+  if (is_strongly_connected<W>(z)) {
     ROLLED
     for (int i = rank<W>(); i < z.R; i += W) z.unmet[i] = z.row_cap[i] > 0 ? 0 : -1;
     ROLLED
     for (int j = rank<W>(); j < z.C; j += W) z.spare[j] = z.col_cap[j] > 0 ? 0 : -1;
-    meet<W>();
+    synchronize<W>();
     return CM_CONVERGED;
   }
-  components<W>(z);
+  find_components<W>(z);
   bool dead = false;
   ROLLED
   for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
     const int i = item / z.col_words, j = 32 * (item % z.col_words) + rank<W>() % 32;
     if (j < z.C && has(z.reach, z.R, i, j) && z.unmet[i] != z.spare[j]) {
-      bury(i, j);
+      clear_cell(i, j);
       dead = true;
     }
   }
   return team_any<W>(dead) ? CM_LIMIT_ONLY : CM_CONVERGED;
 }
 
-// Whether member `start` is held by sets that hold sets that hold ... every member that `live` names.
+// Whether member `start` is reached, over any number of sets, from every member that `live` names.
 template <int W, typename Live>
-__device__ __forceinline__ bool held_by_all(const unsigned* sets, int n, int words, unsigned* seen, int start,
-                                            Live live) {
+__device__ __forceinline__ bool is_reached_by_all(const unsigned* sets, int n, int words, unsigned* seen, int start,
+                                                  Live live) {
   unsigned* next = seen + words;
   ROLLED
   for (int w = rank<W>(); w < words; w += W) seen[w] = w == start >> 5 ? 1u << (start & 31) : 0;
   bool grew = true;
   while (grew) {
-    meet<W>();
-    collect<W>(next, n, true, [&](int i) { return touches(sets, n, i, seen, words); });
-    meet<W>();
-    grew = team_any<W>(collect<W>(seen, n, false, [&](int i) { return has(next, i); }));
+    synchronize<W>();
+    collect_members<W>(next, n, true, [&](int i) { return intersects(sets, n, i, seen, words); });
+    synchronize<W>();
+    grew = team_any<W>(collect_members<W>(seen, n, false, [&](int i) { return has(next, i); }));
   }
-  meet<W>();
+  synchronize<W>();
   bool all = true;
   ROLLED
   for (int i = rank<W>(); i < n; i += W) all &= !live(i) || has(seen, i);
   return !team_any<W>(!all);
 }
 
-// The same of n rows and columns whose diagonal meets the targets, so that nothing is to be searched for: a cell lives
-// if its column leads back to its row. Many are looked at from one of them first. Nothing is left in `memory`.
-template <int W, bool MANY, typename Positive, typename Live, typename Bury>
-__device__ __forceinline__ int classify_by_diagonal(unsigned* memory, int n, Positive positive, Live live, Bury bury) {
+// Classify n rows and columns whose diagonal meets the targets, without a search for a flow: a cell has support if its
+// column's class reaches its row's class. With MANY members one is tested first. Uses `memory` as scratch.
+template <int W, bool MANY, typename Positive, typename Live, typename ClearCell>
+__device__ __forceinline__ int classify_by_diagonal(unsigned* memory, int n, Positive positive, Live live,
+                                                    ClearCell clear_cell) {
   const int words = (n + 31) / 32;
   ROLLED
   for (int i = rank<W>() / 32; i < n; i += W / 32)
@@ -617,7 +622,7 @@ __device__ __forceinline__ int classify_by_diagonal(unsigned* memory, int n, Pos
       const unsigned word = __ballot_sync(CM_ALL_LANES, j < n && (j == i || positive(i, j)));
       if (rank<W>() % 32 == 0) memory[w * n + i] = word;
     }
-  meet<W>();
+  synchronize<W>();
   if constexpr (MANY) {
     unsigned *back = memory + n * words, *seen = back + n * words;
     int start = n;
@@ -625,16 +630,17 @@ __device__ __forceinline__ int classify_by_diagonal(unsigned* memory, int n, Pos
       if (live(i)) start = i;
     start = team_reduce<W>(start, [](int a, int b) { return min(a, b); });
     transpose<W>(memory, n, back, n, words);
-    if (held_by_all<W>(memory, n, words, seen, start, live) && held_by_all<W>(back, n, words, seen, start, live))
+    if (is_reached_by_all<W>(memory, n, words, seen, start, live) &&
+        is_reached_by_all<W>(back, n, words, seen, start, live))
       return CM_CONVERGED;
   }
-  close<W>(memory, n, words);
+  close_transitively<W>(memory, n, words);
   bool dead = false;
   ROLLED
   for (int i = rank<W>() / 32; i < n; i += W / 32) ROLLED
   for (int j = rank<W>() % 32; j < n; j += 32)
     if (positive(i, j) && !has(memory, n, j, i)) {
-      bury(i, j);
+      clear_cell(i, j);
       dead = true;
     }
   return team_any<W>(dead) ? CM_LIMIT_ONLY : CM_CONVERGED;

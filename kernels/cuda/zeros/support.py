@@ -18,7 +18,7 @@ _PATTERNS = Kernel(
 KERNELS = (_PATTERNS,)
 
 
-def scratch(R: int, C: int) -> int:
+def count_scratch_words(R: int, C: int) -> int:
     """Return the number of 64-bit words of workspace of a matrix besides its flow, as laid out by the source."""
     row_words, col_words, levels = -(-R // 32), -(-C // 32), min(R, C) + 1
     words = 2 * (R * col_words + C * row_words) + (2 + levels) * (row_words + col_words) + 2 * levels
@@ -46,7 +46,7 @@ def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = N
     }  # fmt: skip
     if n:
         width = WARP if max(R, C) <= WARP_LINES else str(THREADS)
-        teams, numbers, flows = THREADS // int(width), scratch(R, C), R * C if targets else 0
+        teams, numbers, flows = THREADS // int(width), count_scratch_words(R, C), R * C if targets else 0
         held = batches.team_scratch(width) + 8 * teams * numbers
         is_held = held <= SHARED
         size = 8 * teams * (flows + (0 if is_held else numbers))  # bytes of global memory of a thread block

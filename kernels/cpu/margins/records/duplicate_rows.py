@@ -32,10 +32,11 @@ def group_categories(codes: Sequence[np.ndarray], sizes: Sequence[int], others: 
     for numbers in others:
         keys = _mix_bits(keys) + _mix_bits(numbers.view(np.uint64))
 
-    def alike(record: np.ndarray) -> bool:
+    def are_equal(record: np.ndarray) -> bool:
+        """Test whether all records equal their representatives, unless the keys are exact."""
         return exact or all(bool((own == own[record]).all()) for own in (*codes, *others))
 
-    return _group_keys(keys, alike, math.prod(sizes) if exact else EXACT_KEYS)
+    return _group_keys(keys, are_equal, math.prod(sizes) if exact else EXACT_KEYS)
 
 
 def group_matrix_rows(A: np.ndarray, others: Sequence[np.ndarray]) -> tuple[Groups | None, int]:
@@ -57,10 +58,11 @@ def group_matrix_rows(A: np.ndarray, others: Sequence[np.ndarray]) -> tuple[Grou
             keys,
         )
 
-    def alike(record: np.ndarray) -> bool:
+    def are_equal(record: np.ndarray) -> bool:
+        """Test whether all rows equal those of their representatives."""
         return all(bool((own == own[record]).all()) for own in others) and bool(match_matrix_rows(A, record))
 
-    return _group_keys(keys, alike), int(used)
+    return _group_keys(keys, are_equal), int(used)
 
 
 def group_sparse_rows(
@@ -73,11 +75,12 @@ def group_sparse_rows(
     for numbers in others:
         keys = _mix_bits(keys) + _mix_bits(numbers.view(np.uint64))
 
-    def alike(record: np.ndarray) -> bool:
+    def are_equal(record: np.ndarray) -> bool:
+        """Test whether all sparse rows equal those of their representatives."""
         same = all(bool((own == own[record]).all()) for own in others)
         return same and bool(match_sparse_rows(first, columns, values, record))
 
-    return _group_keys(keys, alike)
+    return _group_keys(keys, are_equal)
 
 
 def _mix_bits(words: np.ndarray) -> np.ndarray:
@@ -88,7 +91,7 @@ def _mix_bits(words: np.ndarray) -> np.ndarray:
 
 
 def _group_keys(
-    keys: np.ndarray, alike: Callable[[np.ndarray], bool], number_of_keys: int = EXACT_KEYS
+    keys: np.ndarray, are_equal: Callable[[np.ndarray], bool], number_of_keys: int = EXACT_KEYS
 ) -> Groups | None:
     """Group equal keys by a hash table, and verify that grouped records are equal; None where merging does not pay."""
     n = len(keys)
@@ -98,14 +101,14 @@ def _group_keys(
     of, chosen = np.empty(n, np.int64), np.empty(int(MAX_GROUP_SHARE * n), np.int64)
     number = assign_groups(keys, begin, np.full(1 << bits, -1, np.int32), of, chosen)
     chosen = chosen[:number]
-    return Groups(of, chosen) if number >= 0 and alike(chosen[of]) else None
+    return Groups(of, chosen) if number >= 0 and are_equal(chosen[of]) else None
 
 
 @jit()
 def assign_groups(keys, begin, slots, of, chosen):
-    """Assign numbers to distinct keys in order of appearance (open addressing).
+    """Assign a group number to each record by its key, in order of appearance (open addressing).
 
-    Return their count, -1 where `chosen` is too short.
+    Return the number of groups, -1 where `chosen` is too short.
     """
     number, last = 0, len(slots) - 1
     for c in range(len(keys)):

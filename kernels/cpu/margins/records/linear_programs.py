@@ -23,14 +23,14 @@ def resolve_by_linear_programs(s):
 
     Return OK, or INFEASIBLE with a certificate.
     """
-    program = _LinearPrograms(s)
+    program = _RakingPrograms(s)
     if program.prove_infeasible():
         return INFEASIBLE
     program.fix_weights()
     return OK
 
 
-class _LinearPrograms:
+class _RakingPrograms:
     """Linear programs in the weights of records that may be positive, scaled by their largest terms.
 
     A soft target keeps its sign: its goal is a nonnegative variable.

@@ -236,7 +236,7 @@ def form_hessian(t):
         for i in range(number):
             seen[touched[i]], of_line[touched[i]] = False, 0.0
     for k in range(n):
-        # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
+        # A marginal whose cells all underflow gets no step: its scale would be infinite.
         size = t.sums[k] + t.slack[k] * t.goal[k]
         t.scale[k] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
         t.curvature[k, k] += t.slack[k] * t.goal[k]

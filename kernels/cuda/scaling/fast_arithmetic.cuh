@@ -1,17 +1,17 @@
-// What the kernels share that scale matrices which make no trouble, by a thread or by some lanes each.
+// Fast arithmetic and bit operations of the kernels for small matrices (a thread or some lanes each).
 
 constexpr int START_PASSES = 3;     // passes before Newton's method
-constexpr int PATIENT_PASSES = 16;  // passes after which a matrix no longer holds up its neighbours
+constexpr int PATIENT_PASSES = 16;  // passes after which a matrix is left to another kernel
 
 __device__ __forceinline__ unsigned line_bit(int k) { return 1u << k; }
 
-// Place of bit number `n` among those that are set.
-__device__ __forceinline__ int nth_bit(unsigned set, int n) {
+// Position of the n-th set bit.
+__device__ __forceinline__ int find_nth_bit(unsigned set, int n) {
   for (; n > 0; --n) set &= set - 1;
   return __ffs(int(set)) - 1;
 }
 
-// What the hardware knows of a reciprocal and of that of a root: 20 bits.
+// Hardware approximations of 1 / x and 1 / sqrt(x), to 20 bits.
 #ifndef CM_HOST
 __device__ __forceinline__ double reciprocal_seed(double x) {
   double seed;
@@ -25,15 +25,15 @@ __device__ __forceinline__ double inverse_root_seed(double x) {
 }
 #endif
 
-// To an ulp or two, without the branches of a division: for steps that are measured afterwards. NaN of zero and of what
-// is infinite.
+// Reciprocal to one or two ulps, without the branches of a division, for steps that are measured afterwards. NaN for
+// zero and infinity.
 __device__ __forceinline__ double reciprocal(double x) {
   double y = reciprocal_seed(x);
 #pragma unroll
   for (int step = 0; step < 2; ++step) y += y * (1.0 - x * y);
   return y;
 }
-__device__ __forceinline__ double quick_root(double x) {
+__device__ __forceinline__ double fast_sqrt(double x) {
   const double seed = inverse_root_seed(x);
   double root = x * seed, half = 0.5 * seed;
 #pragma unroll

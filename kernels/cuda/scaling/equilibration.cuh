@@ -1,20 +1,20 @@
-// Matrices whose cells span so many orders of magnitude that products of them would leave the float64 range.
+// Equilibration of matrices whose cells span so many orders of magnitude that products leave the float64 range.
 //
-// In logarithms: the pairing of rows and columns with the largest product of cells, then factors that balance the flows
-// between the pairs. As powers of two these are exact, and what they leave has its paired cells near one and no cell
-// much above that.
+// In logarithms: the assignment of columns to rows with the largest product of cells (Hungarian algorithm), then
+// factors that balance the flows between the pairs (Osborne). As powers of two these are exact, and the divided matrix
+// has its paired cells near one and no cell much larger.
 
-// Lines that are dropped on both sides go with one another only, and no matter which.
+// Write log2 of the cells to Q. Dropped rows pair only with dropped columns, no matter which.
 template <int W>
-__device__ __forceinline__ void take_logarithms(const Tile<W>& t) {
-  each_cell(t, t.R, t.C, [&](int i, int j) {
+__device__ __forceinline__ void compute_logarithms(const Tile<W>& t) {
+  for_each_cell(t, t.R, t.C, [&](int i, int j) {
     const double m = t.M(i, j);
     t.Q(i, j) = m > 0.0 ? log2(m) : t.u(i) == 0.0 && t.v(j) == 0.0 ? 0.0 : -CM_INF;
   });
 }
 
-// The pairing of rows and columns with the largest product of cells (Kuhn and Munkres, by shortest augmenting paths),
-// in r; Q holds the logarithms. False where no pairing has a positive product.
+// Assignment problem (Kuhn-Munkres by shortest augmenting paths): write the pairing with the largest sum of Q to r.
+// False where every assignment has a zero cell.
 template <int W>
 __device__ __forceinline__ bool assign(const Tile<W>& t) {
   const int n = t.C;
@@ -31,7 +31,7 @@ __device__ __forceinline__ bool assign(const Tile<W>& t) {
     int here = -1, row = i;
     while (row >= 0) {
       if (here >= 0 && t.rank() == 0) t.r(here) = 1.0;
-      t.meet();
+      t.synchronize();
       double least = CM_INF;
       int following = n;
       for (int j = t.rank(); j < n; j += W) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ bool assign(const Tile<W>& t) {
       if (own > least) following = n;
       following = team_reduce<W>(following, [](int a, int b) { return min(a, b); });
       if (following == n) return false;
-      t.meet();  // nobody still reads the prices
+      t.synchronize();  // all have read the prices
       for (int j = t.rank(); j < n; j += W)
         if (t.r(j) != 0.0) {
           t.x(int(t.q(j))) += least;
@@ -62,7 +62,7 @@ __device__ __forceinline__ bool assign(const Tile<W>& t) {
       if (t.rank() == 0) t.x(i) += least;
       here = following;
       row = int(t.q(here));
-      t.meet();  // before rows and columns are paired anew
+      t.synchronize();  // all have read the assignment before it changes
     }
     if (t.rank() == 0)
       while (here >= 0) {
@@ -70,14 +70,14 @@ __device__ __forceinline__ bool assign(const Tile<W>& t) {
         t.q(here) = before >= 0 ? t.q(before) : i;
         here = before;
       }
-    t.meet();
+    t.synchronize();
   }
   each<W>(n, [&](int j) { t.r(int(t.q(j))) = j; });
   return true;
 }
 
-// With B_ij = A_ij - (A_ii + A_jj) / 2 of the logarithms in Q: fill x with t such that with B_ij + t_i - t_j each row
-// sums to what its column sums to, without the diagonal (Osborne).
+// Balance (Osborne): with B_ij = A_ij - (A_ii + A_jj) / 2 of the logarithms in Q, fill x with t such that B_ij + t_i -
+// t_j has equal sums of row i and column i, without the diagonal.
 template <int W>
 __device__ __forceinline__ void balance(const Tile<W>& t) {
   const int n = t.C;
@@ -107,9 +107,9 @@ __device__ __forceinline__ void balance(const Tile<W>& t) {
       out_sum = team_sum<W>(out_sum);
       const double fresh = 0.5 * (into + log2(into_sum) - out - log2(out_sum));
       change = fmax(change, fabs(fresh - t.x(i)));
-      t.meet();
+      t.synchronize();
       if (t.rank() == 0) t.x(i) = fresh;
-      t.meet();
+      t.synchronize();
     }
     if (change < CM_LEAST_EQUILIBRATION) break;
   }
@@ -118,22 +118,23 @@ __device__ __forceinline__ void balance(const Tile<W>& t) {
 template <int W>
 __device__ __forceinline__ void divide_by_powers(Tile<W>& t) {
   t.far = true;
-  each_cell(t, t.R, t.C, [&](int i, int j) { t.M(i, j) = times_power(t.M(i, j), -t.row_power(i) - t.col_power(j)); });
+  for_each_cell(t, t.R, t.C,
+                [&](int i, int j) { t.M(i, j) = multiply_by_power(t.M(i, j), -t.row_power(i) - t.col_power(j)); });
 }
 
-// Bring the cells together: the logarithms of rows and columns get mean zero.
+// Equilibrate: powers of two that make the binary logarithms of rows and columns average about zero.
 template <int W>
 __device__ __forceinline__ void equilibrate(Tile<W>& t) {
   const auto there = [&](int i, int j) { return double(t.M(i, j) > 0.0); };
-  over_rows(t, there, [&](int i, double n) { t.off(i) = n; });
-  over_columns(t, there, [&](int j, double n) { t.sum(j) = n; });
+  sum_rows(t, there, [&](int i, double n) { t.off(i) = n; });
+  sum_columns(t, there, [&](int j, double n) { t.sum(j) = n; });
 #pragma unroll 1
   for (int round = 0; round < 3; ++round) {
-    over_rows(
-        t, [&](int i, int j) { return t.M(i, j) > 0.0 ? exponent_of(t.M(i, j)) - t.col_power(j) : 0.0; },
+    sum_rows(
+        t, [&](int i, int j) { return t.M(i, j) > 0.0 ? get_exponent(t.M(i, j)) - t.col_power(j) : 0.0; },
         [&](int i, double total) { t.row_power(i) = t.off(i) > 0.0 ? floor(total / t.off(i)) : 0.0; });
-    over_columns(
-        t, [&](int i, int j) { return t.M(i, j) > 0.0 ? exponent_of(t.M(i, j)) - t.row_power(i) : 0.0; },
+    sum_columns(
+        t, [&](int i, int j) { return t.M(i, j) > 0.0 ? get_exponent(t.M(i, j)) - t.row_power(i) : 0.0; },
         [&](int j, double total) { t.col_power(j) = t.sum(j) > 0.0 ? floor(total / t.sum(j)) : 0.0; });
   }
   divide_by_powers(t);
@@ -141,23 +142,23 @@ __device__ __forceinline__ void equilibrate(Tile<W>& t) {
 
 __device__ __forceinline__ bool is_outside(double low, double high) { return low < 1.0 / CM_WIDE || high > CM_WIDE; }
 
-// Whether the cells, from `low` to `high`, can stay as they are.
+// Whether the cells, from `low` to `high`, need no equilibration.
 template <int W>
-__device__ __forceinline__ bool is_near(const Tile<W>& t, double low, double high) {
+__device__ __forceinline__ bool is_in_range(const Tile<W>& t, double low, double high) {
   return !is_outside(low, high) && !(high > CM_VAST * low) &&
-         (!(high > CM_MOST_SCALE_RATIO * low) || (t.R == t.C && dominates(t)));
+         (!(high > CM_MOST_SCALE_RATIO * low) || (t.R == t.C && has_dominant_diagonal(t)));
 }
 
-// Take powers of two out of the cells, which is exact; with a pairing where one is wanted and exists.
+// Divide the cells by powers of two, exactly; pairs rows with columns first where possible.
 template <int W>
-__device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, double high) {
-  if (is_near(t, low, high)) return;
+__device__ __forceinline__ void equilibrate_if_needed(Tile<W>& t, bool plain, double low, double high) {
+  if (is_in_range(t, low, high)) return;
   if (t.R == t.C && !plain) {
-    take_logarithms(t);
+    compute_logarithms(t);
     if (assign(t)) {
-      meet_all(t);  // nobody still reads the logarithms
+      synchronize_peers(t);  // all have read the logarithms
       permute(t);
-      take_logarithms(t);
+      compute_logarithms(t);
       balance(t);
       each<W>(t.C, [&](int i) {
         const double half = 0.5 * t.Q(i, i);

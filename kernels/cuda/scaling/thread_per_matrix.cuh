@@ -1,11 +1,10 @@
-// What kernels share of which a thread has a matrix of its own: how its numbers come and go, and elimination in
-// registers.
+// Shared by kernels with one thread per matrix: transfer of values by a warp, and elimination in registers.
 
-// A warp brings the numbers of its matrices, `size` each and one behind another in memory, to and from shared memory,
-// where those of a lane lie together, an odd number of places from those of the next. `move` takes a number's place
-// among those of its matrix, in memory, and in shared memory.
+// Transfer the values of a warp's matrices, `size` each and adjacent in memory, to or from shared memory, where those
+// of a lane are adjacent with an odd stride between lanes (no bank conflicts). `move` takes the index within the
+// matrix, in memory, and in shared memory.
 template <typename Move>
-__device__ __forceinline__ void over_numbers(int size, int matrices, Move move) {
+__device__ __forceinline__ void transfer_values(int size, int matrices, Move move) {
   const int lane = threadIdx.x % 32, pitch = size | 1;
   int at = lane % size, matrix = lane / size;
   for (int k = lane; k < size * matrices; k += 32) {
@@ -20,8 +19,8 @@ __device__ __forceinline__ void over_numbers(int size, int matrices, Move move) 
   __syncwarp();
 }
 
-// Solve L d = q + flows by star-mesh elimination, which only adds nonnegative numbers to the weights; see group.cu. Of
-// weights and flows between columns l < j, W[l][j] and F[l][j] are read alone; d takes the place of the sources `q`.
+// Solve the Newton system L d = q + flows by star-mesh elimination, which only adds nonnegative weights; see group.cu.
+// Only W[l][j] and F[l][j] for columns l < j are read; d overwrites the sources `q`.
 template <int K>
 __device__ __forceinline__ void eliminate(double (&W)[K][K], double (&F)[K][K], double (&q)[K]) {
   double inverse[K];

@@ -1,9 +1,9 @@
 // Infeasibility certificates from diverging dual iterates, as kernels/cpu/margins/tables/infeasibility.py: no table has
 // the margins, or some cells must be zero.
 
-// What a cell gets by its lines. Targets that need not be met prove nothing.
+// Sum of the multipliers of a cell's marginals. Soft targets prove nothing and count as zero.
 template <int W>
-__device__ __forceinline__ double raised(const Table<W>& t, const double* lift, const double* y, int c) {
+__device__ __forceinline__ double sum_multipliers(const Table<W>& t, const double* lift, const double* y, int c) {
   double z = t.slack == 0.0 ? lift[t.code(0, c)] : 0.0;
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b)
@@ -11,13 +11,14 @@ __device__ __forceinline__ double raised(const Table<W>& t, const double* lift, 
   return z;
 }
 
-struct Reach {
+struct CertificateValue {
   double top, most, product, size;  // the largest z, the total times it, m . y and the sum of its magnitudes
 };
 
 template <int W>
-__device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, const double* y) {
-  Reach found{t.bounded ? 0.0 : -CM_INF, 0.0, 0.0, 0.0};
+__device__ __forceinline__ CertificateValue evaluate_certificate(const Table<W>& t, const double* lift,
+                                                                 const double* y) {
+  CertificateValue found{t.bounded ? 0.0 : -CM_INF, 0.0, 0.0, 0.0};
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b)
 #pragma unroll 1
@@ -29,7 +30,7 @@ __device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, co
     }
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W)
-    if (t.q()[c] > 0.0) found.top = larger(found.top, raised(t, lift, y, c));
+    if (t.q()[c] > 0.0) found.top = larger(found.top, sum_multipliers(t, lift, y, c));
   found.top = team_largest<W>(found.top);
   found.product = team_sum<W>(found.product);
   found.size = team_sum<W>(found.size);
@@ -37,16 +38,16 @@ __device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, co
   return found;
 }
 
-// Whether numbers prove that there is no table.
+// Whether multipliers prove that the table is infeasible (Farkas certificate).
 template <int W>
-__device__ __forceinline__ bool refutes(const Table<W>& t, const double* lift, const double* y) {
-  const Reach found = reach(t, lift, y);
+__device__ __forceinline__ bool is_certificate(const Table<W>& t, const double* lift, const double* y) {
+  const CertificateValue found = evaluate_certificate(t, lift, y);
   return found.product - found.most > CM_LEAST_PROOF_GAP * found.size;
 }
 
-// The smallest target, of those that must be met, of the lines of a cell.
+// Smallest hard target among the marginals of a cell.
 template <int W>
-__device__ __forceinline__ double smallest_line(const Table<W>& t, int c) {
+__device__ __forceinline__ double find_smallest_target(const Table<W>& t, int c) {
   const double target = t.targets()[t.code(0, c)];
   double least = target >= 0.0 && t.slack == 0.0 ? target : CM_INF;
 #pragma unroll 1
@@ -57,9 +58,9 @@ __device__ __forceinline__ double smallest_line(const Table<W>& t, int c) {
   return least;
 }
 
-// Whether a line that must meet its target has none but cells that are marked.
+// Whether a marginal with a hard target has only marked cells.
 template <int W>
-__device__ __forceinline__ bool leaves_empty(const Table<W>& t) {
+__device__ __forceinline__ bool has_emptied_marginal(const Table<W>& t) {
   bool empty = false;
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b)
@@ -77,33 +78,33 @@ __device__ __forceinline__ bool leaves_empty(const Table<W>& t) {
   return team_any<W>(empty);
 }
 
-// Take out the cells of which the step proves that they are zero; return how many, or -1 if that leaves a line empty.
-// Whatever is zero to nine digits of the smallest of its lines counts as zero.
+// Remove the cells that the Newton step proves to be zero; return their number, or -1 if that leaves a marginal empty.
+// Zero means at most 1e-9 of the smallest target of its marginals.
 template <int W>
-__device__ __forceinline__ int remove(Table<W>& t) {
-  const Reach found = reach(t, t.step_lift(), t.step());
-  // What rounding the targets may do is no proof.
+__device__ __forceinline__ int fix_zero_cells(Table<W>& t) {
+  const CertificateValue found = evaluate_certificate(t, t.step_lift(), t.step());
+  // The effect of rounding the targets proves nothing.
   const double left = larger(found.most - found.product, 0.0) + CM_MOST_ROUNDED_GAP * found.size;
   if (!(left < CM_INF)) return 0;
   int number = 0;
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
-    const double below = found.top - raised(t, t.step_lift(), t.step(), c);
-    const double least = smallest_line(t, c);
+    const double below = found.top - sum_multipliers(t, t.step_lift(), t.step(), c);
+    const double least = find_smallest_target(t, c);
     if (t.q()[c] > 0.0 && below > CM_BELOW && least < CM_INF && left <= CM_LEAST_PROOF_GAP * least * below) {
       t.x()[c] = -below;
       ++number;
     }
   }
   number = team_sum<W>(number);
-  t.meet();
+  t.synchronize();
   if (number == 0) return 0;
   t.removed += number;
-  if (leaves_empty(t)) return -1;
-  t.meet();
+  if (has_emptied_marginal(t)) return -1;
+  t.synchronize();
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W)
     if (t.x()[c] < 0.0) t.q()[c] = t.x()[c] = 0.0;
-  t.meet();
+  t.synchronize();
   return number;
 }
