@@ -13,7 +13,7 @@ from cmfast import conformal  # noqa: E402
 from cmfast._core.progress import Bar  # noqa: E402
 from cmfast._pages.parts import Figure, Table  # noqa: E402
 from cmfast._reproduce.conformal import reproduce  # noqa: E402
-from cmfast._reproduce.conformal._centre import trained  # noqa: E402
+from cmfast._reproduce.conformal._central_training import train_network  # noqa: E402
 from cmfast._reproduce.conformal._network import CENTRE, ConformalSettings  # noqa: E402
 
 if __name__ == "__main__":
@@ -25,6 +25,6 @@ if __name__ == "__main__":
         for table in section.find(Table):
             print(f"\n{table.caption}\n{'  '.join(table.head)}", *map("  ".join, table.rows), sep="\n")
         print(*(said for figure in section.find(Figure) for said in figure.caption))
-    sets, y, guess = trained(0, ConformalSettings())["picture"]
+    sets, y, guess = train_network(0, ConformalSettings())["picture"]
     display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE).plot()
     display.figure_.savefig(HERE / "conformal.png", dpi=64, metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""One page on the models of a user: matrices, metrics, intervals, differences, groups, geometry, prediction sets."""
+"""HTML report on one or two classifiers: matrices, metrics, intervals, differences, groups, geometry, sets."""
 
 from typing import Any
 
@@ -7,7 +7,16 @@ import numpy as np
 from cmfast._core import validate
 from cmfast._core.annotations import Array
 from cmfast._core.markup import remove_isolates
-from cmfast._report import _asked, _data, _extra_sections, _facts, _many, _more, _page, _samples
+from cmfast._report import (
+    _counting,
+    _extra_sections,
+    _many_classes,
+    _model_facts,
+    _options,
+    _page,
+    _script_data,
+    _section_facts,
+)
 from cmfast._report._html_report import HtmlReport
 
 __all__ = ["HtmlReport", "report"]
@@ -28,45 +37,45 @@ def report(
     rng: int = 0,
     num_threads: int | None = None,
 ) -> HtmlReport:
-    """Make a page on one classifier, or on two: one file to look at, to mail and to keep.
+    """Create an HTML report on one classifier, or on two: a single self-contained file.
 
-    The matrix as counts, as shares of rows or columns, and bi-normalised, to sort, filter and zoom into; what
-    bi-normalisation changes; metrics and confusions with their intervals; of two models the differences on the same
-    samples; groups side by side; with embeddings the geometric confusion matrix, with scores prediction sets.
+    Shows the matrix as counts, as shares of rows or columns, and bi-normalised, with sorting, filters and zoom; the
+    effect of bi-normalisation; metrics and confusions with intervals; differences of two models on the same samples;
+    groups side by side; the geometric confusion matrix of embeddings; prediction sets from scores.
 
     Parameters
     ----------
     y_true : array, shape (n,)
         Labels of any kind, as for :class:`ConfusionCounts`: also columns of pandas, polars or Arrow.
     y_pred : array, shape (n,), or dict of str to array
-        Predictions; of one model, or of two, by their names.
+        Predictions of one model, or a dict of the predictions of one or two models by name.
     groups : column, or dict of str to column, optional
-        The group of each sample, by labels of any kind.
+        The group label of each sample.
     labels : array, shape (C,), optional
-        The classes, in order; samples of others are left out. Default: those that occur.
+        The classes, in order; samples of other classes are left out. Default: the labels that occur.
     embeddings : array, shape (n, m), optional
-        Where the samples lie in a space of features; of the first model.
+        Feature vectors of the samples, for the first model.
     scores : array, shape (n, C), optional
-        Probability of each class, in the order of the classes; of the first model. One half of the samples, chosen by
-        `rng`, calibrates prediction sets of the other half, which miss the label of one sample in ten.
+        Probability of each class, in the order of the classes, for the first model. A random half of the samples
+        calibrates prediction sets of the other half at a nominal error rate of 10 %.
     title : str, optional
         Title of the page.
     smoothing : positive float, optional
-        Added to every cell before it is bi-normalised. Default: nothing, or 1/C where zeros leave no bi-normalised
+        Added to every cell before bi-normalisation. Default: nothing, or 1/C if the zeros allow no bi-normalised
         matrix; the page says so.
     level : float
-        Of the intervals.
+        Level of the intervals.
     n_replicates : int
-        Matrices to draw for intervals, of at most 50 classes; of more, nothing is drawn.
+        Bootstrap replicates for intervals, with at most 50 classes; with more, the delta method is used.
     rng : int
-        Seed of all draws.
+        Seed of all random numbers.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     HtmlReport
-        ``save(path)``; ``html``; ``to_dict()``, all its numbers; in a notebook it shows itself.
+        ``save(path)``; ``html``; ``to_dict()`` with all values; displays itself in a notebook.
 
     Raises
     ------
@@ -76,9 +85,9 @@ def report(
 
     Notes
     -----
-    Every label is escaped. The page holds counts, not samples: nobody's row can be read from it but as a count. Bad
-    values: missing labels are refused; points that are not finite are left out, and the page says so, as it says all
-    that other functions warn of. Synchronises the device. Reproducible: same input, same page.
+    Every label is escaped. The page contains counts, not samples. Bad values: missing labels are refused; points that
+    are not finite are left out; the page shows all warnings. Synchronises the device. Reproducible: same input, same
+    page.
 
     Examples
     --------
@@ -96,52 +105,60 @@ def report(
         validate.refuse("level", "between 0 and 1", level)
     validate.generator(rng)
     if isinstance(rng, np.random.Generator):
-        validate.refuse("rng", "a seed", "a Generator, which is another one each time", TypeError)
+        validate.refuse("rng", "a seed", "a Generator, whose state changes with each use", TypeError)
     replicates = validate.count("n_replicates", n_replicates, least=2)
-    asked = _asked.Asked(level, smoothing, replicates, int(rng), validate.num_threads(num_threads))
-    predictions = _samples.models(y_pred)
-    listed = groups is None and embeddings is None and scores is None  # each of which needs dense matrices
-    counted = _samples.counted(y_true, predictions, labels, groups, listed=listed)
-    return _written(y_true, predictions, counted, embeddings, scores, title, asked)
+    request = _options.ReportOptions(level, smoothing, replicates, int(rng), validate.num_threads(num_threads))
+    predictions = _counting.name_models(y_pred)
+    listed = (
+        groups is None and embeddings is None and scores is None
+    )  # groups, embeddings and scores need dense matrices
+    counted = _counting.count_samples(y_true, predictions, labels, groups, listed=listed)
+    return _compose_report(y_true, predictions, counted, embeddings, scores, title, request)
 
 
-def _written(
+def _compose_report(
     y_true: Array,
     predictions: dict[str, Any],
-    counted: _samples.Counted,
+    counted: _counting.CountedSamples,
     embeddings: Any,
     scores: Any,
     title: str | None,
-    asked: _asked.Asked,
+    request: _options.ReportOptions,
 ) -> HtmlReport:
-    """Compute what is said, and say it."""
-    names = [_facts.named(label) for label in counted.labels]
+    """Compute all facts of the report and compose its page."""
+    names = [_model_facts.name_label(label) for label in counted.labels]
     shown = None
     if counted.cells:
-        shown = _many.choose_classes(next(iter(counted.cells.values())))
-        models = [_many.model(_facts.named(name), cells, names, shown, asked) for name, cells in counted.cells.items()]
+        shown = _many_classes.choose_classes(next(iter(counted.cells.values())))
+        models = [
+            _many_classes.describe_sparse_model(_model_facts.name_label(name), cells, names, shown, request)
+            for name, cells in counted.cells.items()
+        ]
     else:
-        models = [_facts.model(_facts.named(name), M, names, asked) for name, M in counted.matrices.items()]
-    facts: dict[str, Any] = {"title": title or "Confusion report", "labels": names, "level": asked.level}
+        models = [
+            _model_facts.describe_model(_model_facts.name_label(name), M, names, request)
+            for name, M in counted.matrices.items()
+        ]
+    facts: dict[str, Any] = {"title": title or "Confusion report", "labels": names, "level": request.level}
     facts["samples"] = int(models[0].facts["classes"]["support"].sum())
     facts["shown"] = len(names) if shown is None else len(shown)
     facts["models"] = [one.facts for one in models]
-    facts["comparison"] = _more.two_models(counted, asked)
-    facts["groups"] = _more.groups(counted, asked)
+    facts["comparison"] = _section_facts.compare_models(counted, request)
+    facts["groups"] = _section_facts.describe_groups(counted, request)
     y = guess = np.empty(0)
     if embeddings is not None or scores is not None:
-        y = _samples.ids("y_true", y_true, counted.labels)
-        guess = _samples.ids("y_pred", next(iter(predictions.values())), counted.labels)
+        y = _counting.find_class_ids("y_true", y_true, counted.labels)
+        guess = _counting.find_class_ids("y_pred", next(iter(predictions.values())), counted.labels)
     geometric = None
     if embeddings is not None:
-        facts["geometry"], geometric = _more.geometry(embeddings, y, guess, models[0].scaled, asked)
-        facts["geometry"]["drawn"] = len(names) <= _data.MOST_TREE_CLASSES
+        facts["geometry"], geometric = _section_facts.describe_geometry(embeddings, y, guess, models[0].scaled, request)
+        facts["geometry"]["drawn"] = len(names) <= _script_data.MOST_TREE_CLASSES
     if scores is not None:
-        facts["sets"] = _more.sets(scores, y, guess, names, asked)
+        facts["sets"] = _section_facts.describe_sets(scores, y, guess, names, request)
     sections = [*facts["models"], *(facts[name] for name in _extra_sections.NAMES if facts.get(name))]
     facts["notes"] = list(dict.fromkeys(note for section in sections for note in section["notes"]))
     matrices = [one.M for one in models]
-    page = _page.whole(facts, matrices, _data.of_models(models, names, geometric, shown))
+    page = _page.compose_page(facts, matrices, _script_data.pack_models(models, names, geometric, shown))
     for section in (*sections, facts):
         section["notes"] = [remove_isolates(note) for note in section["notes"]]
     return HtmlReport(page, facts)

@@ -1,4 +1,4 @@
-"""What a report says of confusions: which stand out, which directions differ, whose ranks balancing changes."""
+"""Facts about confusions: the largest with intervals, significant directions, rank changes by bi-normalisation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,38 +7,41 @@ import numpy as np
 
 from cmfast import uncertainty
 from cmfast._core import confused_pairs
-from cmfast._report import _cells
-from cmfast._report._asked import LARGEST, MOST_RESAMPLED_CLASSES, Asked, Scaled
-from cmfast._report._cells import Cells
-from cmfast._report._classes import share_ends
+from cmfast._report import _sparse_counts
+from cmfast._report._class_facts import compute_share_intervals
+from cmfast._report._options import MOST_LISTED_CONFUSIONS, MOST_RESAMPLED_CLASSES, ReportOptions, ScalingFactors
+from cmfast._report._sparse_counts import SparseCounts
 
 Facts = dict[str, Any]
-MOST_RANK_CHANGES = 8  # pairs that are listed because their rank changes
+MOST_RANK_CHANGES = 8  # listed pairs with a rank change
 
 
-def of_matrix(M: np.ndarray, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
-    """Return the largest confusions with intervals, and what of their order is beyond chance."""
-    cells = _cells.of_matrix(M)
-    pairs, errors = confused_pairs.list_pairs(*cells), _balanced_errors(M, scaled, asked)
-    in_balance = _ranks_in_balance(M, scaled, errors, pairs, asked)
-    return _of_pairs(cells, pairs, scaled, errors, in_balance, labels, asked)
+def describe_confusions(M: np.ndarray, scaled: ScalingFactors, labels: Sequence[str], request: ReportOptions) -> Facts:
+    """Return the largest confusions with intervals, and the statements about their order that are significant."""
+    cells = _sparse_counts.list_cells(M)
+    pairs, errors = confused_pairs.list_pairs(*cells), _compute_balanced_errors(M, scaled, request)
+    in_balance = _rank_balanced_pairs(M, scaled, errors, pairs, request)
+    return _describe_pairs(cells, pairs, scaled, errors, in_balance, labels, request)
 
 
-def of_cells(cells: Cells, scaled: Scaled, labels: Sequence[str], asked: Asked) -> Facts:
-    """Return the same of so many classes that nothing is known of errors and ranks of balanced cells."""
-    return _of_pairs(cells, confused_pairs.list_pairs(*cells), scaled, None, None, labels, asked)
+def describe_sparse_confusions(
+    cells: SparseCounts, scaled: ScalingFactors, labels: Sequence[str], request: ReportOptions
+) -> Facts:
+    """Return the largest confusions of many classes, without errors and ranks of balanced cells."""
+    return _describe_pairs(cells, confused_pairs.list_pairs(*cells), scaled, None, None, labels, request)
 
 
-def _of_pairs(
-    cells: Cells,
+def _describe_pairs(
+    cells: SparseCounts,
     pairs: confused_pairs.Pairs,
-    scaled: Scaled,
+    scaled: ScalingFactors,
     errors: np.ndarray | None,
     in_balance: np.ndarray | None,
     labels: Sequence[str],
-    asked: Asked,
+    request: ReportOptions,
 ) -> Facts:
-    what = confused_pairs.find_distinct_pairs(pairs, asked.level)
+    """Return the facts of the confused pairs, given balanced errors and ranks where known."""
+    what = confused_pairs.find_distinct_pairs(pairs, request.level)
     forth, back = scaled.at(pairs.first, pairs.second, pairs.forth), scaled.at(pairs.second, pairs.first, pairs.back)
     both, support = (forth + back) / 2, cells.sums()[1]
     told = [
@@ -52,39 +55,48 @@ def _of_pairs(
         k = int(both.argmax())
         if in_balance[k, 1] == 1 and pairs.n_pairs > 1:
             standing["balanced"] = {"first": labels[int(pairs.first[k])], "second": labels[pairs.second[k]]}
-        standing["moved"] = _moved(pairs, what.ranks, in_balance, both, labels)
-    order = dict.fromkeys([*range(min(LARGEST, len(both))), *np.argsort(-both, kind="stable")[:LARGEST].tolist()])
+        standing["moved"] = _list_rank_changes(pairs, what.ranks, in_balance, both, labels)
+    order = dict.fromkeys(
+        [
+            *range(min(MOST_LISTED_CONFUSIONS, len(both))),
+            *np.argsort(-both, kind="stable")[:MOST_LISTED_CONFUSIONS].tolist(),
+        ]
+    )
     found = [
         line | {"rank": what.ranks[k], "rank_balanced": None if in_balance is None else in_balance[k]}
         for k in order
-        for line in _lines(k, pairs, bool(what.told[k]), support, scaled, errors, labels, asked)
+        for line in _describe_directions(k, pairs, bool(what.told[k]), support, scaled, errors, labels, request)
     ]
     return {"confusions": found, "standing": standing}
 
 
-def _balanced_errors(M: np.ndarray, scaled: Scaled, asked: Asked) -> np.ndarray | None:
-    """Return standard errors of balanced cells, of few classes that are scaled as they are; else None."""
+def _compute_balanced_errors(M: np.ndarray, scaled: ScalingFactors, request: ReportOptions) -> np.ndarray | None:
+    """Return standard errors of bi-normalised cells, or None with smoothing or many classes."""
     if scaled.smoothing or len(M) > MOST_RESAMPLED_CLASSES:
         return None
-    options: Facts = {"of": "bi", "method": "normal", "level": asked.level, "on_failure": "ignore"}
-    found = uncertainty.interval(M, num_threads=asked.num_threads, **options)
+    options: Facts = {"of": "bi", "method": "normal", "level": request.level, "on_failure": "ignore"}
+    found = uncertainty.interval(M, num_threads=request.num_threads, **options)
     return np.asarray(found.standard_error)
 
 
-def _ranks_in_balance(
-    M: np.ndarray, scaled: Scaled, errors: np.ndarray | None, pairs: confused_pairs.Pairs, asked: Asked
+def _rank_balanced_pairs(
+    M: np.ndarray,
+    scaled: ScalingFactors,
+    errors: np.ndarray | None,
+    pairs: confused_pairs.Pairs,
+    request: ReportOptions,
 ) -> np.ndarray | None:
-    """Return the ranks of pairs that simultaneous intervals allow when balanced; None where errors are not known.
+    """Return the ranks of balanced pairs that simultaneous intervals allow; None without standard errors.
 
-    An interval holds that of the delta method and that of the count alone (Garwood), which knows of cells without a
-    sample that they may have one.
+    An interval covers both that of the delta method and that of the count alone (Garwood), which allows for samples in
+    empty cells.
     """
     from scipy.special import ndtri
 
     if errors is None or not np.isfinite(errors).all():
         return None
     balanced = scaled.cells(M)
-    tail = (1.0 - asked.level) / confused_pairs.STATEMENTS / max(4 * pairs.n_pairs, 1)
+    tail = (1.0 - request.level) / confused_pairs.STATEMENTS / max(4 * pairs.n_pairs, 1)
     reach = -ndtri(tail) * errors
     factors = scaled.rows[:, None] * scaled.cols
     few, many = confused_pairs.poisson_intervals(M.astype(np.float64), tail)
@@ -97,10 +109,10 @@ def _ranks_in_balance(
     return np.asarray(ends[place[pairs.first, pairs.second]])
 
 
-def _moved(
+def _list_rank_changes(
     pairs: confused_pairs.Pairs, by_count: np.ndarray, in_balance: np.ndarray, both: np.ndarray, labels: Sequence[str]
 ) -> list[Facts]:
-    """Return the pairs whose ranks by count and when balanced cannot be the same, farthest first."""
+    """Return the pairs whose rank intervals by count and when balanced are disjoint, farthest first."""
     far = np.maximum(by_count[:, 0] - in_balance[:, 1], in_balance[:, 0] - by_count[:, 1])
     return [
         {
@@ -116,17 +128,17 @@ def _moved(
     ]
 
 
-def _lines(
+def _describe_directions(
     k: int,
     pairs: confused_pairs.Pairs,
     told: bool,
     support: np.ndarray,
-    scaled: Scaled,
+    scaled: ScalingFactors,
     errors: np.ndarray | None,
     labels: Sequence[str],
-    asked: Asked,
+    request: ReportOptions,
 ) -> list[Facts]:
-    """Return the directions of a pair where they differ, else both together."""
+    """Return one line per direction of a pair if they differ significantly, else one line for both."""
     i, j = int(pairs.first[k]), int(pairs.second[k])
     M = {(i, j): pairs.forth[k], (j, i): pairs.back[k]}
     ways = [[(i, j)], [(j, i)]] if told else [[(i, j), (j, i)]]
@@ -135,13 +147,13 @@ def _lines(
         count, of = sum(M[cell] for cell in way), sum(support[r] for r, _ in way)
         if not count:
             continue
-        low, high = share_ends(np.array([count]), np.array([of]), asked)
+        low, high = compute_share_intervals(np.array([count]), np.array([of]), request)
         value = float(np.mean([scaled.at(*cell, M[cell]) for cell in way]))
         one: Facts = {"true": labels[way[0][0]], "predicted": labels[way[0][1]], "both_ways": not told, "count": count}
         one |= {"row": count / of, "low": low[0], "high": high[0], "balanced": value}
         if errors is not None:
-            # The two may go together, so their errors are added: the interval is too wide rather than too short.
-            reach = asked.z * float(np.mean([errors[cell] for cell in way]))
+            # The errors may be correlated, so they are added: a conservative interval.
+            reach = request.z * float(np.mean([errors[cell] for cell in way]))
             one |= {"balanced_low": max(value - reach, 0.0), "balanced_high": min(value + reach, 1.0)}
         found.append(one)
     return found

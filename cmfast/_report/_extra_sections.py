@@ -1,4 +1,4 @@
-"""Sections that not every report has: two models, groups, geometry, prediction sets."""
+"""Optional sections of a report: two models, groups, geometry, prediction sets."""
 
 from typing import Any
 
@@ -9,31 +9,32 @@ from cmfast._pages import values
 from cmfast._pages.charts import draw_forest
 from cmfast._pages.parts import Figure, Folded, Heading, Part, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._report import _words
+from cmfast._report import _sentences
 
 Facts = dict[str, Any]
 NAMES = ("comparison", "groups", "geometry", "sets")
-MOST_LINES = 40  # that are shown at once
-MOST_SIZES = 12
+MOST_OPEN_ROWS = 40  # most rows shown without folding
+MOST_LISTED_SIZES = 12
 SIDE_BY_SIDE = ("accuracy", "balanced_accuracy", "f1_macro")
 
 
-def all_of(facts: Facts) -> list[Section]:
-    """Return those that there is something to say in."""
-    found = zip(NAMES, (_comparison, _groups, _geometry, _sets), strict=True)
+def compose_extra_sections(facts: Facts) -> list[Section]:
+    """Return the optional sections that have facts."""
+    found = zip(NAMES, (_compose_comparison, _compose_groups, _compose_geometry, _compose_sets), strict=True)
     return [section(facts[name], facts) for name, section in found if facts.get(name)]
 
 
-def _comparison(one: Facts, facts: Facts) -> Section:
+def _compose_comparison(one: Facts, facts: Facts) -> Section:
+    """Return the section that compares two models."""
     first, second = (isolate(name) for name in one["models"])
     rows = [
-        (_words.METRICS[name], float(v["low"]), float(v["difference"]), float(v["high"]))
+        (_sentences.METRICS[name], float(v["low"]), float(v["difference"]), float(v["high"]))
         for name, v in one["metrics"].items()
     ]
-    picture = make_picture("", draw_forest(rows, f"{first} less {second}, with intervals", signed=True))
+    picture = make_picture("", draw_forest(rows, f"{first} minus {second}, with intervals", signed=True))
     lines = [
         (
-            _words.METRICS[name],
+            _sentences.METRICS[name],
             values.format_number(v["first"]),
             values.format_number(v["second"]),
             values.format_number(v["difference"], "+z.3f"),
@@ -45,12 +46,13 @@ def _comparison(one: Facts, facts: Facts) -> Section:
     head = ("metric", first, second, "difference", f"{100 * facts['level']:g} % interval", "p")
     table = Table("The same samples, both models", head, lines)
     flips = [(*(isolate(f[key]) for key in ("true", "first", "second")), f"{f['count']:,}") for f in one["flips"]]
-    changed = Table("Where they say different things most often", ("truth", first, second, "samples"), flips)
-    figure = Figure([picture, table], [_words.comparison(one), *one["notes"]])
+    changed = Table("Largest disagreements", ("truth", first, second, "samples"), flips)
+    figure = Figure([picture, table], [_sentences.explain_comparison(one), *one["notes"]])
     return Section(f"{first} or {second}?", [figure, Heading("Flips"), changed])
 
 
-def _groups(one: Facts, facts: Facts) -> Section:
+def _compose_groups(one: Facts, facts: Facts) -> Section:
+    """Return the section with the metrics of groups."""
     pieces: list[Part] = []
     names = [isolate(group) for group in one["groups"]]
     for model_name, model in one["models"].items():
@@ -61,48 +63,51 @@ def _groups(one: Facts, facts: Facts) -> Section:
             (
                 group,
                 f"{int(model['samples'][g]):,}",
-                *(text for metric in SIDE_BY_SIDE for text in _with_ends(metrics[metric], g)),
+                *(text for metric in SIDE_BY_SIDE for text in _format_with_interval(metrics[metric], g)),
             )
             for g, group in enumerate(names)
         ]
         head = [", ".join(map(isolate, one["by"])), "samples"]
         for metric in SIDE_BY_SIDE:
-            head += [_words.METRICS[metric], "interval"]
-        if len(rows) <= MOST_LINES:
+            head += [_sentences.METRICS[metric], "interval"]
+        if len(rows) <= MOST_OPEN_ROWS:
             pieces += [Heading(f"{name}: accuracy"), make_picture("", draw_forest(rows, f"{name}: accuracy of groups"))]
         pieces.append(Table(f"{name}: groups", head, lines, sorts=True))
-    return Section("Groups", [Figure(pieces, [_words.groups(one), *one["notes"]])])
+    return Section("Groups", [Figure(pieces, [_sentences.explain_groups(one), *one["notes"]])])
 
 
-def _with_ends(value: Facts, g: int) -> tuple[str, str]:
+def _format_with_interval(value: Facts, g: int) -> tuple[str, str]:
+    """Return the estimate and the interval of group `g` as texts."""
     return values.format_number(value["estimate"][g]), values.format_interval(
         float(value["low"][g]), float(value["high"][g])
     )
 
 
-def _geometry(one: Facts, facts: Facts) -> Section:
+def _compose_geometry(one: Facts, facts: Facts) -> Section:
+    """Return the section on the geometric confusion matrix."""
     named = {
         "overlap": "overlap with the balanced matrix",
-        "guaranteed": "of it guaranteed before looking",
-        "null_overlap": "expected if labels were permuted",
+        "guaranteed": "guaranteed part of the overlap",
+        "null_overlap": "overlap with permuted labels",
         "missing_mass": "share of the matrix without a point",
     }
     rows = [(text, values.format_number(float(one[name]))) for name, text in named.items()]
     rows += [
         ("points", f"{one['points']:,}"),
         ("cells", f"{one['cells']:,}"),
-        ("alone in a cell", values.format_share(one["alone"])),
+        ("share of points alone in a cell", values.format_share(one["alone"])),
     ]
     table = Table("Geometric confusion matrix against the balanced one", ("", "value"), rows)
-    said = _words.geometry(facts, drawn=one["drawn"])
+    said = _sentences.explain_geometry(facts, drawn=one["drawn"])
     notes = [note for note in one["notes"] if note not in one["verdict"] and one["verdict"] not in note]
     return Section("Geometry", [Figure([table], [said, one["verdict"], *notes])])
 
 
-def _sets(one: Facts, facts: Facts) -> Section:
+def _compose_sets(one: Facts, facts: Facts) -> Section:
+    """Return the section on prediction sets."""
     sizes = [(f"{k}", f"{int(n):,}") for k, n in enumerate(one["sizes"]) if n]
     head = ("labels in a set", "sets")
-    if len(sizes) > MOST_SIZES:
+    if len(sizes) > MOST_LISTED_SIZES:
         every = np.repeat(np.arange(len(one["sizes"])), one["sizes"])
         found = np.quantile(every, (0, 0.25, 0.5, 0.75, 1), method="lower").tolist()
         names = ("the smallest", "a quarter, at most", "half, at most", "three quarters, at most", "the largest")
@@ -119,9 +124,9 @@ def _sets(one: Facts, facts: Facts) -> Section:
         (isolate(label), values.format_share(float(rate)))
         for label, rate in zip(facts["labels"], one["coverage_by_class"], strict=True)
     ]
-    classes: Part = Table("Coverage of classes", ("class", "sets that hold it"), by_class, sorts=True)
-    if len(by_class) > MOST_LINES:
+    classes: Part = Table("Coverage of classes", ("class", "coverage"), by_class, sorts=True)
+    if len(by_class) > MOST_OPEN_ROWS:
         classes = Folded(f"Coverage of {len(by_class):,} classes", [classes])
     together = Table("Classes that share sets", ("classes", "sets with both", "correlation"), pairs)
     tables = [Table("Sizes of the sets", head, sizes), together, classes]
-    return Section("Prediction sets", [Figure(tables, [_words.sets(one), *one["notes"]], "two")])
+    return Section("Prediction sets", [Figure(tables, [_sentences.explain_sets(one), *one["notes"]], "two")])

@@ -1,4 +1,4 @@
-"""What ``cmfast.report`` returns."""
+"""Result type of ``cmfast.report``."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from cmfast._files.output import FileError, check_target, convert_to_plain, repl
 
 
 class HtmlReport:
-    """A report as one page of HTML, which needs nothing else: no server, no network. Made by :func:`cmfast.report`.
+    """A report as one self-contained HTML page. Returned by :func:`cmfast.report`.
 
     Attributes
     ----------
@@ -23,19 +23,19 @@ class HtmlReport:
         self._facts = facts
 
     def save(self, path: str | os.PathLike[str], /, *, force: bool = True) -> Path:
-        """Write the page to a file, whole or not at all, and return where it is.
+        """Write the page to a file, atomically, and return its path.
 
         Parameters
         ----------
         path : str or path-like
-            The file; its folder exists.
+            The file; its folder must exist.
         force : bool
             Whether to replace a file that exists.
 
         Raises
         ------
         TypeError, OSError
-            No path; a file that cannot be written, or exists.
+            `path` is not a path; a file that cannot be written, or exists.
         """
         validate.flag("force", force)
         if not isinstance(path, str | os.PathLike):
@@ -49,7 +49,7 @@ class HtmlReport:
         return target
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers of the page as dicts, lists, strings and Python's own numbers; None for undefined."""
+        """Return all values of the page as dicts, lists, strings and Python numbers; None for undefined values."""
         facts: dict[str, Any] = convert_to_plain(self._facts)
         return facts
 
@@ -59,7 +59,7 @@ class HtmlReport:
         return f"<HtmlReport: {names}, {len(self._facts['labels'])} classes, {size}>"
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame of its own, so that neither's style is the other's."""
+        """Show the page in a notebook inside an iframe, which isolates its style."""
         return (
             f'<iframe title="{escape_attribute(isolate(self._facts["title"]))}" '
             f'srcdoc="{escape_attribute(self.html)}" sandbox="allow-scripts" '

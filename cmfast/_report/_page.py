@@ -1,4 +1,4 @@
-"""The page of a report: sections of headings, sentences, pictures and tables, which also read without its script."""
+"""Compose the page of a report: sections of headings, sentences, pictures and tables, readable without its script."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from cmfast._pages.charts import draw_forest
 from cmfast._pages.parts import Figure, Folded, Markup, Page, Part, Section, Table
 from cmfast._pages.pictures import make_picture
 from cmfast._pages.render import format_versions, read_source, render_page
-from cmfast._report import _extra_sections, _words
+from cmfast._report import _extra_sections, _sentences
 
 Facts = dict[str, Any]
-FEW_CELLS = 30  # classes up to which the counts are a table as well
-OPEN_ROWS = 40  # classes up to which their table is open
+FEW_CELLS = 30  # most classes with a table of counts
+OPEN_ROWS = 40  # most rows of an unfolded table of classes
 VIEWER = Markup(
     '<div id="viewer" hidden><div class="controls" id="controls"></div>'
     '<div id="stage"><canvas id="canvas" tabindex="0" role="application" aria-roledescription="confusion matrix" '
@@ -27,21 +27,28 @@ VIEWER = Markup(
 SEARCH = Markup('<input type="search" class="rows" placeholder="Filter classes" aria-label="Filter classes" hidden>')
 
 
-def whole(facts: Facts, matrices: list[np.ndarray], data: dict[str, Any]) -> str:
+def compose_page(facts: Facts, matrices: list[np.ndarray], data: dict[str, Any]) -> str:
     """Return the page as HTML."""
-    own = [_matrix(facts, matrices), _balancing(facts), _metrics(facts), _confusions(facts), _classes(facts)]
+    own = [
+        _compose_matrix(facts, matrices),
+        _compose_balancing(facts),
+        _compose_metrics(facts),
+        _compose_confusions(facts),
+        _compose_classes(facts),
+    ]
     page = Page(
         title=isolate(facts["title"]),
-        lead=_words.lead(facts),
-        cards=_cards(facts),
-        sections=[*own, *_extra_sections.all_of(facts)],
-        foot=[_words.making(facts), f"{format_versions()} {_words.SOURCE}"],
+        lead=_sentences.write_lead(facts),
+        cards=_compose_cards(facts),
+        sections=[*own, *_extra_sections.compose_extra_sections(facts)],
+        foot=[_sentences.describe_page(facts), f"{format_versions()} {_sentences.SOURCE}"],
     )
     style, script = (read_source("cmfast._report", name) for name in ("report.css", "report.js"))
     return render_page(page, dark=True, style=style, script=script, data=data)
 
 
-def _cards(facts: Facts) -> list[tuple[str, str]]:
+def _compose_cards(facts: Facts) -> list[tuple[str, str]]:
+    """Return the cards at the top: samples, classes, accuracies."""
     cards = [(f"{facts['samples']:,}", "samples"), (f"{len(facts['labels']):,}", "classes")]
     for one in facts["models"]:
         value = one["metrics"]["accuracy"]
@@ -51,33 +58,38 @@ def _cards(facts: Facts) -> list[tuple[str, str]]:
     return cards
 
 
-def _matrix(facts: Facts, matrices: list[np.ndarray]) -> Section:
-    shown: list[Part] = [_words.matrix(facts), Figure([VIEWER])]
+def _compose_matrix(facts: Facts, matrices: list[np.ndarray]) -> Section:
+    """Return the section with the interactive matrix."""
+    shown: list[Part] = [_sentences.explain_matrix(facts), Figure([VIEWER])]
     if len(facts["labels"]) <= FEW_CELLS:
-        each = [_counts(one["name"], M, facts["labels"]) for one, M in zip(facts["models"], matrices, strict=True)]
+        each = [
+            _compose_counts(one["name"], M, facts["labels"]) for one, M in zip(facts["models"], matrices, strict=True)
+        ]
         shown.append(Folded("The counts as a table", each))
     return Section("The matrix", shown)
 
 
-def _counts(name: str, M: np.ndarray, labels: list[str]) -> Table:
+def _compose_counts(name: str, M: np.ndarray, labels: list[str]) -> Table:
+    """Return the table of counts of one model."""
     names = [isolate(label) for label in labels]
     rows = [(label, *(f"{n:,}" for n in row)) for label, row in zip(names, M.tolist(), strict=True)]
     return Table(f"{isolate(name)}: rows are the truth, columns the prediction", ["", *names], rows)
 
 
-def _balancing(facts: Facts) -> Section:
-    paragraphs: list[Part] = [*_words.balancing(facts)]
+def _compose_balancing(facts: Facts) -> Section:
+    """Return the section on the effect of bi-normalisation."""
+    paragraphs: list[Part] = [*_sentences.explain_balancing(facts)]
     tables = []
     for one in facts["models"]:
-        if said := _words.moved(one):
+        if said := _sentences.explain_rank_changes(one):
             paragraphs.append(said)
         rows = [
             (
                 f"{isolate(c['first'])} and {isolate(c['second'])}",
                 f"{c['count']:,}",
-                _rank(c["rank"]),
+                _format_rank(c["rank"]),
                 values.format_share(c["balanced"]),
-                _rank(c["rank_balanced"]),
+                _format_rank(c["rank_balanced"]),
             )
             for c in one["standing"]["moved"]
         ]
@@ -88,22 +100,23 @@ def _balancing(facts: Facts) -> Section:
     return Section("What balancing changes", [*paragraphs, *tables])
 
 
-def _rank(ends: np.ndarray) -> str:
-    """Return the ranks that chance allows."""
+def _format_rank(ends: np.ndarray) -> str:
+    """Return a rank, or the range of ranks that the intervals allow, as text."""
     least, largest = (int(end) for end in ends)
     return f"{least:,}" if least == largest else f"{least:,} to {largest:,}"
 
 
-def _between(c: Facts) -> str:
-    """Return what is confused: one direction, or both."""
+def _name_confusion(c: Facts) -> str:
+    """Return the name of a confusion: one direction, or both."""
     true, predicted = isolate(c["true"]), isolate(c["predicted"])
     return f"{true} and {predicted}, both ways" if c["both_ways"] else f"{true} taken for {predicted}"
 
 
-def _metrics(facts: Facts) -> Section:
+def _compose_metrics(facts: Facts) -> Section:
+    """Return the section with metrics and intervals."""
     pieces: list[Part] = []
     for one in facts["models"]:
-        found = {_words.METRICS[name]: ends for name, ends in one["metrics"].items()}
+        found = {_sentences.METRICS[name]: ends for name, ends in one["metrics"].items()}
         rows = [(name, float(v["low"]), float(v["estimate"]), float(v["high"])) for name, v in found.items()]
         lowest = min((row[1] for row in rows if row[1] < 0), default=0.0)
         picture = make_picture("", draw_forest(rows, f"{isolate(one['name'])}: metrics with intervals", low=lowest))
@@ -113,16 +126,19 @@ def _metrics(facts: Facts) -> Section:
         ]
         table = Table(isolate(one["name"]), ("metric", "value", f"{100 * facts['level']:g} % interval"), lines)
         pieces += [picture, table]
-    said = dict.fromkeys([_words.intervals(facts), *(note for one in facts["models"] for note in one["notes"])])
+    said = dict.fromkeys(
+        [_sentences.explain_intervals(facts), *(note for one in facts["models"] for note in one["notes"])]
+    )
     return Section("How good, and how sure", [Figure(pieces, list(said), "two")])
 
 
-def _confusions(facts: Facts) -> Section:
+def _compose_confusions(facts: Facts) -> Section:
+    """Return the section with the tables of the largest confusions."""
     tables = []
     for one in facts["models"]:
         rows = [
             (
-                _between(c),
+                _name_confusion(c),
                 f"{c['count']:,}",
                 values.format_share(c["row"]),
                 values.format_share_interval(c["low"], c["high"]),
@@ -135,13 +151,14 @@ def _confusions(facts: Facts) -> Section:
         ]
         head = ("confusion", "count", "of the true samples", "interval", "balanced", "interval")
         tables.append(Table(f"{isolate(one['name'])}: largest confusions", head, rows, sorts=True))
-    return Section("Largest confusions", [_words.CONFUSIONS, *tables])
+    return Section("Largest confusions", [_sentences.CONFUSIONS, *tables])
 
 
-def _classes(facts: Facts) -> Section:
-    shown: list[Part] = [_words.CLASSES]
+def _compose_classes(facts: Facts) -> Section:
+    """Return the section with the tables of classes."""
+    shown: list[Part] = [_sentences.CLASSES]
     for one in facts["models"]:
-        rows = _class_rows(one["classes"], [isolate(label) for label in facts["labels"]])
+        rows = _format_classes(one["classes"], [isolate(label) for label in facts["labels"]])
         head = ["class", "samples", "predicted", "recall", "interval", "precision", "interval", "F1"]
         head += ["balanced", "most taken for"]
         table = Table(f"{isolate(one['name'])}: classes", head, rows, sorts=True)
@@ -150,7 +167,8 @@ def _classes(facts: Facts) -> Section:
     return Section("Classes", shown)
 
 
-def _class_rows(columns: dict[str, np.ndarray], labels: list[str]) -> list[tuple[str, ...]]:
+def _format_classes(columns: dict[str, np.ndarray], labels: list[str]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of classes."""
     each = {name: values.tolist() for name, values in columns.items()}
     return [
         (

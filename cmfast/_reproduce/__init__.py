@@ -1,7 +1,7 @@
-"""``cmfast reproduce``: the papers that the library stands on, computed again, with what they do not say.
+"""Papers recomputed by ``cmfast reproduce``, with errata and extensions.
 
-A paper is a folder of its name, with ``reproduce(*, quick, progress, **options) -> Reproduction``. It imports what is
-heavy only when it is called. The demo, a command of its own, is made of the same parts.
+A paper is a package with ``reproduce(*, quick, progress, **options) -> Reproduction``. Heavy imports happen inside
+functions. The demo, a separate command, uses the same parts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,13 +16,13 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "PIL": "
 
 @dataclass(frozen=True)
 class Paper:
-    """What can be reproduced, in a line; what it takes beside NumPy; options of its own."""
+    """A reproducible paper: summary, required modules, command options."""
 
     summary: str
     needs: tuple[str, ...] = ()
-    """Modules of other libraries."""
+    """Required modules of other libraries."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By the name of the keyword, what the parser is told of the option; a default is None."""
+    """Arguments of the parser by keyword of the option; the default of an option is None."""
 
 
 _FILE = {"type": Path, "metavar": "FILE"}
@@ -30,17 +30,17 @@ _NETWORK = "perceptron or cnn: the paper's two, by torch, of pictures alone; of 
 
 PAPERS = {
     "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
-    "conformal": Paper("correlations of conformal sets, in one place and with clients", ("sklearn", "matplotlib")),
+    "conformal": Paper("correlations of conformal sets, in central and federated training", ("sklearn", "matplotlib")),
     "uncertainty": Paper("a notebook on normalised matrices of four teams: tables, widths, and who is better"),
-    "contingency": Paper("nine figures: metrics as surfaces, trainings as paths in them", ("sklearn", "matplotlib")),
+    "contingency": Paper("nine figures: metrics as surfaces, training runs as paths", ("sklearn", "matplotlib")),
     "normalization": Paper(
         "both experiments on four data sets, or yours, by paired intervals",
         ("sklearn", "PIL"),
         {
-            "images": {**_FILE, "help": "in place of its data: npy (n, height, width[, colours]) or (n, features)"},
-            "embeddings": {**_FILE, "help": "in place of its data: npy (n, features) of a network's last layer"},
-            "labels": {**_FILE, "help": "npy (n,) of the classes of those, whole numbers or text"},
-            "pred": {**_FILE, "help": "npy (n,) of answers behind the embeddings: then nothing is trained"},
+            "images": {**_FILE, "help": "instead of its data: npy (n, height, width[, colours]) or (n, features)"},
+            "embeddings": {**_FILE, "help": "instead of its data: npy (n, features) of a network's last layer"},
+            "labels": {**_FILE, "help": "npy (n,) of their classes, integers or text"},
+            "pred": {**_FILE, "help": "npy (n,) of predictions for the embeddings; then nothing is trained"},
             "network": {"metavar": "NAME", "help": _NETWORK},
             "repeats": {"type": int, "metavar": "N", "help": "repetitions, default 30"},
         },
@@ -48,23 +48,23 @@ PAPERS = {
 }
 
 
-def missing(name: str) -> list[str]:
-    """Return the names of the distributions that a paper needs and does not find."""
-    return name_missing(PAPERS[name].needs)
+def list_missing(name: str) -> list[str]:
+    """Return the distributions that a paper needs and that are not installed."""
+    return find_missing_distributions(PAPERS[name].needs)
 
 
-def name_missing(modules: Iterable[str]) -> list[str]:
-    """Return the distributions of those modules that are not installed."""
+def find_missing_distributions(modules: Iterable[str]) -> list[str]:
+    """Return the distributions of the given modules that are not installed."""
     return [DISTRIBUTIONS[module] for module in modules if find_spec(module) is None]
 
 
 def run(name: str, out: Path, *, quick: bool, **options: Any) -> dict[str, Any]:
-    """Reproduce a paper, write its files into the folder `out`, and return what ``results.json`` holds."""
+    """Reproduce a paper, write its files into the folder `out`, and return the content of ``results.json``."""
     from cmfast._core.progress import Bar
     from cmfast._files.output import remove_folder_on_error
     from cmfast._reproduce import _files
 
     with remove_folder_on_error(out):
-        folder = _files.prepared(out)
+        folder = _files.prepare_folder(out)
         made = import_module(f"cmfast._reproduce.{name}").reproduce(quick=quick, progress=Bar, **options)
-        return _files.write(made, folder)
+        return _files.write_reproduction(made, folder)

@@ -1,4 +1,4 @@
-"""The files of a reproduction: a page, all numbers, every picture by itself; all of them or none."""
+"""Write the files of a reproduction: page, numbers, one file per picture; all or none."""
 
 import io
 import json
@@ -10,24 +10,24 @@ from cmfast._files.output import FileError, Outputs, convert_to_plain, make_fold
 from cmfast._pages.parts import Picture
 from cmfast._pages.render import read_source
 from cmfast._reproduce import _page
-from cmfast._reproduce._frame import Reproduction
+from cmfast._reproduce._reproduction import Reproduction
 
 REPORT, MATRICES, RESULTS = "report.html", "matrices.npz", "results.json"
 
 
-def prepared(out: Path) -> Path:
-    """Make the folder, before minutes of work are spent on results that have no place.
+def prepare_folder(out: Path) -> Path:
+    """Create the output folder before the computation starts.
 
-    An earlier reproduction is replaced; a folder that holds anything else is not touched.
+    Files of an earlier reproduction may be replaced; a folder with any other file is refused.
     """
     make_folder(out)
-    earlier = _written(out)
+    earlier = _read_earlier_files(out)
     if others := sorted(path.name for path in out.iterdir() if path.name not in earlier):
         raise FileError(out / others[0], "is not of an earlier reproduction, choose another folder")
     return out
 
 
-def _written(folder: Path) -> list[str]:
+def _read_earlier_files(folder: Path) -> list[str]:
     """Return the names of the files that an earlier reproduction has written."""
     try:
         names = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["files"]
@@ -36,11 +36,11 @@ def _written(folder: Path) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-def write(made: Reproduction, folder: Path) -> dict[str, Any]:
-    """Write the page, ``results.json``, arrays and a file for each picture; return what ``results.json`` holds."""
-    content = {REPORT: _page.whole(made).encode()}
+def write_reproduction(made: Reproduction, folder: Path) -> dict[str, Any]:
+    """Write the page, ``results.json``, arrays and one file per picture; return the content of ``results.json``."""
+    content = {REPORT: _page.compose_page(made).encode()}
     content |= {name: page.encode() for name, page in made.pages.items()}
-    content |= {picture.file: _alone(picture) for picture in made.pictures()}
+    content |= {picture.file: _make_standalone(picture) for picture in made.pictures()}
     if made.arrays:
         archive = io.BytesIO()
         write_npz(archive, made.arrays, compressed=True)
@@ -48,7 +48,7 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
     files = [*content, RESULTS]
     numbers: dict[str, Any] = convert_to_plain(made.to_dict(files))
     content[RESULTS] = to_json(numbers).encode()
-    stale = set(_written(folder)).difference(files)
+    stale = set(_read_earlier_files(folder)).difference(files)
     with Outputs() as outputs:
         for name, data in content.items():
             with outputs.replace_file(folder / name) as file:
@@ -58,8 +58,8 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
     return numbers
 
 
-def _alone(picture: Picture) -> bytes:
-    """Return a picture as a file, in which the page's colours and type are its own."""
+def _make_standalone(picture: Picture) -> bytes:
+    """Return a picture as file content, with the colours and the font of the page inlined."""
     if isinstance(picture.image, bytes):
         return picture.image
     root = read_source("cmfast._pages", "page.css").split("}")[0]

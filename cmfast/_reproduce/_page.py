@@ -1,4 +1,4 @@
-"""The page of a reproduction: quick limits, what it is about, pictures, claims, tables, and how it was made."""
+"""Compose the page of a reproduction: quick limits, summary, pictures, claims, tables, provenance."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,9 @@ from cmfast._core.markup import isolate
 from cmfast._pages import values
 from cmfast._pages.parts import Code, Figure, Markup, Page, Part, Picture, Section, Table, Verdict, count_verdicts
 from cmfast._pages.render import format_versions, render_page
-from cmfast._reproduce._frame import Reproduction
+from cmfast._reproduce._reproduction import Reproduction
 
-# Room for tables of fifteen columns at 1300 px: the page is wider, headings and cells break at spaces, and a table has
-# a row of its own. On narrower screens the frame around it scrolls.
+# Wide enough for tables of fifteen columns at 1300 px; cells wrap at spaces. On narrower screens the table scrolls.
 STYLE = "main{max-width:1260px}"
 CARDS = {
     "holds": "claims hold",
@@ -19,19 +18,20 @@ CARDS = {
 }
 
 
-def whole(made: Reproduction) -> str:
-    """Return the page as HTML."""
+def compose_page(made: Reproduction) -> str:
+    """Return the page of a reproduction as HTML."""
     return render_page(_lay_out(made), style=STYLE)
 
 
 def _lay_out(made: Reproduction) -> Page:
+    """Return the page as parts."""
     counted = count_verdicts((claim.verdict for claim in made.claims), CARDS)
     return Page(
         title=made.title,
         lead=made.lead,
         cards=made.cards or [(f"{count} of {len(made.claims)}", text) for count, text in counted if count],
         sections=list(_order_sections(made)),
-        foot=_foot(made),
+        foot=_compose_foot(made),
         name=made.command,
         notice=made.describe_quick_limits(),
         source=made.source,
@@ -40,7 +40,7 @@ def _lay_out(made: Reproduction) -> Page:
 
 
 def _order_sections(made: Reproduction) -> Iterable[Section]:
-    """Yield pictures first: claims are read with them in mind. Tables of numbers are looked up, so they come last."""
+    """Yield sections with pictures first, then the claims, then tables of numbers."""
     yield from (section for section in made.sections if section.find(Picture))
     if made.claims:
         head = ("The paper says", "where", "verdict", "found")
@@ -49,18 +49,19 @@ def _order_sections(made: Reproduction) -> Iterable[Section]:
     yield from (section for section in made.sections if not section.find(Picture))
 
 
-def _foot(made: Reproduction) -> list[Part]:
+def _compose_foot(made: Reproduction) -> list[Part]:
+    """Return the foot of the page: command, files, times, versions."""
     asked = "".join([" --quick" * bool(made.settings.get("quick")), *(f" {isolate(option)}" for option in made.asked)])
     kept: list[str] = [". All numbers are in ", Code("results.json")]
     if made.arrays:
         kept += [", all matrices in ", Code("matrices.npz")]
-    kept.append(f"{', every picture in a file of its own' * bool(made.pictures())}, beside this page.")
+    kept.append(f"{', each picture in a separate file' * bool(made.pictures())}, next to this page.")
     durations = {name.replace("_", " "): values.format_seconds(value) for name, value in made.timings.items()}
     times = ", ".join(f"{name} {duration}" for name, duration in durations.items())
     return [
         Markup("<h2>How this was made</h2>"),
         *made.making,
-        ("The same again: ", Code(made.command + asked), *kept),
+        ("Command: ", Code(made.command + asked), *kept),
         f"Time: {times}.",
         format_versions(),
     ]

@@ -12,7 +12,7 @@ import cmfast
 from cmfast._core import plot_style
 from cmfast._files.output import convert_to_plain
 from cmfast._reproduce import _page
-from cmfast._reproduce.demo import experiment, page, report, words
+from cmfast._reproduce.demo import experiment, page, report, sentences
 from cmfast._reproduce.normalization import data
 from cmfast.cli import main
 
@@ -85,7 +85,7 @@ def test_intervals_without_draws_agree_with_the_drawn(small):
     assert 0.7 < numbers["bootstrap"]["median_width_ratio_without_draws"] < 1.3
     never = matrices["imbalanced"].sum(0) == 0  # of what is smoothing alone nothing varies, but by the other columns
     assert np.isfinite(matrices["bi_high_without_draws"][:, never]).all()
-    assert "delta method" in words.bootstrap(numbers)
+    assert "delta method" in sentences.bootstrap(numbers)
 
 
 def test_the_page_needs_nothing_else(small):
@@ -104,14 +104,14 @@ def test_the_page_shows_the_numbers(small):
             assert f"<td>{v['shown']:.3f}</td><td>{v['mean']:.3f} ± {v['sd']:.3f}</td>" in text
     for width in numbers["geometry"]["by_width"]:
         assert f"<td>{width['cells']:,}</td><td>{width['overlap']:.3f}</td>" in text
-    assert f"<td>{words.statuses(numbers)}</td>" in text
+    assert f"<td>{sentences.statuses(numbers)}</td>" in text
     bi = matrices["imbalanced_bi"]
     assert f"true 3, predicted 5: {100 * bi[3, 5] * 10 / bi.sum():.2f} %" in text
     for paragraph in (
-        words.verdict(numbers),
-        words.geometry(numbers),
-        words.decided(numbers),
-        words.bootstrap(numbers),
+        sentences.verdict(numbers),
+        sentences.geometry(numbers),
+        sentences.decided(numbers),
+        sentences.bootstrap(numbers),
     ):
         assert paragraph.replace("'", "&#x27;") in text
 
@@ -138,19 +138,21 @@ def test_the_words_follow_the_numbers(small):
     overlap = numbers["normalisation"]["overlap"]
     for name, mean, best in (("all", 0.5, 0), ("row", 0.95, 2), ("col", 0.7, 0), ("bi", 0.8, 0)):
         overlap[name].update(mean=mean, best_in=best)
-    assert words.verdict(numbers).startswith("Here bi-normalisation is not the closest: row shares 0.950")
+    assert sentences.verdict(numbers).startswith("Here bi-normalisation is not the closest: row shares 0.950")
     overlap["row"]["mean"] = 0.6
-    assert words.verdict(numbers).startswith("Bi-normalisation comes closest to the balanced truth: it shares 0.800")
-    assert "0.100 more than col" in words.verdict(numbers)
+    assert sentences.verdict(numbers).startswith(
+        "Bi-normalisation comes closest to the balanced truth: it shares 0.800"
+    )
+    assert "0.100 more than col" in sentences.verdict(numbers)
     numbers["normalisation"]["overlap_by_smoothing"] = {"0.001": 0.8, "1": 0.65}
-    assert "with 1 it falls behind col" in words.smoothing(numbers)
+    assert "with 1 it falls behind col" in sentences.smoothing(numbers)
     numbers["samples"]["never_predicted"] = [2, 9]
-    assert "never answers 2 and 9" in words.matrices(numbers)
+    assert "never answers 2 and 9" in sentences.matrices(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.95
-    assert "95 % of all confusions. The thin lines" in words.bootstrap(numbers)
+    assert "95 % of all confusions. The thin lines" in sentences.bootstrap(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.3
-    assert "not for 95 %" in words.bootstrap(numbers)
-    assert "Here bi" not in _page.whole(page.compose(numbers, small[2]))
+    assert "not for 95 %" in sentences.bootstrap(numbers)
+    assert "Here bi" not in _page.compose_page(page.compose(numbers, small[2]))
 
 
 def test_the_page_says_at_which_level_it_stands(small):
@@ -160,7 +162,7 @@ def test_the_page_says_at_which_level_it_stands(small):
     assert "<code>cmfast reproduce normalization</code>" in text
     assert main(["reproduce", "normalization", "--repeats", "x"]) == 2  # so there is such a command
     other = {**numbers, "settings": {**numbers["settings"], "alpha": 0.5}}
-    assert "is 0.5, that is none of the paper's levels" in words.level(other)
+    assert "is 0.5, that is none of the paper's levels" in sentences.level(other)
 
 
 def test_the_terminal_table(small):
@@ -175,7 +177,7 @@ def test_the_terminal_table(small):
 
 def test_the_halves_have_no_picture_in_common(rng):
     pool = data.digits()
-    train, test = experiment.halve(pool, rng)
+    train, test = experiment.halve_pool(pool, rng)
     assert not {row.tobytes() for row in pool.X[train]} & {row.tobytes() for row in pool.X[test]}
     assert len(set(np.bincount(pool.y[train]))) == len(set(np.bincount(pool.y[test]))) == 1
     for rows in (train, test):  # all turns of a picture are in one half
@@ -186,7 +188,7 @@ def test_imbalance_keeps_what_it_promises(rng):
     y = rng.permutation(np.repeat(np.arange(experiment.C), 100))
     sizes = []
     for _ in range(50):
-        chosen = data.imbalanced(y, rng, alpha=0.3, kept=0.2, n_classes=experiment.C)
+        chosen = data.draw_imbalanced(y, rng, alpha=0.3, kept=0.2, n_classes=experiment.C)
         assert len(set(chosen.tolist())) == len(chosen)
         sizes.append(np.bincount(y[chosen], minlength=experiment.C))
     assert np.min(sizes) == 20

@@ -204,7 +204,7 @@ def test_a_reproduction_is_written_whole_or_not_at_all(folder, monkeypatch):
 
     made = glossary.reproduce(quick=True, progress=lambda label, unit: lambda done, total: None, n=500)
     monkeypatch.setattr(glossary, "reproduce", lambda **_: made)
-    monkeypatch.setattr(_reproduce, "missing", lambda name: [])
+    monkeypatch.setattr(_reproduce, "list_missing", lambda name: [])
     assert called(["reproduce", "glossary", "--quick", "-o", "made"]) is None
     files = {path.name: path.read_bytes() for path in Path("made").iterdir()}
     for path in Path("made").iterdir():

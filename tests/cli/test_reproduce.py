@@ -17,8 +17,8 @@ from cmfast._files.output import FileError, Outputs
 from cmfast._pages import parts, pictures
 from cmfast._pages.parts import Claim, Picture, Table, classify
 from cmfast._pages.svg import INK, Svg
-from cmfast._reproduce import _files, _frame
-from cmfast._reproduce._frame import Reproduction, illustrate
+from cmfast._reproduce import _files, _reproduction
+from cmfast._reproduce._reproduction import Reproduction, make_figure_section
 from cmfast._reproduce.conformal._network import ConformalSettings
 from cmfast._reproduce.contingency._training import ContingencySettings
 from cmfast._reproduce.normalization import training
@@ -58,15 +58,17 @@ def made(*pictures, **more):
         Claim("Two is three.", "section 2", "fails", "2.00"),
         Claim("All is well.", "section 3", "holds where it is small", "below 5"),
     ]
-    sections = [illustrate("Lines", [*pictures, Table("Numbers", ["", "x"], [["a", "1"]])], ["Before."], ["After."])]
+    sections = [
+        make_figure_section("Lines", [*pictures, Table("Numbers", ["", "x"], [["a", "1"]])], ["Before."], ["After."])
+    ]
     options = {"settings": {"quick": True, "seed": 3}, "timings": {"all_of_it": 1.25}, **more}
     return Reproduction("glossary", "A paper", "Somebody, 2020", "It says much.", claims, sections, **options)
 
 
 def test_the_files_hold_all_of_it_and_nothing_is_fetched(tmp_path):
-    folder = _files.prepared(tmp_path / "new" / "folder")
+    folder = _files.prepare_folder(tmp_path / "new" / "folder")
     pictures = Picture("a_line", drawn(), {"y": [10]}), Picture("dots", b"\x89PNG", {"n": 2}, "two dots")
-    numbers = _files.write(made(*pictures, pages={"more.html": "<p>more</p>"}), folder)
+    numbers = _files.write_reproduction(made(*pictures, pages={"more.html": "<p>more</p>"}), folder)
     assert sorted(path.name for path in folder.iterdir()) == sorted(numbers["files"])
     assert numbers["files"] == ["report.html", "more.html", "a_line.svg", "dots.png", "results.json"]
     assert json.loads((folder / "results.json").read_text()) == numbers
@@ -82,12 +84,12 @@ def test_the_files_hold_all_of_it_and_nothing_is_fetched(tmp_path):
 
 
 def test_an_earlier_one_is_replaced_and_nothing_else(tmp_path):
-    _files.write(made(Picture("a_line", drawn(), {})), _files.prepared(tmp_path))
-    _files.write(made(Picture("other", drawn(), {})), _files.prepared(tmp_path))
+    _files.write_reproduction(made(Picture("a_line", drawn(), {})), _files.prepare_folder(tmp_path))
+    _files.write_reproduction(made(Picture("other", drawn(), {})), _files.prepare_folder(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.svg", "report.html", "results.json"]
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FileError, match=r"mine\.txt: is not of an earlier reproduction"):
-        _files.prepared(tmp_path)
+        _files.prepare_folder(tmp_path)
 
 
 def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
@@ -102,7 +104,7 @@ def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Outputs, "replace_file", full_disk)
     with pytest.raises(OSError, match="No space"):
-        _files.write(made(Picture("a_line", drawn(), {})), tmp_path)
+        _files.write_reproduction(made(Picture("a_line", drawn(), {})), tmp_path)
     assert len(opened) == 3
     assert not list(tmp_path.iterdir())
 
@@ -123,10 +125,10 @@ def test_verdicts_are_counted_and_the_undecided_named_where_there_are_any():
 
 
 def test_pictures_have_names_of_their_own(tmp_path):
-    with pytest.raises(ValueError, match="name must be small letters"):
+    with pytest.raises(ValueError, match="name must be lower case letters"):
         Picture("A line", "", {})
     with pytest.raises(ValueError, match="pictures of one name: a_line"):
-        _files.write(made(*[Picture("a_line", drawn(), {})] * 2), tmp_path)
+        _files.write_reproduction(made(*[Picture("a_line", drawn(), {})] * 2), tmp_path)
 
 
 def undrawn(figure, *dpi):
@@ -149,7 +151,7 @@ def test_two_runs_are_identical_but_for_times(name, tmp_path, monkeypatch):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         reproduce = import_module(f"cmfast._reproduce.{name}").reproduce
-        _files.write(reproduce(quick=True, progress=silent, **SMALL[name]), _files.prepared(folder))
+        _files.write_reproduction(reproduce(quick=True, progress=silent, **SMALL[name]), _files.prepare_folder(folder))
     one, two = map(without_times, folders)
     assert one == two
     verdicts = {classify(claim["verdict"]) for claim in one["results.json"]["claims"]}
@@ -225,7 +227,7 @@ def test_a_figure_is_the_same_bytes_twice():
 def test_times_add_up():
     timings = {}
     for _ in range(2):
-        with _frame.timed(timings, "work"):
+        with _reproduction.measure_time(timings, "work"):
             time.sleep(0.01)
     assert timings["work"] >= 0.02
     assert set(_reproduce.DISTRIBUTIONS).issuperset(
@@ -237,7 +239,7 @@ def test_the_page_of_the_claims_is_made_of_what_is_kept(tmp_path):
     script = run_path(str(ROOT / "docs" / "reproduced.py"))
     kept = json.loads(script["KEPT"].read_text())
     assert script["PAGE"].read_text() == script["page"](kept)
-    _files.write(made(), tmp_path)
+    _files.write_reproduction(made(), tmp_path)
     script["keep"](tmp_path, kept)
     assert "| All is well. | section 3 | holds where it is small | below 5 |" in script["page"](kept)
     assert "Claims: 1 that holds, 1 that fails, 1 in part." in script["page"](kept)

@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 
 from cmfast import metrics
 from cmfast._reproduce.contingency import _costs, _epochs, _paths, _roc, _space, _surfaces, _table
-from cmfast._reproduce.contingency._training import ContingencySettings, chosen, followed
+from cmfast._reproduce.contingency._training import ContingencySettings, choose_images, train_and_record
 
 pytestmark = pytest.mark.papers
 
@@ -24,11 +24,11 @@ def test_all_p_of_the_test_by_counting():
         largest = int(np.abs(steps).max())
         wanted[largest] = wanted.get(largest, 0) + 1
     at_least = [sum(count for k, count in wanted.items() if k >= d) / comb(2 * n, n) for d in range(1, n + 1)]
-    np.testing.assert_allclose(_paths.attainable(n), at_least, rtol=1e-12)
+    np.testing.assert_allclose(_paths.list_attainable_p(n), at_least, rtol=1e-12)
 
 
 def test_all_p_of_the_test_by_another_library():
-    p = _paths.attainable(100)
+    p = _paths.list_attainable_p(100)
     for k in (10, 50, 93, 100):
         apart = ks_2samp(np.arange(100.0), np.arange(100.0) + k - 0.5, method="exact")
         assert apart.statistic == pytest.approx(k / 100)
@@ -42,17 +42,17 @@ def test_whiskers_end_at_values():
 
 
 def test_formulas_as_printed_on_the_tornadoes():
-    found = _table.printed(FINLEY)
+    found = _table.compute_printed_formulas(FINLEY)
     assert {name: round(float(found[name]), 3) for name in ("Doolittle", "TSS", "Heidke", "Youden's J")} == {
         "Doolittle": 7.523, "TSS": 0.909, "Heidke": 0.355, "Youden's J": 0.523,
     }  # fmt: skip
-    off = _space.of_table_2(0)[0]
+    off = _space.claim_table_2(0)[0]
     assert off.verdict == "fails where the metric is Gilbert, Doolittle, TSS"
     assert off.figures["largest_difference"]["F1"] < 1e-12
 
 
 def test_guesses():
-    claims = _space.of_guesses(_space.levels())
+    claims = _space.claim_guesses(_space.compute_chance_levels())
     assert claims[0].figures["spread"]["recall"] == 1
     assert claims[0].figures["spread"]["Heidke"] < 1e-12
     assert claims[2].figures["nodes_of_value_1"] == {
@@ -77,7 +77,7 @@ def test_what_is_drawn_of_weights_is_weighted_tau():
 def test_sensitivities_are_bounded_and_agnostic_ones_zero():
     found = _surfaces.sensitivities(3)
     assert found.by_name["accuracy"] == pytest.approx((found.ratios - 1) / (6 * (found.ratios + 1)), abs=1e-4)
-    claims = {claim.text.split()[0]: claim for claim in _surfaces.of_volumes(found)}
+    claims = {claim.text.split()[0]: claim for claim in _surfaces.claim_volumes(found)}
     assert (claims["Tau,"].verdict, claims["Other"].verdict) == ("holds", "fails")
 
 
@@ -92,29 +92,31 @@ def test_curves_that_move_alike():
 
 
 def test_images_of_a_share():
-    X, y = chosen((3, 8), (1.0, 0.5), 0)
+    X, y = choose_images((3, 8), (1.0, 0.5), 0)
     assert np.bincount(y).tolist() == [183, 87]
     assert X.shape == (270, 64)
-    same, other = (chosen((3, 8), (1.0, 0.5), seed)[1] for seed in (0, 1))
+    same, other = (choose_images((3, 8), (1.0, 0.5), seed)[1] for seed in (0, 1))
     assert (same == y).all()
     assert (other != y).any()
 
 
 def test_one_seed_is_one_training():
-    one, two, three = (followed((0, 1), 3, seed, rate=0.1) for seed in (4, 4, 5))
+    one, two, three = (train_and_record((0, 1), 3, seed, rate=0.1) for seed in (4, 4, 5))
     assert one.shape == (3, 2, 2)
     assert (one == two).all()
     assert (one != three).any()
 
 
 def test_both_spaces_have_one_hull():
-    found = _roc.scored(ContingencySettings())
-    (both, mirror, *_) = _roc.of_roc(found, ContingencySettings())
+    found = _roc.compute_scores(ContingencySettings())
+    (both, mirror, *_) = _roc.claim_roc(found, ContingencySettings())
     assert (both.verdict, mirror.verdict) == ("holds", "holds")
     assert found.hull.area > both.figures["auc"][0] > 0.8
     for cost in (_roc.PLAIN, _roc.DEAR):
-        vertex, slope = _roc.touched(found, cost)
+        vertex, slope = _roc.find_tangent_vertex(found, cost)
         reach = found.hull.points @ [-slope, 1.0]
         assert reach[vertex] == reach.max()
     lines = _roc.numbers(found)["lines"]
-    assert [each["slope"] for each in lines.values()] == [_roc.touched(found, cost)[1] for cost in _roc.LINES.values()]
+    assert [each["slope"] for each in lines.values()] == [
+        _roc.find_tangent_vertex(found, cost)[1] for cost in _roc.LINES.values()
+    ]

@@ -14,7 +14,7 @@ def by_text(claims, part):
 
 
 def test_what_is_printed():
-    claims = _printed.all_of_them()
+    claims = _printed.list_claims()
     for part in ("nearly double", "conservative", "approximately 0.72", "approximately 0.78", "all cells"):
         assert by_text(claims, part).verdict == "fails", part
     for part in (
@@ -33,7 +33,7 @@ def test_what_is_printed():
 
 def test_a_printed_figure_holds_to_its_last_digit():
     for value, verdict in ((0.7749, "fails"), (0.7751, "holds"), (0.7849, "holds"), (0.7851, "fails")):
-        assert _printed._agrees("", "", {"kappa": value}, {"kappa": 0.78}).verdict == verdict
+        assert _printed._claim_printed("", "", {"kappa": value}, {"kappa": 0.78}).verdict == verdict
 
 
 def test_a_model_may_agree_more_than_two_annotators_do():

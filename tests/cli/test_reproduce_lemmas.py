@@ -127,7 +127,7 @@ def test_test_sets_share_no_answer_and_are_dealt_out_by_class(rng):
     counts = [np.bincount(y[sides == side], minlength=5) for side in (0, 1)]
     assert all((each >= 4).all() and (each <= 20).all() for each in counts)
     assert (counts[0] != counts[1]).any()
-    dealt = shift.redeal(y, sides, rng)
+    dealt = shift.permute_sides(y, sides, rng)
     assert ((dealt == -1) == (sides == -1)).all()
     assert (dealt != sides).any()
     for one in dealt:

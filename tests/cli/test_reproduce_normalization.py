@@ -11,7 +11,7 @@ import pytest
 import cmfast
 from cmfast import _reproduce
 from cmfast._files.output import FileError
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce import normalization
 from cmfast._reproduce.demo import experiment as demo
 from cmfast._reproduce.normalization import claims, data, networks, own, properties, recovery, training
@@ -73,7 +73,7 @@ def test_the_quick_one_takes_all_data(tmp_path):
 @pytest.mark.parametrize("name", data.SOURCES)
 def test_halves_share_no_block_and_are_balanced(name, rng):
     pool = data.SOURCES[name]()
-    halves = data.halves(pool, rng)
+    halves = data.halve_pool(pool, rng)
     assert not set(pool.block[halves.train]) & set(pool.block[halves.test])
     for half in halves:
         assert len(set(np.bincount(pool.y[half], minlength=10))) == 1
@@ -94,7 +94,9 @@ def test_a_folder_of_tests_around_python_is_no_test(tmp_path, monkeypatch):
 
 
 def test_verdicts_follow_planted_numbers():
-    up, down, none = (paired.interval(np.array(v), 0.95) for v in ([2, 2.1, 1.9], [-1, -1.1, -0.9], [-1, 0, 1.5]))
+    up, down, none = (
+        paired.compute_interval(np.array(v), 0.95) for v in ([2, 2.1, 1.9], [-1, -1.1, -0.9], [-1, 0, 1.5])
+    )
     assert [each["side"] for each in (up, down, none)] == ["higher", "lower", "open"]
     assert claims.verdict({"a": up}) == "holds"
     assert claims.verdict({"a": down, "b": down}) == "fails"
@@ -103,21 +105,21 @@ def test_verdicts_follow_planted_numbers():
     assert claims.verdict({"a at 1": up, "a at 3": down, "a at 9": down}) == "holds where a at 1, fails elsewhere"
     four = {"a by row": up, "a by col": up, "a by bi": up, "c": up, "b": down, **dict.fromkeys("defgh", none)}
     assert claims.verdict(four) == "fails where b, holds where a by row, col and bi; c, undecided elsewhere"
-    assert paired.interval(np.array([1.0]), 0.95)["side"] == "open"
+    assert paired.compute_interval(np.array([1.0]), 0.95)["side"] == "open"
 
 
 def test_intervals_of_a_claim_hold_together():
     draws = np.random.default_rng(3).normal(size=(4000, 20, 8))
     missed = 0
     for family in draws[:400]:
-        found = {f"{k}": paired.interval(values, 0.95) for k, values in enumerate(family)}
-        missed += any(one["side"] != "open" for one in paired.together(found, 0.95).values())
+        found = {f"{k}": paired.compute_interval(values, 0.95) for k, values in enumerate(family)}
+        missed += any(one["side"] != "open" for one in paired.widen_to_simultaneous(found, 0.95).values())
     assert 0.02 < missed / 400 < 0.08
-    nested = claims._judged("", "", {"a at 1": paired.interval(draws[0, 0], 0.95)}, SMALL)
+    nested = claims._make_claim("", "", {"a at 1": paired.compute_interval(draws[0, 0], 0.95)}, SMALL)
     assert nested.found.startswith("above zero where it holds: a at 1 ")
-    one = {"a": paired.interval(draws[0, 0], 0.95)}
-    assert paired.together(one, 0.95) == {"a": pytest.approx(one["a"])}
-    assert paired.turned(one["a"])["low"] == -one["a"]["high"]
+    one = {"a": paired.compute_interval(draws[0, 0], 0.95)}
+    assert paired.widen_to_simultaneous(one, 0.95) == {"a": pytest.approx(one["a"])}
+    assert paired.negate_interval(one["a"])["low"] == -one["a"]["high"]
 
 
 def test_propositions_are_decided_by_their_figures(monkeypatch):
@@ -159,9 +161,11 @@ def test_uneven_predictions_are_told_from_chance(rng):
 
 def test_the_demo_and_the_reproduction_draw_and_learn_alike(monkeypatch):
     made, drawn = [], []
-    make, draw = networks.made, training.imbalanced
-    monkeypatch.setattr(networks, "made", lambda name, *more: made.append(name) or make(name, *more))
-    monkeypatch.setattr(training, "imbalanced", lambda y, rng, **how: drawn.append(how["alpha"]) or draw(y, rng, **how))
+    make, draw = networks.make_network, training.draw_imbalanced
+    monkeypatch.setattr(networks, "make_network", lambda name, *more: made.append(name) or make(name, *more))
+    monkeypatch.setattr(
+        training, "draw_imbalanced", lambda y, rng, **how: drawn.append(how["alpha"]) or draw(y, rng, **how)
+    )
     results = demo.Results({"samples": {}}, {})
     (twins,) = demo._train(0, demo.DemoSettings(repeats=1, epochs=1), results, lambda done, total: None)
     assert made == ["perceptron"] * 2
@@ -177,7 +181,7 @@ def test_convolutions_learn_the_same_twice(shape, rounds, rng):
     X[y == 1, : shape[0] // 2] += 0.75
     found = []
     for _ in range(2):
-        network = networks.made("cnn", shape, 2, 7, SMALL)
+        network = networks.make_network("cnn", shape, 2, 7, SMALL)
         for _ in range(rounds):
             network.learn(X, y)
         found.append((network.predict(X), network.embed(X)))
@@ -229,7 +233,7 @@ def planted(rng, n=60):
 
 
 def test_answers_of_the_user_are_not_trained_again(saved, rng, monkeypatch):
-    monkeypatch.setattr(networks, "made", None)
+    monkeypatch.setattr(networks, "make_network", None)
     X, y, pred = planted(rng)
     names = np.array(["a", "b", "c"])
     files = {"embeddings": saved("X", X), "labels": saved("y", names[y]), "pred": saved("p", names[pred])}
@@ -261,7 +265,7 @@ def test_data_of_the_user_are_trained_on(what, saved, rng, tmp_path):
 def test_large_files_are_thinned_evenly(saved, rng, monkeypatch):
     monkeypatch.setattr(own, "MOST_CLASS_SAMPLES", 20)
     y = np.repeat([0, 1], 1000)
-    read = own.read(images=saved("X", np.arange(4000).reshape(2000, 2)), labels=saved("y", y))
+    read = own.read_user_data(images=saved("X", np.arange(4000).reshape(2000, 2)), labels=saved("y", y))
     assert np.bincount(read.pool.y).tolist() == [20, 20]
     assert read.pool.X[:20, 0].tolist() == pytest.approx(np.linspace(0, 999, 20).astype(int) * 2 / 3999, rel=1e-6)
     assert read.predicted is None
@@ -301,10 +305,10 @@ NAN = np.where(np.arange(120).reshape(30, 4) == 7, np.nan, 0.0)
 def test_the_argument_at_fault_is_named(given, said, saved):
     files = {name: saved(name, array) for name, array in given.items()}
     if said is None:
-        assert own.read(**files).pool.classes == ("0", "1")
+        assert own.read_user_data(**files).pool.classes == ("0", "1")
         return
     with pytest.raises(FileError, match=f"^{said}"):
-        own.read(**files)
+        own.read_user_data(**files)
 
 
 def test_the_command_says_it_in_a_line(saved, capsys, monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from cmfast._pages import pictures, render
 from cmfast._pages.parts import Claim, Picture, Table
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _page
-from cmfast._reproduce._frame import Reproduction, illustrate
+from cmfast._reproduce._reproduction import Reproduction, make_figure_section
 from cmfast._reproduce.conformal._network import ConformalSettings
 from cmfast._reproduce.contingency._training import ContingencySettings
 from cmfast._reproduce.normalization import training
@@ -72,23 +72,23 @@ def test_a_quick_page_begins_with_what_it_cannot_decide():
         Claim("Three.", "Fig. 2", "undecided", "so so"),
         Claim("Four.", "section 4", "holds", "yes"),
     ]
-    assert first_text(_page.whole(reproduction(claims, quick=True))) == (
+    assert first_text(_page.compose_page(reproduction(claims, quick=True))) == (
         "This is a quick run: 2 of 30 seeds. It cannot decide 3 of 4 claims (1 only in part): section 1; Fig. 2 (2 "
         "claims). Run cmfast reproduce glossary without --quick for those."
     )
-    sure = _page.whole(reproduction(claims[3:], quick=True))
+    sure = _page.compose_page(reproduction(claims[3:], quick=True))
     assert "It leaves no claim undecided" in first_text(sure)
-    assert first_text(_page.whole(reproduction(claims, quick=False))) == "Title"
+    assert first_text(_page.compose_page(reproduction(claims, quick=False))) == "Title"
 
 
 def test_pictures_come_before_the_claims_and_tables_alone_after():
     table = Table("Numbers", ["", "x"], [["a", "1"]])
     sections = [
-        illustrate("Only numbers", [table]),
-        illustrate("Seen", [Picture("a_line", drawn(), {}), Table("Beside", ["", "x"], [["a", "1"]])]),
-        illustrate("Seen too", [Picture("another", drawn(), {})]),
+        make_figure_section("Only numbers", [table]),
+        make_figure_section("Seen", [Picture("a_line", drawn(), {}), Table("Beside", ["", "x"], [["a", "1"]])]),
+        make_figure_section("Seen too", [Picture("another", drawn(), {})]),
     ]
-    page = _page.whole(reproduction([Claim("One.", "section 1", "holds", "yes")], sections))
+    page = _page.compose_page(reproduction([Claim("One.", "section 1", "holds", "yes")], sections))
     order = ["Seen", "Seen too", "Claims", "Only numbers", "How this was made"]
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == order
     assert page.rindex("<svg") < page.index('id="claims"')
@@ -105,8 +105,8 @@ def widest_words(table):
 
 
 def test_the_style_lets_tables_break_at_spaces_over_the_whole_width():
-    section = illustrate("Lines", [Picture("a_line", drawn(), {}), Table("Numbers", ["", "x"], [["a", "1"]])])
-    page = _page.whole(reproduction([Claim("One.", "section 1", "holds", "yes")], [section]))
+    section = make_figure_section("Lines", [Picture("a_line", drawn(), {}), Table("Numbers", ["", "x"], [["a", "1"]])])
+    page = _page.compose_page(reproduction([Claim("One.", "section 1", "holds", "yes")], [section]))
     style = page[page.index("<style>") : page.index("</style>")]
     assert "main{max-width:1260px}" in style
     assert style.index("main{max-width:1080px") < style.index("main{max-width:1260px}")  # the later one counts
@@ -122,7 +122,7 @@ def test_the_style_lets_tables_break_at_spaces_over_the_whole_width():
 def test_no_table_of_a_paper_is_cut(name, monkeypatch):
     monkeypatch.setattr(pictures, "save_png", undrawn)
     found = import_module(f"cmfast._reproduce.{name}").reproduce(quick=True, progress=silent, **SMALL[name])
-    page = _page.whole(found)
+    page = _page.compose_page(found)
     room = SCREEN - 2 * 20 - 2 * 18 - 2 - 15  # sides of the page and of the frame, its border, a scroll bar
     tables = re.findall(r"<table.*?</table>", page, re.S)
     assert tables

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 
 import cmfast
-from cmfast._report import _asked, _confusions, _facts
+from cmfast._report import _confusions, _model_facts, _options
 
-ASKED = _asked.Asked(level=0.95, smoothing=None, n_replicates=2, seed=0, num_threads=1)
+ASKED = _options.ReportOptions(level=0.95, smoothing=None, n_replicates=2, seed=0, num_threads=1)
 SIZES = (2, 5, 10, 50)
 SAMPLES = {2: 1_000, 5: 10_000, 10: 10_000, 50: 200_000}
 WRONG = 0.3  # share of samples
@@ -77,7 +77,7 @@ def cases():
 def describe_report(M):
     """Return what a report says of the confusions of a matrix of counts."""
     labels = [str(k) for k in range(len(M))]
-    return _confusions.of_matrix(M, _facts.scaling(M, ASKED), labels, ASKED)
+    return _confusions.describe_confusions(M, _model_facts.scale_matrix(M, ASKED), labels, ASKED)
 
 
 def strictly(values, tolerance=1e-9):

@@ -5,7 +5,7 @@ import pytest
 from report_pages import Page
 
 import cmfast
-from cmfast._report import _balance_cells, _cells, _many, _samples, _words
+from cmfast._report import _balance_cells, _counting, _many_classes, _sentences, _sparse_counts
 from cmfast._report._balance_cells import balance_cells
 
 RNG = np.random.default_rng(5)
@@ -16,7 +16,7 @@ FEW = RNG.integers(0, C, (2, 40))
 
 def listed(rows, cols, counts, n_classes=C):
     """Return the cells of positions and counts, which may come several times."""
-    return _cells.of_keys(np.asarray(rows) * n_classes + cols, np.asarray(counts), n_classes)
+    return _sparse_counts.sum_keys(np.asarray(rows) * n_classes + cols, np.asarray(counts), n_classes)
 
 
 def joined(*parts):
@@ -80,15 +80,15 @@ def test_sweeps_alone_would_be_wrong_without_a_word():
 
 
 def test_the_page_says_that_balanced_numbers_are_approximate(monkeypatch):
-    monkeypatch.setattr(_samples, "MOST_DENSE", 20)
+    monkeypatch.setattr(_counting, "MOST_DENSE", 20)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 40, 600)
     guess = np.where(rng.random(600) < 0.8, y, rng.integers(0, 40, 600))
-    said = "model: balancing ended before all rows and columns added up to one, so balanced numbers are approximate."
+    said = "model: bi-normalisation did not converge, so balanced values are approximate."
     settled = cmfast.report(y, guess, smoothing=0.5)
     assert settled.to_dict()["models"][0]["settled"] is True
     assert said not in "".join(Page(settled.html).text)
-    monkeypatch.setattr(_balance_cells, "STEPS", 0)
+    monkeypatch.setattr(_balance_cells, "MOST_NEWTON_STEPS", 0)
     found = cmfast.report(y, guess, smoothing=0.5)
     assert found.to_dict()["models"][0]["settled"] is False
     assert said in "".join(Page(found.html).text).replace("\u2068", "").replace("\u2069", "")
@@ -99,10 +99,10 @@ def test_why_a_constant_was_added():
     sums = {"support": np.array([3, 4]), "predicted": np.array([3, 4])}
     for status in cmfast.Status:
         facts = {"labels": ["a", "b"], "models": [{**one, "status": status.name, "classes": sums}]}
-        said = _words.balancing(facts)[-1]
+        said = _sentences.explain_balancing(facts)[-1]
         of_zeros = status.name in ("LIMIT_ONLY", "INFEASIBLE", "ZERO_LINE")
-        assert ("as its zeros leave no such matrix" in said) == of_zeros
+        assert ("because its zeros allow no such matrix" in said) == of_zeros
 
 
 def test_scaling_of_cells_says_what_became_of_it():
-    assert _many.scale(HOSTILE["all right"], _many.Asked(0.95, None, 2, 0, 1)).settled
+    assert _many_classes.scale_cells(HOSTILE["all right"], _many_classes.ReportOptions(0.95, None, 2, 0, 1)).settled

@@ -7,11 +7,11 @@ from report_pages import Page, read_page_data, unpack_counts
 import cmfast
 from cmfast import metrics, uncertainty
 from cmfast._core.p_values import binomial_test, holm
-from cmfast._report import _asked, _cells, _classes, _facts, _many, _samples
+from cmfast._report import _class_facts, _counting, _many_classes, _model_facts, _options, _sparse_counts
 
 pytestmark = pytest.mark.pictures
 
-ASKED = _asked.Asked(level=0.95, smoothing=None, n_replicates=20, seed=0, num_threads=1)
+ASKED = _options.ReportOptions(level=0.95, smoothing=None, n_replicates=20, seed=0, num_threads=1)
 
 
 def labels(n, C, seed=0):
@@ -28,8 +28,8 @@ def both(request):
     C, n, seed = request.param
     M = cmfast.confusion_matrix(*labels(n, C, seed), n_classes=C)
     names = [str(k) for k in range(C)]
-    dense = _facts.model("m", M, names, ASKED)
-    return dense, _many.model("m", _cells.of_matrix(M), names, np.arange(C), ASKED)
+    dense = _model_facts.describe_model("m", M, names, ASKED)
+    return dense, _many_classes.describe_sparse_model("m", _sparse_counts.list_cells(M), names, np.arange(C), ASKED)
 
 
 def test_the_numbers_are_those_of_the_dense_way(both):
@@ -71,11 +71,11 @@ def test_what_a_class_is_taken_for():
     found = np.zeros(2, np.int64)
     for one in M:
         wanted = most_often(one, 0.95)
-        np.testing.assert_array_equal(_classes.taken_for(_cells.of_matrix(one), 0.95), wanted)
+        np.testing.assert_array_equal(_class_facts.find_main_confusions(_sparse_counts.list_cells(one), 0.95), wanted)
         found += (wanted < 0).sum(), (wanted >= 0).sum()
     assert (found > 100).all()
     for two, wanted in (([[9, 1], [0, 9]], [1, -1]), ([[9, 0], [0, 9]], [-1, -1]), ([[1, 2], [3, 4]], [1, 0])):
-        assert _classes.taken_for(_cells.of_matrix(np.array(two)), 0.95).tolist() == wanted
+        assert _class_facts.find_main_confusions(_sparse_counts.list_cells(np.array(two)), 0.95).tolist() == wanted
 
 
 def test_columns_of_classes_are_those_of_the_functions(both):
@@ -91,22 +91,22 @@ def test_columns_of_classes_are_those_of_the_functions(both):
 
 def test_cells_are_those_of_a_matrix():
     M = np.random.default_rng(0).poisson(0.2, (30, 30))
-    cells = _cells.of_matrix(M)
+    cells = _sparse_counts.list_cells(M)
     np.testing.assert_array_equal(cells.to_scipy().toarray(), M)
     for found, wanted in zip(cells.sums(), (np.diagonal(M), M.sum(1), M.sum(0)), strict=True):
         np.testing.assert_array_equal(found, wanted)
     some = np.array([3, 4, 20])
-    np.testing.assert_array_equal(cells.among(some), M[np.ix_(some, some)])
+    np.testing.assert_array_equal(cells.select_dense(some), M[np.ix_(some, some)])
     keys = np.random.default_rng(1).permutation(np.repeat(np.arange(900), M.ravel()))
-    again = _cells.of_keys(keys, np.ones(len(keys), np.int64), 30)
+    again = _sparse_counts.sum_keys(keys, np.ones(len(keys), np.int64), 30)
     for found, wanted in zip(again, cells, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("models", [1, 2])
 def test_the_page_shows_the_classes_that_are_confused_most(monkeypatch, models):
-    monkeypatch.setattr(_samples, "MOST_DENSE", 60)
-    monkeypatch.setattr(_many, "MOST_DRAWN_CLASSES", 20)
+    monkeypatch.setattr(_counting, "MOST_DENSE", 60)
+    monkeypatch.setattr(_many_classes, "MOST_DRAWN_CLASSES", 20)
     y, guess = labels(3000, 100)
     names = np.array([f"class {k:03}" for k in range(100)])
     guesses = {"a": names[guess], "b": names[labels(3000, 100, 1)[1]]}
@@ -120,7 +120,7 @@ def test_the_page_shows_the_classes_that_are_confused_most(monkeypatch, models):
     np.testing.assert_array_equal(unpack_counts(facts["models"][0], 20), M[np.ix_(own, own)])
     assert facts["models"][0]["sums"] == [M.sum(1)[own].tolist(), M.sum(0)[own].tolist()]
     text = "".join(Page(found.html).text)
-    assert "Of the 100 classes it has the 20 of which most samples are confused" in text
+    assert "Of the 100 classes it shows the 20 with most confused samples" in text
     assert text.count("all 100 classes") == models
     assert found.to_dict()["samples"] == 3000
     assert ("comparison" in found.to_dict() and found.to_dict()["comparison"] is not None) == (models == 2)
@@ -129,7 +129,7 @@ def test_the_page_shows_the_classes_that_are_confused_most(monkeypatch, models):
 def test_classes_are_the_same_however_many_there_are(monkeypatch):
     y, guess = labels(500, 70)
     few = cmfast.report(y, guess, labels=list(range(69, -1, -1)))
-    monkeypatch.setattr(_samples, "MOST_DENSE", 60)
+    monkeypatch.setattr(_counting, "MOST_DENSE", 60)
     many = cmfast.report(y, guess, labels=list(range(69, -1, -1)))
     for key in ("labels", "samples", "shown", "groups", "comparison"):
         assert few.to_dict()[key] == many.to_dict()[key]

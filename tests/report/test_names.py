@@ -11,7 +11,7 @@ import pytest
 import cmfast
 from cmfast import metrics, uncertainty
 from cmfast._core import markup
-from cmfast._report import _page, _words
+from cmfast._report import _page, _sentences
 
 pytestmark = pytest.mark.pictures
 
@@ -58,7 +58,7 @@ def test_each_place_of_a_name_that_is_not_isolated_is_found():
     ("module", "function", "fault"),
     [
         (_page, "isolate", str),
-        (_words, "isolate", str),
+        (_sentences, "isolate", str),
         (markup, "balance_controls", str),
         (markup, "escape", lambda text: text.replace("&", "&amp;")),
         (markup, "_PARAGRAPHS", re.compile("$^")),

@@ -126,10 +126,10 @@ def test_classes_that_leave_no_scaling_are_smoothed_and_it_is_said():
     found = cmfast.report([0, 0, 1, 1, 2], [0, 1, 1, 1, 1], n_replicates=20)
     one = found.to_dict()["models"][0]
     assert (one["status"], one["smoothing"]) == ("ZERO_LINE", 1 / 3)
-    assert "0.333 was added to every cell beforehand, as its zeros leave no such matrix otherwise" in found.html
+    assert "0.333 was added to every cell beforehand, because its zeros allow no such matrix otherwise" in found.html
     assert one["classes"]["precision"][2] is None
     asked = cmfast.report([0, 0, 1, 1], [0, 1, 1, 1], smoothing=0.5, n_replicates=20)
-    assert "0.5 was added to every cell beforehand, as was asked" in asked.html
+    assert "0.5 was added to every cell beforehand, as requested" in asked.html
 
 
 def test_of_many_sizes_of_sets_quartiles_are_shown():
@@ -152,7 +152,7 @@ def test_nothing_is_below_zero_and_written_as_zero():
 
 def test_one_class_and_nothing_confused():
     found = cmfast.report(["a", "a"], ["a", "a"], n_replicates=20)
-    assert "<bdi>model</bdi> confuses nothing" in found.html
+    assert "<bdi>model</bdi> has no confusions" in found.html
     Page(found.html)
 
 
@@ -212,7 +212,7 @@ def test_of_a_group_without_samples_nothing_is_said():
     assert one["samples"][3] == 0
     assert all(ends[key][3] is None for ends in one["metrics"].values() for key in ends)
     text = " ".join(Page(found.html).text)
-    assert "right least often" in text
+    assert "has its lowest accuracy in" in text
     assert "least often in fox" not in text
     assert "nan" not in text
 

@@ -14,7 +14,7 @@ def numbers(text):
 
 
 def test_the_widths_of_the_mean_f1_are_one_value_on_three_pages():
-    found = {n: _teams.widths("expected_rounded", n, REPLICATES, SEED) for n in _teams.SIZES}
+    found = {n: _teams.compute_widths("expected_rounded", n, REPLICATES, SEED) for n in _teams.SIZES}
     want = [round(found[n][kind]["f1_macro"], 3) for kind in _teams.KINDS for n in _teams.SIZES]
     (line,) = [one for one in (DOCS / "errata.md").read_text(encoding="utf-8").splitlines() if "widths of sF1" in one]
     assert numbers(line.split("|")[2]) == want

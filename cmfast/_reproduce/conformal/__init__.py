@@ -1,30 +1,30 @@
-"""Perlo et al., conformal correlation matrices: their five experiments, on digits."""
+"""Reproduction of Perlo et al., conformal correlation matrices: five experiments, on digits."""
 
 from dataclasses import asdict
 
-from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
+from cmfast._reproduce._reproduction import Progress, Reproduction, limit_to_one_thread, measure_time
 from cmfast._reproduce.conformal._network import ALPHAS, OTHER, PAIR, ConformalSettings
 
 QUICK = ConformalSettings(seeds=6)
 
 
 def reproduce(*, quick: bool, progress: Progress, settings: ConformalSettings | None = None) -> Reproduction:
-    """Train networks in one place and with clients, and read the correlations of their sets."""
-    from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
+    """Train networks centrally and with clients, and test the claims on correlations of their sets."""
+    from cmfast._reproduce.conformal import _central_training, _claims, _clients, _sections
 
     settings = settings or (QUICK if quick else ConformalSettings())
     timings: dict[str, float] = {}
-    with one_thread():
-        with timed(timings, "centre"):
-            centre = _centre.of_seeds(settings, progress("networks", "seeds"))
-        with timed(timings, "clients"):
-            runs, apart = _clients.of_seeds(settings, progress("clients", "seeds"))
-    with timed(timings, "pictures"):
+    with limit_to_one_thread():
+        with measure_time(timings, "centre"):
+            centre = _central_training.train_seeds(settings, progress("networks", "seeds"))
+        with measure_time(timings, "clients"):
+            runs, apart = _clients.train_seeds(settings, progress("clients", "seeds"))
+    with measure_time(timings, "pictures"):
         shown = [
-            _sections.of_sets(centre),
-            _sections.of_epochs(centre),
-            _sections.of_rounds(runs),
-            _sections.of_clients(apart, runs),
+            _sections.make_sets_section(centre),
+            _sections.make_epochs_section(centre),
+            _sections.make_rounds_section(runs),
+            _sections.make_clients_section(apart, runs),
         ]
     return Reproduction(
         name="conformal",
@@ -40,9 +40,9 @@ def reproduce(*, quick: bool, progress: Progress, settings: ConformalSettings | 
             "on one side of what is claimed, with a margin that was fixed before the full run; else it is undecided."
         ),
         claims=[
-            *_claims.of_sets(centre, settings),
-            *_claims.of_the_centre(centre, settings),
-            *_claims.of_clients(apart, runs, settings),
+            *_claims.claim_sets(centre, settings),
+            *_claims.claim_central_training(centre, settings),
+            *_claims.claim_clients(apart, runs, settings),
         ],
         sections=shown,
         settings={"quick": quick, **asdict(settings), "alphas": ALPHAS, "pair": PAIR, "other_pair": OTHER},

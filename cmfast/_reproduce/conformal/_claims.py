@@ -1,8 +1,8 @@
-"""What the paper says of sets and of their correlations, and what came out.
+"""Claims of the paper on sets and their correlations, with verdicts.
 
-Every verdict on something that scatters from seed to seed follows from Student's intervals of all its places together:
-"holds" or "fails" where a whole interval lies on one side, else "undecided". The margins below say what difference
-would not matter; they were chosen before the first full run.
+Verdicts on values that vary between seeds use simultaneous Student's intervals: "holds" or "fails" if a whole
+interval is on one side, else "undecided". The margins below are the differences that do not matter, chosen before the
+first full run.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ import numpy as np
 import cmfast
 from cmfast import conformal
 from cmfast._pages.parts import Claim
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, PAIR, ConformalSettings
 
@@ -33,11 +33,11 @@ Numbers = dict[str, Any]
 
 
 def _interval(values: Any, settings: ConformalSettings) -> Numbers:
-    return paired.interval(np.asarray(values, float), settings.interval)
+    return paired.compute_interval(np.asarray(values, float), settings.interval)
 
 
-def _listed(found: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(f"{name} {paired.write(each)}" for name, each in found.items())
+def _list_intervals(found: Mapping[str, Mapping[str, Any]]) -> str:
+    return ", ".join(f"{name} {paired.format_interval_of_mean(each)}" for name, each in found.items())
 
 
 def _claim(
@@ -51,32 +51,35 @@ def _claim(
     after: str = "",
     figures: Mapping[str, Any] | None = None,
 ) -> Claim:
-    """Return a claim on several places, whose intervals hold together; `judges` is one for all, or one for each."""
-    wide = paired.together(found, settings.interval)
+    """Return a claim on several places with simultaneous intervals; `judges` is one judge, or one per place."""
+    wide = paired.widen_to_simultaneous(found, settings.interval)
     judge = judges if isinstance(judges, Mapping) else dict.fromkeys(wide, judges)
-    verdict = paired.combine({name: judge[name](each) for name, each in wide.items()})
-    said = f"{before}{_listed(wide)}{after}"
+    verdict = paired.combine_verdicts({name: judge[name](each) for name, each in wide.items()})
+    said = f"{before}{_list_intervals(wide)}{after}"
     return Claim(text, where, verdict, said, {"intervals": wide, **(figures or {})}, range(settings.seeds))
 
 
-def _at_most(most: float) -> Callable[[Numbers], str]:
+def _judge_at_most(most: float) -> Callable[[Numbers], str]:
+    """Return a judge of "at most `most`"."""
     return lambda found: paired.judge_between(found, most=most)
 
 
-def _at_least(least: float) -> Callable[[Numbers], str]:
+def _judge_at_least(least: float) -> Callable[[Numbers], str]:
+    """Return a judge of "at least `least`"."""
     return lambda found: paired.judge_between(found, least=least)
 
 
-def _within(margin: float) -> Callable[[Numbers], str]:
+def _judge_within(margin: float) -> Callable[[Numbers], str]:
+    """Return a judge of "within `margin` of zero"."""
     return lambda found: paired.judge_between(found, -margin, margin)
 
 
-def _above(margin: float) -> Callable[[Numbers], str]:
+def _judge_above(margin: float) -> Callable[[Numbers], str]:
     return lambda found: paired.judge_above(found, margin)
 
 
-def of_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
-    """Return what is said of coverage and of perfect classifiers."""
+def claim_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
+    """Judge the claims on coverage and on perfect classifiers."""
     covered = {
         f"alpha {alpha:g}": _interval([one["by_alpha"][k]["coverage"] - (1 - alpha) for one in centre], settings)
         for k, alpha in enumerate(ALPHAS)
@@ -92,7 +95,7 @@ def of_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
             "Sets hold the true label with a probability of at least 1 - alpha.",
             "section 3.2",
             covered,
-            _at_least(-COVERED),
+            _judge_at_least(-COVERED),
             settings,
             before="coverage less 1 - alpha: ",
             after=f"; {COVERED:g} less is still called as much",
@@ -117,9 +120,9 @@ def of_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
     ]
 
 
-def of_the_centre(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
-    """Return the first three benefits: what sets show beside the confusion matrix, by epoch and by alpha."""
-    lost = _without_truth()
+def claim_central_training(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
+    """Judge the first three benefits: sets and the confusion matrix, by epoch and by alpha."""
+    lost = _check_symmetry()
     shared, never = (np.mean([one["by_alpha"][CENTRE][key] for one in centre]) for key in ("shared", "never_confused"))
     foretold = np.array([one["foretold"] for one in centre])
     with_set, without = (_interval(foretold[:, k], settings)["mean"] for k in (0, 1))
@@ -130,7 +133,7 @@ def of_the_centre(centre: list[Numbers], settings: ConformalSettings) -> list[Cl
             "The correlation of sets shows potential confusions of pairs that were never confused.",
             "benefit 1",
             {"difference": _interval(foretold[:, 0] - foretold[:, 1], settings)},
-            _above(FORESEEN),
+            _judge_above(FORESEEN),
             settings,
             before=f"of {shared:.1f} pairs that share a set at alpha = 0.1, {never:.1f} were never confused; pairs "
             f"that one half of the rows never confuses the other half does in {with_set:.1%} if they share a set, in "
@@ -144,8 +147,8 @@ def of_the_centre(centre: list[Numbers], settings: ConformalSettings) -> list[Cl
             "it is symmetric and has no truth: the same sets belong to different confusion matrices",
             lost,
         ),
-        *_by_epoch(centre, settings),
-        *_by_likeness(centre, settings),
+        *_claim_epochs(centre, settings),
+        *_claim_likeness(centre, settings),
         Claim(
             "alpha says how near a near miss must be.",
             "benefit 3",
@@ -159,8 +162,8 @@ def of_the_centre(centre: list[Numbers], settings: ConformalSettings) -> list[Cl
     ]
 
 
-def _by_epoch(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
-    """Return what is said of two pairs of classes by epoch (Figs. 3 and 4)."""
+def _claim_epochs(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
+    """Judge the claims on two pairs of classes by epoch (Figs. 3 and 4)."""
     rho, share = (np.array([[e[key] for e in one["by_epoch"]] for one in centre]) for key in ("rho", "error_share"))
     early = max(1, rho.shape[1] // 4)
     alike, other = rho[:, :, 0], rho[:, :, 1]
@@ -178,10 +181,10 @@ def _by_epoch(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]
                 "others stay": _interval(other[:, -1] - other[:, early], settings),
             },
             {
-                "similar classes start higher": _above(LEAST_CORRELATION_CHANGE),
-                "similar classes fall": _above(LEAST_CORRELATION_CHANGE),
-                "others drop early": _above(LEAST_CORRELATION_CHANGE),
-                "others stay": _within(LEAST_CORRELATION_CHANGE),
+                "similar classes start higher": _judge_above(LEAST_CORRELATION_CHANGE),
+                "similar classes fall": _judge_above(LEAST_CORRELATION_CHANGE),
+                "others drop early": _judge_above(LEAST_CORRELATION_CHANGE),
+                "others stay": _judge_within(LEAST_CORRELATION_CHANGE),
             },
             settings,
             before="digits 3 and 9, and 0 and 1; first by how much, then how far down, last how far from there: ",
@@ -195,7 +198,7 @@ def _by_epoch(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]
                 "the first epochs": _interval(gap[:, :early].mean(axis=1), settings),
                 "the last epoch": _interval(gap[:, -1], settings),
             },
-            _within(CONFUSED),
+            _judge_within(CONFUSED),
             settings,
             before=f"share of their rows that 3 and 9 have confused, and 0 and 1: {first[0]:.3f} and {first[1]:.3f} in "
             f"the first epochs, {last[0]:.3f} and {last[1]:.3f} in the last; difference in ",
@@ -205,8 +208,8 @@ def _by_epoch(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]
     ]
 
 
-def _by_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
-    """Return the three remarks, of pairs of classes ranked by the distance of their mean images."""
+def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
+    """Judge the three remarks on pairs of classes ranked by the distance of their mean images."""
     rho = {
         kind: np.array([[epoch["likeness"][kind] for epoch in one["by_epoch"]] for one in centre])
         for kind in ("alike", "middle", "distant")
@@ -225,7 +228,7 @@ def _by_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Cla
             "Similar classes have a positive correlation.",
             "remark 1",
             ends("alike"),
-            _above(EQUAL),
+            _judge_above(EQUAL),
             settings,
             before="the five pairs of 45 whose mean images are nearest, at alpha = 0.1: ",
             after=f"; below {EQUAL:g} it is none",
@@ -237,7 +240,7 @@ def _by_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Cla
                 "0 and 1": _interval(other, settings),
                 "the five most distant pairs": _interval(rho["distant"][:, -1], settings),
             },
-            _at_most(STRONG),
+            _judge_at_most(STRONG),
             settings,
             after=f"; strong is {STRONG:g} and less, {single}",
         ),
@@ -245,7 +248,7 @@ def _by_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Cla
             "Unrelated classes have a correlation near zero.",
             "remark 3",
             ends("middle"),
-            _within(EQUAL),
+            _judge_within(EQUAL),
             settings,
             before="the middle third of the pairs by the distance of their mean images: ",
             after=f"; near is up to {EQUAL:g}. Classes that never share a set are not uncorrelated: {single}",
@@ -253,8 +256,8 @@ def _by_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[Cla
     ]
 
 
-def _without_truth() -> dict[str, Any]:
-    """Return whether the correlation of some sets is symmetric, and how two matrices differ that they belong to."""
+def _check_symmetry() -> dict[str, Any]:
+    """Return whether the correlation of sets is symmetric while two different matrices give the same sets."""
     guess = np.arange(40) % 4
     sets = conformal.prediction_sets(np.eye(4)[guess], [0.5], u=np.full(len(guess), 0.6))
     G = conformal.ccm(sets).G[0]
@@ -262,20 +265,25 @@ def _without_truth() -> dict[str, Any]:
     return {"symmetric": bool((G == G.T).all()), "different_cells": int((one != other).sum())}
 
 
-def of_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
-    """Return the last two benefits: what clients send, and choosing them."""
+def claim_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
+    """Judge the last two benefits: what clients send, and choosing clients."""
     few, many = min(apart), max(apart)
     told = float(np.mean([one["given_away"] for one in apart.values()]))
     return [
-        _patterns(apart, settings),
+        _claim_patterns(apart, settings),
         _claim(
             "A higher Dirichlet parameter makes the clients' distributions more heterogeneous.",
             "section 6",
-            {"difference": _interval(_by_seed(apart[many], "uneven") - _by_seed(apart[few], "uneven"), settings)},
+            {
+                "difference": _interval(
+                    _stack_seeds(apart[many], "uneven") - _stack_seeds(apart[few], "uneven"), settings
+                )
+            },
             paired.judge_above,
             settings,
             before=f"mean distance of a client's shares of classes from those of all, total variation: "
-            f"{_by_seed(apart[few], 'uneven').mean():.3f} at {few:g}, {_by_seed(apart[many], 'uneven').mean():.3f} at "
+            f"{_stack_seeds(apart[few], 'uneven').mean():.3f} at {few:g}, "
+            f"{_stack_seeds(apart[many], 'uneven').mean():.3f} at "
             f"{many:g}, ",
         ),
         Claim(
@@ -286,42 +294,43 @@ def of_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: Con
             {"given_away": {f"{c:g}": one["given_away"] for c, one in apart.items()}},
             seeds=range(settings.seeds),
         ),
-        *_by_round(runs, settings),
-        *_of_table_1(runs, settings),
+        *_claim_rounds(runs, settings),
+        *_claim_table_1(runs, settings),
     ]
 
 
-def _by_seed(one: Numbers, key: str) -> np.ndarray:
+def _stack_seeds(one: Numbers, key: str) -> np.ndarray:
     return np.array(one["by_seed"][key], float)
 
 
-def _patterns(apart: dict[float, Numbers], settings: ConformalSettings) -> Claim:
-    """Return whether a client's own correlations show what those of all sets do (Fig. 5)."""
+def _claim_patterns(apart: dict[float, Numbers], settings: ConformalSettings) -> Claim:
+    """Judge whether a client's correlations show the pattern of those of all sets (Fig. 5)."""
     found, places = {}, {}
     for c, one in apart.items():
         places[f"the Dirichlet parameter at {c:g}"] = keys = (f"agreement at {c:g}", f"undefined at {c:g}")
         for name, key in zip(keys, ("agreement", "undefined"), strict=True):
-            found[name] = _interval(_by_seed(one, key), settings)
-    wide = paired.together(found, settings.interval)
+            found[name] = _interval(_stack_seeds(one, key), settings)
+    wide = paired.widen_to_simultaneous(found, settings.interval)
     verdicts = {
-        place: paired.judge_all([_at_least(PATTERN)(wide[agree]), _at_most(UNDEFINED)(wide[undefined])])
+        place: paired.judge_all([_judge_at_least(PATTERN)(wide[agree]), _judge_at_most(UNDEFINED)(wide[undefined])])
         for place, (agree, undefined) in places.items()
     }
     gaps = ", ".join(f"{one['gap']:.3f} at {c:g} (at most {one['largest_gap']:.3f})" for c, one in apart.items())
     return Claim(
         "A client's own matrix shows the patterns of all.",
         "section 6, Fig. 5",
-        paired.combine(verdicts),
+        paired.combine_verdicts(verdicts),
         f"rank correlation of a client's correlations with those of all sets, and share of them that is undefined, by "
-        f"Dirichlet parameter: {_listed(wide)}; {PATTERN:g} and more is the same pattern, up to {UNDEFINED:g} may be "
+        f"Dirichlet parameter: {_list_intervals(wide)}; {PATTERN:g} and more is the same pattern, "
+        f"up to {UNDEFINED:g} may be "
         f"undefined. The mean of the clients' correlations is off by {gaps}. Counts add up exactly",
         {"intervals": wide, "by_concentration": apart},
         range(settings.seeds),
     )
 
 
-def _by_round(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
-    """Return whether choosing clients raises the correlation of the critical pair (Figs. 6 and 7)."""
+def _claim_rounds(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
+    """Judge whether choosing clients raises the correlation of the critical pair (Figs. 6 and 7)."""
     out = []
     for (classes, by_name), where, words in zip(
         runs.items(), ("benefit 5, Fig. 6", "benefit 5, Fig. 7"), ("", " The same of more classes."), strict=True
@@ -338,7 +347,7 @@ def _by_round(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]
                 f"alpha.{words}",
                 where,
                 gain,
-                _above(EQUAL),
+                _judge_above(EQUAL),
                 settings,
                 before=f"digits 3 and 9 of {classes} classes, mean of the rounds after the first choice, "
                 f"{settings.chosen} clients against all {settings.clients}: ",
@@ -353,16 +362,16 @@ def _defined_mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def weaker_class(by_name: Runs) -> int:
-    """Return which class of the pair is recognised less often by all clients, over all seeds: 0 or 1.
+def find_weaker_class(by_name: Runs) -> int:
+    """Return which class of the pair (0 or 1) is recognised less often by all clients, over all seeds.
 
     It is one choice for all seeds: the weaker one of each seed would rise by chance alone (regression to the mean).
     """
     return int(np.mean([one["each_of_pair"] for one in by_name["all clients"]], axis=0).argmin())
 
 
-def _of_table_1(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
-    """Return what is read off Table 1: accuracies with chosen clients less those with all of them."""
+def _claim_table_1(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
+    """Judge the accuracies of Table 1: chosen clients minus all clients."""
 
     def gains(of: Callable[[Numbers, Runs], float], name: str = "highest") -> dict[str, Numbers]:
         return {
@@ -374,26 +383,26 @@ def _of_table_1(runs: dict[int, Runs], settings: ConformalSettings) -> list[Clai
         }
 
     def weaker(one: Numbers, by: Runs) -> float:
-        return float(one["each_of_pair"][weaker_class(by)])
+        return float(one["each_of_pair"][find_weaker_class(by)])
 
     def stronger(one: Numbers, by: Runs) -> float:
-        return float(one["each_of_pair"][1 - weaker_class(by)])
+        return float(one["each_of_pair"][1 - find_weaker_class(by)])
 
     at_all = f"{settings.chosen} of {settings.clients} clients against all: "
     lowest = {key: gains(lambda one, _, key=key: one[key], "lowest") for key in ("pair", "accuracy")}  # type: ignore[misc]
-    weak = ", ".join(f"{PAIR[weaker_class(by)]} of {classes} classes" for classes, by in runs.items())
+    weak = ", ".join(f"{PAIR[find_weaker_class(by)]} of {classes} classes" for classes, by in runs.items())
     where = "benefit 5, Table 1"
     said: list[tuple[str, dict[str, Numbers], Callable[[Numbers], str], str]] = [
         (
             "Choosing the clients of highest correlation improves the accuracy of the critical pair.",
             gains(lambda one, _: one["pair"]),
-            _above(ACCURACY),
-            f"; {ACCURACY:g} would be an improvement. Choosing the lowest: {_listed(lowest['pair'])}",
+            _judge_above(ACCURACY),
+            f"; {ACCURACY:g} would be an improvement. Choosing the lowest: {_list_intervals(lowest['pair'])}",
         ),
         (
             "It significantly improves the critical class of lowest accuracy.",
             gains(weaker),
-            _above(ACCURACY),
+            _judge_above(ACCURACY),
             f"; digit {weak}; {ACCURACY:g} would be an improvement",
         ),
         (
@@ -405,14 +414,14 @@ def _of_table_1(runs: dict[int, Runs], settings: ConformalSettings) -> list[Clai
         (
             "It has small effects on the accuracy of the other classes.",
             gains(lambda one, _: one["others"]),
-            _within(ACCURACY),
+            _judge_within(ACCURACY),
             f"; up to {ACCURACY:g} is small",
         ),
         (
             "The average accuracy is not affected.",
             gains(lambda one, _: one["accuracy"]),
-            _within(ACCURACY),
-            f"; {ACCURACY:g} would be a change. Choosing the lowest: {_listed(lowest['accuracy'])}",
+            _judge_within(ACCURACY),
+            f"; {ACCURACY:g} would be a change. Choosing the lowest: {_list_intervals(lowest['accuracy'])}",
         ),
     ]
     return [

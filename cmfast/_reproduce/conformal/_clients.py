@@ -1,4 +1,4 @@
-"""Clients that learn together: what their own counts tell, what adds up, and whom to choose."""
+"""Federated training: local counts of clients, their merged counts, and the choice of clients."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -17,12 +17,12 @@ from cmfast._reproduce.conformal._network import (
     ConformalSettings,
     Data,
     Weights,
-    begin,
     digits,
-    learned,
-    predicted,
-    rows_of,
-    sets_of,
+    init_weights,
+    make_sets,
+    predict,
+    select_rows,
+    train_epoch,
 )
 
 Order = Literal["high", "low"]
@@ -33,10 +33,10 @@ Runs = dict[str, list[dict[str, Any]]]
 """By the way to choose clients, what each seed gave."""
 
 
-def of_seeds(
+def train_seeds(
     settings: ConformalSettings, tick: Callable[[int, int], object]
 ) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
-    """Return the runs of each way to choose clients, by classes; and by concentration how far apart clients are."""
+    """Return the runs of each way to choose clients, by number of classes; and client distances by concentration."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
     runs: dict[int, Runs] = {
         DIGIT_CLASSES: {name: [] for name in ORDERS},
@@ -56,20 +56,20 @@ def of_seeds(
                 found = federate(seed, None, concentration, settings)
                 alone[concentration].append((found["counts"], found["uneven"]))
         tick(seed + 1, settings.seeds)
-    return runs, {concentration: _apart(each) for concentration, each in alone.items()}
+    return runs, {concentration: _summarize_distances(each) for concentration, each in alone.items()}
 
 
-def _apart(alone: list[tuple[list[Any], float]]) -> dict[str, Any]:
-    """Return how far the clients are apart: over all seeds, and the means of every seed."""
+def _summarize_distances(alone: list[tuple[list[Any], float]]) -> dict[str, Any]:
+    """Return the distances between clients over all seeds, and the means per seed."""
     counts = [own for own, _ in alone]
-    found = [merged_against_averaged(one) for one in counts]
+    found = [compare_merged_with_mean(one) for one in counts]
     gaps = np.concatenate([one["gaps"] for one in found])
     return {
         "gap": float(gaps.mean()),
         "largest_gap": float(gaps.max()),
         "largest_rho": float(np.mean([one["largest"] for one in found])),
         "undefined": float(np.mean([one["undefined"] for one in found])),
-        "given_away": float(np.mean(np.concatenate([given_away(one) for one in counts]))),
+        "given_away": float(np.mean(np.concatenate([find_revealed_counts(one) for one in counts]))),
         "by_seed": {
             "gap": [float(one["gaps"].mean()) for one in found],
             "undefined": [one["undefined"] for one in found],
@@ -79,17 +79,17 @@ def _apart(alone: list[tuple[list[Any], float]]) -> dict[str, Any]:
     }
 
 
-def split(
+def split_among_clients(
     y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator, classes: int = DIGIT_CLASSES
 ) -> list[np.ndarray]:
-    """Return the rows of every client, whose classes follow a Dirichlet distribution each."""
+    """Return the rows of every client, with Dirichlet class shares."""
     shares = rng.dirichlet(np.full(clients, concentration), classes)
     owner = np.array([rng.choice(clients, p=shares[label]) for label in y])
     return [np.flatnonzero(owner == k) for k in range(clients)]
 
 
 def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
-    """Return the mean total variation distance of the clients' class shares from those of all rows, in [0, 1]."""
+    """Return the mean total variation distance of clients' class shares from the overall shares, in [0, 1]."""
     whole = np.bincount(y, minlength=classes) / len(y)
     own = [np.bincount(y[rows], minlength=classes) / len(rows) for rows in owned if len(rows)]
     return float(np.mean([np.abs(one - whole).sum() / 2 for one in own]))
@@ -98,20 +98,22 @@ def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
 def federate(
     seed: int, order: Order | None, concentration: float, settings: ConformalSettings, classes: int = DIGIT_CLASSES
 ) -> dict[str, Any]:
-    """Train with some of the clients in every round: all of them, or those that rank first or last by the pair."""
+    """Train with a subset of clients per round: all, or those ranked first or last by the pair's correlation."""
     data, rng = digits(seed, classes), np.random.default_rng(seed)
     X, y, _, _, new, truth = data
-    owned, tested = (split(labels, concentration, settings.clients, rng, classes) for labels in (y, truth))
-    weights, allowed, by_round = begin(rng, classes), np.arange(settings.clients), []
+    owned, tested = (
+        split_among_clients(labels, concentration, settings.clients, rng, classes) for labels in (y, truth)
+    )
+    weights, allowed, by_round = init_weights(rng, classes), np.arange(settings.clients), []
     for turn in range(settings.rounds):
         if order is not None and turn:
             ranked = conformal.rank_clients(own_counts(weights, data, tested, seed), [PAIR], order=order)
             allowed = np.asarray(ranked)[: settings.chosen]
         picked = [k for k in rng.choice(allowed, 3, replace=False) if len(owned[k])]
         if picked:
-            weights = averaged(weights, [(X[owned[k]], y[owned[k]]) for k in picked], rng)
-        by_round.append(conformal.ccm(sets_of(weights, data, seed)).correlation()[:, PAIR[0], PAIR[1]])
-    right = predicted(weights, new)[1].argmax(-1) == truth
+            weights = average_weights(weights, [(X[owned[k]], y[owned[k]]) for k in picked], rng)
+        by_round.append(conformal.ccm(make_sets(weights, data, seed)).correlation()[:, PAIR[0], PAIR[1]])
+    right = predict(weights, new)[1].argmax(-1) == truth
     counts = own_counts(weights, data, tested, seed)
     return {
         "accuracy": float(right.mean()),
@@ -125,21 +127,21 @@ def federate(
     }
 
 
-def averaged(weights: Weights, own: list[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator) -> Weights:
-    """Return the mean of what clients learn in two epochs each, weighted by how many rows they have."""
-    trained = [learned(learned(weights, X, y, rng), X, y, rng) for X, y in own]
+def average_weights(weights: Weights, own: list[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator) -> Weights:
+    """Return the mean of the clients' weights after two local epochs, weighted by their numbers of rows."""
+    trained = [train_epoch(train_epoch(weights, X, y, rng), X, y, rng) for X, y in own]
     sizes = np.array([len(y) for _, y in own], float)
     return [np.tensordot(sizes / sizes.sum(), np.stack(w), 1) for w in zip(*trained, strict=True)]
 
 
 def own_counts(weights: Weights, data: Data, tested: list[np.ndarray], seed: int) -> list[Any]:
-    """Return the counts of every client, of its own new rows at alpha = 0.1."""
-    whole = sets_of(weights, data, seed, [0.1])
-    return [conformal.ccm(rows_of(whole, rows)).sum(0) for rows in tested]
+    """Return the counts of every client on its test rows at alpha = 0.1."""
+    whole = make_sets(weights, data, seed, [0.1])
+    return [conformal.ccm(select_rows(whole, rows)).sum(0) for rows in tested]
 
 
-def merged_against_averaged(counts: list[Any]) -> dict[str, Any]:
-    """Return how far the mean of the clients' correlations is from that of all their sets."""
+def compare_merged_with_mean(counts: list[Any]) -> dict[str, Any]:
+    """Return the distance of the mean of clients' correlations from that of all their sets."""
     merged = reduce(add, counts).correlation()
     each = np.stack([one.correlation() for one in counts])
     known = ~np.isnan(each)
@@ -154,7 +156,7 @@ def merged_against_averaged(counts: list[Any]) -> dict[str, Any]:
 
 
 def rank_agreement(counts: list[Any]) -> float:
-    """Return the mean over clients of the rank correlation of their correlations with those of all sets.
+    """Return the mean rank correlation of clients' correlations with those of all sets.
 
     Of pairs of classes that are defined in both; NaN where no client has three such pairs.
     """
@@ -170,8 +172,8 @@ def rank_agreement(counts: list[Any]) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def given_away(counts: list[Any], most: int = 400) -> list[bool]:
-    """Return, of every client with rows, whether the shares of its counts tell the number of its rows.
+def find_revealed_counts(counts: list[Any], most: int = 400) -> list[bool]:
+    """Return per client whether the shares of its counts reveal its number of rows.
 
     They do where that is the least number by which all shares are whole.
     """

@@ -1,4 +1,4 @@
-"""A network of one hidden layer on the digits of scikit-learn, and the sets of its predictions."""
+"""A one-hidden-layer network on the digits of scikit-learn, and the prediction sets of its outputs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ DIGIT_CLASSES, DOUBLED_CLASSES, HIDDEN_UNITS = 10, 20, 16  # digits; digits that
 
 @dataclass(frozen=True)
 class ConformalSettings:
-    """Everything that can change a result."""
+    """All settings that affect results."""
 
     seeds: int = 30
     """Splits of the digits, first weights, clients."""
@@ -33,7 +33,7 @@ Weights = list[np.ndarray]
 
 
 def digits(seed: int, classes: int = DIGIT_CLASSES) -> Data:
-    """Return images and labels: to learn from, to calibrate with, and new ones.
+    """Return images and labels of three parts: training, calibration and test.
 
     Twenty classes are the digits and the same images turned by 90 degrees, both in one part of the three.
     """
@@ -46,17 +46,17 @@ def digits(seed: int, classes: int = DIGIT_CLASSES) -> Data:
     X = X / 16.0
     parts = [(X[rows], y[rows]) for rows in (first, calibrate, new)]
     if classes == DOUBLED_CLASSES:
-        parts = [(np.concatenate([X, _turned(X)]), np.concatenate([y, y + DIGIT_CLASSES])) for X, y in parts]
+        parts = [(np.concatenate([X, _rotate_images(X)]), np.concatenate([y, y + DIGIT_CLASSES])) for X, y in parts]
     return tuple(array for part in parts for array in part)
 
 
-def _turned(X: np.ndarray) -> np.ndarray:
-    """Return images of 8 by 8 pixels turned by 90 degrees, each as a row."""
+def _rotate_images(X: np.ndarray) -> np.ndarray:
+    """Return 8x8 images (as rows) rotated by 90 degrees."""
     return np.rot90(X.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
 
 
-def begin(rng: np.random.Generator, classes: int = DIGIT_CLASSES) -> Weights:
-    """Return first weights."""
+def init_weights(rng: np.random.Generator, classes: int = DIGIT_CLASSES) -> Weights:
+    """Return initial weights."""
     out = (
         rng.normal(0, 0.2, (64, HIDDEN_UNITS)),
         np.zeros(HIDDEN_UNITS),
@@ -66,7 +66,7 @@ def begin(rng: np.random.Generator, classes: int = DIGIT_CLASSES) -> Weights:
     return list(out)
 
 
-def predicted(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predict(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the hidden layer and the probabilities."""
     hidden = np.maximum(X @ weights[0] + weights[1], 0)
     z = hidden @ weights[2] + weights[3]
@@ -74,10 +74,10 @@ def predicted(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return hidden, P / P.sum(-1, keepdims=True)
 
 
-def learned(weights: Weights, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Weights:
+def train_epoch(weights: Weights, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Weights:
     """Return the weights after one epoch of gradient descent."""
     for batch in np.array_split(rng.permutation(len(y)), max(1, len(y) // 16)):
-        hidden, P = predicted(weights, X[batch])
+        hidden, P = predict(weights, X[batch])
         error = (P - np.eye(P.shape[1])[y[batch]]) / max(1, len(batch))
         back = (error @ weights[2].T) * (hidden > 0)
         slopes = [X[batch].T @ back, back.sum(0), hidden.T @ error, error.sum(0)]
@@ -85,13 +85,13 @@ def learned(weights: Weights, X: np.ndarray, y: np.ndarray, rng: np.random.Gener
     return weights
 
 
-def sets_of(weights: Weights, data: Data, seed: int, alpha: Any = ALPHAS) -> Any:
-    """Return the sets of the new rows, calibrated by the rows for that."""
+def make_sets(weights: Weights, data: Data, seed: int, alpha: Any = ALPHAS) -> Any:
+    """Return the prediction sets of the test rows, calibrated on the calibration rows."""
     _, _, X, y, new, _ = data
-    q = conformal.threshold(conformal.scores(predicted(weights, X)[1], y, rng=seed), alpha)
-    return conformal.prediction_sets(predicted(weights, new)[1], q, rng=seed)
+    q = conformal.threshold(conformal.scores(predict(weights, X)[1], y, rng=seed), alpha)
+    return conformal.prediction_sets(predict(weights, new)[1], q, rng=seed)
 
 
-def rows_of(sets: Any, rows: np.ndarray) -> Any:
-    """Return the sets of some rows."""
+def select_rows(sets: Any, rows: np.ndarray) -> Any:
+    """Return the sets of the given rows."""
     return conformal.PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], sets.n_classes, "allow")

@@ -1,4 +1,4 @@
-"""Tables and pictures of sets, of epochs and of clients."""
+"""Tables and pictures of prediction sets, epochs, rounds and clients."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from cmfast import conformal
 from cmfast._core import plotting
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
 COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefined_classes")
 
 
-def of_sets(centre: list[dict[str, Any]]) -> Section:
-    """Return the sets of the first seed, by alpha, beside its confusion matrix."""
+def make_sets_section(centre: list[dict[str, Any]]) -> Section:
+    """Return the section on the sets of the first seed, by alpha, with its confusion matrix."""
     sets, y, guess = centre[0]["picture"]
     display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE, alpha=ALPHAS[CENTRE]).plot()
     counts = conformal.ccm(sets)
@@ -27,13 +27,13 @@ def of_sets(centre: list[dict[str, Any]]) -> Section:
     head = ["alpha", "coverage", "mean size", "empty", "pairs that share a set", "never confused", "undefined classes"]
     said = f"Seed 0: accuracy {centre[0]['accuracy']:.3f}; {centre[0]['empty_cells']} of 90 confusions did not occur."
     picture = make_picture("sets", display.figure_, numbers, "correlation of sets, confusion matrix, coverage, sizes")
-    return illustrate(
+    return make_figure_section(
         "Beside the confusion matrix, by alpha", [picture, Table("Sets by alpha", head, rows)], after=[said]
     )
 
 
-def of_epochs(centre: list[dict[str, Any]]) -> Section:
-    """Return the correlation of two pairs by epoch, of all seeds."""
+def make_epochs_section(centre: list[dict[str, Any]]) -> Section:
+    """Return the section on the correlation of two pairs by epoch, over all seeds."""
     shown = []
     for name, key, label, said in (
         ("epochs", "rho", "correlation at alpha = 0.1", "correlation of two pairs of digits by epoch"),
@@ -47,15 +47,15 @@ def of_epochs(centre: list[dict[str, Any]]) -> Section:
         values = np.array([[epoch[key] for epoch in one["by_epoch"]] for one in centre])
         bands = {f"{a} and {b}": values[:, :, k] for k, (a, b) in enumerate((PAIR, OTHER))}
         dashed = (-1 / 9, "sets of one label") if key == "rho" else None
-        shown.append(_by_step(name, bands, "epoch", label, said, dashed))
+        shown.append(_draw_bands(name, bands, "epoch", label, said, dashed))
     after = [f"Median and eight of ten of {len(centre)} seeds; left correlations of sets, right confusions."]
-    return illustrate("By epoch (Figs. 3 and 4)", shown, after=after)
+    return make_figure_section("By epoch (Figs. 3 and 4)", shown, after=after)
 
 
-def _by_step(
+def _draw_bands(
     name: str, bands: dict[str, np.ndarray], step: str, label: str, says: str, dashed: tuple[float, str] | None = None
 ) -> Picture:
-    """Return median and eighty percent of the seeds by step, of arrays (seeds, steps); NaN is left out."""
+    """Draw median and central 80 % of the seeds by step, from arrays (seeds, steps); NaN is left out."""
     figure, ax = plotting.load_pyplot().subplots(figsize=(6, 3.2), layout="constrained")
     numbers: dict[str, Any] = {}
     for colour, (text, values) in zip(("C0", "C1", "C2"), bands.items(), strict=False):
@@ -74,21 +74,21 @@ def _by_step(
     return make_picture(name, figure, numbers, says)
 
 
-def of_rounds(runs: dict[int, Runs]) -> Section:
-    """Return the correlation of the critical pair by round, of all clients and of chosen ones."""
+def make_rounds_section(runs: dict[int, Runs]) -> Section:
+    """Return the section on the correlation of the critical pair by round."""
     shown = []
     for classes, by_name in runs.items():
         bands = {name: np.array([one["by_round"][:, 0] for one in each]) for name, each in by_name.items()}
         label, says = f"correlation at alpha = {ALPHAS[0]:g}", f"correlation of 3 and 9 of {classes} classes by round"
-        shown.append(_by_step(f"rounds_{classes}_classes", bands, f"round, {classes} classes", label, says))
+        shown.append(_draw_bands(f"rounds_{classes}_classes", bands, f"round, {classes} classes", label, says))
     after = [
         "The critical pair is 3 and 9. Median and eight of ten of all seeds; highest, lowest: which clients learn."
     ]
-    return illustrate("By round (Figs. 6 and 7)", shown, after=after)
+    return make_figure_section("By round (Figs. 6 and 7)", shown, after=after)
 
 
-def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Section:
-    """Return how far apart clients are, and what choosing them does."""
+def make_clients_section(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Section:
+    """Return the section on client distances and on choosing clients."""
     keys = ("gap", "largest_gap", "largest_rho", "undefined", "given_away")
     rows = [[f"{c:g}", *(f"{one[key]:.3f}" for key in keys)] for c, one in apart.items()]
     head = ["Dirichlet", "mean distance", "largest", "largest correlation", "undefined", "size given away"]
@@ -100,7 +100,7 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
             means += [f"{mean:.3f}" for mean in np.mean([one["each_of_pair"] for one in each], axis=0)]
             means += [f"{np.nanmean([one[key] for one in each]):.3f}" for key in ("others", "rho")]
             gaps = [
-                paired.interval(
+                paired.compute_interval(
                     np.array([a[key] - b[key] for a, b in zip(each, everyone, strict=True)]), paired.CLAIM_LEVEL
                 )
                 for key in ("accuracy", "pair")
@@ -113,7 +113,7 @@ def of_clients(apart: dict[float, dict[str, Any]], runs: dict[int, Runs]) -> Sec
     )
     heads = ["clients", "accuracy", "of the pair", *(f"of {label}" for label in PAIR), "of others", "correlation"]
     heads += ["difference", "of the pair"]
-    return illustrate(
+    return make_figure_section(
         "With clients (Table 1)",
         [
             Table("Mean of correlations against that of all sets", head, rows),

@@ -1,65 +1,74 @@
-"""Ahmadzadeh et al., Contingency Space: figures 1 to 9, and every claim that numbers can judge."""
+"""Reproduction of Ahmadzadeh et al., Contingency Space: figures 1 to 9, and every claim that numbers can test."""
 
 from dataclasses import asdict
 
 from cmfast._pages.parts import Table
-from cmfast._reproduce._frame import Progress, Reproduction, illustrate, one_thread, timed
+from cmfast._reproduce._reproduction import (
+    Progress,
+    Reproduction,
+    limit_to_one_thread,
+    make_figure_section,
+    measure_time,
+)
 from cmfast._reproduce.contingency._training import ContingencySettings
 
 QUICK = ContingencySettings(runs=20, rates=(0.01,), pair_runs=1, tracked=4, n_ratios=9)
 
 
 def reproduce(*, quick: bool, progress: Progress, settings: ContingencySettings | None = None) -> Reproduction:
-    """Draw every surface, train every network, and hold the paper against both."""
+    """Draw every surface, train every network, and test the claims of the paper."""
     from cmfast._reproduce.contingency import _costs, _epochs, _paths, _pictures, _roc, _space, _surfaces
 
     settings = settings or (QUICK if quick else ContingencySettings())
     timings: dict[str, float] = {}
-    with one_thread():
-        with timed(timings, "surfaces"):
-            volumes, guesses = _surfaces.sensitivities(settings.n_ratios), _space.levels()
+    with limit_to_one_thread():
+        with measure_time(timings, "surfaces"):
+            volumes, guesses = _surfaces.sensitivities(settings.n_ratios), _space.compute_chance_levels()
             forecasts = _costs.forecasts(settings.seed)
-        with timed(timings, "paths"):
-            paths = _paths.trained(settings, progress("paths", "problems"))
-        with timed(timings, "epochs"):
-            tracks = _epochs.tracked(settings, progress("five digits", "runs"))
-            scores = _roc.scored(settings)
-    with timed(timings, "claims"):
+        with measure_time(timings, "paths"):
+            paths = _paths.train_all_pairs(settings, progress("paths", "problems"))
+        with measure_time(timings, "epochs"):
+            tracks = _epochs.train_tracked(settings, progress("five digits", "runs"))
+            scores = _roc.compute_scores(settings)
+    with measure_time(timings, "claims"):
         claims = [
-            *_space.of_table_2(settings.seed),
-            *_space.of_definitions(),
-            *_space.of_guesses(guesses),
-            *_surfaces.of_shapes(),
-            *_paths.of_paths(paths, settings),
-            *_surfaces.of_volumes(volumes),
-            *_costs.of_tau(forecasts, settings.seed),
-            *_epochs.of_epochs(tracks, settings),
-            *_roc.of_roc(scores, settings),
+            *_space.claim_table_2(settings.seed),
+            *_space.claim_definitions(),
+            *_space.claim_guesses(guesses),
+            *_surfaces.claim_shapes(),
+            *_paths.claim_paths(paths, settings),
+            *_surfaces.claim_volumes(volumes),
+            *_costs.claim_costs(forecasts, settings.seed),
+            *_epochs.claim_epochs(tracks, settings),
+            *_roc.claim_roc(scores, settings),
         ]
-    with timed(timings, "pictures"):
+    with measure_time(timings, "pictures"):
         sections = [
-            illustrate("A metric is a surface (Fig. 1)", _pictures.precision()),
-            illustrate(
+            make_figure_section("A metric is a surface (Fig. 1)", _pictures.draw_precision()),
+            make_figure_section(
                 "Twelve metrics (Fig. 2)",
-                [_pictures.of_metrics()],
+                [_pictures.draw_metrics()],
                 after=["Gilbert, Doolittle and TSS by the right formulas. Colours are those of [-1, 1] for all."],
             ),
-            _space.of_chance(guesses),
-            illustrate("Learning paths (Figs. 3 and 4)", _pictures.of_paths(paths, settings.rates[0])),
-            illustrate("Length and struggle, of every two digits", [_pictures.of_pairs(paths)]),
-            illustrate("Imbalance (Figs. 5 and 6)", _pictures.warped()),
-            illustrate(
+            _space.make_chance_section(guesses),
+            make_figure_section("Learning paths (Figs. 3 and 4)", _pictures.draw_paths(paths, settings.rates[0])),
+            make_figure_section("Length and struggle, of every two digits", [_pictures.draw_pairs(paths)]),
+            make_figure_section("Imbalance (Figs. 5 and 6)", _pictures.draw_warped()),
+            make_figure_section(
                 "Sensitivity to it (Fig. 7)",
-                _pictures.of_sensitivities(volumes),
+                _pictures.draw_sensitivities(volumes),
                 after=["Dashed: agnostic. Metrics with the range [-1, 1] are rescaled to [0, 1] first."],
             ),
-            illustrate(
+            make_figure_section(
                 "Weighted tau and costs (Fig. 8)",
-                [_pictures.of_weights(), Table("Thresholds of a forecast", _costs.HEAD, _costs.table_rows(forecasts))],
+                [
+                    _pictures.draw_weights(),
+                    Table("Thresholds of a forecast", _costs.HEAD, _costs.table_rows(forecasts)),
+                ],
                 after=["Colours are those of [-1, 1], contours a tenth of v = 2. Two normal densities, 1.5 apart."],
             ),
-            illustrate("Ten metrics by epoch (Fig. 9)", _pictures.of_epochs(tracks)),
-            illustrate("ROC space (section 6.1)", [_pictures.of_roc(scores)]),
+            make_figure_section("Ten metrics by epoch (Fig. 9)", _pictures.draw_epochs(tracks)),
+            make_figure_section("ROC space (section 6.1)", [_pictures.draw_roc(scores)]),
         ]
     return Reproduction(
         name="contingency",

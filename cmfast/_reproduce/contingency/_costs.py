@@ -1,4 +1,4 @@
-"""Section 5.4: weighted tau, what costs do to it, and the total error of a forecast."""
+"""Section 5.4: weighted tau, its dependence on costs, and the total error of a forecast."""
 
 from math import erf, exp, sqrt
 from typing import Any, NamedTuple, cast
@@ -22,12 +22,12 @@ PLACES = np.linspace(-5.0, 6.5, 11_501)
 
 
 def weighted_surface(x: int, y: int, v: float, size: int) -> np.ndarray:
-    """Return the surface of Definition 5.5, which is linear in v."""
+    """Return the surface of weighted tau (definition 5.5), which is linear in v."""
     return v * contingency.metric_surface(cast(MetricName, f"tau_weighted_{x}_{y}"), size=size)
 
 
 class Forecast(NamedTuple):
-    """Thresholds on the flux for one cost of a miss."""
+    """Optimal thresholds on the flux for one cost of a miss."""
 
     cost: float
     closed: float
@@ -43,7 +43,7 @@ class Forecast(NamedTuple):
 
 
 def forecasts(seed: int) -> list[Forecast]:
-    """Return the thresholds of a forecast whose two densities are normal."""
+    """Return the thresholds of a forecast with two normal densities."""
     fnr = np.array([_below(x - SHIFT) for x in PLACES])
     fpr = np.array([1.0 - _below(x) for x in PLACES])
     one, other = np.random.default_rng(seed).random((2, 2, 100_000))
@@ -61,26 +61,29 @@ def forecasts(seed: int) -> list[Forecast]:
 
 
 def _below(x: float) -> float:
+    """Return the standard normal distribution function."""
     return 0.5 * (1.0 + erf(x / sqrt(2.0)))
 
 
 def _error(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
+    """Return the total error of models at the given rates."""
     return cost * (1.0 - tpr) + (1.0 - tnr)
 
 
 def _tau(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
+    """Return weighted tau with the costs as weights."""
     M = np.stack([tnr, 1.0 - tnr, 1.0 - tpr, tpr], axis=-1).reshape(-1, 2, 2)
     return metrics.tau_weighted(M, [1.0, cost])
 
 
 def _widths(x: int, y: int) -> list[float]:
-    """Return how far from (1, 1) weighted tau falls by a tenth, along x and along y."""
+    """Return the distance from (1, 1) at which weighted tau falls by a tenth, along x and along y."""
     S, axis = weighted_surface(x, y, 1.0, 1001), np.linspace(0.0, 1.0, 1001)
     return [float(1.0 - np.interp(0.9, line, axis)) for line in (S[-1], S[:, -1])]
 
 
-def of_tau(found: list[Forecast], seed: int) -> list[Claim]:
-    """Return what is said of weights, of v and of costs."""
+def claim_costs(found: list[Forecast], seed: int) -> list[Claim]:
+    """Judge the claims on weights, on v and on costs."""
     plain, heavy_x = _widths(1, 1), _widths(5, 1)
     flatter = heavy_x[0] > plain[0] + MOST_ROUNDING and heavy_x[1] < plain[1] - MOST_ROUNDING
     misses, alarms = np.array([[9, 1], [5, 5]]), np.array([[5, 5], [1, 9]])
@@ -145,7 +148,7 @@ def of_tau(found: list[Forecast], seed: int) -> list[Claim]:
 
 
 def table_rows(found: list[Forecast]) -> list[list[str]]:
-    """Return the forecasts as text."""
+    """Return the forecasts as rows of text."""
     return [
         [f"{one.cost:g}", *(f"{x:.3f}" for x in (one.closed, one.least, one.by_tau, one.error_by_tau)),
          f"{one.tilted:.1%}"]
@@ -154,5 +157,5 @@ def table_rows(found: list[Forecast]) -> list[list[str]]:
 
 
 def numbers(found: list[Forecast]) -> dict[str, Any]:
-    """Return the forecasts by their costs."""
+    """Return the forecasts by cost."""
     return {f"{one.cost:g}": one._asdict() for one in found}

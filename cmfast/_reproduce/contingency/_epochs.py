@@ -1,4 +1,4 @@
-"""Section 5.5: ten metrics of five classes, epoch by epoch."""
+"""Section 5.5: ten metrics of five classes over training epochs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.contingency._space import MOST_ROUNDING, listed
-from cmfast._reproduce.contingency._training import FIVE, ContingencySettings, followed
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce.contingency._space import MOST_ROUNDING, join_names
+from cmfast._reproduce.contingency._training import FIVE, ContingencySettings, train_and_record
 from cmfast.metrics import MetricName
 
 TEN: dict[str, MetricName] = {  # as in Fig. 9: means over each class against the rest, but for tau
@@ -23,13 +23,13 @@ LEAST_SIMILAR_CORRELATION = 0.9  # a correlation
 Tracks = dict[str, np.ndarray]  # by kind, (runs, epochs, 5, 5)
 
 
-def tracked(settings: ContingencySettings, tick: Callable[[int, int], object]) -> Tracks:
-    """Train on five digits, with as many images of each and with fewer and fewer."""
+def train_tracked(settings: ContingencySettings, tick: Callable[[int, int], object]) -> Tracks:
+    """Train on five digits, with balanced and with increasingly imbalanced images."""
     out, done = {}, 0
     for kind, shares in zip(KINDS, (None, settings.shares), strict=True):
         runs = []
         for seed in range(settings.tracked):
-            runs.append(followed(FIVE, settings.epochs, seed, rate=settings.rates[0], shares=shares))
+            runs.append(train_and_record(FIVE, settings.epochs, seed, rate=settings.rates[0], shares=shares))
             tick(done := done + 1, 2 * settings.tracked)
         out[kind] = np.stack(runs)
     return out
@@ -42,15 +42,15 @@ def curves(M: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the mean over runs of the correlation along the epochs; runs in which one stands still are left out."""
+    """Return the mean over runs of the correlation over epochs; runs with a constant metric are left out."""
     a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
     size = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
     known = size > MOST_ROUNDING
     return float(((a * b).sum(axis=1)[known] / size[known]).mean()) if known.any() else float("nan")
 
 
-def summed_up(M: np.ndarray) -> dict[str, Any]:
-    """Return, of every half of the epochs, how alike tau and the other metrics move, and how far apart they are."""
+def summarize_tracks(M: np.ndarray) -> dict[str, Any]:
+    """Return correlation and distance of tau and the other metrics, per half of the epochs."""
     found = curves(M)
     half = M.shape[1] // 2
     out: dict[str, Any] = {}
@@ -60,8 +60,11 @@ def summed_up(M: np.ndarray) -> dict[str, Any]:
         out[which] = {
             "levels": {name: _correlation(tau, one) for name, one in others.items()},
             "changes": {name: _correlation(np.diff(tau), np.diff(one)) for name, one in others.items()},
-            "tau_less": paired.together(
-                {name: paired.interval((one - tau).mean(axis=1), paired.CLAIM_LEVEL) for name, one in others.items()},
+            "tau_less": paired.widen_to_simultaneous(
+                {
+                    name: paired.compute_interval((one - tau).mean(axis=1), paired.CLAIM_LEVEL)
+                    for name, one in others.items()
+                },
                 paired.CLAIM_LEVEL,
             ),
         }
@@ -70,7 +73,7 @@ def summed_up(M: np.ndarray) -> dict[str, Any]:
 
 
 def _moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
-    """Return how far models move while tau climbs to nine tenths: where it changes least, and elsewhere."""
+    """Return the changes of models while tau rises to 0.9, where they are smallest and elsewhere."""
     steps, climbs = contingency.learning_path(M).steps, np.abs(np.diff(tau))
     reached = np.maximum.accumulate(tau, axis=1)[:, 1:] >= LEAST_SIMILAR_CORRELATION * tau.max(axis=1, keepdims=True)
     flat, other = [], []
@@ -83,7 +86,7 @@ def _moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
 
 
 def concentration(seed: int) -> dict[int, float]:
-    """Return, by number of classes, the spread of tau over even random models, by that of balanced accuracy."""
+    """Return the spread of tau relative to balanced accuracy over random models, by number of classes."""
     rng = np.random.default_rng(seed)
     out = {}
     for k in (2, 5, 10, 100):
@@ -93,9 +96,9 @@ def concentration(seed: int) -> dict[int, float]:
     return out
 
 
-def of_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
-    """Return what is read off Fig. 9."""
-    found = {kind: summed_up(M) for kind, M in tracks.items()}
+def claim_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
+    """Judge the claims read off Fig. 9."""
+    found = {kind: summarize_tracks(M) for kind, M in tracks.items()}
     balanced, skewed = found.values()
     seeds = range(settings.tracked)
     changes = balanced["second half"]["changes"]
@@ -114,7 +117,7 @@ def of_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
             if not unlike
             else "fails"
             if len(unlike) == len(changes)
-            else f"fails where the other is {listed(unlike)}",
+            else f"fails where the other is {join_names(unlike)}",
             f"changes from epoch to epoch correlate by {min(changes.values()):.2f} to {max(changes.values()):.2f} "
             f"({nearest}), of imbalanced digits by {min(skewed['second half']['changes'].values()):.2f} and more; "
             f"{LEAST_SIMILAR_CORRELATION:g} counts as alike",
@@ -124,7 +127,7 @@ def of_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
         Claim(
             "In the first half tau is lower on average.",
             "section 5.5, Fig. 9",
-            paired.combine({f"the other is {name}": paired.judge_above(gap) for name, gap in less.items()}),
+            paired.combine_verdicts({f"the other is {name}": paired.judge_above(gap) for name, gap in less.items()}),
             "the others less tau: "
             + ", ".join(f"{gap['mean']:+.2f} {name}" for name, gap in less.items())
             + f"; their intervals reach {max(gap['high'] - gap['mean'] for gap in less.values()):.3f} to each side",
@@ -136,7 +139,7 @@ def of_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
             "section 5.5, Fig. 9",
             "holds" if len(moved) < len(first) else "fails",
             f"in the first half its changes correlate by {min(first.values()):.2f} to {max(first.values()):.2f} with "
-            f"those of the others; by {LEAST_SIMILAR_CORRELATION:g} and more with {listed(moved)}",
+            f"those of the others; by {LEAST_SIMILAR_CORRELATION:g} and more with {join_names(moved)}",
             {kind: one["first half"]["changes"] for kind, one in found.items()},
             seeds=seeds,
         ),

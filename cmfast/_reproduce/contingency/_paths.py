@@ -1,4 +1,4 @@
-"""Section 5.2: learning paths of an easy and of a hard problem, and of every pair of digits."""
+"""Section 5.2: learning paths of an easy and a hard problem, and of all pairs of digits."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -10,14 +10,14 @@ import numpy as np
 from cmfast import contingency, metrics
 from cmfast._core.annotations import Floats
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.contingency._training import EASY, HARD, ContingencySettings, followed
+from cmfast._reproduce.contingency._training import EASY, HARD, ContingencySettings, train_and_record
 
 PRINTED = 1.68e-47
 NAMES = {"0 and 1": EASY, "3 and 8": HARD}
 
 
 class Runs(NamedTuple):
-    """Trainings on two digits."""
+    """Training runs on two digits."""
 
     matrices: np.ndarray
     """(runs, epochs, 2, 2)"""
@@ -27,7 +27,7 @@ class Runs(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """All that section 5.2 is held against."""
+    """All runs that section 5.2 is tested on."""
 
     both: dict[float, dict[str, Runs]]
     """By rate of learning, of the easy and of the hard pair."""
@@ -35,47 +35,47 @@ class Paths(NamedTuple):
     """Of every two digits: median length, and mean error at the end."""
 
 
-def of_pair(pair: tuple[int, int], runs: int, epochs: int, rate: float) -> Runs:
-    """Train on two digits, from seed 0 on."""
-    M = np.stack([followed(pair, epochs, seed, rate=rate) for seed in range(runs)])
+def train_pair(pair: tuple[int, int], runs: int, epochs: int, rate: float) -> Runs:
+    """Train on two digits, with seeds from 0."""
+    M = np.stack([train_and_record(pair, epochs, seed, rate=rate) for seed in range(runs)])
     return Runs(M, contingency.learning_path(M), 1.0 - metrics.balanced_accuracy(M[:, -1]))
 
 
-def trained(settings: ContingencySettings, tick: Callable[[int, int], object]) -> Paths:
-    """Train on both pairs at every rate, and on every other pair."""
+def train_all_pairs(settings: ContingencySettings, tick: Callable[[int, int], object]) -> Paths:
+    """Train on both pairs at every learning rate, and on all other pairs."""
     pairs = list(combinations(range(10), 2))
     done, total = 0, len(settings.rates) * 2 + len(pairs)
     both: dict[float, dict[str, Runs]] = {}
     for rate in settings.rates:
         both[rate] = {}
         for name, pair in NAMES.items():
-            both[rate][name] = of_pair(pair, settings.runs, settings.epochs, rate)
+            both[rate][name] = train_pair(pair, settings.runs, settings.epochs, rate)
             tick(done := done + 1, total)
     found = {}
     for a, b in pairs:
-        runs = of_pair((a, b), settings.pair_runs, settings.epochs, settings.rates[0])
+        runs = train_pair((a, b), settings.pair_runs, settings.epochs, settings.rates[0])
         found[f"{a} and {b}"] = float(np.median(runs.path.length)), float(runs.error.mean())
         tick(done := done + 1, total)
     return Paths(both, found)
 
 
-def attainable(n: int) -> list[float]:
-    """Return the p of the two-sided Kolmogorov-Smirnov test of n against n, exactly, by D = 1/n, 2/n, ... 1."""
+def list_attainable_p(n: int) -> list[float]:
+    """Return the attainable p-values of the two-sided Kolmogorov-Smirnov test of n against n, exactly."""
     ways = comb(2 * n, n)
     return [2 * sum((-1) ** (j - 1) * comb(2 * n, n - j * k) for j in range(1, n // k + 1)) / ways
             for k in range(1, n + 1)]  # fmt: skip
 
 
 def whiskers(lengths: np.ndarray) -> tuple[float, float]:
-    """Return the ends of a box plot: the farthest values within 1.5 interquartile ranges of the box."""
+    """Return the whiskers of a box plot: the farthest values within 1.5 interquartile ranges of the box."""
     low, high = np.quantile(lengths, (0.25, 0.75))
     reach = 1.5 * (high - low)
     inside = lengths[(lengths >= low - reach) & (lengths <= high + reach)]
     return float(inside.min()), float(inside.max())
 
 
-def compared(runs: dict[str, Runs]) -> dict[str, Any]:
-    """Return how the lengths of both pairs differ."""
+def compare_lengths(runs: dict[str, Runs]) -> dict[str, Any]:
+    """Return the comparison of the path lengths of both pairs."""
     from scipy.stats import ks_2samp
 
     easy, hard = (np.asarray(one.path.length) for one in runs.values())
@@ -92,22 +92,22 @@ def compared(runs: dict[str, Runs]) -> dict[str, Any]:
     }
 
 
-def correlated(pairs: dict[str, tuple[float, float]]) -> tuple[float, float]:
-    """Return Spearman's correlation of length and error over the pairs, and its p."""
+def correlate_length_with_error(pairs: dict[str, tuple[float, float]]) -> tuple[float, float]:
+    """Return Spearman's correlation of path length and error over the pairs, and its p-value."""
     from scipy.stats import spearmanr
 
     found: Any = spearmanr(*np.array(list(pairs.values())).T)
     return float(found.statistic), float(found.pvalue)
 
 
-def of_paths(found: Paths, settings: ContingencySettings) -> list[Claim]:
-    """Return what is said of paths, of their test, and of the path on the hard pair."""
-    tests = {rate: compared(runs) for rate, runs in found.both.items()}
+def claim_paths(found: Paths, settings: ContingencySettings) -> list[Claim]:
+    """Judge the claims on paths, their test, and the path on the hard pair."""
+    tests = {rate: compare_lengths(runs) for rate, runs in found.both.items()}
     first, seeds = tests[settings.rates[0]], range(settings.runs)
-    rho, p = correlated(found.pairs)
-    at = attainable(100)
+    rho, p = correlate_length_with_error(found.pairs)
+    at = list_attainable_p(100)
     above, below = min(x for x in at if x > PRINTED), max(x for x in at if x < PRINTED)
-    there, here = (_of_f1(*point) for point in ((0.5, 1.0), (1.0, 0.5)))
+    there, here = (_compute_f1(*point) for point in ((0.5, 1.0), (1.0, 0.5)))
     on_the_line = there / (2.0 - there)
     longer = [t["median"][1] > t["median"][0] and t["p"] < 0.05 for t in tests.values()]
     said = {
@@ -170,5 +170,6 @@ def of_paths(found: Paths, settings: ContingencySettings) -> list[Claim]:
     ]
 
 
-def _of_f1(tnr: float, tpr: float) -> float:
+def _compute_f1(tnr: float, tpr: float) -> float:
+    """Return F1 at the given rates."""
     return float(metrics.f1(np.array([[tnr, 1.0 - tnr], [1.0 - tpr, tpr]]))[1])

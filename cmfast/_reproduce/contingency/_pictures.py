@@ -1,4 +1,4 @@
-"""Figures 1 to 9, and hull and lines of section 6.1."""
+"""Figures 1 to 9, and the hull and iso-performance lines of section 6.1."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from cmfast.contingency import PathDisplay, SurfaceDisplay
 KEPT = 21  # nodes a side of the surfaces that are written down
 
 
-def _bare(ax: Any, title: str) -> None:
+def _hide_axes(ax: Any, title: str) -> None:
     ax.set(xlabel="", ylabel="", xticks=(0, 1), yticks=(0, 1))
     ax.set_title(title, fontsize="small")
 
 
-def precision() -> list[Picture]:
+def draw_precision() -> list[Picture]:
     """Draw Fig. 1: the surface of precision from above, and in three dimensions."""
     display = SurfaceDisplay.from_metric("precision")
     numbers = {"r": 1.0, "surface": _surfaces.surface("precision", 1.0, KEPT)}
@@ -31,14 +31,14 @@ def precision() -> list[Picture]:
     ]
 
 
-def of_metrics() -> Picture:
+def draw_metrics() -> Picture:
     """Draw Fig. 2: twelve metrics at two imbalances."""
     figure, axes = plotting.make_axes_grid(4, 6, 1.9)
     for k, (name, metric) in enumerate(METRICS.items()):
         for side, r in enumerate(_surfaces.SIDES):
             ax = axes[6 * (k // 3) + k % 3 + 3 * side]
             SurfaceDisplay.from_metric(metric, r).plot(ax=ax, colorbar=False)
-            _bare(ax, f"{name}, r = {r:g}")
+            _hide_axes(ax, f"{name}, r = {r:g}")
     figure.colorbar(axes[0].images[0], ax=axes, shrink=0.5)
     kept = {name: {f"{r:g}": _surfaces.surface(name, r, KEPT) for r in _surfaces.SIDES} for name in METRICS}
     return make_picture(
@@ -46,7 +46,7 @@ def of_metrics() -> Picture:
     )
 
 
-def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
+def draw_paths(found: _paths.Paths, rate: float) -> list[Picture]:
     """Draw Figs. 3 and 4: a path on each pair over the surface of F1, box plots of all lengths."""
     runs = found.both[rate]
     figure, axes = plotting.make_axes_row(2, 4.0)
@@ -67,7 +67,7 @@ def of_paths(found: _paths.Paths, rate: float) -> list[Picture]:
     ]
 
 
-def of_pairs(found: _paths.Paths) -> Picture:
+def draw_pairs(found: _paths.Paths) -> Picture:
     """Draw length and error of every two digits."""
     figure, ax = plotting.load_pyplot().subplots(figsize=(5.2, 4.0), layout="constrained")
     x, y = np.array(list(found.pairs.values())).T
@@ -79,12 +79,12 @@ def of_pairs(found: _paths.Paths) -> Picture:
     return make_picture("pairs", figure, found.pairs, "length of the path and error at the end, of 45 pairs of digits")
 
 
-def warped() -> list[Picture]:
+def draw_warped() -> list[Picture]:
     """Draw Figs. 5 and 6: F1 as the imbalance grows, and the volume between two of its surfaces."""
     figure, axes = plotting.make_axes_row(len(_surfaces.WARPED), 2.0, 2.4)
     for ax, r in zip(axes, _surfaces.WARPED, strict=True):
         SurfaceDisplay.from_metric("f1", r).plot(ax=ax, colorbar=False)
-        _bare(ax, f"F1, r = {r:g}")
+        _hide_axes(ax, f"F1, r = {r:g}")
     kept = {f"{r:g}": _surfaces.surface("F1", r, KEPT) for r in _surfaces.WARPED}
     above, below = (SurfaceDisplay.from_metric("f1", r) for r in (_surfaces.WARPED[0], _surfaces.WARPED[-1]))
     figure_6 = below.plot_3d(ax=above.plot_3d().ax_).figure_
@@ -98,7 +98,7 @@ def warped() -> list[Picture]:
     ]
 
 
-def of_sensitivities(found: _surfaces.Sensitivities) -> list[Picture]:
+def draw_sensitivities(found: _surfaces.Sensitivities) -> list[Picture]:
     """Draw Fig. 7: the sensitivity of all metrics against the imbalance, and far beyond."""
     figure, axes = plotting.make_axes_row(3, 4.2, 3.8)
     for ax, names, title in zip(axes, (METRICS, OTHERS), ("Table 2", "others"), strict=False):
@@ -118,7 +118,7 @@ def of_sensitivities(found: _surfaces.Sensitivities) -> list[Picture]:
     return [make_picture("figure_7_sensitivity", figure, numbers, "volumes against the imbalance; none is a logarithm")]
 
 
-def of_weights() -> Picture:
+def draw_weights() -> Picture:
     """Draw Fig. 8: weighted tau, x heavier, y heavier, v larger."""
     figure, axes = plotting.make_axes_grid(3, 4, 2.2)
     kept = {}
@@ -126,14 +126,14 @@ def of_weights() -> Picture:
         shown = SurfaceDisplay(_costs.weighted_surface(x, y, v, _surfaces.SURFACE_POINTS), low=-2.0, high=2.0)
         shown.plot(ax=ax, colorbar=False, levels=21)
         title = f"omega ({x}, {y}), v = {v:g}"
-        _bare(ax, title)
+        _hide_axes(ax, title)
         kept[title] = _costs.weighted_surface(x, y, v, KEPT)
     return make_picture(
         "figure_8_weighted_tau", figure, kept, "weighted tau: quarters of ellipses about (1, 1)", dpi=64
     )
 
 
-def of_epochs(tracks: _epochs.Tracks) -> list[Picture]:
+def draw_epochs(tracks: _epochs.Tracks) -> list[Picture]:
     """Draw Fig. 9 for one run: tau with three metrics, and with six."""
     out = []
     for kind, M in tracks.items():
@@ -150,7 +150,7 @@ def of_epochs(tracks: _epochs.Tracks) -> list[Picture]:
     return out
 
 
-def of_roc(found: _roc.Scores) -> Picture:
+def draw_roc(found: _roc.Scores) -> Picture:
     """Draw one score in both spaces, its hull, and lines of equal cost."""
     figure, axes = plotting.make_axes_row(2, 4.4, 4.2)
     tnr, tpr = found.rates.T
@@ -160,7 +160,7 @@ def of_roc(found: _roc.Scores) -> Picture:
         ax.plot(sides[0], tpr, ".-", color="C0", linewidth=1, markersize=3, label="thresholds")
         ax.plot(sides[1], y, "--", color="0.4", label="hull")
         for colour, (name, cost) in zip(("C1", "C3"), _roc.LINES.items(), strict=True):
-            vertex, slope = _roc.touched(found, cost)
+            vertex, slope = _roc.find_tangent_vertex(found, cost)
             ends = np.array([0.0, 1.0])
             ax.plot(1.0 - ends if mirrored else ends, y[vertex] + slope * (ends - x[vertex]), color=colour, label=name)
         ax.plot([0, 1], [0, 1] if mirrored else [1, 0], ":", color="0.6", label="guesses")

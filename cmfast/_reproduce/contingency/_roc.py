@@ -1,4 +1,4 @@
-"""Section 6.1: what is the same in ROC space, and what is said to be the space's own."""
+"""Section 6.1: what the contingency space shares with ROC space: hull, area, iso-performance lines."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ import numpy as np
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._space import MOST_ROUNDING
-from cmfast._reproduce.contingency._training import HARD, ContingencySettings, ScoreNetwork, chosen
+from cmfast._reproduce.contingency._training import HARD, ContingencySettings, ScoreNetwork, choose_images
 
 LOOKED_AT = 12  # epochs: a network that still errs
 DEAR = np.array([[0.0, 1.0], [5.0, 0.0]])  # a miss costs five false alarms
@@ -16,7 +16,7 @@ LINES = {"equal costs": PLAIN, "a miss costs 5": DEAR}
 
 
 class Scores(NamedTuple):
-    """A score of 3 against 8, and what is made of it."""
+    """Scores of a network for digits 3 and 8, with curve and hull."""
 
     score: np.ndarray
     y: np.ndarray
@@ -26,9 +26,11 @@ class Scores(NamedTuple):
     r: float
 
 
-def scored(settings: ContingencySettings) -> Scores:
-    """Return the scores of a network on the hard pair, after a few epochs."""
-    network = ScoreNetwork(*chosen(HARD, (1.0, 1.0), settings.seed), 2, rate=settings.rates[0], seed=settings.seed)
+def compute_scores(settings: ContingencySettings) -> Scores:
+    """Return the scores of a network on the hard pair after a few epochs."""
+    network = ScoreNetwork(
+        *choose_images(HARD, (1.0, 1.0), settings.seed), 2, rate=settings.rates[0], seed=settings.seed
+    )
     for _ in range(LOOKED_AT):
         network.learn()
     score, y = network.score(), network.y
@@ -36,21 +38,21 @@ def scored(settings: ContingencySettings) -> Scores:
     return Scores(score, y, rates, contingency.convex_hull(rates), float((y == 0).sum() / (y == 1).sum()))
 
 
-def touched(found: Scores, cost: np.ndarray) -> tuple[int, float]:
-    """Return the vertex of the hull that a line of equal cost touches from above, and the slope of that line."""
+def find_tangent_vertex(found: Scores, cost: np.ndarray) -> tuple[int, float]:
+    """Return the hull vertex that an iso-performance line touches, and the slope of the line."""
     slope = float(contingency.iso_performance_slope(cost, found.r))
     return int(np.argmax(found.hull.points @ [-slope, 1.0])), slope
 
 
-def of_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
-    """Return what is said of both spaces."""
+def claim_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
+    """Judge the claims on both spaces."""
     area = float(metrics.auc(found.score, found.y))
     tnr, tpr = found.rates.T
     under = abs(float(np.trapezoid(tpr, tnr)))
     roc_hull = _area_of_hull(1.0 - tnr, tpr)
     gap, angles = {}, {}
     for name, cost in LINES.items():
-        vertex, slope = touched(found, cost)
+        vertex, slope = find_tangent_vertex(found, cost)
         x, y = found.hull.points[vertex]
         at = float((cost * [[found.r * x, found.r * (1 - x)], [1 - y, y]]).sum()) * float((found.y == 1).sum())
         gap[name] = abs(at - float(metrics.least_cost(found.score, found.y, cost).cost))
@@ -62,7 +64,7 @@ def of_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
     from_corner = 1.0 - np.hypot((1.0 - grid)[None, :], (1.0 - grid)[:, None]) / np.sqrt(2.0)
     mirror = float(np.abs(surface - from_corner).max())
     recalls = np.random.default_rng(settings.seed).random((1000, 5))
-    M = _with_recalls(recalls)
+    M = _make_matrices(recalls)
     errors = 1.0 - recalls
     to_origin = 1.0 - np.sqrt((errors**2).sum(axis=1) / 5.0)
     many = float(np.abs(metrics.tau(M) - to_origin).max())
@@ -108,15 +110,15 @@ def of_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
     ]
 
 
-def _with_recalls(recalls: np.ndarray) -> np.ndarray:
-    """Return matrices with rows of one, errors being shared by the other classes."""
+def _make_matrices(recalls: np.ndarray) -> np.ndarray:
+    """Return matrices with unit rows and the given recalls; errors are spread evenly."""
     C = recalls.shape[1]
     off = (1.0 - recalls) / (C - 1)
     return np.where(np.eye(C, dtype=bool), recalls[..., None], off[..., None])
 
 
 def _area_of_hull(fpr: np.ndarray, tpr: np.ndarray) -> float:
-    """Return the area below the convex hull in ROC space, by another library."""
+    """Return the area below the convex hull in ROC space, by SciPy."""
     from scipy.spatial import ConvexHull
 
     corners = [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
@@ -124,10 +126,10 @@ def _area_of_hull(fpr: np.ndarray, tpr: np.ndarray) -> float:
 
 
 def numbers(found: Scores) -> dict[str, Any]:
-    """Return the curve, its hull, and where lines of equal cost touch that."""
+    """Return the curve, its hull, and the tangent vertices."""
     lines = {}
     for name, cost in LINES.items():
-        vertex, slope = touched(found, cost)
+        vertex, slope = find_tangent_vertex(found, cost)
         lines[name] = {"touches": found.hull.points[vertex], "slope": slope}
     curve = {"tnr": found.rates[:, 0], "tpr": found.rates[:, 1]}
     return {**curve, "hull": found.hull.points, "area": found.hull.area, "lines": lines}

@@ -1,4 +1,4 @@
-"""Sections 2 to 4: what metrics there are, what a point stands for, and where guesses lie."""
+"""Sections 2 to 4: metrics of Table 2, meaning of a point, and chance levels."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim, Section, Table
-from cmfast._reproduce._frame import illustrate
-from cmfast._reproduce.contingency._table import METRICS, printed
+from cmfast._reproduce._reproduction import make_figure_section
+from cmfast._reproduce.contingency._table import METRICS, compute_printed_formulas
 from cmfast.metrics import MetricName
 
 MOST_ROUNDING = 1e-12
@@ -19,26 +19,26 @@ FORMS: dict[MetricName, MetricName] = {  # of many classes, and as the mean of e
 }  # fmt: skip
 
 
-def listed(names: Any) -> str:
-    """Return names in a row."""
+def join_names(names: Any) -> str:
+    """Return names joined by commas."""
     return ", ".join(names) or "none"
 
 
 def value(M: Any, name: str) -> np.ndarray:
-    """Return a metric of Table 2; of a metric per class, that of class 1."""
+    """Return a metric of Table 2; for a metric per class, that of class 1."""
     found: np.ndarray = metrics.compute(M, METRICS[name], undefined="zero")
     return found[..., 1] if found.ndim == np.ndim(M) - 1 else found
 
 
-def drawn(seed: int, n: int = 2000) -> np.ndarray:
-    """Return matrices of two classes with counts from 1 to 99."""
+def draw_matrices(seed: int, n: int = 2000) -> np.ndarray:
+    """Return random matrices of two classes with counts from 1 to 99."""
     return np.random.default_rng(seed).integers(1, 100, (n, 2, 2)).astype(float)
 
 
-def of_table_2(seed: int) -> list[Claim]:
-    """Return whether the printed formulas are those metrics, and what is said of the list."""
-    M = drawn(seed)
-    by_print = printed(M)
+def claim_table_2(seed: int) -> list[Claim]:
+    """Judge the printed formulas of Table 2 and the claims on its list."""
+    M = draw_matrices(seed)
+    by_print = compute_printed_formulas(M)
     apart = {name: float(np.abs(found - value(M, name)).max()) for name, found in by_print.items()}
     off = [name for name, gap in apart.items() if gap > MOST_ROUNDING]
     outside = [
@@ -57,8 +57,9 @@ def of_table_2(seed: int) -> list[Claim]:
         Claim(
             "The formulas of Table 2 are the metrics of their names.",
             "Table 2",
-            f"fails where the metric is {listed(off)}" if off else "holds",
-            f"of {len(M)} matrices the printed {listed(off)} differ from the metric; out of range: {listed(outside)}",
+            f"fails where the metric is {join_names(off)}" if off else "holds",
+            f"of {len(M)} matrices the printed {join_names(off)} differ from the metric; "
+            f"out of range: {join_names(outside)}",
             {"largest_difference": apart},
             seeds=(seed,),
         ),
@@ -82,14 +83,15 @@ def of_table_2(seed: int) -> list[Claim]:
             "All ranges are unified to [0, 1].",
             "after Definition 3.4",
             "fails" if below else "holds",
-            f"the surfaces of Fig. 2 have a scale from -1 to 1; {listed(below)} go below 0",
+            f"the surfaces of Fig. 2 have a scale from -1 to 1; {join_names(below)} go below 0",
             {"lowest": lowest},
         ),
         Claim(
             "Unlike tau, none of these metrics has a multi-class form of its own.",
             "section 5.5",
             "fails" if known else "holds",
-            f"of five classes {listed(known)} have values of their own, up to {max(gaps.values()):.2f} from the mean "
+            f"of five classes {join_names(known)} have values of their own, "
+            f"up to {max(gaps.values()):.2f} from the mean "
             "over each class against the rest",
             {"largest_difference": gaps},
             seeds=(seed,),
@@ -97,13 +99,13 @@ def of_table_2(seed: int) -> list[Claim]:
     ]
 
 
-def levels() -> dict[str, Any]:
-    """Return what every metric says of guesses, by imbalance and share of positives."""
+def compute_chance_levels() -> dict[str, Any]:
+    """Return every metric at random guesses, by imbalance and share of positives."""
     return {name: contingency.chance_level(metric, RATIOS, list(SHARES)) for name, metric in METRICS.items()}
 
 
-def of_guesses(found: dict[str, Any]) -> list[Claim]:
-    """Return where the paper puts guesses, and what metrics make of them."""
+def claim_guesses(found: dict[str, Any]) -> list[Claim]:
+    """Judge the claims on random guesses."""
     spread = {name: float(np.ptp(level, axis=1).max()) for name, level in found.items()}
     flat = [name for name, width in spread.items() if width < MOST_ROUNDING]
     zero = [name for name in flat if np.abs(found[name]).max() < MOST_ROUNDING]
@@ -118,7 +120,7 @@ def of_guesses(found: dict[str, Any]) -> list[Claim]:
             "A random guess is the point (0.5, 0.5).",
             "section 4",
             "holds" if not wide else "holds where half of the samples are called positive",
-            f"guesses are the line tnr + tpr = 1; on it {listed(flat)} do not change, all others do, {most} by "
+            f"guesses are the line tnr + tpr = 1; on it {join_names(flat)} do not change, all others do, {most} by "
             f"{wide[most]:.2f}"
             if wide
             else "no metric tells guesses apart",
@@ -128,23 +130,24 @@ def of_guesses(found: dict[str, Any]) -> list[Claim]:
             "What represents a random guess depends on the metric; Heidke measures success relative to one.",
             "section 5.4",
             "holds" if "Heidke" in zero and wide else "fails",
-            f"0 on all of the line: {listed(zero)}; accuracy at r = 5 runs from {found['accuracy'][1].min():.3f} to "
+            f"0 on all of the line: {join_names(zero)}; "
+            f"accuracy at r = 5 runs from {found['accuracy'][1].min():.3f} to "
             f"{found['accuracy'][1].max():.3f}, though guesses know nothing",
             {"zero": zero},
         ),
         Claim(
             "Whatever the metric, the perfect classification is one point, (1, 1).",
             "section 5.4",
-            "fails" if missed else f"fails where the metric is {listed(several)}" if several else "holds",
-            f"all have their maximum there; {listed(several)} have it elsewhere too, on "
+            "fails" if missed else f"fails where the metric is {join_names(several)}" if several else "holds",
+            f"all have their maximum there; {join_names(several)} have it elsewhere too, on "
             f"{', '.join(str(perfect[name]) for name in several)} of 41 x 41 nodes at r = 5",
             {"nodes_of_value_1": perfect},
         ),
     ]
 
 
-def of_definitions() -> list[Claim]:
-    """Return definitions that can be held against numbers."""
+def claim_definitions() -> list[Claim]:
+    """Judge the definitions that numbers can test."""
     r, x, y = 5.0, 0.9, 0.6
     with_r, rates = (np.array([[k * x, k * (1 - x)], [1 - y, y]]) for k in (r, 1.0))
     apart = {name: float(value(with_r, name) - value(rates, name)) for name in METRICS}
@@ -169,7 +172,7 @@ def of_definitions() -> list[Claim]:
             "The form with the factor r is nothing but the matrix of rates.",
             "Definition 3.3",
             "fails" if moved else "holds",
-            f"of one point at r = 5 both forms have another {listed(moved)}",
+            f"of one point at r = 5 both forms have another {join_names(moved)}",
             {"difference": apart},
         ),
         Claim(
@@ -207,19 +210,19 @@ def of_definitions() -> list[Claim]:
             "That values of a metric are spread evenly is almost always a wrong assumption.",
             "section 2",
             "holds" if len(even) < len(METRICS) / 2 else "fails",
-            f"over all models at r = 5 even are {listed(even)}; the largest gap of the others is "
+            f"over all models at r = 5 even are {join_names(even)}; the largest gap of the others is "
             f"{max(uniform.values()):.2f}",
             {"largest_gap": uniform},
         ),
     ]
 
 
-def of_chance(found: dict[str, Any]) -> Section:
-    """Return the table of what guesses are worth."""
+def make_chance_section(found: dict[str, Any]) -> Section:
+    """Return the table of chance levels."""
     head = ["", *(f"{what} at r = {r:g}" for r in RATIOS for what in ("(1/2, 1/2)", "lowest guess", "best guess"))]
     rows = [
         [name, *(f"{number:.3f}" for one in level for number in (one[len(one) // 2], one.min(), one.max()))]
         for name, level in found.items()
     ]
     said = "A guess calls a share of the samples positive, from none to all, whatever they are."
-    return illustrate("What guesses are worth", [Table("Metrics of guesses", head, rows)], [said])
+    return make_figure_section("What guesses are worth", [Table("Metrics of guesses", head, rows)], [said])

@@ -1,4 +1,4 @@
-"""Sections 5.1 and 5.3: the shapes of surfaces, and how far imbalance warps them."""
+"""Sections 5.1 and 5.3: shapes of metric surfaces, and their sensitivity to imbalance."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast import contingency
 from cmfast._pages.parts import Claim
-from cmfast._reproduce.contingency._space import MOST_ROUNDING, listed
+from cmfast._reproduce.contingency._space import MOST_ROUNDING, join_names
 from cmfast._reproduce.contingency._table import AGNOSTIC, BENT, METRICS, OTHERS, PLANES
 from cmfast.metrics import MetricName
 
@@ -35,7 +35,7 @@ class Sensitivities(NamedTuple):
 
 
 def sensitivities(n_ratios: int) -> Sensitivities:
-    """Return how far imbalance warps every metric, from 1 to 32 and far beyond."""
+    """Return the imbalance sensitivity of every metric, from 1 to 32 and far beyond."""
     ratios = np.linspace(1.0, 32.0, n_ratios)
     names: dict[str, MetricName] = {**METRICS, **OTHERS}
     found = {name: contingency.imbalance_sensitivity(metric, list(ratios)) for name, metric in names.items()}
@@ -45,28 +45,28 @@ def sensitivities(n_ratios: int) -> Sensitivities:
 
 
 def _bend(name: str, r: float) -> float:
-    """Return how much the curvature (sum of both second differences, over the step squared) differs over the middle."""
+    """Return the spread of the curvature (sum of second differences over the squared step) in the middle."""
     S = surface(name, r)[20:-20, 20:-20]
     bent = S[2:, 1:-1] + S[:-2, 1:-1] + S[1:-1, 2:] + S[1:-1, :-2] - 4.0 * S[1:-1, 1:-1]
     return float(np.ptp(bent) * (SURFACE_POINTS - 1) ** 2)
 
 
 def _slopes(name: str, r: float) -> tuple[float, float]:
-    """Return the mean rise with the true negative and with the true positive rate."""
+    """Return the mean slopes with the true negative and the true positive rate."""
     S = surface(name, r)
     return float(np.mean(S[:, -1] - S[:, 0])), float(np.mean(S[-1] - S[0]))
 
 
 def _prefers_misses(name: str, r: float) -> float:
-    """Return of how many pairs of mirrored models, better than guesses, the one with more misses is preferred."""
+    """Return the share of mirrored model pairs, better than chance, in which more misses are preferred."""
     S, places = surface(name, r), np.arange(SURFACE_POINTS)
     tpr, tnr = places[:, None], places[None, :]
     chosen = (tpr > tnr) & (tpr + tnr > SURFACE_POINTS - 1) & (tpr < SURFACE_POINTS - 1)
     return float((S.T[chosen] > S[chosen]).mean())
 
 
-def of_shapes() -> list[Claim]:
-    """Return what is read off Fig. 2."""
+def claim_shapes() -> list[Claim]:
+    """Judge the claims read off Fig. 2."""
     across = {name: float(max(np.ptp(surface(name, r), axis=1).max() for r in SIDES)) for name in METRICS}
     one_class = [name for name, width in across.items() if width < MOST_ROUNDING]
     bend = {name: _bend(name, 5.0) for name in METRICS}
@@ -90,22 +90,22 @@ def of_shapes() -> list[Claim]:
             "Recall does not see false alarms: its surface has horizontal patterns.",
             "section 5.1, Fig. 2",
             "holds" if "recall" in one_class else "fails",
-            f"it changes by {across['recall']:.0e} along the true negative rate; of the twelve {listed(one_class)} "
+            f"it changes by {across['recall']:.0e} along the true negative rate; of the twelve {join_names(one_class)} "
             "alone stay",
             {"change": across},
         ),
         Claim(
             "Accuracy, balanced accuracy, recall, TSS, J and tau have constant curvature.",
             "section 5.1, Fig. 2",
-            f"fails where the metric is {listed(curved)}" if curved else "holds",
-            f"second differences of the planes are constant to rounding; those of {listed(curved)} range over "
+            f"fails where the metric is {join_names(curved)}" if curved else "holds",
+            f"second differences of the planes are constant to rounding; those of {join_names(curved)} range over "
             f"{max(bend[name] for name in PLANES):.1f}: a cone",
             {"range": bend},
         ),
         Claim(
             "The curvature of precision, F1, Gilbert and Doolittle varies.",
             "section 5.1, Fig. 2",
-            f"fails where the metric is {listed(straight)}" if straight else "holds",
+            f"fails where the metric is {join_names(straight)}" if straight else "holds",
             ", ".join(f"{name} over {bend[name]:.1f}" for name in BENT) + " at r = 5, in the middle of the space",
             {"range": {name: bend[name] for name in BENT}},
         ),
@@ -113,7 +113,7 @@ def of_shapes() -> list[Claim]:
             "Balanced accuracy, geometric mean, recall, TSS, J and tau are the same at r = 1 and at r = 5, others not.",
             "section 5.1, Fig. 2",
             "holds" if set(still) == set(AGNOSTIC) else "fails",
-            f"unchanged to {max(moved[name] for name in still):.0e}: {listed(still)}; others change by "
+            f"unchanged to {max(moved[name] for name in still):.0e}: {join_names(still)}; others change by "
             f"{min(moved[name] for name in METRICS if name not in still):.2f} and more",
             {"largest_change": moved},
         ),
@@ -151,8 +151,8 @@ def of_shapes() -> list[Claim]:
     ]
 
 
-def of_volumes(found: Sensitivities) -> list[Claim]:
-    """Return what is said of the sensitivity to imbalance."""
+def claim_volumes(found: Sensitivities) -> list[Claim]:
+    """Judge the claims on the sensitivity to imbalance."""
     warped = [name for name in METRICS if name not in AGNOSTIC]
     still = {name: float(found.by_name[name].max()) for name in AGNOSTIC}
     last = {name: float(found.by_name[name][-1]) for name in warped}

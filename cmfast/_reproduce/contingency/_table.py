@@ -1,4 +1,4 @@
-"""The metrics of Table 2: by their names here, and as its formulas are printed."""
+"""The metrics of Table 2: cmfast names, and the formulas as printed."""
 
 import numpy as np
 
@@ -18,8 +18,8 @@ PLANES = ("accuracy", "balanced accuracy", "recall", "TSS", "Youden's J", "tau")
 BENT = ("precision", "F1", "Gilbert", "Doolittle")
 
 
-def printed(M: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the metrics of matrices ``[[tn, fp], [fn, tp]]`` by the formulas of the table, word for word."""
+def compute_printed_formulas(M: np.ndarray) -> dict[str, np.ndarray]:
+    """Compute metrics of matrices ``[[tn, fp], [fn, tp]]`` by the formulas of the table, literally."""
     tn, fp, fn, tp = np.moveaxis(M.reshape(*M.shape[:-2], 4), -1, 0)
     p, n = tp + fn, tn + fp
     pre, rec, r = tp / (tp + fp), tp / p, n / p

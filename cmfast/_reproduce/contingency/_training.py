@@ -1,4 +1,4 @@
-"""Networks of one hidden layer on the digits of scikit-learn, looked at after every epoch."""
+"""One-hidden-layer networks on the digits of scikit-learn, evaluated after every epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ HIDDEN, SCORE_MOMENTUM = 16, 0.9
 
 @dataclass(frozen=True)
 class ContingencySettings:
-    """Everything that can change a result."""
+    """All settings that affect results."""
 
     seed: int = 0
     runs: int = 100
@@ -43,8 +43,8 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     return loaded[0] / 16.0, loaded[1]
 
 
-def chosen(classes: Sequence[int], shares: Sequence[float], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return images of some digits in the order of a seed, and which of these each is; fewer where a share says so."""
+def choose_images(classes: Sequence[int], shares: Sequence[float], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return shuffled images of some digits and their class indices; `shares` subsamples classes."""
     X, y = digits()
     rows = [np.flatnonzero(y == k) for k in classes]
     kept = np.sort(np.concatenate([r[: round(share * len(r))] for r, share in zip(rows, shares, strict=True)]))
@@ -53,7 +53,7 @@ def chosen(classes: Sequence[int], shares: Sequence[float], seed: int) -> tuple[
 
 
 class ScoreNetwork:
-    """A network that learns one half of some images and is looked at on the other."""
+    """A network trained on one half of the images and evaluated on the other."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, n_classes: int, *, rate: float, seed: int) -> None:
         from sklearn.neural_network import MLPClassifier
@@ -65,25 +65,25 @@ class ScoreNetwork:
         self._network: Any = MLPClassifier((HIDDEN,), learning_rate_init=rate, **options)
 
     def learn(self) -> None:
-        """See every image once."""
+        """Train one epoch."""
         self._network.partial_fit(self._X, self._y, classes=self._classes)
 
     def guess(self) -> np.ndarray:
-        """Return the classes of the other half."""
+        """Predict the classes of the other half."""
         found: np.ndarray = self._network.predict(self.X)
         return found
 
     def score(self) -> np.ndarray:
-        """Return the probability of the last class, of the other half."""
+        """Return the probability of the last class on the other half."""
         found: np.ndarray = self._network.predict_proba(self.X)[:, -1]
         return found
 
 
-def followed(
+def train_and_record(
     classes: Sequence[int], epochs: int, seed: int, *, rate: float, shares: Sequence[float] | None = None
 ) -> np.ndarray:
-    """Return the matrices of one training, (epochs, C, C)."""
-    X, y = chosen(classes, shares or [1.0] * len(classes), seed)
+    """Return the matrices after each epoch of one training, (epochs, C, C)."""
+    X, y = choose_images(classes, shares or [1.0] * len(classes), seed)
     network = ScoreNetwork(X, y, len(classes), rate=rate, seed=seed)
     guesses = []
     for _ in range(epochs):

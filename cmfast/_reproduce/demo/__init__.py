@@ -1,1 +1,1 @@
-"""``cmfast demo``: the whole story on real data, from training to a report."""
+"""Demo (``cmfast demo``): from training on real data to a report."""

@@ -1,4 +1,4 @@
-"""The two experiments of the paper on the digits, and a bootstrap: numbers and matrices, no words."""
+"""The two experiments of the paper on digits, and a bootstrap: numbers and matrices only."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ import numpy as np
 import cmfast
 from cmfast._core import compile_notices
 from cmfast._core.annotations import NORMALIZATIONS, Method
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import one_thread, timed
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce._reproduction import limit_to_one_thread, measure_time
 from cmfast._reproduce.normalization import training
 from cmfast._reproduce.normalization.clouds import MATCHED
 from cmfast._reproduce.normalization.data import Common, Halves, Pool, digits
@@ -23,7 +23,7 @@ Tick = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class DemoSettings(Common):
-    """Everything that can change a result, apart from the seed."""
+    """All settings that affect results, apart from the seed."""
 
     alpha: float = 0.3
     smoothing: float = 1e-3
@@ -36,7 +36,7 @@ class DemoSettings(Common):
 
 @dataclass
 class Results:
-    """What ``results.json`` and ``matrices.npz`` hold."""
+    """Content of ``results.json`` and ``matrices.npz``."""
 
     numbers: dict[str, Any]
     matrices: dict[str, np.ndarray]
@@ -44,28 +44,28 @@ class Results:
 
 
 class Twins(NamedTuple):
-    """The answers of one network after balanced and after imbalanced training."""
+    """Predictions of one network after balanced and after imbalanced training."""
 
     balanced: Answers
     skewed: Answers
 
 
 def run(seed: int, settings: DemoSettings, bar: Callable[[str, str], Tick]) -> Results:
-    """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
+    """Run all experiments; `bar` creates the progress bar of a stage."""
     results = Results({"seed": seed, "settings": asdict(settings), "samples": {"classes": C}}, {})
-    with timed(results.timings, "first_calls"), compile_notices.silence():  # the bar says it
+    with measure_time(results.timings, "first_calls"), compile_notices.silence():  # the bar says it
         _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
-    with timed(results.timings, "normalising"):
+    with measure_time(results.timings, "normalising"):
         _compare(repetitions, settings, results)
-    with timed(results.timings, "geometry"):
+    with measure_time(results.timings, "geometry"):
         _geometry(seed, repetitions, settings, results, bar("geometry", "matrices"))
     _bootstrap(seed, repetitions[0].skewed.M, settings, results, bar("bootstrap", "matrices"))
     return results
 
 
 def _warm_up(settings: DemoSettings, tick: Tick) -> None:
-    """Let the kernels compile (or load from the cache) where it does not count as their work."""
+    """Compile the kernels (or load them from the cache), so that this does not count in timings."""
     rng = np.random.default_rng(0)
     y, predicted = rng.integers(0, C, (2, 5000))
     M = cmfast.confusion_matrix(y, predicted, n_classes=C)
@@ -74,7 +74,7 @@ def _warm_up(settings: DemoSettings, tick: Tick) -> None:
         lambda: [cmfast.normalize(M, method) for method in ("all", "row", "col")],
         lambda: cmfast.ipf(many, smoothing=settings.smoothing, tol=settings.tol),
         lambda: (cmfast.overlap(M, M), cmfast.kl_divergence(M, M)),
-        lambda: _without_draws(M, settings),
+        lambda: _compute_delta_intervals(M, settings),
         lambda: _gcm(rng.normal(size=(5000, 12)), y, predicted, settings, seed=0),
     )
     for done, call in enumerate(first_calls):
@@ -84,13 +84,13 @@ def _warm_up(settings: DemoSettings, tick: Tick) -> None:
 
 
 def _train(seed: int, settings: DemoSettings, results: Results, tick: Tick) -> list[Twins]:
-    """Train as the reproduction of the paper does, at one level of heterogeneity, on samples of more digits."""
+    """Train as in the reproduction of the paper, at one level of heterogeneity."""
     common = {each.name: getattr(settings, each.name) for each in fields(Common)}
     options = training.NormalizationSettings(**common, seed=seed, levels=(settings.alpha,), stops=(training.LATE,))
     pool = digits()
     pool = replace(pool, X=pool.X.astype(np.float64))
-    repeat, out = training.by_training(pool, halve), []
-    with timed(results.timings, "training"), one_thread():
+    repeat, out = training.make_training_repeat(pool, halve_pool), []
+    with measure_time(results.timings, "training"), limit_to_one_thread():
         for r in range(settings.repeats):
             found = repeat(r, options)
             out.append(Twins(found.balanced[training.LATE], found.skewed[0][training.LATE]))
@@ -103,8 +103,8 @@ def _train(seed: int, settings: DemoSettings, results: Results, tick: Tick) -> l
     return out
 
 
-def halve(pool: Pool, rng: np.random.Generator) -> Halves:
-    """Deal the digits of every class out to two halves, each in all four turns, and every class equally often."""
+def halve_pool(pool: Pool, rng: np.random.Generator) -> Halves:
+    """Split the digits of every class into two halves, with all four rotations of a digit in one half."""
     n = len(pool.y) // 4
     classes = [rng.permutation(np.flatnonzero(pool.y[:n] == c)) for c in range(C)]
     size = min(map(len, classes)) // 2
@@ -113,7 +113,7 @@ def halve(pool: Pool, rng: np.random.Generator) -> Halves:
 
 
 def _pick_pictures(pool: Pool, rows: np.ndarray) -> np.ndarray:
-    """Return a picture of every class."""
+    """Return one picture per class."""
     chosen = [pool.X[rows[pool.y[rows] == c]] for c in range(C)]
     # The four ways of turning follow each other, so that four neighbours of this list are turned differently.
     return np.stack([X[(c % 4) * (len(X) // 4)] for c, X in enumerate(chosen)])
@@ -141,8 +141,8 @@ def _compare(repetitions: list[Twins], settings: DemoSettings, results: Results)
         "never_predicted": np.flatnonzero(M2[0].sum(axis=0) == 0),
     }
     results.numbers["normalisation"] = {
-        "overlap": _spread(overlap, largest=True),
-        "kl": _spread(kl, largest=False),
+        "overlap": _summarize_methods(overlap, largest=True),
+        "kl": _summarize_methods(kl, largest=False),
         "overlap_by_smoothing": others,
     }
     results.matrices |= {"balanced": M1[0], "imbalanced": M2[0]}
@@ -160,9 +160,9 @@ def _accuracy(M: np.ndarray) -> dict[str, Any]:
     return {"shown": share[0], "mean": share.mean()}
 
 
-def _spread(by_method: Mapping[Any, np.ndarray], *, largest: bool) -> dict[str, Any]:
-    """Return, per method: the repetition that is shown, mean and standard deviation, and how often it was best."""
-    found = paired.spread(by_method, largest=largest)
+def _summarize_methods(by_method: Mapping[Any, np.ndarray], *, largest: bool) -> dict[str, Any]:
+    """Return per method: the shown repetition, mean, standard deviation, and number of wins."""
+    found = paired.summarize_methods(by_method, largest=largest)
     return {name: {"shown": one["every"][0], **one} for name, one in found.items()}
 
 
@@ -204,15 +204,15 @@ def _geometry(seed: int, repetitions: list[Twins], settings: DemoSettings, resul
             a: {b: {"shown": pairs[0, i, j], "mean": pairs[:, i, j].mean()} for j, b in enumerate(NORMALIZATIONS)}
             for i, a in enumerate(NORMALIZATIONS)
         },
-        "matched": _matched(found, pairs),
-        "by_width": _by_width(repetitions[0].skewed, seed, settings, lambda k: tick(len(found) + k, total)),
+        "matched": _summarize_overlaps(found, pairs),
+        "by_width": _measure_widths(repetitions[0].skewed, seed, settings, lambda k: tick(len(found) + k, total)),
     }
     results.matrices |= {f"gcm_{name}": G[0, k] for k, name in enumerate(NORMALIZATIONS)}
     results.matrices |= {f"weighted_{name}": W[0, k] for k, name in enumerate(NORMALIZATIONS)}
 
 
-def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
-    """Return, per weighting, the overlap with its own normalisation beside what chance and construction give."""
+def _summarize_overlaps(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
+    """Return per weighting the overlap with its normalisation, the guaranteed part and that of permuted labels."""
     out: dict[str, Any] = {}
     for k, name in enumerate(NORMALIZATIONS):
         values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in MATCHED.items()}
@@ -221,10 +221,10 @@ def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
     return out
 
 
-def _by_width(
+def _measure_widths(
     skewed: Answers, seed: int, settings: DemoSettings, tick: Callable[[int], object]
 ) -> list[dict[str, float]]:
-    """Return overlap, guarantee and null of the bi-normalisation for cells narrower and wider than Scott's rule."""
+    """Return overlap, guarantee and null for bi-normalisation, by cell width relative to Scott's rule."""
     curve = cmfast.width_curve(
         skewed.points,
         skewed.y,
@@ -254,13 +254,13 @@ def _by_width(
 
 def _bootstrap(seed: int, M: np.ndarray, settings: DemoSettings, results: Results, tick: Tick) -> None:
     rng = np.random.default_rng([seed, settings.repeats])
-    with timed(results.timings, "bootstrap_drawing"):
+    with measure_time(results.timings, "bootstrap_drawing"):
         flat = M.reshape(-1)
         drawn = rng.multinomial(int(flat.sum()), flat / flat.sum(), size=settings.resamples)
         drawn = drawn.reshape(-1, *M.shape)
-    with timed(results.timings, "bootstrap_bi_normalising"):
+    with measure_time(results.timings, "bootstrap_bi_normalising"):
         scaled = cmfast.ipf(drawn, smoothing=settings.smoothing, tol=settings.tol, on_failure="ignore", progress=tick)
-    with timed(results.timings, "bootstrap_intervals"):
+    with measure_time(results.timings, "bootstrap_intervals"):
         fine = scaled.matrix[scaled.status == cmfast.Status.CONVERGED]
         tail = (1 - settings.interval) / 2
         low, high = np.quantile(fine, (tail, 1 - tail), axis=0)
@@ -277,8 +277,8 @@ def _bootstrap(seed: int, M: np.ndarray, settings: DemoSettings, results: Result
         "median_interval_width": float(np.median((high - low)[off])),
     }
     results.matrices |= {"bi_low": low, "bi_high": high}
-    with timed(results.timings, "intervals_without_draws"):
-        first, last = _without_draws(M, settings)
+    with measure_time(results.timings, "intervals_without_draws"):
+        first, last = _compute_delta_intervals(M, settings)
     ratios = ((last - first) / (high - low))[off & (M > 0)]
     results.numbers["bootstrap"]["median_width_ratio_without_draws"] = float(np.median(ratios))
     results.matrices |= {"bi_low_without_draws": first, "bi_high_without_draws": last}
@@ -286,8 +286,8 @@ def _bootstrap(seed: int, M: np.ndarray, settings: DemoSettings, results: Result
     results.timings["bootstrap_matrices_per_second"] = settings.resamples / seconds
 
 
-def _without_draws(M: np.ndarray, settings: DemoSettings) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends of the intervals by the delta method: from the derivative of the scaling; shares end at 0.
+def _compute_delta_intervals(M: np.ndarray, settings: DemoSettings) -> tuple[np.ndarray, np.ndarray]:
+    """Return both ends of the intervals by the delta method, clipped at 0.
 
     The smoothing constant is no sample: it has a stratum of its own, of two halves that are alike and so never vary.
     """

@@ -1,4 +1,4 @@
-"""Figures of the demo. Numbers in, markup out."""
+"""SVG figures of the demo."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,7 @@ TRUTH = "#c0322b"
 
 
 def heat_legend(most: float) -> Svg:
-    """Draw the colour scale that all heatmaps of the report share."""
+    """Draw the common colour scale of the heatmaps."""
     svg = Svg(348, 150, "colour scale of the heatmaps")
     svg.text(42, 16, "Colours", size=15, weight=650)
     rows = (("correct answers (the diagonal)", DIAGONAL, 100.0), ("confusions (beside it)", OFF_DIAGONAL, 100 * most))
@@ -29,7 +29,7 @@ def heat_legend(most: float) -> Svg:
 
 
 def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title: str) -> Svg:
-    """Draw grouped bars: how many pictures of every class there are in each set."""
+    """Draw grouped bars of the class sizes in each set."""
     classes = [str(c) for c in range(len(next(iter(sizes.values()))))]
     most = max(max(values) for values in sizes.values())
     chart = RowChart(title, classes, margins=(40.0, 8.0, 50.0, 0.0), step=21, size=11, scale=(0.0, most))
@@ -55,7 +55,7 @@ def _ticks(most: float) -> Iterable[float]:
 
 
 def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
-    """Draw one bar per method: the mean, whiskers of one standard deviation, a dot for the run that is shown."""
+    """Draw one bar per method: mean, standard deviation, and the shown run."""
     chart = RowChart(title, list(values), margins=(44.0, 62.0, 52.0, 0.0), step=40, scale=(0.0, limit), bold=best)
     chart.write_title(title, subtitle)
     chart.draw_scale({tick: f"{tick:.2g}" for tick in np.linspace(0, limit, 5).tolist()})
@@ -71,7 +71,7 @@ def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limi
 
 
 def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Svg:
-    """Draw the overlaps of normalisations (down) with geometric matrices (across)."""
+    """Draw the overlaps of normalisations (rows) with geometric matrices (columns)."""
     cell_w, cell_h, left, top = 82.0, 46.0, 96.0, 62.0
     svg = Svg(CHART, top + cell_h * len(names) + 6, "overlap of every normalisation with every geometric matrix")
     svg.write_title("Overlap, mean over the repetitions")
@@ -90,7 +90,7 @@ def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Sv
 
 
 def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
-    """Draw, per weighting, the overlap beside the part that was guaranteed and what permuted labels give."""
+    """Draw per weighting the overlap, its guaranteed part and that of permuted labels."""
     label = "overlap beside its guaranteed share and the permuted labels"
     chart = RowChart(label, list(values), margins=(44.0, 46.0, 62.0, 0.0), step=42)
     chart.write_title("How much of that was decided beforehand?")

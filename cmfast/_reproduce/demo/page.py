@@ -1,4 +1,4 @@
-"""The demo as a reproduction: its sections, pictures, tables and sentences, of numbers alone."""
+"""Page of the demo: sections, pictures, tables and sentences from numbers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from cmfast._pages.parts import Code, Figure, Part, Section, Table
 from cmfast._pages.pictures import make_picture
 from cmfast._pages.svg import Svg
 from cmfast._pages.values import format_seconds
-from cmfast._reproduce._frame import Reproduction
-from cmfast._reproduce.demo import figures, words
+from cmfast._reproduce._reproduction import Reproduction
+from cmfast._reproduce.demo import figures, sentences
 
 Numbers = dict[str, Any]
 Matrices = Mapping[str, np.ndarray]
@@ -34,20 +34,20 @@ SOURCE = (
 
 
 class Demo(Reproduction):
-    """The demo: a command of its own, and all of its numbers at the top of ``results.json``."""
+    """The demo as a reproduction with its own command and result layout."""
 
     @property
     def command(self) -> str:
-        """What one types to make it."""
+        """Command line of the demo."""
         return "cmfast demo"
 
     def to_dict(self, files: list[str]) -> dict[str, Any]:
-        """Return what ``results.json`` holds."""
+        """Return the content of ``results.json``."""
         return self.numbers
 
 
 def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
-    """Return the page of the demo as its parts, and what its other files hold."""
+    """Return the page of the demo as parts, and the content of its other files."""
     timings = {name: value for name, value in numbers["timings"].items() if not name.endswith("per_second")}
     return Demo(
         name="demo",
@@ -62,20 +62,20 @@ def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
         timings=timings,
         arrays=matrices,
         cards=_cards(numbers),
-        opening=[(f"{words.level(numbers)} ", Code(words.REPRODUCTION), ".")],
-        making=[words.making(numbers)],
+        opening=[(f"{sentences.level(numbers)} ", Code(sentences.REPRODUCTION), ".")],
+        making=[sentences.making(numbers)],
     )
 
 
 def _pair(left: Svg, right: Svg | Table, *caption: str) -> Figure:
-    """Return a picture beside another or a table, with what is said of both."""
+    """Return a picture next to another picture or table, with captions of both."""
     return Figure(
         [make_picture("", left), right if isinstance(right, Table) else make_picture("", right)], caption, "two"
     )
 
 
 def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
-    """Draw heatmaps on one common scale; every matrix is scaled so that its mean row sum is one."""
+    """Draw heatmaps on one common scale, each scaled to a mean row sum of one."""
     scaled = {title: (text, S * (len(S) / S.sum())) for title, (text, S) in shown.items()}
     off = ~np.eye(len(next(iter(scaled.values()))[1]), dtype=bool)
     # The few largest cells may saturate: with them as the end of the scale, all others would look empty.
@@ -89,7 +89,7 @@ def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
 def _cards(numbers: Numbers) -> list[tuple[str, str]]:
     overlap, geometry = numbers["normalisation"]["overlap"], numbers["geometry"]["matched"]["bi"]
     timings, repeats = numbers["timings"], numbers["settings"]["repeats"]
-    rival, took = words.best_but(overlap, "bi"), format_seconds(timings["bootstrap_bi_normalising"])
+    rival, took = sentences.best_but(overlap, "bi"), format_seconds(timings["bootstrap_bi_normalising"])
     return [
         (
             f"{overlap['bi']['mean']:.2f} vs {overlap[rival]['mean']:.2f}",
@@ -116,7 +116,7 @@ def _data(numbers: Numbers, matrices: Matrices) -> Section:
     }
     bars = figures.class_sizes(sizes, SET_COLOURS, "Pictures per class")
     pictures = figures.pictures(matrices["pictures"], "One picture of each class")
-    return Section("1. The data", [_pair(bars, pictures, words.data(numbers))])
+    return Section("1. The data", [_pair(bars, pictures, sentences.data(numbers))])
 
 
 def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
@@ -138,26 +138,26 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
         title="Overlap with the balanced truth",
         subtitle=f"higher is better; mean of {repeats} ± one sd, dot: the one shown above",
         limit=1.0,
-        best=words.best_of(overlap, largest=True),
+        best=sentences.best_of(overlap, largest=True),
     )
     kl_bars = figures.bars(
         kl,
         title="Distance from the balanced truth",
         subtitle=f"lower is better; Kullback-Leibler, nats, all matrices + {eps:g}",
         limit=float(np.ceil(2 * max(v["mean"] + v["sd"] for v in kl.values())) / 2),
-        best=words.best_of(kl, largest=False),
+        best=sentences.best_of(kl, largest=False),
     )
     framed: list[Part] = [
-        _maps(shown, words.matrices(numbers)),
-        _pair(overlap_bars, kl_bars, f"{words.verdict(numbers)} {words.divergence(numbers)}"),
-        _pair(_smoothing_curve(numbers), _normalisation_table(numbers), words.smoothing(numbers)),
+        _maps(shown, sentences.matrices(numbers)),
+        _pair(overlap_bars, kl_bars, f"{sentences.verdict(numbers)} {sentences.divergence(numbers)}"),
+        _pair(_smoothing_curve(numbers), _normalisation_table(numbers), sentences.smoothing(numbers)),
     ]
     return Section("2. Four ways to normalise one matrix", framed)
 
 
 def _smoothing_curve(numbers: Numbers) -> Svg:
     overlap, others = numbers["normalisation"]["overlap"], numbers["normalisation"]["overlap_by_smoothing"]
-    rival = words.best_but(overlap, "bi")
+    rival = sentences.best_but(overlap, "bi")
     return charts.draw_lines(
         list(others),
         {"bi": list(others.values()), rival: [overlap[rival]["mean"]] * len(others)},
@@ -211,9 +211,9 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> Section:
         "these clouds is the geometric confusion matrix."
     )
     framed: list[Part] = [
-        _pair(table, figures.decided(g["matched"]), words.geometry(numbers), words.decided(numbers)),
-        _maps(shown, words.clouds(numbers)),
-        _pair(curve, widths, words.widths(numbers)),
+        _pair(table, figures.decided(g["matched"]), sentences.geometry(numbers), sentences.decided(numbers)),
+        _maps(shown, sentences.clouds(numbers)),
+        _pair(curve, widths, sentences.widths(numbers)),
     ]
     return Section("3. Does the matrix show how the classes lie?", [said, *framed])
 
@@ -233,7 +233,7 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
         ("Matrices", f"{b['resamples']:,}"),
         ("Time to bi-normalise them", format_seconds(timings["bootstrap_bi_normalising"])),
         ("Matrices per second", f"{timings['bootstrap_matrices_per_second']:,.0f}"),
-        ("Outcome", words.statuses(numbers)),
+        ("Outcome", sentences.statuses(numbers)),
         ("Largest residual (asked)", f"{b['largest_residual']:.1e} ({numbers['settings']['tol']:.0e})"),
         ("Passes over a matrix, mean", f"{b['mean_passes']:.1f}"),
         ("Width of an interval, median", f"{100 * b['median_interval_width']:.1f} %"),
@@ -242,4 +242,4 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
         ("Truth inside the interval", f"{100 * b['balanced_inside_interval']:.0f} % of the confusions"),
     ]
     picture = figures.intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
-    return Section("4. How sure are the numbers?", [_pair(picture, Table("", (), facts), words.bootstrap(numbers))])
+    return Section("4. How sure are the numbers?", [_pair(picture, Table("", (), facts), sentences.bootstrap(numbers))])

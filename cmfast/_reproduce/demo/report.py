@@ -1,4 +1,4 @@
-"""The files of the demo, and its table for the terminal. Every number in them is one of ``results.json``."""
+"""Write the files of the demo, and print its table. All numbers are from ``results.json``."""
 
 from pathlib import Path
 from typing import Any
@@ -8,22 +8,22 @@ from cmfast._core.progress import Bar
 from cmfast._files.output import FileError, convert_to_plain, make_folder, remove_folder_on_error
 from cmfast._pages.values import format_seconds
 from cmfast._reproduce import _files
-from cmfast._reproduce.demo import experiment, page, words
+from cmfast._reproduce.demo import experiment, page, sentences
 
 FILES = (_files.MATRICES, _files.RESULTS, _files.REPORT)
 
 
 def run(out: Path, seed: int) -> dict[str, Any]:
-    """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
+    """Run the demo, write its files into the folder `out`, and return the content of ``results.json``."""
     with remove_folder_on_error(out):
         folder = prepare(out)
         return write(folder, experiment.run(seed, experiment.DemoSettings(), Bar))
 
 
 def prepare(out: Path) -> Path:
-    """Make the folder, before a minute of work is spent on results that have no place.
+    """Create the output folder before the computation starts.
 
-    An earlier demo is replaced; a file that only has the name of one of its files is not.
+    Files of an earlier demo may be replaced; other files of the same name are refused.
     """
     make_folder(out)
     there = [out / name for name in FILES if (out / name).exists()]
@@ -35,7 +35,7 @@ def prepare(out: Path) -> Path:
 def write(out: Path, results: experiment.Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = convert_to_plain({**results.numbers, "timings": results.timings})
-    return _files.write(page.compose(numbers, results.matrices), out)
+    return _files.write_reproduction(page.compose(numbers, results.matrices), out)
 
 
 def table(numbers: dict[str, Any], out: Path) -> str:
@@ -59,8 +59,8 @@ def table(numbers: dict[str, Any], out: Path) -> str:
     speed = f"{format_seconds(t['bootstrap_bi_normalising'])} ({t['bootstrap_matrices_per_second']:,.0f}/s)"
     lines += [
         "",
-        words.verdict(numbers),
-        f"Bootstrap: {b['resamples']:,} matrices bi-normalised in {speed}: {words.statuses(numbers)}",
+        sentences.verdict(numbers),
+        f"Bootstrap: {b['resamples']:,} matrices bi-normalised in {speed}: {sentences.statuses(numbers)}",
         "",
         f"{out / 'report.html'}   {out / 'results.json'}   {out / 'matrices.npz'}",
     ]

@@ -1,21 +1,21 @@
-"""A glossary of confusion matrices in infrastructure inspection: every table of it, with its errors."""
+"""Reproduction of a glossary of confusion matrices in infrastructure inspection: every table, with errata."""
 
-from cmfast._reproduce._frame import Progress, Reproduction
+from cmfast._reproduce._reproduction import Progress, Reproduction
 
 SAMPLES, GLOSSARY_REPLICATES = 1_000_000, 10_000
 
 
 def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Reproduction:
-    """Recompute the tables of the glossary; `n` are the samples of its draws."""
-    from cmfast._reproduce._frame import timed
+    """Recompute the tables of the glossary; `n` is the number of samples of its random examples."""
+    from cmfast._reproduce._reproduction import measure_time
     from cmfast._reproduce.glossary import _practice, _printed
 
     n = n or (20_000 if quick else SAMPLES)
     replicates = 1_000 if quick else GLOSSARY_REPLICATES
     timings: dict[str, float] = {}
     tick = progress("glossary", "parts")
-    with timed(timings, "claims"):
-        claims = _printed.all_of_them()
+    with measure_time(timings, "claims"):
+        claims = _printed.list_claims()
         tick(1, 4)
         sections = _practice.triple_cells()
         tick(2, 4)
@@ -24,7 +24,7 @@ def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Repro
             claims += found
             sections += shown
     tick(3, 4)
-    with timed(timings, "report"):
+    with measure_time(timings, "report"):
         page = _practice.report(replicates)
     tick(4, 4)
     return Reproduction(

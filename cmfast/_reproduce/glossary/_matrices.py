@@ -1,4 +1,4 @@
-"""The matrices of the glossary, as they are printed; and draws for what it says without numbers."""
+"""Matrices printed in the glossary, and random examples for its advice without numbers."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ CHECKPOINT_SEED, ANNOTATOR_SEED, SCORE_SEED = 1, 2, 3
 
 
 def earlier_checkpoint() -> np.ndarray:
-    """Return defects as a model might have confused them before: three tenths of the answers by chance."""
+    """Return an invented earlier checkpoint of the defects: three tenths of the predictions random."""
     shares = DEFECTS / DEFECTS.sum(axis=1, keepdims=True)
     early = 0.7 * shares + 0.3 / len(shares)
     rng = np.random.default_rng(CHECKPOINT_SEED)
@@ -34,7 +34,7 @@ def earlier_checkpoint() -> np.ndarray:
 
 
 def two_annotators(n: int, agreement: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the true of two grades and what two people say, who err alone and equally often, so that they agree so."""
+    """Return true grades and two annotators with independent, equal error rates and the given agreement."""
     right = (1 + np.sqrt(2 * agreement - 1)) / 2  # right**2 + (1 - right)**2 is the agreement
     rng = np.random.default_rng(ANNOTATOR_SEED)
     truth = rng.integers(0, 2, n)
@@ -43,7 +43,7 @@ def two_annotators(n: int, agreement: float) -> tuple[np.ndarray, np.ndarray, np
 
 
 def crack_scores(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities of a crack, and cracks that occur as often as they say; a fifth are cracks."""
+    """Return calibrated probabilities of a crack and labels drawn from them; a fifth are cracks."""
     rng = np.random.default_rng(SCORE_SEED)
     probability = rng.beta(0.4, 1.6, n)
     return probability, (rng.random(n) < probability).astype(np.int64)

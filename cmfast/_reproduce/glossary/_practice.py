@@ -1,4 +1,4 @@
-"""What the glossary advises without numbers: collapse, checkpoints, agreement, thresholds, colours, a report."""
+"""Advice of the glossary as examples: collapse, checkpoints, agreement, thresholds, colours, a report."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from cmfast import display, metrics
 from cmfast._core import plotting
 from cmfast._pages.parts import Claim, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.glossary import _matrices as given
 
 AGREEMENT = 0.85
@@ -15,7 +15,7 @@ COSTS = (1, 4, 19)
 
 
 def triple_cells() -> list[Section]:
-    """Return its matrices, each cell with count, share of the row and share of the column."""
+    """Return its matrices with count, row share and column share in each cell."""
     shown = {
         "three_surfaces": (given.SURFACES, given.SURFACE_NAMES),
         "four_surfaces": (given.FOUR_SURFACES, given.FOUR_NAMES),
@@ -33,11 +33,11 @@ def triple_cells() -> list[Section]:
         }
         pictures.append(make_picture(name, picture.figure_, numbers, f"triple cells of {name.replace('_', ' ')}"))
     said = "Count, share of the row and share of the column: on the diagonal the shares are recall and precision."
-    return [illustrate("Its matrices, in triple cells", pictures, after=[said])]
+    return [make_figure_section("Its matrices, in triple cells", pictures, after=[said])]
 
 
 def hierarchy() -> tuple[list[Claim], list[Section]]:
-    """Return the defects by category: how much of the confusion is within one, how much across."""
+    """Return the defects collapsed to categories: confusion within and across categories."""
     M, names = metrics.collapse(given.DEFECTS, given.CATEGORIES)
     total, right = int(given.DEFECTS.sum()), int(np.trace(given.DEFECTS))
     stays = int(np.trace(M))
@@ -58,12 +58,14 @@ def hierarchy() -> tuple[list[Claim], list[Section]]:
     )
     picture = display.ConfusionDisplay.from_matrix(M, class_names=list(names)).plot(text="triple")
     return [claim], [
-        illustrate("Defects by category", [make_picture("categories", picture.figure_, numbers, "four categories")])
+        make_figure_section(
+            "Defects by category", [make_picture("categories", picture.figure_, numbers, "four categories")]
+        )
     ]
 
 
 def checkpoints() -> list[Section]:
-    """Return the difference of two checkpoints: the printed defects, and a draw of what may have been before."""
+    """Return the difference of two checkpoints: the printed defects and an invented earlier one."""
     early = given.earlier_checkpoint()
     shares = [np.asarray(cmfast.normalize(M, "row")) for M in (given.DEFECTS, early)]
     change = shares[0] - shares[1]
@@ -82,7 +84,7 @@ def checkpoints() -> list[Section]:
     )
     numbers = {"early": early, "late": given.DEFECTS, "change_of_shares": change, "seed": given.CHECKPOINT_SEED}
     return [
-        illustrate(
+        make_figure_section(
             "Two checkpoints",
             [
                 make_picture("checkpoints", picture.figure_, numbers, "what changed between two checkpoints"),
@@ -94,7 +96,7 @@ def checkpoints() -> list[Section]:
 
 
 def ceiling(n: int) -> list[Claim]:
-    """Return whether a model can agree with one annotator more often than two annotators do with each other."""
+    """Judge whether a model can agree with one annotator more often than two annotators do."""
     truth, one, other = given.two_annotators(n, AGREEMENT)
     between, model = (cmfast.confusion_matrix(one, guess, n_classes=2) for guess in (other, truth))
     found = [float(metrics.accuracy(M)) for M in (between, model)]
@@ -116,7 +118,7 @@ def ceiling(n: int) -> list[Claim]:
 
 
 def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
-    """Return what a threshold does to recall and precision, and the threshold of least cost."""
+    """Judge recall and precision over thresholds, and the threshold of least cost."""
     score, crack = given.crack_scores(n)
     rates = {t: np.asarray(cmfast.confusion_matrix(crack, score >= t, n_classes=2)) for t in (0.3, 0.5, 0.8)}
     precision, recall = ({t: float(f(M)[1]) for t, M in rates.items()} for f in (metrics.precision, metrics.recall))
@@ -160,11 +162,11 @@ def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
         "costs, and "
         "gives no rule."
     )
-    return [claim], [illustrate("A threshold by cost", [table], after=[note])]
+    return [claim], [make_figure_section("A threshold by cost", [table], after=[note])]
 
 
 def snippet() -> tuple[list[Claim], list[Section]]:
-    """Return what the colours of its program show, and that it does not run."""
+    """Judge the glossary's program: its colours, and that it does not run."""
     colours = plotting.load_pyplot().get_cmap("RdYlGn")
     empty, full = ([round(float(part), 3) for part in colours(value)[:3]] for value in (0.0, 1.0))
     redder = full[0] - full[1] > empty[0] - empty[1]
@@ -194,11 +196,11 @@ def snippet() -> tuple[list[Claim], list[Section]]:
         "colours", picture.figure_, {"shares": metrics.confusion_fractions(given.GRADES)}, "grades by row"
     )
     said = "The diagonal and what is beside it in colours of their own: nothing there is white, and darker is more."
-    return claims, [illustrate("Colours", [shown], after=[said])]
+    return claims, [make_figure_section("Colours", [shown], after=[said])]
 
 
 def report(n_replicates: int) -> str:
-    """Return the report that it recommends, of the grades: all counts as samples again."""
+    """Return the recommended report of the grades, with all counts as samples."""
     truth, guess = np.divmod(np.repeat(np.arange(given.GRADES.size), given.GRADES.ravel()), len(given.GRADES))
     names = np.array(given.GRADE_NAMES)
     title = "Grades of runway pavement"

@@ -1,4 +1,4 @@
-"""What the glossary says of its own matrices: each figure computed from the printed counts."""
+"""Claims of the glossary about its own matrices, computed from the printed counts."""
 
 import numpy as np
 
@@ -18,8 +18,8 @@ SWAPPED = -1 + 1e-12
 THREE, FOUR, GRADED, DEFECTIVE = (f"matrix of {name}" for name in ("3 surfaces", "4 surfaces", "grades", "defects"))
 
 
-def _agrees(text: str, where: str, found: dict[str, float], printed: dict[str, float]) -> Claim:
-    """Return a claim of printed figures: it holds where all of them are what was found, rounded as they are."""
+def _claim_printed(text: str, where: str, found: dict[str, float], printed: dict[str, float]) -> Claim:
+    """Return a claim on printed values: it holds if all equal the computed values after rounding."""
     wrong = {name for name, value in printed.items() if abs(found[name] - value) > 0.5001 * 10.0 ** -_digits(value)}
     said = ", ".join(
         f"{name} {found[name]:.3f}" + (f" (printed {printed[name]})" if name in wrong else "") for name in printed
@@ -28,11 +28,12 @@ def _agrees(text: str, where: str, found: dict[str, float], printed: dict[str, f
 
 
 def _digits(value: float) -> int:
+    """Return the number of decimals of a printed value."""
     return len(f"{value}".partition(".")[2])
 
 
-def of_three_surfaces() -> list[Claim]:
-    """Return what is said of asphalt, concrete and composite."""
+def claim_three_surfaces() -> list[Claim]:
+    """Judge the claims on asphalt, concrete and composite."""
     found = {"accuracy": float(metrics.accuracy(SURFACES))}
     for average in ("macro", "micro", "weighted"):
         found[f"precision_{average}"] = float(metrics.precision(SURFACES, average=average))
@@ -44,8 +45,8 @@ def of_three_surfaces() -> list[Claim]:
     f1, low, high = (np.asarray(metric(DEFECTS)) for metric in (metrics.f1, metrics.precision, metrics.recall))
     between = bool(((np.minimum(low, high) <= f1) & (f1 <= np.maximum(low, high))).all())
     return [
-        _agrees("Overall accuracy is 90 %.", THREE, found, {"accuracy": 0.9}),
-        _agrees(
+        _claim_printed("Overall accuracy is 90 %.", THREE, found, {"accuracy": 0.9}),
+        _claim_printed(
             "Macro precision is 0.897, of 0.913, 0.889 and 0.889; micro precision equals accuracy, 0.900; weighted "
             "precision is 0.900.",
             THREE,
@@ -69,8 +70,8 @@ def of_three_surfaces() -> list[Claim]:
     ]
 
 
-def of_averages_and_mcc() -> list[Claim]:
-    """Return what is said of averages, of the accuracy paradox and of the MCC."""
+def claim_averages_and_mcc() -> list[Claim]:
+    """Judge the claims on averages, the accuracy paradox and the MCC."""
     found = {
         name: float(metrics.compute(TRIVIAL, name)) for name in ("accuracy", "balanced_accuracy", "recall_weighted")
     }
@@ -80,7 +81,7 @@ def of_averages_and_mcc() -> list[Claim]:
     moved = SURFACES + np.array([[0, 4, -4], [-4, 0, 4], [4, -4, 0]])
     both = float(metrics.mcc(SURFACES)), float(metrics.mcc(moved))
     return [
-        _agrees(
+        _claim_printed(
             "A model that always says intact has accuracy 95 %, recall of cracks 0 and balanced accuracy 0.50.",
             "accuracy paradox",
             {**found, "recall of cracks": float(metrics.recall(TRIVIAL)[1])},
@@ -120,14 +121,14 @@ def of_averages_and_mcc() -> list[Claim]:
     ]
 
 
-def of_four_surfaces() -> list[Claim]:
-    """Return what is said of the surfaces with gravel."""
+def claim_four_surfaces() -> list[Claim]:
+    """Judge the claims on the surfaces with gravel."""
     recall = {name: float(v) for name, v in zip(FOUR_NAMES, metrics.recall(FOUR_SURFACES), strict=True)}
     shares = np.asarray(metrics.confusion_fractions(FOUR_SURFACES))
     first = np.where(np.eye(4, dtype=bool), -1, shares).argmax(axis=1)
     as_said = shares[2, 0] == 0.12 and shares[2, 1] == 0.07 and first[:3].tolist() == [2, 2, 0]
     return [
-        _agrees(
+        _claim_printed(
             "Recall is 94.0 %, 93.0 %, 78.0 % and 96.0 %.",
             FOUR,
             recall,
@@ -147,8 +148,8 @@ def of_four_surfaces() -> list[Claim]:
     ]
 
 
-def of_grades() -> list[Claim]:
-    """Return what is said of the four grades."""
+def claim_grades() -> list[Claim]:
+    """Judge the claims on the four grades."""
     apart = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
     errors, adjacent = int(GRADES[apart > 0].sum()), int(GRADES[apart == 1].sum())
     pairs = [int(GRADES[k, k + 1] + GRADES[k + 1, k]) for k in range(3)]
@@ -176,8 +177,8 @@ def of_grades() -> list[Claim]:
             f"fair called good {shares[1, 0]:.0%}, good called fair {shares[0, 1]:.0%}: the unsafe side is the former",
             {"fair_called_good": shares[1, 0], "good_called_fair": shares[0, 1]},
         ),
-        _agrees("Unweighted kappa is approximately 0.72.", GRADED, kappas, {"kappa": 0.72}),
-        _agrees("Linearly weighted kappa is approximately 0.78.", GRADED, kappas, {"kappa_linear": 0.78}),
+        _claim_printed("Unweighted kappa is approximately 0.72.", GRADED, kappas, {"kappa": 0.72}),
+        _claim_printed("Linearly weighted kappa is approximately 0.78.", GRADED, kappas, {"kappa_linear": 0.78}),
         Claim(
             "Unweighted kappa is lower than weighted kappa here, and quadratic weights forgive near errors more.",
             GRADED,
@@ -188,8 +189,8 @@ def of_grades() -> list[Claim]:
     ]
 
 
-def of_defects() -> list[Claim]:
-    """Return what is said of the six defects."""
+def claim_defects() -> list[Claim]:
+    """Judge the claims on the six defects."""
     counts, i, j = metrics.most_confused(DEFECTS, 7, by="symmetric")
     shares, *first = metrics.most_confused(DEFECTS, 2, by="rate")
     shared = [f"{DEFECT_NAMES[min(a, b)]} and {DEFECT_NAMES[max(a, b)]}" for a, b in zip(*first, strict=True)]
@@ -230,6 +231,12 @@ def of_defects() -> list[Claim]:
     ]
 
 
-def all_of_them() -> list[Claim]:
-    """Return the claims in the order of the entry."""
-    return [*of_three_surfaces(), *of_averages_and_mcc(), *of_four_surfaces(), *of_grades(), *of_defects()]
+def list_claims() -> list[Claim]:
+    """Return all claims in the order of the glossary."""
+    return [
+        *claim_three_surfaces(),
+        *claim_averages_and_mcc(),
+        *claim_four_surfaces(),
+        *claim_grades(),
+        *claim_defects(),
+    ]

@@ -1,4 +1,4 @@
-"""Erbani et al., On the Normalization of Confusion Matrices: both experiments on four data sets, and what follows."""
+"""Reproduction of Erbani et al., On the Normalization of Confusion Matrices: both experiments on four data sets."""
 
 import shlex
 from dataclasses import asdict, replace
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cmfast._reproduce._frame import Progress, Reproduction, one_thread, timed
+from cmfast._reproduce._reproduction import Progress, Reproduction, limit_to_one_thread, measure_time
 from cmfast._reproduce.normalization import (
     claims,
     clouds,
@@ -34,7 +34,7 @@ def reproduce(
     repeats: int | None = None,
     **files: Path,
 ) -> Reproduction:
-    """Train the networks of both experiments and compare every normalisation of their matrices."""
+    """Train the networks of both experiments and compare all normalisations of their matrices."""
     networks.check(network)
     settings = replace(settings or training.NormalizationSettings(), network=network)
     if network != "perceptron":  # by the paper alone
@@ -45,7 +45,7 @@ def reproduce(
         settings = replace(settings, repeats=repeats)
     elif quick:
         settings = replace(settings, repeats=min(QUICK, settings.repeats))
-    if given := own.read(**files):
+    if given := own.read_user_data(**files):
         if given.predicted is not None:
             if network != "perceptron":
                 own.refuse("--network", "has nothing to train beside --pred")
@@ -55,30 +55,33 @@ def reproduce(
         pools = [given.pool]
     if pools is None:
         pools = [make() for make in data.SOURCES.values()]
-    fit = [pool for pool in pools if networks.takes(settings.network, pool.X.shape[1:])]
+    fit = [pool for pool in pools if networks.accepts_shape(settings.network, pool.X.shape[1:])]
     if not fit:
         own.refuse(f"--network {network}", "takes pictures of 4 pixels a side and more, none is given")
     predicted = given.predicted if given else None
     options = {"network": None if network == "perceptron" else network, "repeats": repeats, **files}
     asked = [shlex.join([f"--{name}", str(value)]) for name, value in options.items() if value is not None]
-    return replace(_of_pools(fit, predicted, quick, settings, progress), asked=asked)
+    return replace(_reproduce_pools(fit, predicted, quick, settings, progress), asked=asked)
 
 
-def _of_pools(
+def _reproduce_pools(
     pools: list[data.Pool],
     predicted: np.ndarray | None,
     quick: bool,
     settings: training.NormalizationSettings,
     progress: Progress,
 ) -> Reproduction:
-    """Run both experiments on pools that have as many classes each; `predicted` are answers of the only one."""
+    """Run both experiments on pools with equal numbers of classes; `predicted` are given predictions of one pool."""
     timings: dict[str, float] = {}
-    by = [training.by_training(pool) if predicted is None else training.by_answers(pool, predicted) for pool in pools]
+    by = [
+        training.make_training_repeat(pool) if predicted is None else training.make_answer_repeat(pool, predicted)
+        for pool in pools
+    ]
     truth, skewed, seen, tested = _answers(by, settings, progress, timings)
     names = tuple(pool.name for pool in pools)
-    with timed(timings, "comparing"):
+    with measure_time(timings, "comparing"):
         first = recovery.compare(truth, skewed, names, settings)
-        trend = recovery.changes(truth, skewed, names, settings)
+        trend = recovery.compute_changes(truth, skewed, names, settings)
         second = seen.compare(names)
         striped, moved = stripes.compare_stripes(truth, skewed, names, settings), tested.compare(names)
     n = len(names)
@@ -95,10 +98,10 @@ def _of_pools(
         claims=[
             *properties.claims(settings),
             *claims.judge_shift(moved, settings),
-            *claims.judged(first, trend, second, settings),
+            *claims.judge_claims(first, trend, second, settings),
             *claims.judge_stripes(striped, settings),
         ],
-        sections=sections.laid_out(first, second, (truth, skewed), settings),
+        sections=sections.lay_out_sections(first, second, (truth, skewed), settings),
         settings={"quick": quick, **asdict(settings), "data": {pool.name: pool.title for pool in pools}},
         numbers={"experiment_1": first, "changes": trend, "experiment_2": second, "stripes": striped, "shift": moved},
         reduced=f"{settings.repeats} repetitions in place of {training.NormalizationSettings.repeats}",
@@ -112,7 +115,7 @@ def _answers(
     progress: Progress,
     timings: dict[str, float],
 ) -> tuple[np.ndarray, np.ndarray, clouds.Clouds, shift.TestSets]:
-    """Return all matrices, (data sets, stops, repetitions, C, C) and with levels before the repetitions; the clouds.
+    """Return all matrices, (data sets, stops, repetitions, C, C), those by level, the clouds and the test sets.
 
     Last, the pairs of test sets of the balanced networks.
     """
@@ -121,13 +124,13 @@ def _answers(
     truth, skewed = [], []
     for one in repeat:
         for r in range(settings.repeats):
-            with timed(timings, "training"), one_thread():
+            with measure_time(timings, "training"), limit_to_one_thread():
                 found = one(r, settings)
-            with timed(timings, "geometry"):
+            with measure_time(timings, "geometry"):
                 for answers in found.skewed:
                     seen.add(answers[settings.stops[0]])
             balanced = found.balanced[settings.stops[0]]
-            with timed(timings, "test sets"):
+            with measure_time(timings, "test sets"):
                 tested.add(balanced, r, len(balanced.M))
             truth.append([found.balanced[stop].M for stop in settings.stops])
             skewed.append([[answers[stop].M for answers in found.skewed] for stop in settings.stops])

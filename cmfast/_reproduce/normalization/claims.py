@@ -1,11 +1,11 @@
-"""What the paper says, against what came out; every verdict follows from paired intervals over the repetitions."""
+"""Claims of the paper with verdicts from paired intervals over repetitions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages.parts import Claim
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import OF_STOPS, NormalizationSettings
 
 Numbers = dict[str, Any]
@@ -19,11 +19,11 @@ STRIPED = 0.05  # of the variance of errors: what a matrix may have more in stri
 
 
 def verdict(found: Mapping[str, Numbers], judge: Callable[[Numbers], str] = paired.judge_above) -> str:
-    """Return the verdict over places, each with an interval, of which all is above zero where the claim holds."""
-    return paired.combine({name: judge(each) for name, each in found.items()})
+    """Return the combined verdict over places, each with an interval that must be above zero."""
+    return paired.combine_verdicts({name: judge(each) for name, each in found.items()})
 
 
-def _judged(
+def _make_claim(
     text: str,
     where: str,
     found: Mapping[str, Numbers],
@@ -31,9 +31,9 @@ def _judged(
     judge: Callable[[Numbers], str] = paired.judge_above,
     rule: str = "above zero where it holds",
 ) -> Claim:
-    """Return a claim of intervals that hold together, with the `rule` by which they are judged in words."""
+    """Return a claim with simultaneous intervals; `rule` states in words how it is judged."""
     ordered = sorted(found.items(), key=lambda pair: float(pair[1]["mean"]))
-    said = [f"{name} {paired.write(each)}" for name, each in ordered]
+    said = [f"{name} {paired.format_interval_of_mean(each)}" for name, each in ordered]
     shown = (
         ", ".join(said) if len(said) <= MOST_LISTED_PLACES else f"of {len(said)} places from {said[0]} to {said[-1]}"
     )
@@ -41,10 +41,10 @@ def _judged(
 
 
 def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: NormalizationSettings) -> list[Claim]:
-    """Return what section 3.1 says of two test sets of one network, of what `shift.TestSets.compare` found."""
-    lost, gained = (paired.together(found[key], settings.interval) for key in ("lost", "gained"))
+    """Judge section 3.1 on two test sets of one network, from `shift.TestSets.compare`."""
+    lost, gained = (paired.widen_to_simultaneous(found[key], settings.interval) for key in ("lost", "gained"))
     return [
-        _judged(
+        _make_claim(
             "A network's row-normalised matrices of two test sets of other label distributions are alike. (The "
             "figure: overlap that is lost beyond what it is where both sets are dealt out anew within each class.)",
             "section 3.1",
@@ -53,7 +53,7 @@ def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: Normalizat
             lambda each: paired.judge_between(each, most=MOST_OVERLAP_GAP),
             f"at most {MOST_OVERLAP_GAP:g} where it holds",
         ),
-        _judged(
+        _make_claim(
             "They are more alike than the matrices divided by their totals.",
             "section 3.1",
             gained,
@@ -63,13 +63,13 @@ def judge_shift(found: Mapping[str, Mapping[str, Numbers]], settings: Normalizat
 
 
 def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: NormalizationSettings) -> list[Claim]:
-    """Return what is said of Fig. 4, of what `stripes.compare_stripes` found."""
-    wide = paired.together(found["against_balanced"], settings.interval)
+    """Judge the claims on Fig. 4, from `stripes.compare_stripes`."""
+    wide = paired.widen_to_simultaneous(found["against_balanced"], settings.interval)
     bi = {place.removesuffix(" by bi"): each for place, each in wide.items() if place.endswith(" by bi")}
     others = {place: each for place, each in wide.items() if not place.endswith(" by bi")}
     share = {name: f"{value:.2f}" for name, value in found["share"].items() if name.endswith((" balanced", " by bi"))}
     return [
-        _judged(
+        _make_claim(
             "Normalisations other than bi produce vertical or horizontal stripes. (The figure: share of the variance "
             "of errors that rows and columns alone explain, less that of the balanced matrix.)",
             "section 6, Fig. 4",
@@ -78,7 +78,7 @@ def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: Normalizatio
             lambda each: paired.judge_above(each, STRIPED),
             f"above zero where it holds, below {STRIPED:g} where it fails",
         ),
-        _judged(
+        _make_claim(
             "bi has no more stripes than the balanced matrix.",
             "section 6, Fig. 4",
             bi,
@@ -90,19 +90,20 @@ def judge_stripes(found: Mapping[str, Mapping[str, Any]], settings: Normalizatio
     ]
 
 
-def judged(first: Numbers, trend: Numbers, second: Numbers, settings: NormalizationSettings) -> list[Claim]:
-    """Return all claims; the networks are those that stop as the paper's do, the constant is the first."""
-    said = [*_of_recovery(first, trend, settings), *_of_clouds(second, settings)]
+def judge_claims(first: Numbers, trend: Numbers, second: Numbers, settings: NormalizationSettings) -> list[Claim]:
+    """Return all claims, for networks that stop as in the paper and the first constant."""
+    said = [*_list_recovery_claims(first, trend, settings), *_list_cloud_claims(second, settings)]
     out = []
     for text, where, found, *part in said:
-        wide = paired.together(found, settings.interval)
+        wide = paired.widen_to_simultaneous(found, settings.interval)
         for words, places in ((text, wide), *part):
             if places:
-                out.append(_judged(words, where, {name: wide[name] for name in places}, settings))
+                out.append(_make_claim(words, where, {name: wide[name] for name in places}, settings))
     return out
 
 
-def _of_recovery(first: Numbers, trend: Numbers, settings: NormalizationSettings) -> list[Said]:
+def _list_recovery_claims(first: Numbers, trend: Numbers, settings: NormalizationSettings) -> list[Said]:
+    """Return the claims of experiment 1 with their intervals."""
     stop, eps = settings.stops[0], f"{settings.smoothings[0]:g}"
     levels = _levels(first, stop, eps)
     overlap = {place: level["overlap_of_bi_against_best"] for place, level in levels.items()}
@@ -121,7 +122,7 @@ def _of_recovery(first: Numbers, trend: Numbers, settings: NormalizationSettings
             ("The same at high heterogeneity, alpha of 1 and less.", high),
             ("The same at low heterogeneity, alpha above 1.", low),
         ),
-        *_elsewhere(first, settings),
+        *_list_claims_elsewhere(first, settings),
         (
             "The gap between bi and the others widens with heterogeneity.",
             "section 6",
@@ -164,8 +165,8 @@ def _levels(first: Numbers, stop: str, eps: str) -> Numbers:
     return {f"{name} at {level['alpha']:g}": level for name, found in first.items() for level in found[stop][eps]}
 
 
-def _elsewhere(first: Numbers, settings: NormalizationSettings) -> list[Said]:
-    """Return the first claim of the other constants and of networks that learn on, as in the demo."""
+def _list_claims_elsewhere(first: Numbers, settings: NormalizationSettings) -> list[Said]:
+    """Return the first claim for other constants and for networks trained longer."""
     (stop, *later), (eps, *others) = settings.stops, [f"{e:g}" for e in settings.smoothings]
     asked = [(OF_STOPS[other], other, eps) for other in later]
     asked += [(f"bi of M + {other}", stop, other) for other in others]
@@ -179,7 +180,8 @@ def _elsewhere(first: Numbers, settings: NormalizationSettings) -> list[Said]:
     ]
 
 
-def _of_clouds(second: Numbers, settings: NormalizationSettings) -> list[Said]:
+def _list_cloud_claims(second: Numbers, settings: NormalizationSettings) -> list[Said]:
+    """Return the claims of experiment 2 with their intervals."""
     axes, eps = f"{settings.components[0]} axes", f"{settings.smoothings[0]:g}"
     found = {name: each[axes][eps] for name, each in second.items()}
 
@@ -191,7 +193,7 @@ def _of_clouds(second: Numbers, settings: NormalizationSettings) -> list[Said]:
         for g in NORMALIZATIONS:
             own = everywhere(lambda level, against=against, g=g: level[against][g]["own_against_best"])  # type: ignore[misc]
             if against == "permuted":  # the claim is that nothing is left of it
-                own = {place: paired.turned(each) for place, each in own.items()}
+                own = {place: paired.negate_interval(each) for place, each in own.items()}
             text = f"The geometric matrix of {g} is closest to the normalisation {g}{words}."
             out.append((text, "Figs. 3 and 5", own))
     out.append(

@@ -1,4 +1,4 @@
-"""Experiment 2: normalised matrices beside how the classes lie in the last layer, and what was decided beforehand."""
+"""Experiment 2: overlap of normalised matrices with geometric matrices of the last layer, and the guaranteed part."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import Answers, NormalizationSettings
 
 MATCHED = {
@@ -24,7 +24,7 @@ AGAINST = ("weighted", "normalised", "permuted")
 
 @dataclass
 class Clouds:
-    """What the points of every network gave; each list has an entry per network."""
+    """Overlaps with the geometry of every network; each list has an entry per network."""
 
     settings: NormalizationSettings
     G: list[np.ndarray] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Clouds:
     cells: list[np.ndarray] = field(default_factory=list)
 
     def add(self, answers: Answers) -> None:
-        """Count the points of a network in cells, once per number of axes, and again with permuted pairs."""
+        """Bin the points of a network per number of axes, and again with permuted pairs."""
         M, eps = answers.M, self.settings.smoothings
         # Every smoothing is a weighting of its own; the other three weightings are one computation for all.
         tables = [cmfast.importance_weights(M, "bi", smoothing=e, tol=self.settings.tol) for e in eps]
@@ -59,7 +59,7 @@ class Clouds:
         self.M.append(M)
 
     def compare(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return everything about experiment 2, by data set, axes, smoothing and level."""
+        """Return all results of experiment 2, by data set, axes, smoothing and level."""
         s = self.settings
         shape = (len(names), s.repeats, len(s.levels), len(s.components))
         G, W, permuted, matched, cells = (
@@ -76,7 +76,7 @@ class Clouds:
                 for a, axes in enumerate(s.components):
                     at = (d, slice(None), slice(None), a)
                     one = {key: values[at] for key, values in pairs.items()}
-                    out[name][f"{axes} axes"][f"{eps:g}"] = _by_level(
+                    out[name][f"{axes} axes"][f"{eps:g}"] = _summarize_levels(
                         one, matched[at][..., of], missing[at], cells[at], s
                     )
         return out
@@ -97,14 +97,14 @@ def _pairs(
     }
 
 
-def _by_level(
+def _summarize_levels(
     pairs: dict[str, np.ndarray],
     matched: np.ndarray,
     missing: np.ndarray,
     cells: np.ndarray,
     settings: NormalizationSettings,
 ) -> dict[str, Any]:
-    """Return the levels of one data set, one number of axes and one smoothing; all arrays begin (repeats, levels)."""
+    """Return the results by level for one data set, number of axes and smoothing."""
     levels = []
     for k, alpha in enumerate(settings.levels):
         points, occupied, alone, unmixed = cells[:, k].mean(axis=0)
@@ -113,7 +113,7 @@ def _by_level(
         for key in AGAINST:
             level[key] = {g: _row(pairs[key][:, k, :, j], g, settings) for j, g in enumerate(NORMALIZATIONS)}
         own = {g: pairs["normalised"][:, k, j, j] for j, g in enumerate(NORMALIZATIONS)}
-        level["row_before_bi"] = paired.interval(own["row"] - own["bi"], settings.interval)
+        level["row_before_bi"] = paired.compute_interval(own["row"] - own["bi"], settings.interval)
         level["matched"] = {
             g: {key: matched[:, k, row, j].mean() for row, key in enumerate(MATCHED)}
             for j, g in enumerate(NORMALIZATIONS)
@@ -121,7 +121,7 @@ def _by_level(
         levels.append(level)
     growth = {
         g: {
-            key: paired.interval(matched[:, -1, row, j] - matched[:, 0, row, j], settings.interval)
+            key: paired.compute_interval(matched[:, -1, row, j] - matched[:, 0, row, j], settings.interval)
             for row, key in enumerate(MATCHED)
             if key in ("overlap", "guaranteed", "null")
         }
@@ -131,14 +131,14 @@ def _by_level(
     for j, g in enumerate(NORMALIZATIONS):
         grown = matched[:, -1, :, j] - matched[:, 0, :, j]
         beyond = grown[:, rows.index("overlap")] - grown[:, rows.index("guaranteed")]
-        growth[g]["beyond"] = paired.interval(beyond, settings.interval)
+        growth[g]["beyond"] = paired.compute_interval(beyond, settings.interval)
     return {"levels": levels, "growth": growth}
 
 
 def _row(values: np.ndarray, own: str, settings: NormalizationSettings) -> dict[str, Any]:
-    """Return what every normalisation has in common with one geometric matrix, and its own against the best other."""
+    """Return the overlaps of all normalisations with one geometric matrix, and its own against the best other."""
     by_name: dict[str, np.ndarray] = {name: values[:, i] for i, name in enumerate(NORMALIZATIONS)}
     found: dict[str, Any] = {"overlap": {name: v.mean() for name, v in by_name.items()}}
     found["best_in"] = int((values.argmax(axis=1) == NORMALIZATIONS.index(own)).sum())
-    found["own_against_best"] = paired.against_best(by_name, own, settings.interval)
+    found["own_against_best"] = paired.compare_with_best(by_name, own, settings.interval)
     return found

@@ -1,4 +1,4 @@
-"""The data of the experiments: pools of samples in blocks, halved without a common block, then drawn imbalanced."""
+"""Data of the experiments: pools of samples in blocks, split without shared blocks, then drawn imbalanced."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ PATCH, BLOCK, BANDS = 8, 32, 5  # pixels of a side, pixels of a side, bands of a
 
 @dataclass(frozen=True)
 class Common:
-    """What changes the results of the demo and of the reproduction of the paper alike."""
+    """Settings shared by the demo and the reproduction."""
 
     repeats: int = 30
     """Independent repetitions: other halves, other imbalance, other first weights."""
@@ -47,7 +47,7 @@ class Common:
 
 @dataclass(frozen=True)
 class Pool:
-    """Samples with classes; what is in one block never ends up in both halves."""
+    """Samples with classes; a block of samples is never split between halves."""
 
     name: str
     title: str
@@ -59,14 +59,14 @@ class Pool:
 
 
 class Halves(NamedTuple):
-    """Indices into a pool: two halves without a common block, every class equally often in each."""
+    """Indices into a pool: two halves without shared blocks and with equal class counts."""
 
     train: np.ndarray
     test: np.ndarray
 
 
-def halves(pool: Pool, rng: np.random.Generator) -> Halves:
-    """Deal the blocks of every class out to two halves, and cut the classes of a half to one length."""
+def halve_pool(pool: Pool, rng: np.random.Generator) -> Halves:
+    """Split the blocks of every class into two halves of equal class counts."""
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for c in range(len(pool.classes)):
         members = np.flatnonzero(pool.y == c)
@@ -77,7 +77,9 @@ def halves(pool: Pool, rng: np.random.Generator) -> Halves:
     return Halves(*(np.sort(np.concatenate([m[: min(map(len, half))] for m in half])) for half in found))
 
 
-def imbalanced(y: np.ndarray, rng: np.random.Generator, *, alpha: float, kept: float, n_classes: int) -> np.ndarray:
+def draw_imbalanced(
+    y: np.ndarray, rng: np.random.Generator, *, alpha: float, kept: float, n_classes: int
+) -> np.ndarray:
     """Return the indices of an imbalanced sample of classes `y`.
 
     The share `kept` of every class stays; what is left of the whole set is handed out to the classes by a Dirichlet
@@ -146,7 +148,7 @@ def _lines_of(package: str) -> list[str]:
 
 
 def photo() -> Pool:
-    """Return patches of scikit-learn's two photographs; a class is a band of one of them, a block a part of a band."""
+    """Return patches of scikit-learn's two photographs; a class is a band of one photograph, a block part of a band."""
     from sklearn.datasets import load_sample_images
 
     pieces, labels, blocks = [], [], []
@@ -167,7 +169,7 @@ def photo() -> Pool:
 
 
 def letters(count: int = MOST_CLASS_SAMPLES) -> Pool:
-    """Return letters drawn by strokes: turned, sheared and noisy, each picture a block of its own."""
+    """Return synthetic letters drawn by strokes: rotated, sheared and noisy, each picture its own block."""
     rng = np.random.default_rng(20)
     X = np.concatenate([strokes.draw(letter, count, rng) for letter in strokes.ALPHABET])
     y = np.repeat(np.arange(len(strokes.ALPHABET)), count)

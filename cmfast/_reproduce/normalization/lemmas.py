@@ -1,4 +1,4 @@
-"""What the paper proves: invariance (3.1), linear convergence (3.2), volumes of histograms (lemma 1), lemma 2."""
+"""Proven statements of the paper as tests: invariance (3.1), linear convergence (3.2), lemmas 1 and 2."""
 
 from typing import Any
 
@@ -157,7 +157,7 @@ def minimize(M: np.ndarray, settings: NormalizationSettings) -> Claim:
 
 
 def _double_centre(D: np.ndarray) -> np.ndarray:
-    """Return the part of matrices whose sums of rows and columns are zero."""
+    """Return matrices projected to zero row and column sums."""
     rows: Any = D - D.mean(axis=1, keepdims=True)
     out: np.ndarray = rows - rows.mean(axis=2, keepdims=True)
     return out

@@ -1,4 +1,4 @@
-"""Letters drawn by arithmetic: strokes, turned, sheared and blurred at random; no font, no library."""
+"""Synthetic letters from strokes, randomly rotated, sheared and blurred, without fonts."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ ALPHABET: dict[str, Strokes] = {
 def draw(letter: str, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return `count` pictures of a letter, (count, LETTER_PIXELS, LETTER_PIXELS) from 0 to 1 before their noise."""
     pieces = np.concatenate([np.stack([s[:-1], s[1:]], axis=1) for s in ALPHABET[letter]])  # (pieces, 2 ends, 2)
-    moved = _moved(pieces - 0.5, count, rng)
+    moved = _transform_strokes(pieces - 0.5, count, rng)
     centres = (
         np.stack(np.meshgrid(np.arange(LETTER_PIXELS), np.arange(LETTER_PIXELS)), axis=-1) + 0.5
     ) / LETTER_PIXELS - 0.5
@@ -52,8 +52,8 @@ def draw(letter: str, count: int, rng: np.random.Generator) -> np.ndarray:
     return pictures
 
 
-def _moved(pieces: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the pieces of a letter, turned, sheared, scaled and shifted anew for each of `count` pictures."""
+def _transform_strokes(pieces: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the strokes of a letter, randomly rotated, sheared, scaled and shifted for each picture."""
     angle, shear = rng.normal(0, np.radians(10), count), rng.normal(0, 0.15, count)
     scale, shift = rng.uniform(0.55, 0.8, (count, 2)), rng.normal(0, 0.05, (count, 2))
     turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=-1).reshape(count, 2, 2)
@@ -63,7 +63,7 @@ def _moved(pieces: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _distance(points: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-    """Return how far each point is from the nearest piece of each picture, (pictures, points)."""
+    """Return the distance of each point to the nearest stroke of each picture, (pictures, points)."""
     nearest = np.full((len(pieces), len(points)), np.inf)
     for start, end in pieces.transpose(1, 2, 0, 3):
         along = end - start

@@ -1,4 +1,4 @@
-"""The networks: the demo's, and the two of the paper where torch is installed."""
+"""Networks: the perceptron of the demo, and the two convolutional networks of the paper (with torch)."""
 
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -16,10 +16,10 @@ ROWS = 1024  # that are predicted at once
 
 
 class Network(Protocol):
-    """What learns in rounds and has a last layer."""
+    """Interface of a network that trains in rounds and exposes its last layer."""
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
-        """See every sample once."""
+        """Train one epoch."""
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the class of every sample."""
@@ -31,27 +31,27 @@ class Network(Protocol):
 
 
 def check(name: str) -> None:
-    """Refuse a network that cannot be had here."""
+    """Refuse a network that is unknown or lacks torch."""
     if name not in NETWORKS:
         refuse(f"--network {name}", f"must be one of {', '.join(NETWORKS)}")
     if name == "cnn" and find_spec("torch") is None:
         refuse("--network cnn", "needs torch: pip install torch")
 
 
-def takes(name: str, shape: tuple[int, ...]) -> bool:
-    """Whether a network takes samples of this shape: convolutions need pictures, of 4 pixels a side and more."""
+def accepts_shape(name: str, shape: tuple[int, ...]) -> bool:
+    """Return whether a network accepts samples of this shape; convolutions need pictures of at least 4 x 4 pixels."""
     return name != "cnn" or (len(shape) in {2, 3} and min(shape[:2]) >= 4)
 
 
-def made(name: str, shape: tuple[int, ...], n_classes: int, seed: int, settings: Common) -> Network:
-    """Return a network for samples of a shape; the same `seed` starts from the same weights."""
+def make_network(name: str, shape: tuple[int, ...], n_classes: int, seed: int, settings: Common) -> Network:
+    """Return a network for samples of a shape, with initial weights from `seed`."""
     if name == "perceptron":
         return Perceptron(n_classes, seed, settings.hidden)
     return Convolutional(shape, n_classes, seed)
 
 
 class Perceptron:
-    """A network with one hidden layer; the same `seed` starts from the same weights."""
+    """A network with one hidden layer and initial weights from `seed`."""
 
     def __init__(self, n_classes: int, seed: int, hidden: int) -> None:
         from sklearn.neural_network import MLPClassifier
@@ -63,7 +63,7 @@ class Perceptron:
         self._classes = np.arange(n_classes)
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
-        """See every sample once."""
+        """Train one epoch."""
         self._network.partial_fit(X.reshape(len(X), -1), y, classes=self._classes)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -72,14 +72,14 @@ class Perceptron:
         return found
 
     def embed(self, X: np.ndarray) -> np.ndarray:
-        """Return what the hidden layer makes of `X`: the space in which the network tells the classes apart."""
+        """Return the hidden layer of `X`."""
         network = self._network
         hidden: np.ndarray = np.maximum(X.reshape(len(X), -1) @ network.coefs_[0] + network.intercepts_[0], 0.0)
         return hidden
 
 
 class Convolutional:
-    """The paper's networks (appendix D.2): the small one for grey pictures, the large one for coloured ones."""
+    """The convolutional networks of the paper (appendix D.2): small for grey pictures, large for coloured ones."""
 
     def __init__(self, shape: tuple[int, ...], n_classes: int, seed: int) -> None:
         import torch  # noqa: TID251  # installed by those who ask for it
@@ -107,7 +107,7 @@ class Convolutional:
         return self._torch.from_numpy(np.ascontiguousarray(np.moveaxis(pictures, -1, 1))).to(self._device)
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
-        """See every sample once."""
+        """Train one epoch."""
         torch = self._torch
         loss, pictures, classes = torch.nn.CrossEntropyLoss(), self._tensor(X), torch.from_numpy(y).to(self._device)
         self._whole.train()

@@ -1,4 +1,4 @@
-"""Data of the user: pictures or embeddings with labels, and answers of a network that was trained elsewhere."""
+"""User data: pictures or embeddings with labels, and predictions of a network trained elsewhere."""
 
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -14,22 +14,22 @@ ANSWERED = 10 * MOST_CLASS_SAMPLES  # samples of a class where nothing is traine
 
 
 def refuse(argument: str, what: str) -> NoReturn:
-    """Say what is wrong with an argument of the command."""
+    """Raise an error that names the argument of the command."""
     raise FileError(argument, what)
 
 
-class Own(NamedTuple):
-    """What the user gave."""
+class UserData(NamedTuple):
+    """Validated user data."""
 
     pool: Pool
     predicted: np.ndarray | None
     """Of every sample, where a network has answered already."""
 
 
-def read(
+def read_user_data(
     images: Path | None = None, embeddings: Path | None = None, labels: Path | None = None, pred: Path | None = None
-) -> Own | None:
-    """Return the data of the user, None where there is none; FileError names the argument at fault."""
+) -> UserData | None:
+    """Return the user data, None without; FileError names the invalid argument."""
     if images is None and embeddings is None:
         for name, path in (("labels", labels), ("pred", pred)):
             if path is not None:
@@ -92,8 +92,10 @@ def _answers(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.searchsorted(classes, pred)
 
 
-def _cut(name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarray, guess: np.ndarray | None) -> Own:
-    """Return as many samples of every class as are worth their time, evenly over the file."""
+def _cut(
+    name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarray, guess: np.ndarray | None
+) -> UserData:
+    """Return at most the useful number of samples per class, spread evenly over the file."""
     most = MOST_CLASS_SAMPLES if guess is None else ANSWERED
     rows = [np.flatnonzero(y == c) for c in range(len(classes))]
     kept = np.sort(np.concatenate([r[np.linspace(0, len(r) - 1, min(most, len(r))).astype(int)] for r in rows]))
@@ -102,13 +104,13 @@ def _cut(name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarra
         refuse(f"--{name} {path}", "must be finite, holds NaN or infinity")
     least = int(np.bincount(y[kept]).min()) // 2
     title = f"{name} of {path.name}, {len(kept)} of {len(y)}, in each half {least} of every class"
-    samples = some.astype(np.float64) if guess is not None else _scaled(some, name)
+    samples = some.astype(np.float64) if guess is not None else _scale_features(some, name)
     pool = Pool("own", title, samples, y[kept], np.arange(len(kept)), tuple(map(str, classes)))
-    return Own(pool, None if guess is None else guess[kept])
+    return UserData(pool, None if guess is None else guess[kept])
 
 
-def _scaled(X: np.ndarray, name: str) -> np.ndarray:
-    """Return pictures from about 0 to 1, and embeddings that scatter by one: what the networks are made for."""
+def _scale_features(X: np.ndarray, name: str) -> np.ndarray:
+    """Return pictures scaled to about [0, 1], and embeddings scaled to unit variance."""
     X = X.astype(np.float32)
     unit = float(np.abs(X).max() if name == "images" else X.std())
     return X / np.float32(unit) if unit > 0 else X

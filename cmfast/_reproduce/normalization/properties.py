@@ -1,4 +1,4 @@
-"""What the paper says without data: its propositions as numbers, and its figures 1 and 2 drawn from them."""
+"""Propositions of the paper as numeric tests, and its figures 1 and 2."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cmfast._pages import charts
 from cmfast._pages.parts import Claim, Picture, Section
 from cmfast._pages.pictures import make_picture
 from cmfast._pages.svg import CHART, MUTED, Svg
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.normalization import lemmas
 from cmfast._reproduce.normalization.lemmas import TINY
 from cmfast._reproduce.normalization.training import NormalizationSettings
@@ -23,7 +23,7 @@ COLOURS = ("#2457c5", "#d9922b", "#2a9d8f")
 
 
 def claims(settings: NormalizationSettings) -> list[Claim]:
-    """Return its propositions, each of random positive matrices."""
+    """Judge its propositions on random positive matrices."""
     rng = np.random.default_rng([settings.seed, DRAWS])
     M = rng.gamma(0.5, size=(DRAWS, 6, 6)) + 1e-3
     A, B = np.exp(rng.normal(0, 2, (2, DRAWS, 6)))
@@ -64,7 +64,7 @@ def _exact(text: str, where: str, off: float) -> Claim:
 
 
 def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: NormalizationSettings) -> Claim:
-    """Return whether no matrix with the same sums is closer: moves within them, forth and back, as far as they go."""
+    """Judge whether a normalisation is the closest matrix with its sums, by feasible moves."""
     options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
     P = cmfast.normalize(M, method, **options)
     least = np.inf
@@ -85,13 +85,13 @@ def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: Nor
 
 
 def _divergence(P: np.ndarray, M: np.ndarray) -> np.ndarray:
-    """Return what the paper calls the divergence of P from M: of matrices as they are, not divided by their totals."""
+    """Return the divergence of P from M as the paper defines it, without normalising totals."""
     out: np.ndarray = (P * np.log(P / M)).sum(axis=(1, 2))
     return out
 
 
 def _weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
-    """Return whether counting every pair with its weight gives the normalised matrix."""
+    """Judge whether counting pairs with their weights gives the normalised matrix."""
     off = 0.0
     for method in ("all", "row", "col", "bi"):
         options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
@@ -103,12 +103,12 @@ def _weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
 def sections(settings: NormalizationSettings) -> list[Section]:
     """Return figures 1 and 2."""
     return [
-        illustrate(
+        make_figure_section(
             "What a matrix mixes (Fig. 1)",
             _mixed(settings),
             after=["The first three have one cause each, the fourth all of them; bi of the fourth is the third again."],
         ),
-        illustrate(
+        make_figure_section(
             "Clusters and their histograms (Fig. 2)", _clusters(settings), after=["Drawn points, as in the paper."]
         ),
     ]

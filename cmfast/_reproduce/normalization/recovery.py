@@ -1,4 +1,4 @@
-"""Experiment 1: which normalisation of an imbalanced matrix comes closest to the balanced one, and how close it can."""
+"""Experiment 1: which normalisation of an imbalanced matrix comes closest to the balanced one."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import NormalizationSettings
 
 MEASURES = ("overlap", "kl")
@@ -33,7 +33,7 @@ def compare(
 def _measures(
     truth: np.ndarray, skewed: np.ndarray, eps: float, settings: NormalizationSettings
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return, by method: overlap and divergence of every skewed matrix, its ceiling, what its weights are worth."""
+    """Return by method: overlap and divergence, their ceiling, and the effective sample size."""
     aim = truth[:, :, None]
     out: dict[str, dict[str, np.ndarray]] = {key: {} for key in (*MEASURES, "ceiling", "effective", "variance")}
     for method in NORMALIZATIONS:
@@ -64,8 +64,8 @@ def _levels(
         level: dict[str, Any] = {"alpha": alpha}
         for key in MEASURES:
             largest = key == "overlap"
-            level[key] = paired.spread(values[key], largest=largest)
-            level[f"{key}_of_bi_against_best"] = paired.against_best(
+            level[key] = paired.summarize_methods(values[key], largest=largest)
+            level[f"{key}_of_bi_against_best"] = paired.compare_with_best(
                 values[key], "bi", settings.interval, largest=largest
             )
         level["ceiling"] = {m: v[at].mean() for m, v in found["ceiling"].items()}
@@ -75,10 +75,10 @@ def _levels(
     return out
 
 
-def changes(
+def compute_changes(
     truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
 ) -> dict[str, Any]:
-    """Return what becomes of the overlaps of the first stop from level to level: paired over the repetitions."""
+    """Return the changes of the overlaps of the first stop between levels, paired over repetitions."""
     eps = settings.smoothings[0]
     found = _measures(truth[:, :1], skewed[:, :1], eps, settings)
     out: dict[str, Any] = {}
@@ -87,11 +87,13 @@ def changes(
         rival = np.max([overlap[m] for m in NORMALIZATIONS if m != "bi"], axis=0)
         gap = overlap["bi"] - rival
         out[name] = {
-            "loss": {m: paired.interval(v[0] - v[-1], settings.interval) for m, v in overlap.items()},
-            "gap": paired.interval(gap[-1] - gap[0], settings.interval),
-            "predicted_evenly": paired.interval(1 - _unevenness(truth[d, 0]), settings.interval),
+            "loss": {m: paired.compute_interval(v[0] - v[-1], settings.interval) for m, v in overlap.items()},
+            "gap": paired.compute_interval(gap[-1] - gap[0], settings.interval),
+            "predicted_evenly": paired.compute_interval(1 - _unevenness(truth[d, 0]), settings.interval),
             "overlap_follows_effective_share": {
-                m: paired.interval(_rank_correlations(found["effective"][m][d, 0], overlap[m]), settings.interval)
+                m: paired.compute_interval(
+                    _rank_correlations(found["effective"][m][d, 0], overlap[m]), settings.interval
+                )
                 for m in NORMALIZATIONS
                 if m != "all"  # its weights are all alike
             },
@@ -100,7 +102,7 @@ def changes(
 
 
 def _unevenness(M: np.ndarray) -> np.ndarray:
-    """Return how unevenly classes are predicted: chi-square by its degrees of freedom, one where it is chance."""
+    """Return the chi-square of predicted class counts over its degrees of freedom; 1 for chance."""
     predicted = M.sum(axis=-2)
     mean = predicted.mean(axis=-1, keepdims=True)
     out: np.ndarray = ((predicted - mean) ** 2 / mean).sum(axis=-1) / (M.shape[-1] - 1)

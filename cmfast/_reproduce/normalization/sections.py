@@ -1,4 +1,4 @@
-"""The pictures and tables of the page: figures 3 to 6 of the paper, and what stands beside them."""
+"""Pictures and tables of the page: figures 3 to 6 of the paper, and additional tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +10,8 @@ from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._pages import charts
 from cmfast._pages.parts import Picture, Section, Table
 from cmfast._pages.pictures import make_picture
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce._frame import illustrate
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.data import LEVELS
 from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
@@ -21,7 +21,7 @@ Numbers = dict[str, Any]
 OF_WEIGHTED = {"W o M": "overlap", "guaranteed": "guaranteed", "permuted": "null"}
 
 
-def laid_out(
+def lay_out_sections(
     first: Numbers, second: Numbers, matrices: tuple[np.ndarray, np.ndarray], settings: NormalizationSettings
 ) -> list[Section]:
     """Return the sections of the page."""
@@ -32,37 +32,37 @@ def laid_out(
     )
     return [
         *properties.sections(settings),
-        illustrate(
+        make_figure_section(
             "Experiment 1: the overlap with the balanced matrix (Fig. 3a)",
             [
-                _by_level(f"recovered_{name}", name, _means(found[stop][eps], "overlap"), 1.0)
+                _draw_levels(f"recovered_{name}", name, _means(found[stop][eps], "overlap"), 1.0)
                 for name, found in first.items()
             ],
             [f"From left to right more heterogeneous: {', '.join(LEVELS.values())}. Of {OF_STOPS[stop]}."],
             ["The ceiling of bi, below one, is what it reaches where the matrix is the balanced one already."],
         ),
-        illustrate(
+        make_figure_section(
             "The same by KL divergence (Fig. 6)",
             [
-                _by_level(
+                _draw_levels(
                     f"divergence_{name}", name, _means(found[stop][eps], "kl"), float(np.ceil(2 * divergence) / 2)
                 )
                 for name, found in first.items()
             ],
             [f"In nats, lower is better; all matrices + {eps}, or an empty cell would make it infinite."],
         ),
-        illustrate(
+        make_figure_section(
             "The same in numbers", [_recovery(first, s, e) for s in settings.stops for e in first[next(iter(first))][s]]
         ),
-        illustrate(
+        make_figure_section(
             "One instance (Fig. 4)",
             _instance(list(first), matrices, settings),
             after=["Stripes: share of the variance of errors that the row and the column alone explain."],
         ),
-        illustrate(
+        make_figure_section(
             "Experiment 2: the overlap with geometric matrices (Figs. 3b, 3c and 5)",
             [
-                _by_level(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g), 1.0)
+                _draw_levels(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g), 1.0)
                 for name, found in second.items()
                 for g in NORMALIZATIONS
             ],
@@ -72,7 +72,7 @@ def laid_out(
                 "The constant may grow so large that bi lies below what is guaranteed of W o M.",
             ],
         ),
-        illustrate("The same in numbers, with their own normalisation", _geometry(second)),
+        make_figure_section("The same in numbers, with their own normalisation", _geometry(second)),
     ]
 
 
@@ -93,7 +93,7 @@ def _clouds(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _by_level(name: str, title: str, values: dict[str, dict[str, float]], highest: float) -> Picture:
+def _draw_levels(name: str, title: str, values: dict[str, dict[str, float]], highest: float) -> Picture:
     series: dict[str, Sequence[float]] = {
         m: [level[m] for level in values.values()] for m in next(iter(values.values()))
     }
@@ -117,7 +117,7 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
             row = [f"{name}, {level['alpha']:g}", *(f"{level['overlap'][m]['mean']:.3f}" for m in NORMALIZATIONS)]
             row += [
                 f"{level['ceiling']['bi']:.3f}",
-                paired.write(rival),
+                paired.format_interval_of_mean(rival),
             ]
             row += [f"{level['kl'][m]['mean']:.3f}" for m in NORMALIZATIONS]
             row += [f"{100 * level['effective_share']['bi']:.1f} %", f"{level['variance_of_weights']['bi']:.1f}"]

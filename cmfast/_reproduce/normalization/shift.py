@@ -1,4 +1,4 @@
-"""Section 3.1's invariance, measured: one network, two test sets of different label distributions, two matrices."""
+"""Invariance of section 3.1, measured: two test sets of one network with different label distributions."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._reproduce import _paired as paired
-from cmfast._reproduce.normalization.data import imbalanced
+from cmfast._reproduce import _paired_intervals as paired
+from cmfast._reproduce.normalization.data import draw_imbalanced
 from cmfast._reproduce.normalization.training import Answers, NormalizationSettings
 
-REDEALT = 20  # times that the answers of both test sets are dealt out anew, within each class
+PERMUTATIONS = 20  # random reassignments of both test sets within each class
 
 
 @dataclass
 class TestSets:
-    """What pairs of test sets of one network have in common; each list has an entry per repetition."""
+    """Overlaps of pairs of test sets of one network; each list has an entry per repetition."""
 
     __test__ = False  # no class of tests
 
@@ -26,13 +26,13 @@ class TestSets:
     """... and how much more than that of matrices divided by their totals."""
 
     def add(self, answers: Answers, repetition: int, n_classes: int) -> None:
-        """Draw two test sets at every level from the answers to a balanced one, and compare their matrices."""
-        rng = np.random.default_rng([self.settings.seed, repetition, REDEALT])
+        """Draw two test sets at every level from balanced predictions, and compare their matrices."""
+        rng = np.random.default_rng([self.settings.seed, repetition, PERMUTATIONS])
         lost, gained = [], []
         for alpha in self.settings.levels:
             sides = self._draw(answers.y, alpha, n_classes, rng)
             M = count_answers(answers, sides[None], n_classes)[0]
-            dealt = count_answers(answers, redeal(answers.y, sides, rng), n_classes)
+            dealt = count_answers(answers, permute_sides(answers.y, sides, rng), n_classes)
             by_row = float(_overlap(M, "row"))
             lost.append(float(_overlap(dealt, "row").mean()) - by_row)
             gained.append(by_row - float(_overlap(M, "all")))
@@ -40,7 +40,7 @@ class TestSets:
         self.gained.append(gained)
 
     def _draw(self, y: np.ndarray, alpha: float, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-        """Return, of every answer, the test set that it is drawn into: 0, 1, or -1 for none of the two."""
+        """Return for every prediction the test set it is drawn into: 0, 1, or -1 for none."""
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
         half = np.empty(len(y), int)
@@ -48,7 +48,7 @@ class TestSets:
         sides = np.full(len(y), -1)
         for side in (0, 1):
             rows = np.flatnonzero(half == side)
-            sides[rows[imbalanced(y[rows], rng, alpha=alpha, kept=self.settings.kept, n_classes=n_classes)]] = side
+            sides[rows[draw_imbalanced(y[rows], rng, alpha=alpha, kept=self.settings.kept, n_classes=n_classes)]] = side
         return sides
 
     def compare(self, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -58,24 +58,24 @@ class TestSets:
         for key in ("lost", "gained"):
             values = np.reshape(getattr(self, key), shape)
             out[key] = {
-                f"{name} at {alpha:g}": paired.interval(values[d, :, k], self.settings.interval)
+                f"{name} at {alpha:g}": paired.compute_interval(values[d, :, k], self.settings.interval)
                 for d, name in enumerate(names)
                 for k, alpha in enumerate(self.settings.levels)
             }
         return out
 
 
-def redeal(y: np.ndarray, sides: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the two test sets dealt out anew, (REDEALT, answers): in each as many of every class as before."""
-    out = np.tile(sides, (REDEALT, 1))
+def permute_sides(y: np.ndarray, sides: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return random reassignments of the two test sets within classes, (PERMUTATIONS, answers)."""
+    out = np.tile(sides, (PERMUTATIONS, 1))
     for c in np.unique(y):
         rows = np.flatnonzero((y == c) & (sides >= 0))
-        out[:, rows] = rng.permuted(np.tile(sides[rows], (REDEALT, 1)), axis=1)
+        out[:, rows] = rng.permuted(np.tile(sides[rows], (PERMUTATIONS, 1)), axis=1)
     return out
 
 
 def count_answers(answers: Answers, sides: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the confusion matrices of both test sets, (deals, 2, C, C), of sides (deals, answers)."""
+    """Return the confusion matrices of both test sets, (permutations, 2, C, C)."""
     cell = answers.y * n_classes + answers.predicted
     out = [[np.bincount(cell[row == side], minlength=n_classes**2) for side in (0, 1)] for row in sides]
     return np.array(out).reshape(len(sides), 2, n_classes, n_classes)

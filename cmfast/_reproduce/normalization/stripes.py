@@ -6,7 +6,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
-from cmfast._reproduce import _paired as paired
+from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce.normalization.training import NormalizationSettings
 
 
@@ -49,6 +49,6 @@ def compare_stripes(
         for d, name in enumerate(names):
             place = f"{name} by {method}"
             out["share"][place] = float(np.nanmean(found[d]))
-            out["against_balanced"][place] = paired.interval(found[d] - balanced[d], settings.interval)
+            out["against_balanced"][place] = paired.compute_interval(found[d] - balanced[d], settings.interval)
     out["share"] |= {f"{name} balanced": float(np.nanmean(balanced[d])) for d, name in enumerate(names)}
     return out

@@ -1,4 +1,4 @@
-"""One repetition of both experiments: halves, imbalance, twins from the same weights, their confusions."""
+"""One repetition of both experiments: halves, imbalanced draws, twin networks with equal initial weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 import cmfast
 from cmfast._reproduce.normalization import networks
-from cmfast._reproduce.normalization.data import LEVELS, Common, Halves, Pool, halves, imbalanced
+from cmfast._reproduce.normalization.data import LEVELS, Common, Halves, Pool, draw_imbalanced, halve_pool
 
 EARLY, LATE, GIVEN = "early", "late", "given"
 """When a network is looked at: as soon as it is good enough, as in the paper; after as many rounds as in the demo."""
@@ -21,7 +21,7 @@ OF_STOPS = {
 
 @dataclass(frozen=True)
 class NormalizationSettings(Common):
-    """Everything that can change a result."""
+    """All settings that affect results."""
 
     seed: int = 0
     network: str = "perceptron"
@@ -38,7 +38,7 @@ class NormalizationSettings(Common):
 
 
 class Answers(NamedTuple):
-    """What one network says of one test set."""
+    """Predictions of one network on one test set."""
 
     M: np.ndarray
     points: np.ndarray
@@ -47,7 +47,7 @@ class Answers(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """The answers of twins, by stop: of the balanced one, and of one per level of imbalance."""
+    """Predictions of twin networks, by stop: balanced, and one per level of imbalance."""
 
     balanced: dict[str, Answers]
     skewed: list[dict[str, Answers]]
@@ -58,53 +58,58 @@ class Repetition(NamedTuple):
 Repeat = Callable[[int, NormalizationSettings], Repetition]
 
 
-def by_training(pool: Pool, halve: Callable[[Pool, np.random.Generator], Halves] = halves) -> Repeat:
-    """Return what makes a repetition by training networks on a pool, which `halve` deals out to two halves."""
+def make_training_repeat(pool: Pool, halve: Callable[[Pool, np.random.Generator], Halves] = halve_pool) -> Repeat:
+    """Return a function that makes a repetition by training networks on halves of a pool."""
 
     def repeat(r: int, settings: NormalizationSettings) -> Repetition:
         rng = np.random.default_rng([settings.seed, r])
         rows, first_weights = [halve(pool, rng)], int(rng.integers(2**31))
-        rows += [Halves(*(_drawn(pool, part, alpha, settings, rng) for part in rows[0])) for alpha in settings.levels]
+        rows += [
+            Halves(*(_draw_imbalanced_rows(pool, part, alpha, settings, rng) for part in rows[0]))
+            for alpha in settings.levels
+        ]
         twins = []
         for train, test in rows:
-            network = networks.made(settings.network, pool.X.shape[1:], len(pool.classes), first_weights, settings)
-            twins.append(_trained(network, pool, train, test, settings))
+            network = networks.make_network(
+                settings.network, pool.X.shape[1:], len(pool.classes), first_weights, settings
+            )
+            twins.append(_train_network(network, pool, train, test, settings))
         return Repetition(twins[0], twins[1:], rows)
 
     return repeat
 
 
-def by_answers(pool: Pool, predicted: np.ndarray) -> Repeat:
-    """Return what makes a repetition of answers that are there: truth of one half, imbalanced draws of the other."""
+def make_answer_repeat(pool: Pool, predicted: np.ndarray) -> Repeat:
+    """Return a function that makes a repetition from given predictions and imbalanced draws."""
 
     def repeat(r: int, settings: NormalizationSettings) -> Repetition:
         rng = np.random.default_rng([settings.seed, r])
-        split = halves(pool, rng)
+        split = halve_pool(pool, rng)
 
         def answered(rows: np.ndarray) -> dict[str, Answers]:
             y, guess = pool.y[rows], predicted[rows]
             M = cmfast.confusion_matrix(y, guess, n_classes=len(pool.classes))
             return dict.fromkeys(settings.stops, Answers(M, pool.X[rows], y, guess))
 
-        skewed = [answered(_drawn(pool, split.test, alpha, settings, rng)) for alpha in settings.levels]
+        skewed = [answered(_draw_imbalanced_rows(pool, split.test, alpha, settings, rng)) for alpha in settings.levels]
         return Repetition(answered(split.train), skewed)
 
     return repeat
 
 
-def _drawn(
+def _draw_imbalanced_rows(
     pool: Pool, rows: np.ndarray, alpha: float, settings: NormalizationSettings, rng: np.random.Generator
 ) -> np.ndarray:
     """Return an imbalanced part of the rows."""
-    chosen = imbalanced(pool.y[rows], rng, alpha=alpha, kept=settings.kept, n_classes=len(pool.classes))
+    chosen = draw_imbalanced(pool.y[rows], rng, alpha=alpha, kept=settings.kept, n_classes=len(pool.classes))
     part: np.ndarray = rows[chosen]
     return part
 
 
-def _trained(
+def _train_network(
     network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, settings: NormalizationSettings
 ) -> dict[str, Answers]:
-    """Return the answers at all stops of one training."""
+    """Return the predictions at all stops of one training."""
     found: dict[str, Answers] = {}
     X, y, X_test, y_test = pool.X[train], pool.y[train], pool.X[test], pool.y[test]
     for epoch in range(1, max(settings.epochs, settings.most_epochs) + 1):

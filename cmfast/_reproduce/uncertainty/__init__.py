@@ -1,31 +1,31 @@
-"""Foucart's notebook 4.4.2.3: whether a normalised matrix is less certain, and which one should rank teams."""
+"""Reproduction of Foucart's notebook 4.4.2.3: uncertainty of normalised matrices, and ranking of teams."""
 
-from cmfast._reproduce._frame import Progress, Reproduction
+from cmfast._reproduce._reproduction import Progress, Reproduction
 
 SEED, RANKING_REPLICATES = 0, 20_000
 
 
 def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = None) -> Reproduction:
-    """Recompute the tables, the widths at three sizes beside real draws, and what tells teams apart."""
+    """Recompute the tables, the interval widths at three sizes, and the comparisons of teams."""
     from cmfast._pages.parts import Table
-    from cmfast._reproduce._frame import illustrate, timed
+    from cmfast._reproduce._reproduction import make_figure_section, measure_time
     from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
     settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else RANKING_REPLICATES), "seed": SEED}
     timings: dict[str, float] = {}
     tick = progress("uncertainty", "parts")
     widths: _claims.Widths = {}
-    with timed(timings, "widths"):
+    with measure_time(timings, "widths"):
         for k, scheme in enumerate(("expected_rounded", "multinomial")):
-            widths[scheme] = {n: _teams.widths(scheme, n, settings["n_replicates"], SEED) for n in _teams.SIZES}
+            widths[scheme] = {n: _teams.compute_widths(scheme, n, settings["n_replicates"], SEED) for n in _teams.SIZES}
             tick(k + 1, 3)
-    with timed(timings, "differences"):
-        found = _ranking.differences(settings["n_replicates"], SEED)
+    with measure_time(timings, "differences"):
+        found = _ranking.compute_differences(settings["n_replicates"], SEED)
         tick(3, 3)
     claims = [
-        *_claims.of_the_table(),
-        *_claims.of_the_simulation(widths, settings),
-        *_claims.of_the_question(found, SEED),
+        *_claims.claim_table(),
+        *_claims.claim_simulation(widths, settings),
+        *_claims.claim_question(found, SEED),
     ]
     rows = {
         n: {
@@ -39,7 +39,7 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
         }
         for k, n in enumerate(_teams.SIZES)
     }
-    told = _ranking.told_apart(found)
+    told = _ranking.count_distinct_pairs(found)
     apart = Table(
         "Pairs of teams told apart, of 6",
         ["", *_teams.NAMES.values()],
@@ -49,31 +49,28 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
             for kind in _teams.KINDS
         ],
     )
-    shown = [_pictures.of_differences(found, "accuracy", way) for way in _ranking.PAIRINGS]
+    shown = [_pictures.draw_differences(found, "accuracy", way) for way in _ranking.PAIRINGS]
     ways = (
-        "The notebook has a matrix for each team, not what two teams say of one cell. So two ways to pair them are "
-        "drawn: as "
-        "often the same as their matrices allow, and as if each erred alone, given the true class. Intervals of 95 "
-        "%, of all "
-        "15,491 cells of the truth, those that were not detected among them."
+        "The notebook has one matrix per team, not the joint predictions of two teams. So two couplings are used: as "
+        "often equal as their matrices allow, and independent given the true class. Intervals of 95 %, over all 15,491 "
+        "true cells, including those that were not detected."
     )
     return Reproduction(
         name="uncertainty",
         title="Uncertainty of normalised confusion matrices, recomputed",
         source="Foucart, notebook 4.4.2.3, Normalized confusion matrix (MoNuSAC, four teams)",
         lead=(
-            "The notebook asks whether metrics of rows divided by their sums are less certain than those of counts. "
-            "Its table "
-            "and its simulation are repeated, beside draws of everything that is random; then every two teams are "
-            "compared."
+            "The notebook asks whether metrics of row-normalised matrices are less certain than those of counts. Its "
+            "table and its simulation are repeated and compared with full multinomial draws; then the teams are "
+            "compared pairwise."
         ),
         claims=claims,
         sections=[
-            illustrate("Widths", [_pictures.of_widths(n, each) for n, each in rows.items()]),
-            illustrate("Which team is better?", [*shown, apart], before=[ways]),
+            make_figure_section("Widths", [_pictures.draw_widths(n, each) for n, each in rows.items()]),
+            make_figure_section("Which team is better?", [*shown, apart], before=[ways]),
         ],
         settings=settings,
         numbers={"differences": [d._asdict() for d in found]},
-        reduced=f"{settings['n_replicates']:,} draws in place of {RANKING_REPLICATES:,}",
+        reduced=f"{settings['n_replicates']:,} draws instead of {RANKING_REPLICATES:,}",
         timings=timings,
     )

@@ -1,4 +1,4 @@
-"""What the notebook prints and says, and what came out."""
+"""Claims of the notebook on tables, interval widths and rankings, with verdicts."""
 
 from typing import Any
 
@@ -8,21 +8,21 @@ from cmfast._pages.parts import Claim
 from cmfast._reproduce.uncertainty import _ranking, _teams
 
 Widths = dict[str, dict[int, dict[str, dict[str, float]]]]  # by scheme, size, kind and metric
-MOST_RELATIVE_JUMP = 1 / 6  # of a width: what it jumps by from stream to stream
-SCATTER = 1 / 20  # ... and real draws at most
+MOST_RELATIVE_JUMP = 1 / 6  # relative jump of a width between random streams
+SCATTER = 1 / 20  # ... and at most that of full draws
 RIGHT = [name for name in _teams.NAMES if name != "f1_macro"]
 
 
-def of_the_table() -> list[Claim]:
-    """Return the table of metrics: five columns hold, that of the mean F1 does not."""
-    found = {kind: _teams.values(_teams.of_kind(_teams.COUNTS, kind)) for kind in _teams.KINDS}
+def claim_table() -> list[Claim]:
+    """Judge the table of metrics: five columns hold, the mean F1 does not."""
+    found = {kind: _teams.compute_metrics(_teams.normalize_kind(_teams.COUNTS, kind)) for kind in _teams.KINDS}
     off = {
         name: max(
             float(np.abs(found[kind][name] - _teams.PRINTED[name][k]).max()) for k, kind in enumerate(_teams.KINDS)
         )
         for name in _teams.NAMES
     }
-    two = {kind: _teams.first_two(_teams.of_kind(_teams.COUNTS, kind)) for kind in _teams.KINDS}
+    two = {kind: _teams.average_first_two(_teams.normalize_kind(_teams.COUNTS, kind)) for kind in _teams.KINDS}
     apart = max(float(np.abs(two[kind] - _teams.PRINTED["f1_macro"][k]).max()) for k, kind in enumerate(_teams.KINDS))
     worst = max(off[name] for name in RIGHT)
     mean = " ".join(f"{value:.3f}" for value in found["counts"]["f1_macro"])
@@ -47,8 +47,8 @@ def of_the_table() -> list[Claim]:
     ]
 
 
-def of_the_simulation(widths: Widths, settings: dict[str, Any]) -> list[Claim]:
-    """Return the widths, of its scheme and of real draws."""
+def claim_simulation(widths: Widths, settings: dict[str, Any]) -> list[Claim]:
+    """Judge the interval widths of the notebook's scheme against those of full multinomial draws."""
     seed = settings["seed"]
     rounded, real = widths["expected_rounded"], widths["multinomial"]
     printed = {
@@ -120,11 +120,11 @@ def of_the_simulation(widths: Widths, settings: dict[str, Any]) -> list[Claim]:
     ]
 
 
-def of_the_question(found: list[_ranking.Difference], seed: int) -> list[Claim]:
-    """Return what both kinds of matrix say of every two teams."""
-    told = _ranking.told_apart(found)
+def claim_question(found: list[_ranking.Difference], seed: int) -> list[Claim]:
+    """Judge whether counts and normalised matrices distinguish pairs of teams."""
+    told = _ranking.count_distinct_pairs(found)
     total = {kind: {way: sum(by.values()) for way, by in ways.items()} for kind, ways in told.items()}
-    turned = _ranking.opposite(found)
+    turned = _ranking.find_reversals(found)
     pairs = 6 * len(_teams.NAMES)
     sure = sum(both for *_, both in turned)
     rarest = sorted(_teams.TEAMS[0, 1:].sum(axis=1))[:2]

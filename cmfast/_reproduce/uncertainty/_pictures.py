@@ -1,4 +1,4 @@
-"""Pictures of the widths and of the differences."""
+"""Pictures of interval widths and of differences between teams."""
 
 import math
 
@@ -14,8 +14,8 @@ ERRING: dict[str, str] = dict(zip(_ranking.PAIRINGS, ("who err alike", "each err
 MARKS = {"printed": "white", "class counts alone": MUTED, "real draws": ACCENT}
 
 
-def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
-    """Draw, for every metric of both kinds, the printed width, the one of its scheme and that of real draws."""
+def draw_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
+    """Draw the printed width, that of the notebook's scheme and that of full draws, per metric and kind."""
     label, names = f"widths of the intervals at {n} samples", list(rows)
     low, high = math.log(LEAST_DRAWN_SHARE), math.log(MOST_DRAWN_SHARE)
     chart = RowChart(label, names, margins=(150.0, 12.0, 56.0, 0.0), step=22, size=11.5, scale=(low, high), width=480)
@@ -31,8 +31,8 @@ def of_widths(n: int, rows: dict[str, dict[str, float]]) -> Picture:
     return make_picture(f"widths_{n}", chart, {"samples": n, "widths": rows})
 
 
-def of_differences(found: list[_ranking.Difference], metric: MetricName, pairing: str) -> Picture:
-    """Draw the differences of every two teams by one metric, by counts and by rows."""
+def draw_differences(found: list[_ranking.Difference], metric: MetricName, pairing: str) -> Picture:
+    """Draw the differences of all pairs of teams by one metric, for counts and normalised matrices."""
     chosen = [d for d in found if (d.metric, d.pairing) == (metric, pairing)]
     chosen.sort(key=lambda d: (d.pair, d.kind))
     rows: list[Interval] = [

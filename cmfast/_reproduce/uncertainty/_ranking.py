@@ -1,8 +1,8 @@
-"""Which team is better: differences of two teams on the same cells, by counts and by rows divided by their sums.
+"""Rank teams: differences of two teams on the same cells, by counts and by row-normalised matrices.
 
-The notebook prints a matrix per team, not what two teams say of one cell. So two ways to pair them are drawn: as often
-the same as both matrices allow, and as if each erred for itself. What both teams share makes a difference surer, so the
-intervals of the first are the narrow ones.
+The notebook has one matrix per team, not the joint predictions of two teams. So two couplings are used: as often equal
+as both matrices allow, and independent errors. Shared errors make a difference more certain, so intervals of the first
+are the narrow ones.
 """
 
 from itertools import combinations
@@ -18,7 +18,7 @@ RANKING_LEVEL = 0.95
 
 
 class Difference(NamedTuple):
-    """Of two teams, by one metric of one kind of matrix."""
+    """Difference of two teams by one metric of one kind of matrix."""
 
     pair: tuple[int, int]
     metric: str
@@ -30,12 +30,12 @@ class Difference(NamedTuple):
 
     @property
     def told_apart(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
-def coupled(A: np.ndarray, B: np.ndarray, pairing: str) -> np.ndarray:
-    """Return how many cells of each truth one team calls a and the other b, shape (truth, a, b); rows agree in size."""
+def couple_teams(A: np.ndarray, B: np.ndarray, pairing: str) -> np.ndarray:
+    """Return a joint table of two teams' predictions, shape (truth, a, b), with the given row sums."""
     size = A.sum(axis=1)[:, None, None]
     if pairing == "independent":
         return np.asarray(A[:, :, None] * B[:, None, :] / size)
@@ -45,9 +45,11 @@ def coupled(A: np.ndarray, B: np.ndarray, pairing: str) -> np.ndarray:
     return np.asarray(rest / np.maximum(left, 1) + np.eye(A.shape[1]) * same[:, :, None])
 
 
-def drawn(A: np.ndarray, B: np.ndarray, pairing: str, n_replicates: int, rng: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return matrices of both teams, from the same cells drawn again; what a team did not detect is left out."""
-    T = coupled(A, B, pairing)
+def draw_replicates(
+    A: np.ndarray, B: np.ndarray, pairing: str, n_replicates: int, rng: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return bootstrap matrices of both teams from the same resampled cells; undetected cells are left out."""
+    T = couple_teams(A, B, pairing)
     side = int(np.ceil(np.sqrt(T.size)))
     square = np.zeros(side * side)
     square[: T.size] = T.ravel()
@@ -58,16 +60,16 @@ def drawn(A: np.ndarray, B: np.ndarray, pairing: str, n_replicates: int, rng: in
     return tables.sum(axis=3)[..., 1:], tables.sum(axis=2)[..., 1:]
 
 
-def differences(n_replicates: int, rng: int) -> list[Difference]:
-    """Return the differences of every two teams, with their intervals."""
+def compute_differences(n_replicates: int, rng: int) -> list[Difference]:
+    """Return the differences of all pairs of teams, with intervals."""
     out = []
     whole = _teams.TEAMS[:, 1:]
     for pairing in PAIRINGS:
         for a, b in combinations(range(len(whole)), 2):
-            both = drawn(whole[a], whole[b], pairing, n_replicates, rng)
+            both = draw_replicates(whole[a], whole[b], pairing, n_replicates, rng)
             for kind in _teams.KINDS:
-                exact = [_teams.values(_teams.of_kind(M[:, 1:], kind)) for M in (whole[a], whole[b])]
-                found = [_teams.values(_teams.of_kind(M, kind)) for M in both]
+                exact = [_teams.compute_metrics(_teams.normalize_kind(M[:, 1:], kind)) for M in (whole[a], whole[b])]
+                found = [_teams.compute_metrics(_teams.normalize_kind(M, kind)) for M in both]
                 for name in _teams.NAMES:
                     low, high = np.quantile(
                         found[0][name] - found[1][name], ((1 - RANKING_LEVEL) / 2, (1 + RANKING_LEVEL) / 2)
@@ -77,8 +79,8 @@ def differences(n_replicates: int, rng: int) -> list[Difference]:
     return out
 
 
-def told_apart(found: list[Difference]) -> dict[str, Any]:
-    """Return how many of the six pairs each metric tells apart: by kind, pairing and metric."""
+def count_distinct_pairs(found: list[Difference]) -> dict[str, Any]:
+    """Return the number of pairs (of six) with an interval that excludes 0, by kind, pairing and metric."""
     return {
         kind: {
             pairing: {
@@ -91,8 +93,8 @@ def told_apart(found: list[Difference]) -> dict[str, Any]:
     }
 
 
-def opposite(found: list[Difference]) -> list[tuple[tuple[int, int], str, bool]]:
-    """Return pairs and metrics by which counts rank one team first, rows the other, and whether both are sure of it."""
+def find_reversals(found: list[Difference]) -> list[tuple[tuple[int, int], str, bool]]:
+    """Return pairs and metrics for which counts and normalised matrices rank differently, and if significantly."""
     out = []
     by = {(d.pair, d.metric, d.kind): d for d in found if d.pairing == "most alike"}
     for pair, metric in dict.fromkeys((d.pair, d.metric) for d in found):

@@ -1,4 +1,4 @@
-"""The matrices of four teams, what the notebook prints of them, and the draws of its simulation beside real ones."""
+"""Matrices of four teams, printed values of the notebook, and the draws of its simulation."""
 
 from typing import Any
 
@@ -69,34 +69,35 @@ PRINTED_WIDTHS = {  # by size, for counts and normalised each
 }
 
 
-def of_kind(M: Any, kind: str) -> np.ndarray:
-    """Return counts as they are, or with every row divided by its sum."""
+def normalize_kind(M: Any, kind: str) -> np.ndarray:
+    """Return counts unchanged, or row-normalised."""
     shares: np.ndarray = M if kind == "counts" else cmfast.normalize(M, "row", on_failure="ignore")
     return shares
 
 
-def values(M: Any) -> dict[str, np.ndarray]:
+def compute_metrics(M: Any) -> dict[str, np.ndarray]:
     """Return the six metrics of matrices."""
     return dict(metrics.compute(M, list(NAMES), on_failure="ignore"))
 
 
-def first_two(M: Any) -> np.ndarray:
-    """Return the mean F1 of the first two classes, which is what the notebook prints as the mean of four."""
+def average_first_two(M: Any) -> np.ndarray:
+    """Return the mean F1 of the first two classes, which the notebook prints as the mean of four."""
     f1: np.ndarray = metrics.f1(M, on_failure="ignore")[..., :2].mean(axis=-1)
     return f1
 
 
-def widths(scheme: Any, n: int, n_replicates: int, rng: int) -> dict[str, dict[str, float]]:
-    """Return, by kind and metric, the largest width between the percentiles 2.5 and 97.5 over the teams."""
+def compute_widths(scheme: Any, n: int, n_replicates: int, rng: int) -> dict[str, dict[str, float]]:
+    """Return, by kind and metric, the largest 2.5 to 97.5 percentile width over the teams."""
     drawn = uncertainty.resample(COUNTS, MISSED, n_replicates=n_replicates, scheme=scheme, n=n, rng=rng)
     out = {}
     for kind in KINDS:
-        M = of_kind(drawn, kind)
-        found = {**values(M), "first two": first_two(M)}
+        M = normalize_kind(drawn, kind)
+        found = {**compute_metrics(M), "first two": average_first_two(M)}
         out[kind] = {name: _width(each) for name, each in found.items()}
     return out
 
 
 def _width(each: np.ndarray) -> float:
+    """Return the largest percentile width over the teams."""
     low, high = np.quantile(each, (0.025, 0.975), axis=-1)
     return float((high - low).max())

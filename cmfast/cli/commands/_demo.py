@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cmfast._reproduce import name_missing
+from cmfast._reproduce import find_missing_distributions
 from cmfast.cli._options import add_common
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
@@ -23,7 +23,7 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Write the report of the example."""
-    if missing := name_missing(["sklearn"]):
+    if missing := find_missing_distributions(["sklearn"]):
         misuse(f'demo needs {" and ".join(missing)}: pip install "cmfast[demo]"')
     from cmfast._reproduce.demo import report  # imported late, so that --help stays fast
 

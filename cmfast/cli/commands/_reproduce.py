@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> Result:
     given = {keyword for keyword in own if getattr(args, keyword) is not None}
     if strange := sorted(given.difference(reproduction.PAPERS[args.name].options)):
         misuse(f"--{strange[0].replace('_', '-')} is no option of {args.name}")
-    if missing := reproduction.missing(args.name):
+    if missing := reproduction.list_missing(args.name):
         misuse(f'reproduce {args.name} needs {" and ".join(missing)}: pip install "cmfast[demo,plot]"')
     out = args.output or Path(f"cmfast-{args.name}")
     options = {keyword: getattr(args, keyword) for keyword in sorted(given)}

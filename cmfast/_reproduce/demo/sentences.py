@@ -1,4 +1,4 @@
-"""What the numbers say, in plain sentences, whichever way they turned out."""
+"""Sentences of the demo from its numbers."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ def best_of(values: Numbers, *, largest: bool) -> str:
 
 
 def best_but(values: Numbers, method: str) -> str:
-    """Return the method with the largest mean among the others."""
+    """Return the method with the largest mean other than `method`."""
     return max((name for name in NORMALIZATIONS if name != method), key=lambda name: float(values[name]["mean"]))
 
 
 def data(numbers: Numbers) -> str:
-    """Say what was drawn and how well the networks do."""
+    """Describe the drawn data and the accuracy of the networks."""
     settings, samples = numbers["settings"], numbers["samples"]
     return (
         f"Handwritten digits, each turned four ways. An imbalanced set keeps at least {100 * settings['kept']:.0f} % "
@@ -32,7 +32,7 @@ def data(numbers: Numbers) -> str:
 
 
 def level(numbers: Numbers) -> str:
-    """Say at which of the paper's levels of heterogeneity this stands, and where the others are."""
+    """Name the paper's level of heterogeneity of this run, and where the others are."""
     alpha = numbers["settings"]["alpha"]
     names = ", ".join(f"{name} ({a:g})" for a, name in LEVELS.items())
     here = f"that is {LEVELS[alpha]} heterogeneity" if alpha in LEVELS else "that is none of the paper's levels"
@@ -43,7 +43,7 @@ def level(numbers: Numbers) -> str:
 
 
 def matrices(numbers: Numbers) -> str:
-    """Say how to read the five heatmaps."""
+    """Explain the five heatmaps."""
     never = numbers["samples"]["never_predicted"]
     text = (
         "Rows are the true digit, columns the network's answer, numbers are percent of a class (of the average "
@@ -58,7 +58,7 @@ def matrices(numbers: Numbers) -> str:
 
 
 def verdict(numbers: Numbers) -> str:
-    """Say what the first experiment shows."""
+    """State the result of the first experiment."""
     overlap, repeats = numbers["normalisation"]["overlap"], numbers["settings"]["repeats"]
     first = best_of(overlap, largest=True)
     second = best_but(overlap, first)
@@ -76,14 +76,14 @@ def verdict(numbers: Numbers) -> str:
 
 
 def divergence(numbers: Numbers) -> str:
-    """Say what the second measure adds to the verdict."""
+    """State what the KL divergence adds to the verdict."""
     kl = numbers["normalisation"]["kl"]
     first = best_of(kl, largest=False)
     return f"By Kullback-Leibler divergence the closest is {first}, at {kl[first]['mean']:.2f} nats."
 
 
 def smoothing(numbers: Numbers) -> str:
-    """Say what hangs on the smoothing constant."""
+    """State the influence of the smoothing constant."""
     overlap, others = numbers["normalisation"]["overlap"], numbers["normalisation"]["overlap_by_smoothing"]
     rival = best_but(overlap, "bi")
     worse = [name for name, value in others.items() if value < overlap[rival]["mean"]]
@@ -98,7 +98,7 @@ def smoothing(numbers: Numbers) -> str:
 
 
 def geometry(numbers: Numbers) -> str:
-    """Say what is compared in the second experiment, and which pairs fit best."""
+    """Explain the second experiment, and name the best matching pairs."""
     matched, repeats = numbers["geometry"]["matched"], numbers["settings"]["repeats"]
     own = ", ".join(f"{name} in {matched[name]['own_normalisation_best_in']}" for name in NORMALIZATIONS)
     return (
@@ -110,7 +110,7 @@ def geometry(numbers: Numbers) -> str:
 
 
 def decided(numbers: Numbers) -> str:
-    """Say how much of the agreement was no discovery."""
+    """State how much of the overlap was guaranteed."""
     bi, alone = numbers["geometry"]["matched"]["bi"], numbers["geometry"]["alone"]
     earned = bi["overlap"]["mean"] - bi["guaranteed"]["mean"]
     return (
@@ -122,7 +122,7 @@ def decided(numbers: Numbers) -> str:
 
 
 def clouds(numbers: Numbers) -> str:
-    """Say how to read the two matrices side by side."""
+    """Explain the two matrices side by side."""
     missing = 100 * numbers["geometry"]["missing_mass_bi"]
     return (
         "Left the bi-normalised counts of errors, right the overlap of the clouds under the same weights: where both "
@@ -133,7 +133,7 @@ def clouds(numbers: Numbers) -> str:
 
 
 def widths(numbers: Numbers) -> str:
-    """Say what hangs on the width of the cells."""
+    """State the influence of the cell width."""
     by = numbers["geometry"]["by_width"]
     return (
         f"The same pictures and the same network, with cells {by[0]['factor']:g} to {by[-1]['factor']:g} times as wide "
@@ -145,7 +145,7 @@ def widths(numbers: Numbers) -> str:
 
 
 def bootstrap(numbers: Numbers) -> str:
-    """Say what the intervals hold, and what they do not."""
+    """State what the intervals cover."""
     found, level = numbers["bootstrap"], 100 * numbers["settings"]["interval"]
     share = 100 * found["balanced_inside_interval"]
     text = (
@@ -168,12 +168,12 @@ def bootstrap(numbers: Numbers) -> str:
 
 
 def statuses(numbers: Numbers) -> str:
-    """Say what became of the bootstrap matrices."""
+    """Summarise the statuses of the bootstrap matrices."""
     return ", ".join(f"{count:,} {name}" for name, count in numbers["bootstrap"]["statuses"].items())
 
 
 def making(numbers: Numbers) -> str:
-    """Say how everything was set."""
+    """Describe the settings."""
     s = numbers["settings"]
     return (
         f"The network has one hidden layer of {s['hidden']} units and sees its data {s['epochs']} times; both twins "

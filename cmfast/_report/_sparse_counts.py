@@ -1,12 +1,12 @@
-"""Counts as a list of the cells that hold any: what a report on thousands of classes is made of."""
+"""Confusion counts as a sorted list of nonempty cells, for reports on thousands of classes."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 
-class Cells(NamedTuple):
-    """Cells that are not empty, in the order of rows and then columns, each once."""
+class SparseCounts(NamedTuple):
+    """Nonempty cells in row-major order, without duplicates."""
 
     rows: np.ndarray
     cols: np.ndarray
@@ -15,13 +15,13 @@ class Cells(NamedTuple):
     n_classes: int
 
     def at(self, i: int, j: int) -> int:
-        """Return the count of a cell."""
+        """Return the count of cell (i, j)."""
         low, high = np.searchsorted(self.rows, (i, i + 1))
         k = low + int(np.searchsorted(self.cols[low:high], j))
         return int(self.counts[k]) if k < high and self.cols[k] == j else 0
 
     def sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the diagonal, the sums of rows and those of columns."""
+        """Return the diagonal, the row sums and the column sums."""
         out = np.zeros((3, self.n_classes), np.int64)
         on = self.rows == self.cols
         out[0, self.rows[on]] = self.counts[on]
@@ -30,14 +30,14 @@ class Cells(NamedTuple):
         return out[0], out[1], out[2]
 
     def to_scipy(self) -> Any:
-        """Return them as a CSR array of SciPy."""
+        """Return the counts as a SciPy CSR array."""
         from scipy.sparse import csr_array
 
         shape = (self.n_classes, self.n_classes)
         return csr_array((self.counts, (self.rows, self.cols)), shape=shape)
 
-    def among(self, classes: np.ndarray) -> np.ndarray:
-        """Return the dense matrix of some classes, in their order."""
+    def select_dense(self, classes: np.ndarray) -> np.ndarray:
+        """Return the dense matrix of the given classes, in their order."""
         place = np.full(self.n_classes, -1)
         place[classes] = np.arange(len(classes))
         i, j = place[self.rows], place[self.cols]
@@ -47,16 +47,16 @@ class Cells(NamedTuple):
         return M
 
 
-def of_matrix(M: np.ndarray) -> Cells:
-    """Return the cells of a dense matrix."""
+def list_cells(M: np.ndarray) -> SparseCounts:
+    """Return the nonempty cells of a dense matrix."""
     rows, cols = np.nonzero(M)
-    return Cells(rows, cols, M[rows, cols], len(M))
+    return SparseCounts(rows, cols, M[rows, cols], len(M))
 
 
-def of_keys(keys: np.ndarray, counts: np.ndarray, n_classes: int) -> Cells:
-    """Return cells of numbers ``row * C + column``, which may come several times."""
+def sum_keys(keys: np.ndarray, counts: np.ndarray, n_classes: int) -> SparseCounts:
+    """Return the cells of keys ``row * C + column``, adding up the counts of repeated keys."""
     found, place = np.unique(keys, return_inverse=True)
     sums = np.zeros(len(found), np.int64)
     np.add.at(sums, place.reshape(-1), counts)
     rows, cols = np.divmod(found, max(n_classes, 1))
-    return Cells(rows, cols, sums, n_classes)
+    return SparseCounts(rows, cols, sums, n_classes)

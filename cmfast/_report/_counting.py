@@ -1,4 +1,4 @@
-"""Labels of any kind as counts: of one model or of two, and of groups."""
+"""Count the samples of a report: matrices of one or two models, and of groups."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,30 +8,30 @@ import numpy as np
 from cmfast import confusion_counts, uncertainty
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._report import _cells
-from cmfast._report._cells import Cells
+from cmfast._report import _sparse_counts
+from cmfast._report._sparse_counts import SparseCounts
 from cmfast.confusion_counts import _label_codes
 
 MOST_MODELS = 2
-MOST_DENSE = 2000  # classes of which a dense matrix is made; several of 2,000 classes take 32 MB each
+MOST_DENSE = 2000  # most classes of dense matrices, which take 32 MB each at 2,000 classes
 
 
-class Counted(NamedTuple):
-    """What all sections are made of."""
+class CountedSamples(NamedTuple):
+    """Counts that all sections are computed from."""
 
     labels: tuple[Any, ...]
     matrices: dict[str, np.ndarray]
-    """Of every model by its name; of more than MOST_DENSE classes none."""
-    cells: dict[str, Cells]
-    """Of every model by its name, of more than MOST_DENSE classes."""
+    """Dense matrix per model; empty with more than MOST_DENSE classes."""
+    cells: dict[str, SparseCounts]
+    """Sparse counts per model, with more than MOST_DENSE classes."""
     paired: uncertainty.PairedCounts | None
     by_group: dict[str, tuple[tuple[Any, ...], np.ndarray]]
-    """By model: what the groups are called, and a matrix of each."""
+    """Group labels and one matrix per group, by model."""
     group_names: tuple[str, ...]
 
 
-def models(y_pred: Any) -> dict[str, Any]:
-    """Return the predictions by the name of the model."""
+def name_models(y_pred: Any) -> dict[str, Any]:
+    """Return the predictions by model name."""
     if not isinstance(y_pred, Mapping) or not y_pred:
         return {"model": y_pred}
     if len(y_pred) > MOST_MODELS:
@@ -43,11 +43,13 @@ def models(y_pred: Any) -> dict[str, Any]:
     return dict(zip(names, y_pred.values(), strict=True))
 
 
-def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, *, listed: bool) -> Counted:
-    """Count all there is to count; `listed`: of many classes only the cells that hold samples."""
+def count_samples(
+    y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, *, listed: bool
+) -> CountedSamples:
+    """Count matrices, pairs and groups; with `listed`, many classes are counted as sparse cells only."""
     names = list(predictions)
     if listed and _count_classes(y_true, predictions, labels) > MOST_DENSE:
-        return _listed(y_true, predictions, labels)
+        return _count_cells(y_true, predictions, labels)
     paired = None
     if len(names) == MOST_MODELS:
         paired = uncertainty.paired_counts(y_true, *predictions.values(), labels=labels)
@@ -66,11 +68,11 @@ def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, 
             found = confusion_counts.ConfusionCounts.from_labels(y_true, y, labels=list(known), groups=groups)
             by_group[name] = (found.groups or (), adapter(found.matrix).to_host(found.matrix))
             columns = found.group_names
-    return Counted(known, host, {}, paired, by_group, columns)
+    return CountedSamples(known, host, {}, paired, by_group, columns)
 
 
 def _count_classes(y_true: Any, predictions: dict[str, Any], labels: Any) -> int:
-    """Return how many classes there are, before anything is counted."""
+    """Return the number of classes, before counting."""
     if labels is not None:
         return len(labels)
     found: set[Any] = set()
@@ -79,8 +81,8 @@ def _count_classes(y_true: Any, predictions: dict[str, Any], labels: Any) -> int
     return len(found)
 
 
-def _listed(y_true: Any, predictions: dict[str, Any], labels: Any) -> Counted:
-    """Count the cells that hold samples; of one model, as that of two which say the same."""
+def _count_cells(y_true: Any, predictions: dict[str, Any], labels: Any) -> CountedSamples:
+    """Count nonempty cells; one model is counted as a pair of equal models."""
     guesses = list(predictions.values())
     found = uncertainty.paired_counts(y_true, guesses[0], guesses[-1], labels=labels)
     C = len(found.labels)
@@ -89,16 +91,18 @@ def _listed(y_true: Any, predictions: dict[str, Any], labels: Any) -> Counted:
     keys, counts = (adapter(part).to_host(part) for part in (found.keys, found.counts))
     truth, first, second = keys // C**2, keys // C % C, keys % C
     cells = {
-        name: _cells.of_keys(truth * C + guess, counts, C)
+        name: _sparse_counts.sum_keys(truth * C + guess, counts, C)
         for name, guess in zip(predictions, (first, second), strict=False)
     }
-    return Counted(found.labels, {}, cells, found if len(guesses) == MOST_MODELS else None, {}, ())
+    return CountedSamples(found.labels, {}, cells, found if len(guesses) == MOST_MODELS else None, {}, ())
 
 
-def ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
-    """Return the place of every sample's label among `labels`, -1 for another."""
+def find_class_ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
+    """Return the class index of every sample, -1 for labels that are not classes."""
     found = _label_codes.encode_labels(name, column, dates=True, floats=True)
     places = {label: k for k, label in enumerate(labels)}
     known = np.array([places.get(value, -1) for value in found.values], np.int64)
-    out: np.ndarray = known[adapter(found.codes).to_host(found.codes).ravel().astype(np.int64)]  # of bool no mask
+    out: np.ndarray = known[
+        adapter(found.codes).to_host(found.codes).ravel().astype(np.int64)
+    ]  # int64, so that bool codes do not act as a mask
     return out

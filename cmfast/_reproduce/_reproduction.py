@@ -1,4 +1,4 @@
-"""What a paper's reproduction is made of: claims with a verdict, and sections of tables and pictures with numbers."""
+"""Result type of a reproduction: claims with verdicts, sections of tables and pictures, numbers; timing helpers."""
 
 import time
 from collections import Counter
@@ -15,54 +15,54 @@ Progress = Callable[[str, str], Callable[[int, int], object]]
 """Makes the progress bar of a stage from its label and its unit."""
 
 
-def illustrate(
+def make_figure_section(
     title: str, shown: Sequence[Part], before: Sequence[Paragraph] = (), after: Sequence[Paragraph] = ()
 ) -> Section:
-    """Return a section of one figure: what is said first, what is shown side by side, what is said of that."""
+    """Return a section of one figure: text before, parts side by side, text after."""
     return Section(title, [*before, Figure(shown, after, "shown")])
 
 
 @dataclass
 class Reproduction:
-    """A paper, computed again."""
+    """A recomputed paper: claims, sections, settings and numbers."""
 
     name: str
-    """As the command calls it."""
+    """Name in the command."""
     title: str
     source: str
-    """Authors, title, year, where it is to be had."""
+    """Authors, title, year and where to find it."""
     lead: str
-    """What the paper is about and what came out, in a few sentences."""
+    """Summary of the paper and of the result, in a few sentences."""
     claims: Sequence[Claim]
     sections: Sequence[Section]
     settings: dict[str, Any]
-    """Everything that can change a result, seeds too."""
+    """All settings that affect results, including seeds."""
     asked: Sequence[str] = ()
-    """Options of its own that the command was given, as they are typed."""
+    """Options of the paper as typed on the command line."""
     numbers: dict[str, Any] = field(default_factory=dict)
-    """What is in no picture and behind no claim."""
+    """Numbers that belong to no picture and no claim."""
     pages: dict[str, str] = field(default_factory=dict)
-    """Further pages, by the names of their files."""
+    """Further pages by file name."""
     reduced: str = ""
-    """What a quick run has less of, in words: "6 seeds in place of 30"."""
+    """Reductions of a quick run, such as "6 seeds instead of 30"."""
     timings: dict[str, float] = field(default_factory=dict)
-    """Seconds by stage: all that differs between two runs."""
+    """Seconds by stage; the only values that differ between runs."""
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    """What is written into ``matrices.npz``."""
+    """Arrays written into ``matrices.npz``."""
     cards: Sequence[tuple[str, str]] = ()
-    """Large values at the top of the page, with what each is; default: how many claims hold."""
+    """Large values at the top of the page with labels; default: the number of claims that hold."""
     opening: Sequence[Part] = ()
-    """Below the cards."""
+    """Parts below the cards."""
     making: Sequence[Paragraph] = ()
-    """How it was made, beyond command, times and versions."""
+    """Notes on the computation, besides command, times and versions."""
 
     @property
     def command(self) -> str:
-        """What one types to make it."""
+        """Command line that reproduces the paper."""
         return f"cmfast reproduce {self.name}"
 
     def to_dict(self, files: list[str]) -> dict[str, Any]:
-        """Return what ``results.json`` holds; `files` are the names of all that is written."""
+        """Return the content of ``results.json``; `files` are the names of all written files."""
         return {
             "reproduction": self.name,
             "title": self.title,
@@ -77,13 +77,13 @@ class Reproduction:
         }
 
     def describe_quick_limits(self) -> str:
-        """Return the first line of a quick run: what it has less of, and which claims it cannot decide; else ""."""
+        """Return the notice of a quick run: its reductions and undecided claims; empty for a full run."""
         if not self.settings.get("quick"):
             return ""
         less = f"This is a quick run: {self.reduced}." if self.reduced else "This is a quick run."
         unclear = [claim for claim in self.claims if "undecided" in claim.verdict]
         if not unclear:
-            return f"{less} It leaves no claim undecided; its figures scatter more than those of the full run."
+            return f"{less} It leaves no claim undecided; its numbers vary more than those of the full run."
         where = Counter(claim.where for claim in unclear)
         places = "; ".join(f"{place} ({n} claims)" if n > 1 else place for place, n in where.items())
         partly = sum(claim.verdict != "undecided" for claim in unclear)
@@ -94,7 +94,7 @@ class Reproduction:
         )
 
     def pictures(self) -> list[Picture]:
-        """Return the pictures that are files, too, in their order; every name occurs once."""
+        """Return the pictures that are written to files, in order; refuse duplicate names."""
         found = [picture for section in self.sections for picture in section.find(Picture) if picture.name]
         names = [picture.name for picture in found]
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -104,16 +104,16 @@ class Reproduction:
 
 
 @contextmanager
-def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
-    """Add the seconds of a block to the timings."""
+def measure_time(timings: dict[str, float], stage: str) -> Iterator[None]:
+    """Add the seconds of a block to `timings`."""
     started = time.perf_counter()
     yield
     timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - started
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Let linear algebra run on one thread: such small products are slower on several, and their bits depend on it."""
+def limit_to_one_thread() -> Iterator[None]:
+    """Limit linear algebra to one thread: small products are faster so, and bits do not depend on the machine."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):

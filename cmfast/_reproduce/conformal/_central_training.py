@@ -1,4 +1,4 @@
-"""One network in one place: its sets beside its confusion matrix, by epoch and by alpha."""
+"""Central training: prediction sets of one network and its confusion matrix, by epoch and by alpha."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,55 +16,55 @@ from cmfast._reproduce.conformal._network import (
     ConformalSettings,
     Data,
     Weights,
-    begin,
     digits,
-    learned,
-    predicted,
-    rows_of,
-    sets_of,
+    init_weights,
+    make_sets,
+    predict,
+    select_rows,
+    train_epoch,
 )
 
 OFF = ~np.eye(DIGIT_CLASSES, dtype=bool)
 EXTREME_PAIRS = 5  # pairs of 45 that are most alike, or most distant
 
 
-def of_seeds(settings: ConformalSettings, tick: Callable[[int, int], object]) -> list[dict[str, Any]]:
-    """Return what a network of each seed shows."""
+def train_seeds(settings: ConformalSettings, tick: Callable[[int, int], object]) -> list[dict[str, Any]]:
+    """Return the results of one network per seed."""
     out = []
     for seed in range(settings.seeds):
-        out.append(trained(seed, settings))
+        out.append(train_network(seed, settings))
         tick(seed + 1, settings.seeds)
     return out
 
 
-def trained(seed: int, settings: ConformalSettings) -> dict[str, Any]:
-    """Return what one network shows: by epoch, by alpha, and whether sets foretell confusions of other rows."""
+def train_network(seed: int, settings: ConformalSettings) -> dict[str, Any]:
+    """Return the results of one network: by epoch, by alpha, and whether sets predict later confusions."""
     data, rng = digits(seed), np.random.default_rng(seed)
-    weights, by_epoch = begin(rng), []
+    weights, by_epoch = init_weights(rng), []
     for _ in range(settings.epochs):
-        weights = learned(weights, data[0], data[1], rng)
-        sets, M, _ = _tested(weights, data, seed)
+        weights = train_epoch(weights, data[0], data[1], rng)
+        sets, M, _ = _evaluate_network(weights, data, seed)
         rho = conformal.ccm(sets).correlation()[CENTRE]
         by_epoch.append({
             "rho": [float(rho[pair]) for pair in (PAIR, OTHER)],
             "errors": [int(M[pair] + M[pair[::-1]]) for pair in (PAIR, OTHER)],
             "error_share": [float((M[pair] + M[pair[::-1]]) / M[list(pair)].sum()) for pair in (PAIR, OTHER)],
-            "likeness": by_likeness(rho, data),
+            "likeness": correlate_by_likeness(rho, data),
         })  # fmt: skip
-    sets, M, guess = _tested(weights, data, seed)
+    sets, M, guess = _evaluate_network(weights, data, seed)
     counts = conformal.ccm(sets)
     return {
         "by_epoch": by_epoch,
-        "by_alpha": [_of_alpha(sets, counts, M, data[5], k) for k in range(len(ALPHAS))],
+        "by_alpha": [_summarize_alpha(sets, counts, M, data[5], k) for k in range(len(ALPHAS))],
         "accuracy": float(cmfast.metrics.accuracy(M)),
         "empty_cells": int((M[OFF] == 0).sum()),
-        "foretold": foretold(sets, data[5], guess),
+        "foretold": compute_foretold_shares(sets, data[5], guess),
         "picture": (sets, data[5], guess) if seed == 0 else None,
     }
 
 
-def by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
-    """Return the mean correlation of the most alike, the middle and the most distant pairs of classes.
+def correlate_by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
+    """Return the mean correlation of the most similar, the middle and the most distant pairs of classes.
 
     Pairs are ranked by the distance of the mean images of the rows to learn from, no network comes into it.
     """
@@ -80,13 +80,14 @@ def by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
     return {name: float(v[~np.isnan(v)].mean()) if (~np.isnan(v)).any() else np.nan for name, v in values.items()}
 
 
-def _tested(weights: Weights, data: Data, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return sets, confusion matrix and predictions of the new rows."""
-    guess = predicted(weights, data[4])[1].argmax(-1)
-    return sets_of(weights, data, seed), cmfast.confusion_matrix(data[5], guess, n_classes=DIGIT_CLASSES), guess
+def _evaluate_network(weights: Weights, data: Data, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return sets, confusion matrix and predictions of the test rows."""
+    guess = predict(weights, data[4])[1].argmax(-1)
+    return make_sets(weights, data, seed), cmfast.confusion_matrix(data[5], guess, n_classes=DIGIT_CLASSES), guess
 
 
-def _of_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> dict[str, Any]:
+def _summarize_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> dict[str, Any]:
+    """Return coverage, sizes and correlations of the sets of one alpha."""
     shared = np.triu(counts.G[k] > 0, 1)
     sizes = sets.sizes[k]
     return {
@@ -100,14 +101,14 @@ def _of_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> d
     }
 
 
-def foretold(sets: Any, y: np.ndarray, guess: np.ndarray) -> list[float]:
-    """Return how many pairs that one half of the rows never confuses the other half does: sharing a set, or not.
+def compute_foretold_shares(sets: Any, y: np.ndarray, guess: np.ndarray) -> list[float]:
+    """Return the shares of pairs confused only in the second half of rows: with and without a shared set.
 
     Of each kind the share of pairs; NaN where there is no such pair.
     """
     first, last = np.split(np.arange(len(y)), [len(y) // 2])
     before, after = (cmfast.confusion_matrix(y[rows], guess[rows], n_classes=DIGIT_CLASSES) for rows in (first, last))
     never = np.triu(before + before.T == 0, 1)
-    shared = conformal.ccm(rows_of(sets, first)).G[CENTRE] > 0
+    shared = conformal.ccm(select_rows(sets, first)).G[CENTRE] > 0
     later = after + after.T > 0
     return [float(later[pairs].mean()) if pairs.any() else np.nan for pairs in (never & shared, never & ~shared)]
