@@ -143,10 +143,10 @@ def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
             for k in range(whole, m):
                 a[cells[k]] += one
         outside[row] = np.int64(a[outer]) + np.int64(b[outer]) + np.int64(c[outer]) + np.int64(d[outer])
-        for i in range(n):
-            for j in range(n):
-                cell = i * pitch + j
-                table[i * n + j] += np.int64(a[cell]) + np.int64(b[cell]) + np.int64(c[cell]) + np.int64(d[cell])
+        for true in range(n):
+            for predicted in range(n):
+                cell = true * pitch + predicted
+                table[true * n + predicted] += np.int64(a[cell]) + np.int64(b[cell]) + np.int64(c[cell]) + np.int64(d[cell])
 
 
 def _count_unweighted(y_true, y_pred, low, n_classes, out, outside):
