@@ -129,10 +129,11 @@ def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
             m = min(BLOCK, t.shape[0] - first)
             truth, guess = t[first : first + m], p[first : first + m]
             for k in range(m):
+                i, j = truth[k] - low, guess[k] - low
                 if wide is None:
-                    i, j = np.uint32(truth[k] - low), np.uint32(guess[k] - low)
+                    i, j = np.uint32(i), np.uint32(j)
                 else:
-                    i, j = np.uint64(truth[k] - low), np.uint64(guess[k] - low)
+                    i, j = np.uint64(i), np.uint64(j)
                 cells[k] = np.uint32(i) * pitch + np.uint32(j) if (i < size) & (j < size) else outer
             whole = m // 4 * 4
             for k in range(0, whole, 4):
