@@ -89,7 +89,7 @@ def fma(a, b, c):
 
 
 def sqrt(a):
-    """Return the square roots of the lanes."""
+    """Return the lane-wise square root."""
     return np.sqrt(a)
 
 

@@ -101,7 +101,7 @@ def sort_keys(fill, n, limit, below, num_threads=None, progress=None):
     """Return ``(keys, rest)``: the keys of `fill`, sorted, without their lowest `below` bits, and those bits."""
     rest = np.empty(n, np.int64)
 
-    def sort_and_split(found, rest):
+    def sort_and_separate(found, rest):
         """Sort combined keys in place, and move their low bits to `rest`."""
         found.sort()
         np.bitwise_and(found, (1 << below) - 1, out=rest)
@@ -109,7 +109,7 @@ def sort_keys(fill, n, limit, below, num_threads=None, progress=None):
 
     if n < LEAST_PARTITIONED_POINTS:
         found = compute_keys(fill, n, num_threads, progress)
-        sort_and_split(found, rest)
+        sort_and_separate(found, rest)
         return found, rest
     partitioned, ends = _partition_blocks(fill, n, limit, num_threads, progress)
     found = np.empty(n, np.int64)
@@ -117,7 +117,7 @@ def sort_keys(fill, n, limit, below, num_threads=None, progress=None):
     def work(bucket, start, stop):
         """Collect, sort and split one bucket."""
         _collect(partitioned, ends, bucket, PARTITION_ROWS, found[start:stop])
-        sort_and_split(found[start:stop], rest[start:stop])
+        sort_and_separate(found[start:stop], rest[start:stop])
 
     pool.run_pieces(work, _bucket_bounds(ends), seconds=n * SECONDS_PER_POINT, num_threads=num_threads)
     return found, rest
