@@ -46,22 +46,27 @@ def _matrix(dtype: type, n_classes: int = 3) -> np.ndarray:
 
 
 def _labels(dtype: type = np.int64) -> np.ndarray:
+    """Return small labels of 0 and 1."""
     return (np.arange(WARM_SAMPLES) % 2).astype(dtype)
 
 
 def _points(n_axes: int, dtype: type = np.float64) -> np.ndarray:
+    """Return small random points."""
     return np.random.default_rng(0).normal(size=(WARM_SAMPLES, n_axes)).astype(dtype)
 
 
 def _cells(n_axes: int = 2, dtype: type = np.float64) -> cmfast.CellCounts:
+    """Return the cell counts of small points."""
     return cmfast.cell_counts(_points(n_axes, dtype), _labels(), _labels()[::-1], grid=_grid(n_axes))
 
 
 def _grid(n_axes: int) -> cmfast.Grid:
+    """Return a unit grid."""
     return cmfast.Grid(np.zeros(n_axes), np.ones(n_axes))
 
 
 def _confusion_matrix() -> None:
+    """Call functions that compile the kernels of op ``confusion_matrix``."""
     weights = [None, _labels(np.float64), _labels()]
     for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
         y = np.tile(_labels(dtype), SAMPLE_REPEATS)
@@ -70,7 +75,10 @@ def _confusion_matrix() -> None:
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
+    """Return calls that compile the kernels of ops ``overlap``, ``l1_distance``, ``kl_divergence``."""
+
     def calls() -> None:
+        """Call the function on all combinations of inputs."""
         for one, other in product(FLOATS, FLOATS):
             function(_matrix(one), _matrix(other))
 
@@ -78,7 +86,10 @@ def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
 
 
 def _normalize(function: Callable[..., Any]) -> Callable[[], None]:
+    """Return calls that compile the kernels of ops ``normalize``, ``importance_weights``."""
+
     def calls() -> None:
+        """Call the function on all combinations of inputs."""
         for dtype, method in product(VALUES, ("all", "row", "col", "bi")):
             function(_matrix(dtype), method)
 
@@ -86,7 +97,10 @@ def _normalize(function: Callable[..., Any]) -> Callable[[], None]:
 
 
 def _scale(function: Callable[..., Any]) -> Callable[[], None]:
+    """Return calls that compile the kernels of ops ``ipf``, ``ras``."""
+
     def calls() -> None:
+        """Call the function on all combinations of inputs."""
         sums = np.array([3.0, 2.0, 1.0])
         for dtype in FLOATS:
             M = _matrix(dtype)
@@ -114,6 +128,7 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
 
 
 def _scaling_gradient() -> None:
+    """Call functions that compile the kernels of op ``scaling_gradient``."""
     limit = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 2.0]])
     certain = _large(2 * LARGE_SIDE, 1) + 1e6 * np.eye(2 * LARGE_SIDE)
     for M in (
@@ -132,6 +147,7 @@ def _scaling_gradient() -> None:
 
 
 def _ipf_of_logits() -> None:
+    """Call functions that compile the kernels of op ``ipf_of_logits``."""
     sums = np.array([3.0, 2.0, 1.0])
     for dtype, spread in product(FLOATS, (1.0, 1000.0)):
         L = spread * _matrix(dtype)
@@ -219,17 +235,20 @@ def _round_to_margins() -> None:
 
 
 def _comparison_gradient() -> None:
+    """Call functions that compile the kernels of op ``comparison_gradient``."""
     for one, other in product(FLOATS, FLOATS):
         arrays = _matrix(one), _matrix(other), np.array(1.0)
         dispatch.call("comparison_gradient", *dispatch.adopt(S=arrays[0], T=arrays[1], G=arrays[2]), of="overlap")
 
 
 def _normalizing_gradient() -> None:
+    """Call functions that compile the kernels of op ``normalizing_gradient``."""
     for dtype in FLOATS:
         dispatch.call("normalizing_gradient", _matrix(dtype), _matrix(dtype), method="row")
 
 
 def _metrics_gradient() -> None:
+    """Call functions that compile the kernels of op ``metrics_gradient``."""
     names = ("geometric_mean", "gerrity", "recall")
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         plan = plan_of(names, n_classes, "present", 1, argument="M").plan
@@ -244,6 +263,7 @@ def _large(size: int, power: int) -> np.ndarray:
 
 
 def _support() -> None:
+    """Call functions that compile the kernels of op ``support``."""
     for dtype in FLOATS:
         cmfast.support(np.triu(_matrix(dtype)))
         cmfast.support(
@@ -252,6 +272,7 @@ def _support() -> None:
 
 
 def _columns() -> None:
+    """Call functions that compile the kernels of column statistics (ranges, moments, quartiles)."""
     for dtype, n_axes in product(VALUES, (1, 2, 10)):
         X = _points(n_axes, dtype)
         cmfast.Grid.freedman_diaconis(X)
@@ -262,11 +283,13 @@ def _columns() -> None:
 
 
 def _projections() -> None:
+    """Call functions that compile the kernels of ops ``pca``, ``project``."""
     for dtype in VALUES:
         cmfast.pca(_points(4, dtype), n_components=2).transform(_points(4, dtype))
 
 
 def _cell_counts() -> None:
+    """Call functions that compile the kernels of op ``cell_counts``."""
     for dtype, n_axes in product(VALUES, AXES):
         X, y = _points(n_axes, dtype), _labels()
         cmfast.cell_counts(X, y, y, grid=_grid(n_axes))
@@ -278,12 +301,14 @@ def _cell_counts() -> None:
 
 
 def _sparse_histogram() -> None:
+    """Call functions that compile the kernels of op ``sparse_histogram``."""
     for n_axes, weights, groups in product(AXES, (None, *VALUES), (None, _labels())):
         values = None if weights is None else np.ones(WARM_SAMPLES, weights)
         cmfast.sparse_histogram(_points(n_axes), weights=values, groups=groups, grid=_grid(n_axes))
 
 
 def _merge_cells() -> None:
+    """Call functions that compile the kernels of op ``merge_cells``."""
     y = _labels()
     for X in (_points(2), _points(2) + 5.0, _points(2) / 9.0, np.full((WARM_SAMPLES, 2), np.nan)):
         other = cmfast.cell_counts(X, y, y, grid=_grid(2))
@@ -292,28 +317,33 @@ def _merge_cells() -> None:
 
 
 def _decode_cells() -> None:
+    """Call functions that compile the kernels of op ``decode_cells``."""
     for n_axes in AXES:
         len(_cells(n_axes).cells)
 
 
 def _histograms() -> None:
+    """Call functions that compile the kernels of op ``marginal_histogram``."""
     for table in (None, _matrix(np.float64, 2)):
         _cells().label_histogram(table)
         _cells().prediction_histogram(table)
 
 
 def _gcm() -> None:
+    """Call functions that compile the kernels of op ``gcm``."""
     for table in ("all", "row", "col", "bi", _matrix(np.float64, 2), np.array([[1e-200, 1.0], [1e200, 1.0]])):
         cmfast.gcm(_cells(), table)
         cmfast.gcm(_cells(), [table, "all"])
 
 
 def _gcm_from_points() -> None:
+    """Call functions that compile the kernels of ops ``cell_shapes``, ``cell_excess``."""
     y = _labels()
     cmfast.geometric_confusion_matrix(_points(4), y, y[::-1], n_components=2, weights=["all", "bi"])
 
 
 def _min_overlap() -> None:
+    """Call functions that compile the kernels of op ``min_overlap``."""
     for dtype in (np.int64, np.float64):
         one, other = (
             cmfast.sparse_histogram(_points(2), weights=np.ones(WARM_SAMPLES, dtype), groups=_labels(), grid=_grid(2))
@@ -323,7 +353,10 @@ def _min_overlap() -> None:
 
 
 def _call_on_matrices(*functions: Callable[..., Any]) -> Callable[[], None]:
+    """Return calls of functions of matrices, on every dtype, small and large."""
+
     def calls() -> None:
+        """Call the function on all combinations of inputs."""
         for dtype, function in product(VALUES, functions):
             for M in (_matrix(dtype), _matrix(dtype, 40), *_UNUSUAL):
                 function(M)
@@ -336,15 +369,18 @@ _UNUSUAL = (np.full((3, 3), 2**59), np.full((3, 3), 1e-200))
 
 
 def _compute(M: np.ndarray) -> None:
+    """Call ``metrics.compute`` with every metric."""
     cmfast.metrics.compute(M, EVERY)
     cmfast.metrics.tau_weighted(M, np.ones(len(M)))
 
 
 def _weighted_kappa(M: np.ndarray) -> None:
+    """Call ``kappa`` with a table of weights."""
     cmfast.metrics.kappa(M, weights=1.0 - np.eye(len(M)))
 
 
 def _metrics_of_sums() -> None:
+    """Call functions that compile the kernels of op ``metrics_of_sums``."""
     ordered = ("kappa_l", "kappa_q", "gerrity")  # these need all cells
     names: list[MetricName] = [name for name in EVERY if not name.startswith(ordered)]
     for sums in (*(np.ones(3, dtype) for dtype in VALUES), *(M[0] for M in _UNUSUAL)):
@@ -352,6 +388,7 @@ def _metrics_of_sums() -> None:
 
 
 def _label_margins() -> None:
+    """Call functions that compile the kernels of op ``label_margins``."""
     weights = (None, _labels(np.float64), _labels())
     # int8: positions among the classes, for labels other than 0, 1, ...
     for dtype, weight, groups, ignored in product((*LABELS, np.int8), weights, (None, _labels()), (None, 0)):
@@ -360,25 +397,30 @@ def _label_margins() -> None:
 
 
 def _threshold_matrices() -> None:
+    """Call functions that compile the kernels of op ``threshold_matrices``."""
     for dtype in FLOATS:
         cmfast.metrics.threshold_matrices(np.arange(WARM_SAMPLES, dtype=dtype), _labels())
 
 
 def _score_areas() -> None:
+    """Call functions that compile the kernels of op ``score_areas``."""
     cmfast.metrics.auc(np.arange(WARM_SAMPLES), _labels() > 0)
 
 
 def _least_cost() -> None:
+    """Call functions that compile the kernels of op ``least_cost``."""
     cmfast.metrics.least_cost(np.arange(WARM_SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
 
 
 def _resample() -> None:
+    """Call functions that compile the kernels of op ``resample``."""
     for dtype in VALUES:
         cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2)
         cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2, scheme="expected_rounded")
 
 
 def _intervals() -> None:
+    """Call functions that compile the kernels of op ``metric_intervals``."""
     for method in ("bca", "posterior"):
         cmfast.uncertainty.interval(
             _matrix(np.int64), ["mcc", "recall"], method=method, n_replicates=2, on_failure="ignore"
@@ -386,12 +428,14 @@ def _intervals() -> None:
 
 
 def _clusters(function: Callable[..., object], **options: Any) -> Callable[[], object]:
+    """Return a call of a function of clustered matrices."""
     clusters = np.stack([_matrix(np.int64)] * 2)
     names = None if "of" in options else ["gerrity", "recall"]
     return lambda: function(clusters, names, clustered=True, **options)
 
 
 def _standard_errors() -> None:
+    """Call ``standard_error`` on every dtype."""
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
         cmfast.uncertainty.standard_error(_matrix(dtype), names)  # type: ignore[arg-type]
@@ -404,11 +448,13 @@ def _make_probabilities(dtype: type, n_classes: int = 3) -> np.ndarray:
 
 
 def _row_draws() -> None:
+    """Call functions that compile the kernels of op ``row_draws``."""
     for dtype in FLOATS:
         cmfast.conformal.scores(_make_probabilities(dtype))
 
 
 def _scores() -> None:
+    """Call functions that compile the kernels of op ``scores``."""
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         P = _make_probabilities(dtype, n_classes)
         cmfast.conformal.scores(P, _labels(), randomised=False)
@@ -417,44 +463,53 @@ def _scores() -> None:
 
 
 def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.PredictionSets:
+    """Return small prediction sets."""
     return cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], randomised=False)
 
 
 def _prediction_sets() -> None:
+    """Call functions that compile the kernels of op ``prediction_sets``."""
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         _sets(dtype, n_classes)
         cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], method="lac")
 
 
 def _thresholds() -> None:
+    """Call functions that compile the kernels of op ``threshold``."""
     cmfast.conformal.threshold(np.arange(WARM_SAMPLES), 0.1, y=_labels())
     cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows for the lane kernel
 
 
 def _score_histogram() -> None:
+    """Call functions that compile the kernels of op ``score_histogram``."""
     cmfast.conformal.score_histogram(np.arange(WARM_SAMPLES))
 
 
 def _shared() -> None:
+    """Call functions that compile the kernels of ops ``ccm``, ``ccm_ratios``."""
     cmfast.conformal.ccm(_sets()).correlation()
 
 
 def _covered() -> None:
+    """Call functions that compile the kernels of ops ``set_coverage``, ``coverage_confusion``."""
     sets = _sets()
     sets.coverage(_labels())
     cmfast.conformal.coverage_confusion(sets, _labels())
 
 
 def _carrying_samples() -> None:
+    """Call functions that compile the kernels of op ``carrying_samples``."""
     cmfast.uncertainty.interval(_matrix(np.int64), ["accuracy", "gerrity"], method="normal")
 
 
 def _paired_errors() -> None:
+    """Call functions that compile the kernels of op ``paired_errors``."""
     y = _labels()
     cmfast.uncertainty.compare(cmfast.uncertainty.paired_counts(y, y[::-1], y), EVERY, method="delta", test="interval")
 
 
 def _paired_replicates() -> None:
+    """Call functions that compile the kernels of op ``paired_replicates``."""
     y = _labels()
     for clusters in (None, y):
         T = cmfast.uncertainty.paired_counts(y, y[::-1], y, clusters=clusters)
@@ -588,6 +643,7 @@ def compile_op(op: str) -> Compiled:
 
 
 def _compile_group(ops: Sequence[str]) -> list[Compiled]:
+    """Compile a group of ops in this process."""
     return [compile_op(op) for op in ops]
 
 

@@ -342,6 +342,7 @@ def _replace_failed(matrices: Any, status: Any, value: float) -> Any:
     """Return the matrices with every failed matrix filled with `value`."""
 
     def replace(cells: Any, codes: Any) -> Any:
+        """Return a copy of `cells` with `value` where the status code is nonzero."""
         cells = cells + 0  # a copy, in every library
         cells[codes != 0] = value
         return cells

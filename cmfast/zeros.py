@@ -37,6 +37,7 @@ class Certificate(NamedTuple, Generic[ArrayT]):
     available: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {
             "of": " x ".join(str(dispatch.shape_of(line)[-1]) for line in (self.rows, self.cols)),
             "wanted": result_repr.format_values(self.wanted),
@@ -82,6 +83,7 @@ class Support(NamedTuple, Generic[ArrayT]):
     certificate: Certificate[ArrayT]
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {"of": result_repr.format_shape(self.dead_cells), "status": result_repr.format_statuses(self.status)}
         return parts | {"dead cells": f"{int(adapter(self.dead_cells).to_host(self.dead_cells).sum()):,}"}
 
@@ -119,6 +121,7 @@ class Support(NamedTuple, Generic[ArrayT]):
 def _explain(
     code: Any, dead: Any, row_block: Any, col_block: Any, rows: Any, cols: Any, wanted: Any, available: Any
 ) -> str:
+    """Return the sentence for one matrix, given all parts of its result."""
     status = Status(int(code))
     if status is Status.INVALID:
         return "a cell or target is NaN, infinite or negative"

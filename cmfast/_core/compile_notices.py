@@ -230,6 +230,7 @@ class Notices:
             self._spent[self._name] = self._spent.get(self._name, 0.0) + time.monotonic() - self._begun
 
     def _say(self, name: str, op: str, kernel: str) -> None:
+        """Log the notice of a compilation, with its estimated time."""
         from cmfast.kernels.cpu._core import jit
 
         self._said.add(name)

@@ -39,6 +39,7 @@ def count_blocks(
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
     def count_weighted(weight: Any) -> Any:
+        """Return the lazy sum of `count` over all chunks, with these integer weights."""
         return lazy.dask().sum_blocks(count, arrays | {"sample_weight": weight}, axes, **options)
 
     dtype = (

@@ -101,6 +101,7 @@ def format_failures(
 
 
 def _index(index: tuple[int, ...]) -> str:
+    """Format a batch index: a bare number for one axis."""
     return str(index[0]) if len(index) == 1 else str(index)
 
 
@@ -135,6 +136,7 @@ def warn_diagnostic(text: str) -> None:
 
 
 def _warn(text: str, category: type[Warning]) -> None:
+    """Issue a warning at the first frame outside cmfast, or append it to the collected texts."""
     texts = _texts.get()
     if texts is None:
         warnings.warn(caller.prefix_name(text), category, stacklevel=_stack_level())
@@ -144,6 +146,7 @@ def _warn(text: str, category: type[Warning]) -> None:
 
 def _stack_level() -> int:
     # The first frame outside cmfast. From Python 3.12 on warnings.warn(skip_file_prefixes=...) would do it.
+    """Return the `stacklevel` of the first frame outside cmfast."""
     level = 2
     frame = sys._getframe(2)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "cmfast":

@@ -265,10 +265,12 @@ def unify_codes(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> 
 
 
 def _decode(y: _text_codes.Coded) -> np.ndarray:
+    """Return coded integers as a plain integer array."""
     return read_only(np.array(y.names, y.dtype)[y.codes])
 
 
 def _encode(y: np.ndarray) -> _text_codes.Coded:
+    """Return an integer array as codes and sorted distinct values."""
     values, codes = np.unique(y, return_inverse=True)
     return _text_codes.Coded(codes.reshape(y.shape), values.tolist(), y.dtype)
 
@@ -412,6 +414,7 @@ def _drop_ignored(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
 
 
 def _list_occurring_on_host(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
+    """Return the sorted integers that occur in host arrays, by a lookup table if their range is small."""
     low, high = min(int(truth.min()), int(guess.min())), max(int(truth.max()), int(guess.max()))
     size = max(truth.size, guess.size)
     near = high - low < max(MOST_LOOKUP_SPAN, size)
@@ -475,6 +478,7 @@ def encode_positions(y: Any, classes: list[int], ignored: int | None = None) -> 
 
 
 def _encode_on_host(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:
+    """Return host integers as positions given by `index`, block by block; NO_POSITION for others."""
     out = np.empty(y.shape, np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32)
     if not y.size:
         return out

@@ -42,6 +42,7 @@ def accept_dask_arrays(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function that maps over blocks of Dask arrays and calls `function` for other arrays."""
         known: Signature = signature(function)
 
         @wraps(function)

@@ -32,6 +32,7 @@ _every: "WeakSet[ObjectLock]" = WeakSet()
 
 
 def _replace_all() -> None:
+    """Give every object a new lock, in a forked child process."""
     for one in _every:
         one.lock = threading.RLock()
 

@@ -80,19 +80,23 @@ def check_total(name: str, x: Any, *, most: int = validate.LARGEST_INT64) -> int
 
 
 def _refuse_negative(name: str, exact: Any) -> None:
+    """Raise ValueError that names the smallest count and its index."""
     given = f"{int(exact.min()):,}{_where(exact.argmin(), exact.shape)}"
     validate.refuse(name, "at least 0, as counts are", given)
 
 
 def _refuse_large(name: str, exact: Any, most: int) -> None:
+    """Raise OverflowError that names the largest count and its index."""
     given = f"{int(exact.max()):,}{_where(exact.argmax(), exact.shape)}"
     validate.refuse(name, f"at most {_power(most)} in each cell", given, OverflowError)
 
 
 def _power(most: int) -> str:
+    """Format `most` as "2**k - 1"."""
     return f"2**{(most + 1).bit_length() - 1} - 1"
 
 
 def _where(place: Any, shape: tuple[int, ...]) -> str:
+    """Return " at <index>" for a flat index into `shape`; "" for a scalar."""
     index = tuple(int(k) for k in np.unravel_index(int(place), shape))
     return "" if not index else f" at {index[0] if len(index) == 1 else index}"

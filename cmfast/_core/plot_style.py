@@ -44,6 +44,7 @@ def make_palette(ground: Any) -> Palette:
 
 
 def _unit(rgb: Rgb) -> np.ndarray:
+    """Convert a colour from 0..255 to 0..1."""
     return np.array(rgb, np.float64) / 255.0
 
 

@@ -46,6 +46,7 @@ class Bar:
             self.close()
 
     def _plain(self, done: int, total: int) -> None:
+        """Write a line of progress to stderr, at most every PLAIN_SECONDS."""
         now = time.monotonic()
         if done >= total or now - self._printed >= PLAIN_SECONDS:
             self._printed = now

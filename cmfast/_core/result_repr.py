@@ -30,6 +30,7 @@ def add_repr(cls: C) -> C:
         return f"<{cls.__name__}: {parts}>"
 
     def _repr_html_(self: Any) -> str:
+        """Return the result as HTML for notebooks; only its text if it is lazy."""
         if is_lazy_result(self):
             return escape_prose(repr(self))
         said = self._explain(isolate) if hasattr(cls, "_explain") else self.explain()
@@ -95,6 +96,7 @@ def explain_statuses(status: Any, index: int | tuple[int, ...] | None, meaning: 
     codes = adapter(status).to_host(status)
 
     def describe_code(code: Any) -> str:
+        """Return the name and the meaning of a status code."""
         found = Status(int(code))
         return f"{found.name}: {meaning[found]}"
 

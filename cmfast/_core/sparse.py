@@ -61,6 +61,7 @@ def _sum_entries(values: np.ndarray, at: tuple[np.ndarray, np.ndarray], C: int) 
 
 
 def _status(*, good: bool) -> np.int8:
+    """Return status CONVERGED or INVALID."""
     return np.int8(Status.CONVERGED if good else Status.INVALID)
 
 

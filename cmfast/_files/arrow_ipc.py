@@ -29,6 +29,7 @@ def read_batch_heads(source: Any) -> tuple[int, bool]:
 
 
 def _unpack_integer(kind: str, head: memoryview, place: int) -> int:
+    """Return the integer of struct format `kind` at position `place`."""
     return int(struct.unpack_from(kind, head, place)[0])
 
 

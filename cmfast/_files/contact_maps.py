@@ -73,6 +73,7 @@ def _get_cool_group(path: Path, file: Any, group: str) -> Any:
 
 
 def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> PixelMap:
+    """Read a contact map from a group of a cool or mcool file."""
     h5py = tables.require_module("h5py", path, "maps")
     with tables.catch_reader_errors(path, "not readable"), h5py.File(path, "r") as file:
         found = _get_cool_group(path, file, group)
@@ -91,6 +92,7 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Pi
 
 
 def _read_hic(path: Path, resolution: int | None) -> PixelMap:
+    """Read a contact map of one resolution from a hic file."""
     hictkpy: Any = tables.require_module("hictkpy", path, "maps")
     if resolution is None:
         raise FileError(path, "holds maps of several resolutions, give --resolution")
@@ -103,6 +105,7 @@ def _read_hic(path: Path, resolution: int | None) -> PixelMap:
 
 
 def _read_npz(path: Path) -> PixelMap:
+    """Read a contact map from a scipy.sparse npz file."""
     from scipy.sparse import load_npz
 
     with tables.catch_reader_errors(path, "is no matrix of scipy.sparse.save_npz"):

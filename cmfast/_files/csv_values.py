@@ -93,12 +93,14 @@ class ColumnKind:
 
 
 def _infer_kind(texts: Lines) -> str:
+    """Return the kind of a column with these texts."""
     told = ColumnKind()
     told.add(texts)
     return told.kind
 
 
 def _is_truth(text: str) -> bool:
+    """Whether a text is a boolean: true, TRUE, True, false, ..."""
     return text.lower() in TRUTHS and text in (text.lower(), text.upper(), text.capitalize())
 
 
@@ -119,6 +121,7 @@ def _parse_class_id(path: Path, text: str, line: int) -> int:
 
 
 def _refuse_gaps(path: Path, texts: Lines, gaps: frozenset[str]) -> None:
+    """Raise FileError if a text marks a missing value."""
     for text, line in texts.items():
         if text in gaps:
             raise FileError(

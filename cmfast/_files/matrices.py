@@ -152,6 +152,7 @@ def _parse_rows(path: Path, rows: list[tuple[int, list[str]]]) -> np.ndarray:
 
 
 def _is_number(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:

@@ -101,6 +101,7 @@ class _NewFile(NamedTuple):
     force: bool
 
     def commit(self) -> None:
+        """Replace the output by the new file; without `force` raise FileError if it exists."""
         if self.target.exists():
             if not self.force:
                 self._refuse()
@@ -119,6 +120,7 @@ class _NewFile(NamedTuple):
         self.part.replace(self.target)
 
     def _refuse(self) -> NoReturn:
+        """Raise FileError because the output appeared during the run."""
         raise FileError(self.target, "has appeared in the meantime, give --force to replace it") from None
 
 
@@ -158,6 +160,7 @@ class Outputs:
         self._written.append(_NewFile(target, part, file, force))
 
     def _commit_all(self) -> None:
+        """Replace all outputs; if one fails, restore those already replaced."""
         replaced: list[tuple[Path, Path | None]] = []
         try:
             for new in self._written:
@@ -230,6 +233,7 @@ def to_json(facts: dict[str, Any], *, ascii_only: bool = False) -> str:
 
 
 def _escape(character: str) -> str:
+    """Return the JSON escape of a character."""
     return json.dumps(character)[1:-1]
 
 

@@ -44,10 +44,12 @@ def is_part(path: str | bytes, target: Path) -> bool:
 
 def _stem(target: Path) -> str:
     # A checksum replaces the output's name, which may already have the maximum length.
+    """Return the common prefix of the temporary files of an output."""
     return f".cmfast-{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 
 def _try_lock(file: BinaryIO) -> bool:
+    """Lock a file without waiting; return False if another process holds the lock."""
     if LOCKS:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,6 +61,7 @@ def _try_lock(file: BinaryIO) -> bool:
 
 
 def _is_same_file(part: Path, file: BinaryIO) -> bool:
+    """Whether the path still refers to the open file."""
     try:
         return os.path.samestat(part.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -66,6 +69,7 @@ def _is_same_file(part: Path, file: BinaryIO) -> bool:
 
 
 def _remove_abandoned(folder: Path, stem: str) -> None:
+    """Remove unlocked temporary files with this prefix from a folder."""
     if not LOCKS:
         return
     with suppress(OSError), os.scandir(folder) as entries:

@@ -52,6 +52,7 @@ def is_several(source: Source) -> bool:
 
 
 def _is_glob(path: Path) -> bool:
+    """Whether a path is a glob pattern and not an existing file."""
     return glob.has_magic(str(path)) and not path.exists()
 
 
@@ -74,6 +75,7 @@ def get_suffix(source: Source) -> str:
 
 
 def _list_disk(path: Path) -> list[Source]:
+    """Return the visible files of a local file, folder or glob."""
     if not is_several(path):
         return [path.absolute()]
     heads = [path.absolute()]
@@ -92,6 +94,7 @@ def _list_disk(path: Path) -> list[Source]:
 
 
 def _list_store(url: Url) -> list[Source]:
+    """Return the visible objects of a URL, folder or glob in a store."""
     store, head = _open_store(url)
     heads = store.glob(head) if glob.has_magic(head) else [head]
     found: dict[Source, None] = {}
@@ -118,6 +121,7 @@ def _get_visible_parts(below: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _get_natural_key(source: Source) -> list[Any]:
+    """Return a sort key that orders numbers in names by value."""
     parts = re.split(r"(\d+)", str(source))
     return [(int(part), part) if k % 2 else (-1, part) for k, part in enumerate(parts)]
 
@@ -153,6 +157,7 @@ def open_locally(sources: Sequence[Source]) -> Iterator[list[Path]]:
 
 
 def _copy(url: Url, stack: ExitStack, names: dict[str, str]) -> Path:
+    """Copy a remote object to a temporary folder that lives as long as `stack`."""
     from tempfile import TemporaryDirectory
 
     folder = stack.enter_context(TemporaryDirectory(prefix="cmfast-"))
@@ -165,6 +170,7 @@ def _copy(url: Url, stack: ExitStack, names: dict[str, str]) -> Path:
 
 
 def _open_store(url: Url) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the name in it."""
     fsspec = tables.require_module("fsspec", str(url), "cluster")
     store, name = fsspec.core.url_to_fs(url.text)
     return store, name

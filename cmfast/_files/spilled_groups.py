@@ -55,6 +55,7 @@ class SpilledGroups:
                 self._spill()
 
     def _add(self, groups: list[Group], cells: np.ndarray) -> None:
+        """Add counts of a few groups to those in memory."""
         before = len(self._places)
         where = np.array([self._places.setdefault(group, len(self._places)) for group in groups], np.int64)
         if len(self._places) > before:
@@ -121,6 +122,7 @@ class SpilledGroups:
 
 
 def _open_scratch() -> Any:
+    """Open an unnamed temporary file."""
     from tempfile import TemporaryFile  # see Scratch
 
     return TemporaryFile()
@@ -138,10 +140,12 @@ def _read_lines(file: Any, start: int, stop: int, most: int) -> Iterator[bytes]:
 
 
 def _add_keys(lines: Iterator[bytes], key: Key) -> Iterator[tuple[Any, bytes]]:
+    """Yield lines with their sort keys."""
     return ((key(_parse_group(line)), line) for line in lines)
 
 
 def _sort_lines(lines: Iterator[bytes], key: Key) -> list[tuple[Any, bytes]]:
+    """Return lines with their keys, sorted by key."""
     return sorted(_add_keys(lines, key), key=lambda row: row[0])
 
 
@@ -155,8 +159,10 @@ def _sum_cells(cells: np.ndarray) -> np.ndarray:
 
 
 def _parse_group(line: bytes) -> Group:
+    """Return the group values of a line."""
     return tuple(json.loads(line.split(b"\t", 1)[0]))
 
 
 def _parse_cells(line: bytes) -> np.ndarray:
+    """Return the cells of a line, shape (k, 3)."""
     return np.array(json.loads(line.split(b"\t", 1)[1]), np.int64).reshape(-1, 3)

@@ -265,6 +265,7 @@ def _encode_parts(state: State) -> dict[str, np.ndarray]:
 
 
 def _encode_part(value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
+    """Return a part as a little-endian array; JSON parts as bytes."""
     if types == TEXT[0] and ndim == TEXT[1]:
         return np.frombuffer(json.dumps(value, allow_nan=False).encode(), np.uint8)
     array = np.asarray(value)
@@ -292,6 +293,7 @@ def encode_array(array: np.ndarray) -> dict[str, Any]:
 
 
 def _spell_nonfinite(values: Any) -> Any:
+    """Replace NaN and infinities in nested lists by strings."""
     if isinstance(values, list):
         return [_spell_nonfinite(value) for value in values]
     return values if math.isfinite(values) else json.dumps(values)
@@ -306,6 +308,7 @@ def _parse_json(text: str | bytes | bytearray) -> Any:
 
 
 def _refuse_constant(text: str) -> None:
+    """Raise DamagedError for a bare NaN or Infinity in JSON."""
     demand(holds=False, why=f"it has a bare {text}")
 
 
@@ -365,12 +368,14 @@ def _explain_damage(where: str, *classes: type[State]) -> Iterator[None]:
 
 
 def _check_path(path: Any) -> str:
+    """Validate that `path` is a path and return it as a str."""
     if not isinstance(path, str | bytes | PathLike):
         validate.refuse("path", "a str or path, or a file of bytes", type(path).__name__, TypeError)
     return validate.path_name("path", path)
 
 
 def _check_binary(file: Any) -> None:
+    """Raise TypeError for a file opened in text mode."""
     if isinstance(file, io.TextIOBase):
         validate.refuse("path", "a path, or a file of bytes", "one of text", TypeError)
 

@@ -77,6 +77,7 @@ def _refuse_area_column(path: Path, names: list[str], by: str | None) -> None:
 
 
 def _read_arrow_blocks(path: Path, wanted: WantedColumns, by: str | None, tick: Tick) -> Iterator[Block]:
+    """Yield blocks of categories, codes and numbers from a Parquet or Arrow file."""
     tables.require_module("pyarrow", path)
     names, total, parts = tables.arrow_batches(path)
     _refuse_area_column(path, names, by)
@@ -111,6 +112,7 @@ def _column_to_numbers(path: Path, name: str, column: Any) -> np.ndarray:
 
 
 def _read_csv_blocks(path: Path, wanted: WantedColumns, by: str | None, tick: Tick) -> Iterator[Block]:
+    """Yield one block of categories, codes and numbers from a csv or tsv file."""
     lines = tables.csv_lines(path)
     total = path.stat().st_size
     _, first, done = next(lines)

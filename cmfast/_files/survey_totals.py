@@ -96,6 +96,7 @@ def read_totals(path: Path, by: str | None, value: str | None = None) -> Totals:
 
 
 def _find_columns(path: Path, names: list[str], by: str | None, value: str | None) -> _Header:
+    """Return the positions of the columns of a table of totals; raise FileError if they are ambiguous."""
     small = [name.lower() for name in names]
     numbers = [k for k, name in enumerate(small) if name in NUMBERS]
     numbers = numbers or [k for k, name in enumerate(names) if name == value]
@@ -122,6 +123,7 @@ def _check_areas(path: Path, known: Totals, by: str | None) -> None:
 
 
 def _describe_total(name: str, by: str | None, area: str) -> str:
+    """Return the name of a total, with its area if there are areas."""
     return name if by is None else f"{name}, {by} = {area}"
 
 

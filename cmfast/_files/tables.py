@@ -60,6 +60,7 @@ def open_npy(path: Path) -> np.ndarray:
 
 
 def _load_npy(path: Path) -> np.ndarray:
+    """Load an npy file as a memory map, with clear errors."""
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -169,6 +170,7 @@ def unify_kinds(path: Path, block: list[Column]) -> list[Column]:
 
 
 def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:
+    """Yield blocks of label columns of an npy file."""
     table = open_npy(path)
     if table.dtype.names:
         names = list(table.dtype.names)
@@ -268,6 +270,7 @@ def _choose_columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
 
 
 def _parse_column(path: Path, names: list[str], wanted: str) -> int:
+    """Return the position of a column given by name or number."""
     if wanted in names:
         return find_column(path, names, wanted)
     if wanted.isdecimal() and len(wanted) < 10 and int(wanted) < len(names):
@@ -285,6 +288,7 @@ def find_column(path: Path, names: list[str], wanted: str) -> int:
 
 
 def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) -> Iterator[list[Column]]:
+    """Yield blocks of label columns of a csv or tsv file."""
     check_source(path)
     total = path.stat().st_size
     lines = csv_lines(path)
@@ -345,6 +349,7 @@ def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int
 
 
 def _delimiter(path: Path) -> str:
+    """Return the cell delimiter for the suffix: tab for tsv, else comma."""
     return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
@@ -360,12 +365,14 @@ class _TextRows:
         return len(self._codes[0])
 
     def append(self, labels: list[str], line: int) -> None:
+        """Add a row of texts, found in `line`."""
         for label, places, codes, lines in zip(labels, self._places, self._codes, self._lines, strict=True):
             codes.append(places.setdefault(label, len(places)))
             if len(places) > len(lines):
                 lines.append(line)
 
     def columns(self) -> list[Column]:
+        """Return the rows as columns of codes."""
         parts = zip(self._places, self._codes, self._lines, strict=True)
         return [Column("texts", list(places), np.array(codes, np.int64), lines) for places, codes, lines in parts]
 
@@ -407,6 +414,7 @@ def _compare_with_rows(path: Path, first: list[str], delimiter: str) -> bool | N
 
 
 def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:
+    """Yield blocks of label columns of a Parquet or Arrow file."""
     require_module("pyarrow", path)
     names, total, parts = arrow_batches(path)
     places = _choose_columns(path, names, wanted)
@@ -441,6 +449,7 @@ def arrow_batches(
         )
 
     def parts(places: list[int]) -> Iterator[list[Any]]:
+        """Yield the columns at these positions, block by block."""
         source = batches(places)
         while True:
             with catch_reader_errors(path, "not readable"):
@@ -453,12 +462,14 @@ def arrow_batches(
 
 
 def _open_parquet(path: Path, rows: int) -> Any:
+    """Return column names, number of rows and a batch reader of a Parquet file."""
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(path, buffer_size=PARQUET_BUFFER, pre_buffer=False)
     names = file.schema_arrow.names
 
     def batches(places: list[int]) -> Iterator[list[Any]]:
+        """Yield the columns at these positions of every batch of rows."""
         chosen = list(dict.fromkeys(names[k] for k in places))
         read = [
             k for wanted in chosen for k, name in enumerate(names) if name == wanted
@@ -472,6 +483,7 @@ def _open_parquet(path: Path, rows: int) -> Any:
 
 
 def _open_ipc(path: Path, rows: int) -> Any:
+    """Return column names, number of rows and a batch reader of a memory-mapped Arrow file."""
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -481,6 +493,7 @@ def _open_ipc(path: Path, rows: int) -> Any:
 
     def batches(places: list[int]) -> Iterator[list[Any]]:
         # Uncompressed columns are mapped pages of the file; selecting some of them would copy.
+        """Yield the columns at these positions of every batch of rows."""
         read = sorted(set(places)) if compressed else list(range(len(whole.schema)))
         file = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=read)) if compressed else whole
         for k in range(file.num_record_batches):
@@ -503,6 +516,7 @@ def read_arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
 
 
 def _encode_arrow(path: Path, name: str, column: Any, start: int) -> Column:
+    """Encode a block of an Arrow label column, without declared order."""
     import pyarrow as pa
 
     if column.null_count:

@@ -142,11 +142,13 @@ class Tasks:
         )
 
     def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
+        """Return the path of the state file of a part."""
         if self._folder is None:
             self._folder = self._made()
         return self._folder / f"{kind}-{self._digest(part, given)}.npz"
 
     def _made(self) -> Path:
+        """Make the folder for state files, temporary unless --state or --output is given."""
         out = self._args.output
         if not self._kept and out is None:
             return Path(self._stack.enter_context(TemporaryDirectory(prefix="cmfast-")))
@@ -162,12 +164,14 @@ class Tasks:
         return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
     def _identity(self, source: Source) -> list[Any]:
+        """Return the fingerprint of a source, cached."""
         if source not in self._known:
             self._known[source] = sources.fingerprint(source)
         return self._known[source]
 
 
 def _hashed(value: Any) -> str:
+    """Return the SHA-256 of bytes, for JSON."""
     return hashlib.sha256(value).hexdigest()
 
 
@@ -193,6 +197,7 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
             misuse(f"--scheduler {where}: {str(error).partition(chr(10))[0] or type(error).__name__}")
 
         def submit(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            """Run a task on every part on the cluster, yielding results as they complete."""
             futures = client.map(task, parts, pure=False)
             rest = {future.key: (k, future) for k, future in enumerate(futures)}
             done = distributed.as_completed(futures, loop=client.loop, with_results=True)
@@ -229,6 +234,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Run a task on every part in this process."""
     for k, part in enumerate(parts):
         failed, result = task(part)
         if failed is not None:

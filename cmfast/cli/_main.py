@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    """Parse the arguments, run the command and print its warnings; return the exit status."""
     if not (sys.argv[1:] if argv is None else argv):
         print(overview())
         return 0
@@ -80,6 +81,7 @@ def overview() -> str:
 
 
 def _parser() -> Parser:
+    """Return the argument parser with all commands."""
     parser = Parser(prog="cmfast", description="Confusion matrices, fast and exact.")
     parser.add_argument("--version", action="version", version=f"cmfast {cmfast.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -98,10 +100,12 @@ def _prepare(name: str, parser: Parser) -> None:
 
 
 def _say(text: str) -> None:
+    """Write a line to stderr."""
     sys.stderr.write(f"cmfast: {_screen.line(text)}\n")
 
 
 def _complain(text: str) -> int:
+    """Write an error to stderr and return exit status 2."""
     _say(text)
     return 2
 
@@ -124,6 +128,7 @@ class _Signals:
 
     @staticmethod
     def _stop(number: int, frame: object) -> NoReturn:
+        """Raise the exception for a signal."""
         raise _Stopped(number)
 
     def __exit__(self, *error: object) -> None:

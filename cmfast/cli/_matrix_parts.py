@@ -61,10 +61,12 @@ def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, p
 
 
 def _batch_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape with a batch axis of 1 added to a single matrix."""
     return shape if len(shape) > 2 else (1, *shape)
 
 
 def _describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """Describe shape and dtype of matrices for a message."""
     return f"matrices of {' x '.join(map(str, _batch_shape(shape)[1:]))} {dtype}"
 
 

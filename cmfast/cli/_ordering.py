@@ -134,6 +134,7 @@ class Names:
 
 
 def _sort(labels: list[Any]) -> tuple[list[Any], list[int]]:
+    """Return labels as sorted names, and their previous positions."""
     names = Names()
     names.add(labels)
     # Distinct strings such as "01" and "1" stay strings.

@@ -65,6 +65,7 @@ def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _axis(labels: list[Any]) -> dict[str, Any]:
+    """Return a JSON-like axis of labels."""
     kind = next((name for name, kind in KINDS if all(isinstance(label, kind) for label in labels)), "strings")
     return {"from": "found", "kind": kind, "labels": labels}
 

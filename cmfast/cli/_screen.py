@@ -10,7 +10,7 @@ from typing import Any, TextIO, cast
 from cmfast._files.output import FileError, describe_os_error
 
 LONGEST_LINE = 2000  # characters of a message
-LONGEST_NAME = 60  # characters of a label in a table
+LONGEST_TABLE_LABEL = 60  # characters of a label in a table
 
 
 def shown(text: object) -> str:
@@ -28,7 +28,7 @@ def line(text: str) -> str:
 
 def names(labels: Iterable[object], taken: Sequence[str] = ()) -> list[str]:
     """Return labels as unique names for tables, avoiding those in `taken`."""
-    texts = [_clipped(shown(label), LONGEST_NAME) for label in labels]
+    texts = [_clipped(shown(label), LONGEST_TABLE_LABEL) for label in labels]
     used = set(taken)
     found = []
     for text in texts:
@@ -41,6 +41,7 @@ def names(labels: Iterable[object], taken: Sequence[str] = ()) -> list[str]:
 
 
 def _clipped(text: str, longest: int) -> str:
+    """Shorten a text in the middle to `longest` characters."""
     end = longest // 4
     return text if len(text) <= longest else f"{text[: longest - end - 3]}...{text[-end:]}"
 
@@ -101,6 +102,7 @@ class Stream(io.TextIOBase):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
+        """Turn errors of writing into FileError, or ignore them for an unnamed stream."""
         try:
             yield
         except OSError as error:

@@ -77,4 +77,5 @@ def _parse(text: str, read: Callable[[str], ValueT], fits: Callable[[ValueT], bo
 
 
 def _is_positive(value: float) -> bool:
+    """Whether a number is finite and above 0."""
     return bool(np.isfinite(value) and value > 0)

@@ -89,6 +89,7 @@ def write_rows(target: Path, blocks: Iterable[Columns], metadata: Mapping[str, A
 
 
 def _write_csv(target: Path, file: BinaryIO, blocks: Iterable[Columns]) -> tuple[int, int]:
+    """Write blocks of columns as csv; return the numbers of rows and columns."""
     n_rows = n_columns = 0
     for k, block in enumerate(blocks):
         columns = [values.tolist() if isinstance(values, np.ndarray) else values for _, values in block]
@@ -119,6 +120,7 @@ def _cell(value: Any) -> str:
 def _write_parquet(
     target: Path, file: BinaryIO, blocks: Iterable[Columns], metadata: Mapping[str, Any]
 ) -> tuple[int, int]:
+    """Write blocks of columns as Parquet; return the numbers of rows and columns."""
     pa = require_module("pyarrow", target)
     from pyarrow import parquet
 

@@ -209,6 +209,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         whole_floats: bool = False,
     ) -> Self:
+        """Count samples outside the lock and add them under the lock; return self."""
         part = None
         if weight is groups is ignored is None and whole_floats is False:
             part = _count_samples.count_known_ids(self._held, y_true, y_pred)
@@ -252,6 +253,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return f"<ConfusionCounts: {_sum_matrix(held):,} samples, {len(held.axis.labels)} classes{groups}>"
 
     def _repr_html_(self) -> str:
+        """Return the counts as HTML for notebooks."""
         return _export.to_html(self._held, repr(self)[1:-1])
 
     def explain(self) -> str:
@@ -300,6 +302,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return self.__add__(other)
 
     def _replace(self, held: CountsState, empty: CountsState) -> Self:
+        """Return new counts with these states."""
         out = type(self)()
         out._empty, out._held, out._library = empty, held, self._library
         return out
@@ -673,10 +676,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
             self._held, self._empty = held, empty
 
     def _get_parts(self) -> dict[str, Any]:
+        """Return the parts to save."""
         return get_parts(self._held, on_host=True)
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Return counts made of saved parts."""
         return cls()._replace(*parse_parts(parts))
 
 

@@ -110,6 +110,7 @@ def to_xarray(held: CountsState) -> Any:
 
 
 def _make_coordinate(labels: Any) -> np.ndarray:
+    """Return labels as a coordinate array."""
     return np.array(list(labels)) if len(labels) else np.empty(0, np.int64)
 
 

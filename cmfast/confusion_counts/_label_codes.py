@@ -40,6 +40,7 @@ def encode_labels(name: str, y: Array, *, dates: bool = False, floats: bool = Fa
 
 
 def _refuse(name: str, x: Array, wanted: str) -> NoReturn:
+    """Raise TypeError for a column of another dtype."""
     validate.refuse(name, wanted, validate.describe_dtype(x), TypeError)
 
 

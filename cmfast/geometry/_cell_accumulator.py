@@ -154,6 +154,7 @@ class CellAccumulator:
         return self._add(cells)
 
     def _add(self, cells: CellCounts) -> Self:
+        """Add counts under the lock."""
         with self._guard.lock:
             self._held = self._include(self._held, cells)
         return self
@@ -179,6 +180,7 @@ class CellAccumulator:
             return self._counts()
 
     def _counts(self) -> CellCounts:
+        """Merge all parts, on disk if any was spilled, and return the counts."""
         held = self._held
         every = [*held.spilled, *held.parts]
         if held.spilled and self._can_spill(every, held.ranges):

@@ -76,6 +76,7 @@ class SparseHistogram(Generic[ArrayT]):
         return self._decode()[1]
 
     def _decode(self) -> tuple[ArrayT, ArrayT]:
+        """Return index rows and groups of all entries."""
         options = {"ranges": self._ranges, "bits": bits_of(self.n_groups)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -84,6 +85,7 @@ class SparseHistogram(Generic[ArrayT]):
         return int(dispatch.shape_of(self._keys)[0])
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {"entries": f"{len(self):,}", "axes": str(self.grid.n_axes), "groups": str(self.n_groups)}
         return parts | {"left out": f"{self.n_dropped:,}"}
 
@@ -177,6 +179,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self._ranges[1]
 
     def _decode(self) -> tuple[ArrayT, ArrayT]:
+        """Return index rows and tags (label and prediction) of all triples."""
         options = {"ranges": self._ranges, "bits": 2 * bits_of(self.n_classes)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -185,6 +188,7 @@ class CellCounts(State, Generic[ArrayT]):
         return int(dispatch.shape_of(self._keys)[0])
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {"points": f"{self.n_points:,}", "left out": f"{self.n_dropped:,}", "triples": f"{len(self):,}"}
         return parts | {"axes": str(self.grid.n_axes), "classes": str(self.n_classes)}
 
@@ -230,6 +234,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self.__add__(other)
 
     def _get_sums(self) -> "KeyedSums":
+        """Return keys and counts as keyed sums."""
         return KeyedSums(self._keys, (self.counts,), self._table, self._ranges)
 
     def __sizeof__(self) -> int:
@@ -317,6 +322,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self._matrix()
 
     def _matrix(self) -> ArrayT:
+        """Return the confusion matrix of the counted points."""
         with explain_matrix_memory(self.n_classes):
             found: ArrayT = dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
         return found
@@ -405,6 +411,7 @@ class CellCounts(State, Generic[ArrayT]):
         return self._histogram(weights, validate_bi_options(smoothing, empty), on_failure, 1)
 
     def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram[ArrayT]:
+        """Return the weighted histogram of labels (`axis` 0) or predictions (1)."""
         validate.on_failure(on_failure)
         M = self._matrix()
         if is_list(weights):
@@ -419,12 +426,14 @@ class CellCounts(State, Generic[ArrayT]):
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
     def _get_parts(self) -> dict[str, Any]:
+        """Return the parts to save."""
         from cmfast.geometry import _cells_file  # for files alone
 
         return _cells_file.get_parts(self)
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Return counts made of validated saved parts."""
         from cmfast.geometry import _cells_file  # for files alone
 
         return cls(*_cells_file.check_parts(parts))

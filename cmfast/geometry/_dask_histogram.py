@@ -69,6 +69,7 @@ def _find_largest_weight(X: Array, weights: Array, *, grid: Grid, num_threads: i
     origin, inverse = (adapter(X).send(x, X) for x in (grid.origin, grid.inverse))
 
     def largest(X: Any, weights: Any) -> float:
+        """Return the largest finite weight magnitude of points inside the grid's range."""
         inside = (abs((X.astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
         return float((abs(halves.replace_nonfinite(weights.astype(np.float64))) * inside).max())  # synchronises
 

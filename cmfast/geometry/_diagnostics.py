@@ -116,6 +116,7 @@ class GcmDiagnostics:
         return "\n".join(lines)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {"points": f"{self.n_points:,}", "cells": f"{self.n_cells:,}"}
         parts |= {"weights": ", ".join(self.weighting), "status": result_repr.format_statuses(self.status)}
         shown = {"overlap": self.overlap, "guaranteed": self.guaranteed, "permuted": self.null_overlap}
@@ -269,6 +270,7 @@ def _suggest_fuller_cells(found: GcmDiagnostics) -> str:
 
 
 def _divide(part: Any, whole: Any) -> float:
+    """Return part / whole; NaN if the whole is 0."""
     return float(part) / float(whole) if whole else np.nan
 
 
@@ -280,10 +282,12 @@ def _compute_overlap(S: np.ndarray, T: np.ndarray) -> float:
 
 
 def _clip_off_diagonal(S: np.ndarray) -> np.ndarray:
+    """Return the nonnegative off-diagonal part of a matrix."""
     off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave small negative values
     np.fill_diagonal(off, 0.0)
     return off
 
 
 def _compute_missing_share(normalized: np.ndarray, mass: float) -> float:
+    """Return the share of `mass` that is not in the normalised matrix."""
     return 1.0 - _divide(normalized.sum(), mass) if normalized.any() else np.nan

@@ -66,6 +66,7 @@ def _sum_all_parts(parts: list[Any], weights: Any, bi: dict[str, Any], num_threa
 
 
 def _call_now(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call the function immediately."""
     return function(*args, **options)
 
 
@@ -113,6 +114,7 @@ def _add_sums(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _add_arrays(arrays: list[Any]) -> Any:
+    """Add arrays of one library."""
     return adapter(arrays[0]).evaluate(lambda *arrays: sum(arrays[1:], arrays[0]), *arrays)
 
 

@@ -46,6 +46,7 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
     diagnostics: GcmDiagnostics
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"of": result_repr.format_shape(self.matrix), **self.diagnostics._parts()}
 
     def explain(self) -> str:

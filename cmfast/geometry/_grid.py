@@ -93,10 +93,12 @@ class Grid(State):
         return Grid, (self.origin, self.width)
 
     def _get_parts(self) -> dict[str, Any]:
+        """Return the parts to save."""
         return {"origin": self.origin, "width": self.width}
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Return a grid made of saved parts."""
         try:
             return cls(**parts)
         except ValueError as error:
@@ -111,12 +113,14 @@ class Grid(State):
         return hash(self._bits())
 
     def _bits(self) -> tuple[bytes, bytes]:
+        """Return the bytes of origin and width, for exact comparison."""
         return self.origin.tobytes(), self.width.tobytes()
 
     def __repr__(self) -> str:
         return f"Grid(origin={self.origin.tolist()}, width={self.width.tolist()})"
 
     def _repr_html_(self) -> str:
+        """Return the grid as HTML for notebooks."""
         parts = {
             "axes": str(self.n_axes),
             "origin": result_repr.format_values(self.origin),

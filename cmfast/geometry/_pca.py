@@ -50,20 +50,24 @@ class Projection(_Axes[ArrayT], State):
     }
 
     def _get_parts(self) -> dict[str, Any]:
+        """Return the parts to save."""
         return {name: adapter(array).to_host(array) for name, array in self._asdict().items()}
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
+        """Return a projection made of saved parts."""
         m, n = parts["components"].shape
         shapes = parts["mean"].shape, parts["explained_variance_ratio"].shape
         demand(m > 0 and n > 0 and shapes == ((n,), (m,)), "its arrays do not fit together")
         return cls(**parts)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         m, n = dispatch.shape_of(self.components)
         return {"axes": f"{m} of {n}", "variance": f"{self._share():.1%}"}
 
     def _share(self) -> float:
+        """Return the share of the variance along all axes."""
         return float(np.sum(adapter(self.explained_variance_ratio).to_host(self.explained_variance_ratio)))
 
     def explain(self) -> str:
@@ -144,6 +148,7 @@ def _transform(X: Array, *, axes: Projection[Any], num_threads: int | None) -> A
 
 
 def _bits(array: Array) -> tuple[Any, ...]:
+    """Return dtype, shape and bytes of an array, for exact comparison."""
     host = adapter(array).to_host(array)
     return host.dtype, host.shape, host.tobytes()
 

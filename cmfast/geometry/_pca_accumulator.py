@@ -111,6 +111,7 @@ class PcaAccumulator:
         return self
 
     def _check_columns(self, n: int) -> None:
+        """Raise ValueError if earlier points had another number of columns."""
         mean = self._held[2]
         if mean is not None and len(mean) != n:
             validate.refuse("X", f"of shape (N, {len(mean)}), as the points before", f"shape (N, {n})")

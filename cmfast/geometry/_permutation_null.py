@@ -50,6 +50,7 @@ def simulate_null(
     weights = np.where(M > 0, W, 0.0)
 
     def run(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Run the kernel on the drawn cells: excess, and scores for the linear functional `C`."""
         E, scores = dispatch.call("cell_excess", keys, counts, share, weights, C)
         return E, scores
 

@@ -76,6 +76,7 @@ def _are_finite(points: AdoptedPoints) -> bool:
     step = max(1, MOST_PART_COORDINATES // points.m)
 
     def are_finite(X: Array) -> bool:
+        """Whether all coordinates of `X` are finite, block by block."""
         parts = (X[start : start + step] for start in range(0, points.n, step))
         return all(bool(((part < float("inf")) & (part > -float("inf"))).all()) for part in parts)  # synchronises
 

@@ -37,6 +37,7 @@ def is_list(weights: Any) -> bool:
 
 
 def _count_axes(w: Any) -> int:
+    """Return the number of axes of an array or nested list."""
     return int(w.ndim) if hasattr(w, "ndim") else np.ndim(w)
 
 

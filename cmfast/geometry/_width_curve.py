@@ -61,6 +61,7 @@ class WidthCurve:
         return "\n".join(lines)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {"widths": result_repr.format_values(np.array(self.factors), "g"), "origins": str(self.origins)}
         return parts | {"origin spread": result_repr.format_largest(self.origin_spread)}
 

@@ -132,11 +132,13 @@ class Columns:
         varying = self.high > self.low
 
         def widths(power: float) -> list[float]:
+            """Return Scott's widths times 2**power on non-constant axes, rounded."""
             with np.errstate(over="ignore"):
                 width = scott * np.where(varying, 2.0**power, 1.0)
             return [_round_width(Decimal(float(h))) for h in np.minimum(width, MOST_WIDTH)]
 
         def companions(power: float) -> float:
+            """Return the estimated mean number of points per point's cell, itself included, at these widths."""
             grid = {"origin": origin, "inverse": copy_read_only(1.0 / np.array(widths(power)))}
             options: dict[str, Any] = {"n_groups": None, "num_threads": self.num_threads}
             found = dispatch.call("sparse_histogram", sample, None, None, **grid, **options)

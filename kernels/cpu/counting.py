@@ -60,6 +60,113 @@ def _count_rows(y_true, y_pred, weight, groups, classes, ignored, out, outside):
         outside[row] = number
 
 
+# Unweighted pairs of one label range: several tables of 32 bits, so that equal neighbours do not wait for each other's
+# sum, and no branch. Nanoseconds a pair on Zen 5 with 10 classes, `_count_rows` first: int8 0.63 and 0.25, int32 0.64
+# and 0.30. Beyond these limits `_count_rows` is as fast; of int64 it is faster on Zen 4 and slower on Zen 5.
+MOST_BYTE_CLASSES = 15  # whose cells are bytes, with two to spare: for padding and for pairs out of range
+MOST_BLOCK_CLASSES = 300
+MOST_INT64_CLASSES = 3
+PADDING, OUTSIDE = np.uint8(254), np.uint8(255)
+BLOCK = 2048  # pairs whose cells are computed by SIMD before they are counted
+
+
+@jit()
+def _count_small_bytes(y_true, y_pred, classes, out, outside):
+    """Count pairs of one-byte labels of at most 15 classes into each row's table, and pairs out of range.
+
+    Cells are computed as bytes, 64 in a vector register, and counted eight at a time into eight tables.
+    """
+    low, n = np.uint8(classes[0]), np.uint8(classes[1])
+    cells, tables = np.empty(BLOCK, np.uint8), np.empty((8, 256), np.uint32)
+    words, one, byte = cells.view(np.uint64), np.uint32(1), np.uint64(255)
+    a, b, c, d, e, f, g, h = tables[0], tables[1], tables[2], tables[3], tables[4], tables[5], tables[6], tables[7]
+    for row in range(out.shape[0]):
+        t, p = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]]
+        tables[:] = 0
+        for first in range(0, t.shape[0], BLOCK):
+            m = min(BLOCK, t.shape[0] - first)
+            truth, guess = t[first : first + m], p[first : first + m]
+            for k in range(m):
+                i, j = np.uint8(np.uint8(truth[k]) - low), np.uint8(np.uint8(guess[k]) - low)
+                cells[k] = np.uint8(np.uint8(i * n) + j) if (i < n) & (j < n) else OUTSIDE
+            filled = (m + 7) // 8
+            for k in range(m, 8 * filled):
+                cells[k] = PADDING
+            for k in range(filled):
+                word = words[k]
+                a[word & byte] += one
+                b[(word >> np.uint64(8)) & byte] += one
+                c[(word >> np.uint64(16)) & byte] += one
+                d[(word >> np.uint64(24)) & byte] += one
+                e[(word >> np.uint64(32)) & byte] += one
+                f[(word >> np.uint64(40)) & byte] += one
+                g[(word >> np.uint64(48)) & byte] += one
+                h[word >> np.uint64(56)] += one
+        outside[row] = 0
+        for turn in range(8):
+            outside[row] += np.int64(tables[turn, OUTSIDE])
+            for cell in range(out.shape[1]):
+                out[row, cell] += np.int64(tables[turn, cell])
+
+
+@jit()
+def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
+    """Count pairs of labels into each row's table, and pairs out of range, by a block of cell indices at a time.
+
+    Cell indices are computed by SIMD, then counted into four tables in turns. Unless `wide`, all labels of the range
+    have the arrays' type of at most four bytes, so that 32 bits of a difference suffice.
+    """
+    size = np.uint32(n)
+    # Diagonal cells of 127 or 255 classes would be 512 bytes apart and compete for a few sets of the cache.
+    pitch = np.uint32(n + 1 if (n + 1) % 64 == 0 else n)
+    outer = np.uint32(size * pitch)
+    cells, tables, one = np.empty(BLOCK, np.uint32), np.empty((4, n * pitch + 1), np.uint32), np.uint32(1)
+    a, b, c, d = tables[0], tables[1], tables[2], tables[3]
+    for row in range(out.shape[0]):
+        t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
+        tables[:] = 0
+        for first in range(0, t.shape[0], BLOCK):
+            m = min(BLOCK, t.shape[0] - first)
+            truth, guess = t[first : first + m], p[first : first + m]
+            for k in range(m):
+                if wide is None:
+                    i, j = np.uint32(truth[k] - low), np.uint32(guess[k] - low)
+                else:
+                    i, j = np.uint64(truth[k] - low), np.uint64(guess[k] - low)
+                cells[k] = np.uint32(i) * pitch + np.uint32(j) if (i < size) & (j < size) else outer
+            whole = m // 4 * 4
+            for k in range(0, whole, 4):
+                a[cells[k]] += one
+                b[cells[k + 1]] += one
+                c[cells[k + 2]] += one
+                d[cells[k + 3]] += one
+            for k in range(whole, m):
+                a[cells[k]] += one
+        outside[row] = np.int64(a[outer]) + np.int64(b[outer]) + np.int64(c[outer]) + np.int64(d[outer])
+        for true in range(n):
+            for predicted in range(n):
+                cell = true * pitch + predicted
+                table[true * n + predicted] += np.int64(a[cell]) + np.int64(b[cell]) + np.int64(c[cell]) + np.int64(d[cell])
+
+
+def _count_unweighted(y_true, y_pred, low, n_classes, out, outside):
+    """Count pairs without weights and groups, by the fastest kernel for their type and number of classes."""
+    classes, kind = (np.uint64(low % 2**64), np.uint64(n_classes)), y_true.dtype
+    n = y_true.shape[1]
+    narrow = kind.itemsize <= 4 and np.iinfo(kind).min <= low and low + n_classes - 1 <= np.iinfo(kind).max
+    is_aliased = n_classes % 64 == 63 and n_classes <= MOST_BLOCK_CLASSES  # see `pitch`
+    if not 4 * out.shape[1] <= n < 2**32:  # the tables would take longer than the pairs, or overflow
+        _count_rows(y_true, y_pred, None, None, classes, None, out, outside)
+    elif narrow and kind.itemsize == 1 and n_classes <= MOST_BYTE_CLASSES:
+        _count_small_bytes(y_true, y_pred, classes, out, outside)
+    elif narrow and n_classes <= MOST_BLOCK_CLASSES:
+        _count_blocks(y_true, y_pred, low, n_classes, None, out, outside)
+    elif kind == np.int64 and abs(low) < 2**63 and (n_classes <= MOST_INT64_CLASSES or is_aliased):
+        _count_blocks(y_true, y_pred, low, n_classes, True, out, outside)
+    else:
+        _count_rows(y_true, y_pred, None, None, classes, None, out, outside)
+
+
 class _LabelSamples:
     """Label arrays, weights and groups as rows of samples."""
 
@@ -88,6 +195,7 @@ class _LabelSamples:
         flats = [a.reshape(-1) for a in arrays]
 
         def work(_, start, stop):
+            """Find the range of values of one piece."""
             for flat in flats:
                 block = flat[start:stop]
                 if block.size:
@@ -104,7 +212,7 @@ class _LabelSamples:
         return halves.fits(low, high, self.n)
 
     def tables(self, low, n_classes, n_groups, *, weighted):
-        """Return the tables ``(rows, G, C, C)`` and the number of pairs out of range."""
+        """Count the samples into tables ``(rows, G, C, C)``; return them and the number of pairs out of range."""
         cells = n_groups * n_classes**2
         weight = self.weight if weighted else None
         if self.rows > 0 and self.rows * self.n <= MOST_NUMPY_SAMPLES and self.rows * cells <= MOST_LABEL_SPAN**2:
@@ -118,8 +226,10 @@ class _LabelSamples:
         classes = np.uint64(low % 2**64), np.uint64(n_classes)
         same = self.y_true.dtype == self.y_pred.dtype
         as_int = None if same and self.y_true.dtype in VIEWS else np.int64
+        plain = weight is None and self.groups is None and self.ignored is None
 
         def work(_, start, stop):
+            """Count a range of rows, or one part of a row."""
             if parts == 1:
                 rows, samples = slice(start, stop), slice(None)
             else:
@@ -131,7 +241,10 @@ class _LabelSamples:
                 block(weight, rows, samples, sums),
                 block(self.groups, rows, samples, np.int64),
             )
-            _count_rows(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
+            if plain:
+                _count_unweighted(*arrays[:2], low, n_classes, out[start:stop], outside[start:stop])
+            else:
+                _count_rows(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
 
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
         bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
@@ -254,11 +367,13 @@ def _count_range(samples, labels, n_groups):
     weighted = samples.weight is not None
 
     def fits(span):
+        """Return whether a table of this label range is small enough."""
         n = span[1] - span[0] + 1
         cells = samples.rows * n_groups * n * n
         return n <= MOST_LABEL_SPAN and cells <= max(MOST_LABEL_SPAN**2, 4 * samples.rows * samples.n)
 
     def count(span, *, weighted):
+        """Count into tables of this label range; return them and the number of pairs out of range."""
         return samples.tables(span[0], span[1] - span[0] + 1, n_groups, weighted=weighted)
 
     if labels is not None:
@@ -291,7 +406,7 @@ def _guess_ranges(samples):
 
 
 def _are_integers(*arrays):
-    """Return whether all are integers that differ in their low 64 bits (uint64 above 2**63 with no signed type)."""
+    """Return whether all are integers that 64 bits distinguish: no uint64 above 2**63 next to signed types."""
     given = [a for a in arrays if a is not None]
     if any(a.dtype.kind not in "bui" for a in given):
         return False

@@ -50,9 +50,11 @@ class Namespace(Adapter):
         self._wide.append(device)
 
     def to_host(self, x: Any) -> np.ndarray:
+        """Return `x` as an ndarray through DLPack: a view of its memory on the host, else a copy."""
         return np.from_dlpack(x)
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
+        """Return `x` as an array of the namespace on the device of `like`; raise TypeError if its dtype changes."""
         # Older DLPack versions have no read-only arrays, and some libraries accept no strides.
         x = x if x.flags.writeable and x.flags.c_contiguous else x.copy()
         out = self._namespace.from_dlpack(x)
@@ -62,12 +64,15 @@ class Namespace(Adapter):
         return out if out.device == like.device else out.to_device(like.device)
 
     def dtype(self, x: Any) -> np.dtype[Any]:
+        """Return the NumPy dtype of `x`."""
         return self.to_host(x).dtype
 
     def device(self, x: Any) -> str:
+        """Return the name of the device of `x`, as its library prints it."""
         return str(x.device)
 
     def reshape(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Reshape `x` by the function of its own namespace."""
         return self._namespace.reshape(x, shape)
 
 

@@ -31,4 +31,5 @@ def check_class_order(name: str, rows: Sequence[Any], columns: Sequence[Any]) ->
 
 
 def _format_labels(labels: list[Any]) -> str:
+    """Format the first labels for a message."""
     return f"({', '.join(map(repr, labels[:MOST_SHOWN_LABELS]))}{', ...' if len(labels) > MOST_SHOWN_LABELS else ''})"

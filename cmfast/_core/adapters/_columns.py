@@ -29,6 +29,7 @@ def library_name(x: Any) -> str | None:
 
 
 def _table_class(x: Any) -> type | None:
+    """Return the table class in the MRO of `x`'s type; None if `x` is not a table."""
     classes = (base for base in type(x).__mro__ if base.__name__ in _FRAMES.get(base.__module__.partition(".")[0], ()))
     return next(classes, None)
 
@@ -96,6 +97,7 @@ def frame_to_array(name: str, x: Any) -> Any:
 
 
 def _pandas_codes(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    """Return distinct values and codes of a pandas column; None if pandas has no codes for it."""
     if not isinstance(x, pd.Series | pd.Index | pd.api.extensions.ExtensionArray) or isinstance(x, pd.MultiIndex):
         return None
     dtype = x.dtype
@@ -125,6 +127,7 @@ def _object_categories(values: Any) -> tuple[Any, np.ndarray] | None:
 
 
 def _polars_codes(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    """Return distinct texts and codes of a polars text column; None for other columns."""
     if not isinstance(x, pl.Series):
         return None
     if not x.dtype.is_float() and x.null_count():
@@ -149,6 +152,7 @@ def _polars_codes(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
 
 
 def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    """Return distinct texts and codes of an Arrow text column; None for other columns."""
     if not isinstance(x, pa.Array | pa.ChunkedArray):
         return None
     if pa.types.is_dictionary(x.type):
@@ -169,14 +173,17 @@ def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
 
 
 def _is_text(type_: Any) -> bool:
+    """Whether an Arrow type is text or binary."""
     return str(type_).startswith(("string", "large_string", "binary", "large_binary", "fixed_size_binary"))
 
 
 def _texts(distinct: list[Any]) -> Any:
+    """Return distinct texts, or an empty text array."""
     return distinct or np.empty(0, np.str_)
 
 
 def _refuse_missing(name: str, missing: np.ndarray, value: str) -> None:
+    """Raise ValueError if any value is missing."""
     bad = np.flatnonzero(missing)
     if bad.size:
         _text_codes.refuse_missing(name, bad.size, (bad[0],), value)

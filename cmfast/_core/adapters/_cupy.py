@@ -24,14 +24,17 @@ class CuPy(Adapter):
         return x
 
     def to_host(self, x: Any) -> np.ndarray:
+        """Copy `x` to an ndarray on the host; synchronises the device."""
         host: np.ndarray = x.get()
         return host
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
+        """Copy an ndarray to the device of `like`."""
         with like.device:
             return module.library(like).asarray(x)
 
     def device(self, x: Any) -> str:
+        """Return the device of `x`: "cuda:0", ..."""
         return f"cuda:{x.device.id}"
 
     def is_on_host(self, x: Any) -> bool:
@@ -46,16 +49,19 @@ class CuPy(Adapter):
             return get_kernel(op, "cuda")(*arrays, **options)
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to CuPy arrays as they are, on the device of the first."""
         with arrays[0].device:
             return function(*arrays)
 
     def unique(self, x: Any) -> tuple[Any, Any]:
+        """Return the sorted unique values of `x` on the host, and each element's position among them on the device."""
         with x.device:
             values = module.library(x).unique(x)
             codes = module.library(x).searchsorted(values, x)
         return values.get(), codes
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+        """Copy ``x[np.ix_(*source)]`` into zeros of `shape` (int64 or float64) on the device of `x`."""
         xp = module.library(x)
         with x.device:
             out = xp.zeros(shape, "f8" if x.dtype.kind == "f" else "i8")

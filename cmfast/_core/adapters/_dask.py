@@ -45,6 +45,7 @@ class Dask(Adapter):
         return "dask"
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to Dask arrays as they are."""
         return function(*arrays)
 
 
@@ -80,6 +81,7 @@ class Block:
             ]  # a list, because Dask would inspect an array
 
     def _where(self, place: tuple[int, ...]) -> str:
+        """Return the end of a message: the chunk and the index at which it begins."""
         if not place:
             return ""
         first = tuple(sum(sizes[:k]) for sizes, k in zip(self.sizes, place, strict=True))
@@ -189,6 +191,7 @@ def make_block_tasks(
 
 
 def _takes_threads(function: Callable[..., Any]) -> bool:
+    """Whether a function has the option ``num_threads=``."""
     parameters = signature(function).parameters
     return "num_threads" in parameters or any(x.kind is Parameter.VAR_KEYWORD for x in parameters.values())
 
@@ -282,7 +285,7 @@ def _send_result(found: Any, k: int, like: Any) -> Any:
 
 
 def _split_results(found: BlockCalls) -> Any:
-    """Return the results of block tasks with one Dask array in place of each array."""
+    """Return the results of block tasks, each array as one Dask array."""
     lazy = (_result_array(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(iterate_arrays(found.sample)))
     return replace_arrays(found.sample, lazy)
 
@@ -468,7 +471,7 @@ def _take_shard(found: list[list[Any]], k: int) -> Any:
 
 
 def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return a Delayed of a call with arguments of which some are Delayed, keyed by the public function's name."""
+    """Return a Delayed of a call whose arguments may be Delayed, keyed by the public function's name."""
     name = caller.name() or caller.public_name(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
     return delayed(WorkerTask(_run_named_task), pure=True)(function, name, list(args), options, dask_key_name=key)

@@ -79,6 +79,7 @@ class NumPy(Adapter):
         return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to ndarrays as they are."""
         return function(*arrays)
 
     def to_host(self, x: Any) -> np.ndarray:
@@ -148,6 +149,7 @@ def refuse_unsafe(name: str, x: Any) -> None:
 
 
 def _is_on_device(x: Any) -> bool:
+    """Whether DLPack reports device memory for `x`."""
     device = getattr(x, "__dlpack_device__", None)
     try:
         return device is not None and int(device()[0]) != _HOST

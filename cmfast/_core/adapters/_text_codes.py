@@ -90,6 +90,7 @@ def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
 
 
 def _dtype(names: Iterable[Any]) -> np.dtype[Any]:
+    """Return the NumPy text dtype of the longest name."""
     longest, letter = 0, "U"
     for name in names:
         if isinstance(name, str | bytes):  # the caller refuses the na_object of a StringDType
@@ -121,6 +122,7 @@ def leaf_types(x: Sequence[Any]) -> tuple[set[type], int]:
 
 
 def _flatten_levels(x: Iterable[Any], depth: int) -> Iterable[Any]:
+    """Flatten nested iterables by `depth` levels."""
     for _ in range(depth):
         x = chain.from_iterable(x)
     return x
@@ -184,16 +186,19 @@ def _suggest_attribute(name: str, kinds: set[type]) -> str:
 
 
 def _refuse_missing_objects(name: str, x: np.ndarray) -> None:
+    """Raise ValueError if an object array holds None, NA, NaT or NaN."""
     bad = [k for k, value in enumerate(x.flat) if is_missing({type(value)}) or _is_nan(value)]
     if bad:
         refuse_missing(name, len(bad), np.unravel_index(bad[0], x.shape), x.flat[bad[0]])
 
 
 def _is_nan(value: Any) -> bool:
+    """Whether a value is a float NaN."""
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _refuse_mixed(name: str, x: np.ndarray) -> NoReturn:
+    """Raise TypeError that lists the types in an object array, with the first value of each."""
     first: dict[str, str] = {}
     for k, value in enumerate(x.flat):
         first.setdefault(type(value).__name__, f"{value!r:.40} at {format_index(np.unravel_index(k, x.shape))}")

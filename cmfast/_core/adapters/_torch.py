@@ -88,12 +88,15 @@ class Torch(Adapter):
         return torch.from_numpy(view).to(like.device)
 
     def dtype(self, x: Any) -> np.dtype[Any]:
+        """Return the NumPy dtype that corresponds to the tensor's dtype."""
         return _DTYPES[x.dtype]
 
     def device(self, x: Any) -> str:
+        """Return the device of a tensor: "cpu", "cuda:0", ..."""
         return str(x.device)
 
     def is_on_host(self, x: Any) -> bool:
+        """Return whether a tensor is in host memory."""
         return x.device.type == "cpu"  # type: ignore[no-any-return]
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -114,22 +117,27 @@ class Torch(Adapter):
         return super().call(op, arrays, options)
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to tensors as they are."""
         return function(*arrays)
 
     def extent(self, x: Any) -> tuple[int, int]:
+        """Return the minimum and maximum of a nonempty integer tensor; synchronises the device."""
         values = self.to_host(x) if x.dtype in _UNSIGNED else x  # torch has no min() for these dtypes
         return int(values.min()), int(values.max())
 
     def cast(self, x: Any, dtype: type) -> Any:
+        """Convert a tensor to the torch dtype that corresponds to a NumPy dtype."""
         return x.to(_TYPES[np.dtype(dtype)])
 
     def unique(self, x: Any) -> tuple[np.ndarray, Any]:
+        """Return the sorted unique values of a tensor on the host, and each element's position among them."""
         if x.device.type == "cpu":
             return super().unique(x)
         values, codes = torch.unique(x, return_inverse=True)
         return self.to_host(values), codes
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+        """Copy ``x[np.ix_(*source)]`` into a zero tensor of `shape` (int64 or float64) on the device of `x`."""
         out = torch.zeros(shape, dtype=torch.float64 if x.is_floating_point() else torch.int64, device=x.device)
         out[_index_mesh(target, x.device)] = x[_index_mesh(source, x.device)].to(out.dtype)
         return out

@@ -15,6 +15,7 @@ def make_allocator(device: torch.device) -> Callable[[int], Any]:
     import cupy  # noqa: TID251
 
     def allocate(size: int) -> Any:
+        """Allocate `size` bytes from torch, as CuPy memory."""
         owner = torch.empty(size, dtype=torch.uint8, device=device)
         return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(owner.data_ptr(), size, owner, device.index), 0)
 

@@ -87,6 +87,7 @@ class XArray(Adapter):
         return xr.DataArray(data, coords, (*dims, name))
 
     def name_classes(self, matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, groups: Any) -> Any:
+        """Name the axes of counts as in the DataArrays among `labels`, with classes and groups as coordinates."""
         arrays = [y for y in labels if isinstance(y, xr.DataArray)]
         cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
         core = ("C", "C") if groups is None else ("G", "C", "C")
@@ -97,18 +98,23 @@ class XArray(Adapter):
         return found.assign_coords(names)
 
     def unwrap(self, x: Any) -> Any:
+        """Return the array inside a DataArray; any other array unchanged."""
         return x.data if isinstance(x, xr.DataArray) else x
 
     def rewrap(self, data: Any, x: Any) -> Any:
+        """Return a copy of the DataArray `x` with `data` as its values; `data` itself if `x` is no DataArray."""
         return x.copy(data=data) if isinstance(x, xr.DataArray) else data
 
     def device(self, x: Any) -> str:
+        """Return the device of the array inside a DataArray."""
         return _inner(x).device(self.unwrap(x))
 
     def is_on_host(self, x: Any) -> bool:
+        """Return whether the array inside a DataArray is in host memory."""
         return _inner(x).is_on_host(self.unwrap(x))
 
     def dtype(self, x: Any) -> np.dtype[Any]:
+        """Return the NumPy dtype of the array inside a DataArray."""
         return _inner(x).dtype(self.unwrap(x))
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -124,10 +130,12 @@ class XArray(Adapter):
         return tuple(known.add_dimensions(one, core) for one, core in zip(out, cores, strict=False))
 
     def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
+        """Name the dimensions of the result `out` after the letters of `signature`, as named in `arrays`."""
         ins, outs = _signature(signature)
         return _Dimensions(ins, arrays).add_dimensions(out, outs[0])
 
     def to_host(self, x: Any) -> np.ndarray:
+        """Return the values of a DataArray as an ndarray: a view of memory on the host, else a copy."""
         return _inner(x).to_host(self.unwrap(x))
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
@@ -136,6 +144,7 @@ class XArray(Adapter):
         return x
 
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Apply `function` to the DataArrays by the adapter of the array inside the first."""
         return _inner(arrays[0]).evaluate(lambda _: function(*arrays), self.unwrap(arrays[0]))
 
 
@@ -173,6 +182,7 @@ def _signature(signature: str) -> tuple[list[Any], list[Any]]:
 
 
 def _cores(side: str) -> list[Any]:
+    """Return the core axes of each array in one side of a signature."""
     return [tuple(filter(None, core.split(","))) for core in CORE.findall(side)]
 
 
@@ -223,10 +233,12 @@ def _is_bare(x: Any) -> bool:
 
 
 def _is_unnamed(dim: Any) -> bool:
+    """Whether a dimension has xarray's default name (dim_0, ...)."""
     return str(dim).startswith("dim_")
 
 
 def _refuse_places(dim: Any, dims: list[tuple[Any, ...]]) -> None:
+    """Raise ValueError for a dimension that is a different axis in two arrays."""
     msg = f"dimension {dim!r} must be the same axis of all arrays, got {' and '.join(map(str, dims))}; transpose one"
     raise ValueError(caller.prefix_name(msg))
 

@@ -128,6 +128,7 @@ def _write_map(args: argparse.Namespace, found: contact_maps.PixelMap, result: A
 
 
 def _lines(metadata: dict[str, Any]) -> Iterator[str]:
+    """Yield the printed summary: bins, dropped bins, status per part."""
     out = ", ".join(f"{number:,} by {name}" for name, number in metadata["left_out"].items() if number)
     yield f"{metadata['bins']:,} bins, {metadata['pixels']:,} pixels; bins left out: {out or 'none'}"
     for part in metadata["parts"]:

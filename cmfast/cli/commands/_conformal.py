@@ -116,6 +116,7 @@ def _has_bad_rows(P: np.ndarray, y: np.ndarray | None) -> bool:
 
 
 def _parse_alpha(text: str) -> Any:
+    """Parse an error rate between 0 and 1 as a Decimal."""
     from decimal import Decimal, InvalidOperation
 
     try:
@@ -164,6 +165,7 @@ def _describe(
 
 
 def _lines(metadata: dict[str, Any]) -> Iterator[str]:
+    """Yield the printed table: threshold, coverage, sizes and correlated classes for every alpha."""
     size = f"{metadata['rows']:,} rows, {metadata['classes']} classes"
     yield f"{size}, {metadata['method']}; calibrated by {metadata['calibration_rows']:,}"
     yield "alpha   threshold  coverage  mean size    empty  pairs of the highest correlation"

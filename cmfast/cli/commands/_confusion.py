@@ -71,6 +71,7 @@ def _normalize(args: argparse.Namespace, counted: CountedLabels) -> tuple[Counte
 
 
 def _lines(counted: CountedLabels, samples: list[int]) -> Iterator[str]:
+    """Yield the printed matrices."""
     names = _screen.names(counted.labels)
     for k, matrix in enumerate(counted.matrices):
         if counted.by is not None:

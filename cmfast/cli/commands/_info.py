@@ -79,6 +79,7 @@ def _gpus() -> list[str]:
 
 
 def _describe_cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
+    """Describe the cache folder in a sentence."""
     if not writable:
         return f"{folder} is not writable: functions other than its {functions} are compiled in every process"
     here = f"{functions} compiled functions (cmfast warmup compiles all)"
@@ -86,6 +87,7 @@ def _describe_cache(folder: str, functions: int, bytes: int, *, writable: bool) 
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yield a printed line per fact."""
     rows = [
         ("cmfast", found["cmfast"]),
         ("python", f"{found['python']} on {found['platform']}"),

@@ -137,6 +137,7 @@ def _importance(args: argparse.Namespace, targets: list[int]) -> dict[str, list[
 
 
 def _parse_margin(text: str) -> Margin:
+    """Parse a margin "axes:file"."""
     found = re.fullmatch(r"(\d+(?:,\d+)*):(.+)", text)
     if found is None:
         misuse(f"--margin must be axes and a file, as 0,1:rows.npy, got {text!r}")
@@ -144,6 +145,7 @@ def _parse_margin(text: str) -> Margin:
 
 
 def _open_array(path: Path) -> np.ndarray:
+    """Open an npy file of real numbers."""
     array = tables.open_npy(path)
     if array.dtype.kind not in "buif" or array.itemsize > 8:
         raise FileError(path, f"must hold real numbers of at most 64 bits, but its dtype is {array.dtype}")
@@ -171,6 +173,7 @@ def _residual(sums: np.ndarray, target: np.ndarray) -> float:
 
 
 def _lines(metadata: dict[str, Any]) -> Iterator[str]:
+    """Yield the printed summary: status, errors, margins."""
     of = " x ".join(map(str, metadata["shape"])) if "shape" in metadata else f"{metadata['cells']:,} cells"
     yield f"{of}, {len(metadata['margins'])} margins: {metadata['status']}"
     if np.isnan(metadata["residual"]):

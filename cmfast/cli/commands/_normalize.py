@@ -114,6 +114,7 @@ def _normalize_part(part: Part, method: str, options: dict[str, Any], *, threads
 
 
 def _normalize_block(block: np.ndarray, method: str, options: dict[str, Any], threads: int | None) -> Normalized:
+    """Normalise a block of matrices; return matrices, statuses and residuals."""
     if method == "bi":
         result = compute(cmfast.ipf, block, on_failure="ignore", **options, num_threads=threads)
         return result.matrix, result.status, result.residual
@@ -144,6 +145,7 @@ class _NormalizedBlocks:
 
 
 def _lines(metadata: dict[str, Any]) -> Iterator[str]:
+    """Yield the printed summary: shape, method, time, statuses."""
     shape, seconds, matrices = metadata["shape"], metadata["seconds"], metadata["matrices"]
     rate = f", {matrices / seconds:,.0f} matrices/s" if seconds > 0 else ""
     options = "".join(f", {name} {value}" for name, value in metadata["options"].items())

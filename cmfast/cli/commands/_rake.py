@@ -159,6 +159,7 @@ def _describe(
 
 
 def _lines(by: str | None, areas: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield the printed summary of every area."""
     for area, found in areas.items():
         where = f"{by} = {area}: " if by is not None else ""
         size = f"{found['records']:,} records, {len(found['targets'])} targets"

@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _check(names: list[str], known: list[str]) -> None:
+    """Raise UsageError for names that compile nothing, with suggestions."""
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, 3, 0.6)

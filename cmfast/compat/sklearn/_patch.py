@@ -27,6 +27,7 @@ def swap(new: dict[Callable[..., Any], Callable[..., Any]]) -> int:
 
 
 def _is_key(value: Any, new: dict[Any, Any]) -> bool:
+    """Whether a value is a callable, hashable key of the dict `new`."""
     return callable(value) and getattr(value, "__hash__", None) is not None and value in new
 
 

@@ -62,6 +62,7 @@ def _compute_rows(found: Targets, labels: Any, names: Any, zero_division: Any) -
 
 
 def _make_dict(per_label: list[Any], averages: list[Any]) -> dict[Any, Any]:
+    """Return the report as a dict."""
     report: dict[Any, Any] = {
         name: dict(zip(COLUMNS, map(float, row), strict=True)) for name, row in [*per_label, *averages]
     }
@@ -71,9 +72,11 @@ def _make_dict(per_label: list[Any], averages: list[Any]) -> dict[Any, Any]:
 
 
 def _format_text(per_label: list[Any], averages: list[Any], digits: int) -> str:
+    """Return the report as text."""
     width = max(len("weighted avg"), digits, *(len(name) for name, _ in per_label))
 
     def line(name: str, cells: list[str]) -> str:
+        """Format one line of the report."""
         return f"{name:>{width}} " + "".join(f" {cell:>9}" for cell in cells)
 
     lines = [line("", list(COLUMNS)), ""]

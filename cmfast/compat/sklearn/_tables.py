@@ -41,11 +41,13 @@ def _count_one_vs_rest(found: Targets) -> Any:
 
 
 def _stack_table(tp: np.ndarray, fn: np.ndarray, fp: np.ndarray, total: Any) -> np.ndarray:
+    """Stack tp, fn, fp and the rest of `total` into tables ``[[tn, fp], [fn, tp]]``."""
     tn = np.maximum(total - tp - fn - fp, 0)
     return np.stack([tn, fp, fn, tp], -1).reshape(-1, 2, 2)
 
 
 def _count_multilabel(found: Targets, labels: Any, *, samplewise: bool) -> np.ndarray | None:
+    """Return the tables of indicators, per label or per sample; None for invalid labels."""
     y_true, y_pred = found.y_true, found.y_pred
     if labels is not None:
         labels = np.asarray(labels)

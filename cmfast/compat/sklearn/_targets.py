@@ -121,6 +121,7 @@ def make_targets(y_true: Any, y_pred: Any, sample_weight: Any = None) -> Targets
 
 
 def _is_countable(weight: np.ndarray | None) -> bool:
+    """Whether weights are None, or finite, nonnegative and one-dimensional."""
     return weight is None or bool(weight.ndim == 1 and np.isfinite(weight).all() and weight.min() >= 0)
 
 

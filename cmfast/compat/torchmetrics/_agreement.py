@@ -85,6 +85,7 @@ class Jaccard(MatrixMetric):
         return values.float()
 
     def _weights(self: Any, tables: Tensor, kept: Tensor) -> Tensor:
+        """Return the weights of classes for averaging."""
         if self.average == "weighted":
             return tables[..., 1, :].sum(-1)
         return kept if self.confmat.ndim == 3 else kept & (tables[..., 1, :].sum(-1) + tables[..., 0, 1] > 0)

@@ -54,6 +54,7 @@ class LockedMetric:
 
     @property
     def _lock(self: Any) -> Any:
+        """The lock of the metric, made on first use."""
         return self.__dict__.setdefault("_guard", ObjectLock()).lock
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -71,9 +72,11 @@ class BinaryCounts:
     """Mixin that counts two classes."""
 
     def _shape(self: Any) -> tuple[int, ...]:
+        """Return the shape of the counts."""
         return (2, 2)
 
     def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Validate tensors by torchmetrics' own check for scores."""
         _binary_stat_scores_tensor_validation(preds, target, self.multidim_average, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
@@ -85,6 +88,7 @@ class BinaryCounts:
         )
 
     def _tables(self: Any, counts: Tensor) -> Tensor:
+        """Return the counts as 2x2 tables."""
         return counts
 
 
@@ -92,9 +96,11 @@ class Multiclass:
     """Mixin that counts several classes."""
 
     def _shape(self: Any) -> tuple[int, ...]:
+        """Return the shape of the counts."""
         return (self.num_classes, self.num_classes)
 
     def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Validate tensors by torchmetrics' own check for scores."""
         options = (self.num_classes, self.multidim_average, self.ignore_index)
         _multiclass_stat_scores_tensor_validation(preds, target, *options)
 
@@ -109,6 +115,7 @@ class Multiclass:
         return count(target, preds, self.num_classes, keep, number_samples(target) if each else None)
 
     def _tables(self: Any, counts: Tensor) -> Tensor:
+        """Return the one-vs-rest 2x2 tables of the counts."""
         found: Tensor = metrics.one_vs_rest(counts)
         return found
 
@@ -117,9 +124,11 @@ class Multilabel:
     """Mixin that counts a table per label."""
 
     def _shape(self: Any) -> tuple[int, ...]:
+        """Return the shape of the counts."""
         return (self.num_labels, 2, 2)
 
     def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Validate tensors by torchmetrics' own check for scores."""
         options = (self.num_labels, self.multidim_average, self.ignore_index)
         _multilabel_stat_scores_tensor_validation(preds, target, *options)
 
@@ -134,6 +143,7 @@ class Multilabel:
         return found.reshape(-1, labels, 2, 2) if each else found
 
     def _tables(self: Any, counts: Tensor) -> Tensor:
+        """Return the counts as 2x2 tables, one per label."""
         return counts
 
 
@@ -141,9 +151,11 @@ class BinaryMatrix(BinaryCounts):
     """Mixin that counts two classes, validated as for a confusion matrix."""
 
     def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Validate tensors by torchmetrics' own check for matrices."""
         _binary_confusion_matrix_tensor_validation(preds, target, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        """Return the matrix of all samples."""
         preds, target = _binary_confusion_matrix_format(preds, target, self.threshold, self.ignore_index)
         return count(target, preds, 2, None)
 
@@ -152,9 +164,11 @@ class MulticlassMatrix(Multiclass):
     """Mixin that counts several classes, validated as for a confusion matrix."""
 
     def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Validate tensors by torchmetrics' own check for matrices."""
         _multiclass_confusion_matrix_tensor_validation(preds, target, self.num_classes, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        """Return the matrix of all samples."""
         preds, target = _multiclass_confusion_matrix_format(preds, target, self.ignore_index)
         return count(target, preds, self.num_classes, None)
 
@@ -163,9 +177,11 @@ class MultilabelMatrix(Multilabel):
     """Mixin that counts a table per label, validated as for a confusion matrix."""
 
     def _validate(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Validate tensors by torchmetrics' own check for matrices."""
         _multilabel_confusion_matrix_tensor_validation(preds, target, self.num_labels, self.ignore_index)
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        """Return the tables of all samples; zeros without samples."""
         if not target.numel():  # torchmetrics' format for scores raises without samples, its matrices do not
             return torch.zeros(self._shape(), dtype=torch.long, device=target.device)
         return super()._counts(preds, target, each=each)

@@ -21,6 +21,7 @@ class OneVsRestMetric(LockedMetric):
         return getattr(self, "num_classes", 2) is None
 
     def _create_state(self: Any, size: int, multidim_average: str = "global") -> None:
+        """Create the state: a matrix of counts, or torchmetrics' lists for samplewise metrics."""
         if multidim_average == "samplewise" or self._is_apart:
             super()._create_state(size, multidim_average)  # type: ignore[misc]
         else:
@@ -45,6 +46,7 @@ class OneVsRestMetric(LockedMetric):
                 self.confmat = self.confmat + counts
 
     def _final_state(self: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return tp, fp, tn and fn from the state."""
         if not hasattr(self, "confmat"):
             found: tuple[Tensor, Tensor, Tensor, Tensor] = super()._final_state()  # type: ignore[misc]
             return found
@@ -76,6 +78,7 @@ class OneVsRestMetric(LockedMetric):
         return float(self.zero_division)
 
     def _weights(self: Any, tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
+        """Return the weights of classes for averaging."""
         if self.average == "weighted":
             return tp + fn
         if isinstance(self, Multilabel):
@@ -88,6 +91,7 @@ class ZeroFilledMetric(OneVsRestMetric):
 
     @property
     def _fill(self: Any) -> float:
+        """The value of an undefined metric: 0."""
         return 0.0
 
 
@@ -101,6 +105,7 @@ class TableAccuracy(ClassAccuracy):
     """Mixin for the accuracy of 2x2 tables (binary, or per label)."""
 
     def _values(self: Any, table: Tensor) -> Tensor:
+        """Return the accuracy of 2x2 tables; NaN if undefined."""
         found: Tensor = metrics.compute(table, "accuracy", undefined="strict")
         return found
 

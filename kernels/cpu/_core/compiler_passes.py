@@ -44,6 +44,7 @@ class _BasicBlocks(IRProcessing):  # type: ignore[misc]  # Numba is untyped
     _name = "blocks_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
+        """Canonicalise the control-flow graph."""
         state.func_ir.blocks = transforms.canonicalize_cfg(state.func_ir.blocks)
         return True
 
@@ -55,6 +56,7 @@ class _Assignments(ReconstructSSA):  # type: ignore[misc]  # Numba is untyped
     _name = "assignments_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
+        """Convert the function to static single assignment."""
         state.func_ir = reconstruct_ssa(state.func_ir)
         self._patch_locals(state)
         state.func_ir._definitions = build_definitions(state.func_ir.blocks)
@@ -68,6 +70,7 @@ class _Choices(PreLowerStripPhis):  # type: ignore[misc]  # Numba is untyped
     _name = "choices_of_kernel"
 
     def run_pass(self, state: Any) -> bool:
+        """Strip the phi nodes."""
         state.func_ir = self._strip_phi_nodes(state.func_ir)
         state.func_ir._definitions = build_definitions(state.func_ir.blocks)
         return True
@@ -111,6 +114,7 @@ def _register_known_signatures(function: Any) -> None:
         metadata: ClassVar = {"target": "cpu"}
 
         def generic(self, args: Any, kws: Any) -> Any:
+            """Return the signature for these argument types, or None if they do not fit."""
             return known.get(tuple(args))
 
     infer_global(function)(_KnownSignatures)

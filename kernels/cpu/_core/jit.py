@@ -306,6 +306,7 @@ def jit(
         options["inline"] = "always"
 
     def decorate(function: F) -> F:
+        """Compile one function with these options and attach the cache to it."""
         jitted: Any = numba.njit(**options)(function)
         if jitted is not function:  # equal with NUMBA_DISABLE_JIT
             try:

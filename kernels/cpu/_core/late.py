@@ -36,7 +36,10 @@ class LateParts:
         """
 
         def decorate(function: F) -> Any:
+            """Register one function as the part and return its caller."""
+
             def call(addresses, *args):  # without compilation
+                """Call the part directly: the Python equivalent, without compilation."""
                 return function(*args)
 
             compiled: Any = jit(late=True)(function)
@@ -47,6 +50,7 @@ class LateParts:
                 key = call
 
                 def generic(self, args: Any, kws: Any) -> Any:
+                    """Return the signature for these argument types, or None if they do not fit."""
                     kinds = [numba.typeof(value) for value in takes()]
                     return signature(result, args[0], *kinds) if len(args) == len(kinds) + 1 else None
 

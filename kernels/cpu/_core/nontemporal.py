@@ -29,6 +29,7 @@ class _StreamRow(AbstractTemplate):
     """Numba typing of ``stream_row``."""
 
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 4 and not kws and _is_table(args[0], types.float64, types.float32) and args[0].mutable:
             return signature(types.none, args[0], types.intp, types.intp, vector)
         return None

@@ -163,6 +163,7 @@ def run_pieces(
     last_report = 0.0
 
     def drain(report: Progress | None) -> None:
+        """Work on pieces of the queue until it is empty, the call is given up or a piece raises."""
         nonlocal last_report
         _inside.run = run
         try:
@@ -265,6 +266,7 @@ def run(
     step = tile * max(1, int(n * MOMENT_SECONDS / (tile * seconds))) if seconds > 0.0 else max(n, 1)
 
     def work(_: int, start: int, stop: int) -> None:
+        """Run the kernel on a piece, in steps of about 50 ms with a check for interruption before each."""
         for first in range(start, stop, step):
             checkpoint()
             kernel(*args, first, min(first + step, stop))

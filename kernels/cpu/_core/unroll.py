@@ -314,13 +314,17 @@ def unroll(
     """
 
     def decorate(kernel: Any) -> Any:
+        """Register the sized function for one kernel and return it."""
+
         def function(t, size, *rest):
+            """Run the looped kernel: the Python equivalent of the compiled function."""
             kernel(t, *rest)
 
         class _Either(AbstractTemplate):  # type: ignore[misc]  # Numba is untyped
             key = function
 
             def generic(self, args, kws):
+                """Return the signature; for a size of None, compile the looped kernel too."""
                 t, size, *rest = args
                 if isinstance(size, types.misc.NoneType):
                     self.context.resolve_function_type(loops, (t, *rest), {})  # compiles them

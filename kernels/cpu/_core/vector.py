@@ -170,6 +170,7 @@ def _register_emitter(function, case, emit):
 
     @lower_builtin(function, *case.args)
     def code(context, builder, sig, args):
+        """Emit the code for one signature, broadcasting scalars to vectors."""
         values = [_emit_broadcast(builder, a) if t is types.float64 else a for a, t in zip(args, sig.args, strict=True)]
         return emit(builder, *values)
 
@@ -199,6 +200,7 @@ def _emit_intrinsic(name):
     """Return an emitter that calls the LLVM intrinsic `name` for eight float64."""
 
     def emit(builder, *values):
+        """Emit the call of the intrinsic."""
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
         return builder.call(function, values)
@@ -322,6 +324,7 @@ def _is_numbers(a):
 @infer_global(load)
 class _Load(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 2 and not kws and _is_lines(args[0]) and isinstance(args[1], types.Integer):
             return signature(vector, args[0], types.intp)
         return None
@@ -330,6 +333,7 @@ class _Load(AbstractTemplate):
 @infer_global(store)
 class _Store(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 3 and not kws and _is_lines(args[0]) and args[0].mutable and args[2] is vector:
             return signature(types.none, args[0], types.intp, vector)
         return None
@@ -338,6 +342,7 @@ class _Store(AbstractTemplate):
 @infer_global(load_elements)
 class _LoadNumbers(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 2 and not kws and _is_numbers(args[0]) and isinstance(args[1], types.Integer):
             return signature(vector, args[0], types.intp)
         return None
@@ -346,6 +351,7 @@ class _LoadNumbers(AbstractTemplate):
 @infer_global(store_elements)
 class _StoreNumbers(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 3 and not kws and _is_list(args[0], *_KINDS_OF) and args[0].mutable:
             return signature(types.none, args[0], types.intp, vector)
         return None
@@ -354,6 +360,7 @@ class _StoreNumbers(AbstractTemplate):
 @infer_global(load_block)
 class _LoadBlock(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 5 and not kws and _is_lines(args[0]) and args[0].mutable and _is_table(args[2], *_NUMBERS_OF):
             return signature(types.none, args[0], types.intp, args[2], _PLACES, types.intp)
         return None
@@ -362,6 +369,7 @@ class _LoadBlock(AbstractTemplate):
 @infer_global(load_row)
 class _LoadRow(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 3 and not kws and _is_table(args[0], *_NUMBERS_OF):
             return signature(vector, args[0], types.intp, types.intp)
         return None
@@ -370,6 +378,7 @@ class _LoadRow(AbstractTemplate):
 @infer_global(store_row)
 class _StoreRow(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 4 and not kws and _is_table(args[0], types.float64, types.float32) and args[0].mutable:
             return signature(types.none, args[0], types.intp, types.intp, vector)
         return None
@@ -378,6 +387,7 @@ class _StoreRow(AbstractTemplate):
 @infer_global(prefetch)
 class _Fetch(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 3 and not kws and _is_table(args[0], *_NUMBERS_OF):
             return signature(types.none, args[0], types.intp, types.intp)
         return None
@@ -386,6 +396,7 @@ class _Fetch(AbstractTemplate):
 @infer_global(store_block)
 class _StoreBlock(AbstractTemplate):
     def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
         if len(args) == 5 and not kws and _is_lines(args[0]) and _is_lines(args[2]) and args[2].mutable:
             return signature(types.none, args[0], types.intp, args[2], types.intp, types.intp)
         return None

@@ -163,6 +163,7 @@ def _sum_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
     sums = _run_length.Accumulators(*shapes)
 
     def work(_, start, stop):
+        """Run the kernel on one piece with its own accumulators."""
         mine = sums.take()
         kernel(slice(start, stop), *mine)
         sums.give_back(mine)
@@ -176,6 +177,7 @@ def pair_counts(keys, counts, half, n_classes, num_threads=None):
     """Return the confusion matrix of the runs."""
 
     def kernel(some, M):
+        """Count the pairs of a range of runs."""
         _count_pairs(keys[some], counts[some], half, M)
 
     # Adding a matrix per thread must not cost more than the runs themselves.
@@ -188,6 +190,7 @@ def compute_overlaps(keys, counts, half, Q, M, num_threads=None):
     """Return the integer geometric matrices (C, C, W) for integer weights `Q` (C, C, W) and pair counts `M`."""
 
     def kernel(some, E):
+        """Add the excess of the cells of a range of runs."""
         _add_excess(keys[some], counts[some], half, Q, _new_cell_workspace(Q), E)
 
     # Adding the threads' matrices must cost less than a thread saves; a run costs about 30 additions.
@@ -203,6 +206,7 @@ def compute_wide_overlaps(keys, counts, half, Q, width, num_threads=None):
     """Return the limbs (C, C, K) of the geometric matrix for one table of multi-limb weights."""
 
     def kernel(some, G):
+        """Add the multi-limb minima of the cells of a range of runs."""
         _add_wide_minima(keys[some], counts[some], half, Q, width, _new_cell_workspace(Q), G)
 
     (G,) = _sum_over_cells(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
@@ -321,6 +325,7 @@ def sum_excess(keys, counts, half, W, slopes, share, num_threads=None):
     E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
 
     def work(i, start, stop):
+        """Sum the excess of the cells of one piece."""
         some = slice(start, stop)
         _sum_excess(keys[some], counts[some], half, (W, slopes), share, _new_cell_workspace(W), E[i], scores)
 

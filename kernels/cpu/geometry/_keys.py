@@ -111,15 +111,18 @@ def make_key_function(points, layout, every):
         constants = _make_constants(origin, inverse, layout)
 
         def keys_of(block, tagged, out):
+            """Write the keys of one block of points."""
             _pack_all(block, tagged, bits, constants, out)
     else:
         start_of, steps = (_make_axis_constants(values, np.float64) for values in (origin, inverse))
         low, extent = (_make_axis_constants(values, np.int64) for values in (layout.low, layout.extent))
 
         def keys_of(block, tagged, out):
+            """Write the keys of one block of points."""
             _pack_any(block, tagged, bits, start_of, steps, low, extent, out)
 
     def fill(start, stop, out):
+        """Write the keys of points `start` to `stop`."""
         for begin in range(start, stop, row_blocks.BLOCK_ROWS):
             for first, block in row_blocks.iterate_blocks(X, begin, min(begin + row_blocks.BLOCK_ROWS, stop)):
                 last = first + len(block)
@@ -137,6 +140,7 @@ def rank_keys(points, layout, every, num_threads, progress):
     n = len(X)
 
     def no_tags(start, stop):
+        """Return zero tags."""
         return np.zeros(stop - start, np.int64)
 
     columns, volumes = [], []
@@ -166,6 +170,7 @@ def _index_table(points, rows, layout, num_threads):
     out = np.empty((len(rows), X.shape[1]), find_table_type(layout))
 
     def work(_, start, stop):
+        """Write the grid indices of one piece."""
         for first in range(start, stop, row_blocks.BLOCK_ROWS):
             some = slice(first, min(first + row_blocks.BLOCK_ROWS, stop))
             out[some] = np.floor((X[rows[some]].astype(np.float64) - origin) * inverse)
@@ -238,6 +243,7 @@ class Keyed:
         if fits(self._layout.extent, bits + below):
             # With the point's index in the low bits, one sort of integers gives keys and order.
             def tag_with_index(start, stop):
+                """Return the tags with the points' indices in the low bits."""
                 return (tags(start, stop) << below) | np.arange(start, stop)
 
             points = self.points._replace(tags=tag_with_index, bits=bits + below)

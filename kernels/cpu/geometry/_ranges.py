@@ -69,6 +69,7 @@ def column_ranges(X, num_threads=None):
     kept = np.zeros(len(bounds), np.int64)
 
     def work(i, start, stop):
+        """Find the column ranges of one piece."""
         for _, block in row_blocks.iterate_blocks(X, start, stop):
             lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(SIDE_BY_SIDE * m, axis=1)
             _update_lane_ranges(block.reshape(-1), lanes[0], lanes[1], lanes[2])
@@ -101,6 +102,7 @@ def find_index_ranges(points, num_threads=None):
         lows, highs = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
 
         def work(i, start, stop):
+            """Find the index ranges of one piece."""
             for _, block in row_blocks.iterate_blocks(X, start, stop):
                 _update_index_ranges(block, origin, inverse, lows[i], highs[i])
 

@@ -50,6 +50,7 @@ def encode_runs(keys, num_threads=None):
     number = [0] * len(bounds)
 
     def work(i, start, stop):
+        """Encode the keys of one piece in place."""
         number[i] = encode_into(keys[start:stop], keys[start:stop], counts[start:stop])
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
@@ -106,6 +107,7 @@ def merge_runs(keys_a, counts_a, keys_b, counts_b, num_threads=None):
     parts: list[Any] = [None] * (len(ends) + 1)
 
     def work(i, *_):
+        """Merge both sets of runs within one key range."""
         a, b = (slice(cut[i], cut[i + 1]) for cut in cuts)
         most = a.stop - a.start + b.stop - b.start
         keys, counts = np.empty(most, np.int64), np.empty(most, np.int64)

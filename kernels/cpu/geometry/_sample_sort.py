@@ -73,6 +73,7 @@ def compute_keys(fill, n, num_threads=None, progress=None):
     out = np.empty(n, np.int64)
 
     def work(_, start, stop):
+        """Write the keys of one piece."""
         fill(start, stop, out[start:stop])
 
     seconds = n * SECONDS_PER_POINT
@@ -101,6 +102,7 @@ def sort_keys(fill, n, limit, below, num_threads=None, progress=None):
     rest = np.empty(n, np.int64)
 
     def sort_and_split(found, rest):
+        """Sort combined keys in place, and move their low bits to `rest`."""
         found.sort()
         np.bitwise_and(found, (1 << below) - 1, out=rest)
         np.right_shift(found, below, out=found)
@@ -113,6 +115,7 @@ def sort_keys(fill, n, limit, below, num_threads=None, progress=None):
     found = np.empty(n, np.int64)
 
     def work(bucket, start, stop):
+        """Collect, sort and split one bucket."""
         _collect(partitioned, ends, bucket, PARTITION_ROWS, found[start:stop])
         sort_and_split(found[start:stop], rest[start:stop])
 
@@ -134,6 +137,7 @@ def _partition_blocks(fill, n, limit, num_threads, progress):
     ends = np.empty((len(bounds), int(table[-1]) + 1), np.int64)
 
     def work(block, start, stop):
+        """Compute and partition the keys of one block."""
         found = np.empty(stop - start, np.int64)
         fill(start, stop, found)
         _partition(found, table, shift, partitioned[start:stop], ends[block])
@@ -150,6 +154,7 @@ def _sort_buckets(points, num_threads):
     parts: list[Any] = [None] * len(bounds)
 
     def work(bucket, start, stop):
+        """Collect, sort and run-length encode one bucket."""
         found = np.empty(stop - start, np.int64)
         _collect(partitioned, ends, bucket, PARTITION_ROWS, found)
         found.sort()

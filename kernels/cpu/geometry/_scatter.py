@@ -67,9 +67,11 @@ def find_centre(X, dtype):
     finite: list[Any] = [None] * len(bounds)
 
     def rows_at(start, stop):  # C-contiguous: NumPy sums columns of other layouts in another order
+        """Return some rows, C-contiguous."""
         return np.ascontiguousarray(X[start:stop])
 
     def sum_block(i, start, stop):
+        """Sum the columns of a block over its finite rows, and find its largest magnitude."""
         block = rows_at(start, stop)
         with np.errstate(over="ignore", invalid="ignore"):  # then it is summed again
             totals[i] = block.sum(axis=0, dtype=np.float64)
@@ -80,6 +82,7 @@ def find_centre(X, dtype):
         largest[i] = max(float(block.max(initial=0)), -float(block.min(initial=0)))
 
     def sum_again(i, start, stop):
+        """Sum the columns of a block in scaled coordinates."""
         totals[i] = _scale_block(_select_finite(rows_at(start, stop), finite[i]).astype(np.float64), power).sum(axis=0)
 
     seconds = X.size * SECONDS_PER_SCATTER_COORDINATE

@@ -45,6 +45,7 @@ def _sum_float_segments(weights, order, starts, num_threads):
     seconds = len(w) * SECONDS_PER_SUMMED_WEIGHT
 
     def gather(_, start, stop):
+        """Copy the weights of one piece in sorted order."""
         w[start:stop] = weights[order[start:stop]]
 
     pool.run_pieces(gather, pool.pieces(len(w), seconds), seconds=seconds, num_threads=num_threads)

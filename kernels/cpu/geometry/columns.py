@@ -62,6 +62,7 @@ def column_moments(X, *, low, high, num_threads=None):
     sums = np.zeros((len(bounds), 2, m), np.int64)
 
     def work(i, start, stop):
+        """Add the moments of one piece."""
         for _, block in row_blocks.iterate_blocks(X, start, stop):
             _add_moments(block, low, scale, sums[i], np.zeros((2, m)))
 
@@ -159,6 +160,7 @@ def project(X, mean, components, *, num_threads=None):
     lines = _projection.pad_to_lines(mean), _projection.pad_to_lines(components)
 
     def work(_, start, stop):
+        """Project the rows of one piece, block by block."""
         workspace = _projection.new_workspace(n)
         for first, block in row_blocks.iterate_blocks(X, start, stop):
             seconds = block.size * m * SECONDS_PER_PRODUCT

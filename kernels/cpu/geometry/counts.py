@@ -35,6 +35,7 @@ def _find_label_range(y, num_threads):
     low, high = [0] * len(bounds), [0] * len(bounds)
 
     def work(i, start, stop):
+        """Find the label range of one piece."""
         low[i], high[i] = int(y[start:stop].min()), int(y[start:stop].max())
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
@@ -57,6 +58,7 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
     half = bits_of(n_classes)
 
     def tags(start, stop):
+        """Return label and prediction of points packed into one integer."""
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
     points = GridPoints(X, origin, inverse, tags, 2 * half)
@@ -104,6 +106,7 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
     bits = bits_of(n_groups)
 
     def tags(start, stop):
+        """Return the groups of points as tags."""
         return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
 
     keyed = Keyed(GridPoints(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)

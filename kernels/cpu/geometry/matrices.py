@@ -37,6 +37,7 @@ def gcm(keys, counts, M, *tables, bounded=True, step=None, num_threads=None):
     every = np.empty((*M.shape, n_weights), np.int64) if together else None
 
     def quantise(w, *_):
+        """Convert table `w` to fixed point."""
         target = None if every is None else every[:, :, w]
         fixed[w] = geometry_weights.quantise(np.asarray(tables[w], np.float64), M, target)
 
@@ -60,6 +61,7 @@ def gcm(keys, counts, M, *tables, bounded=True, step=None, num_threads=None):
     out = [np.empty((n_weights, *M.shape)) for _ in range(3 if bounded else 1)]
 
     def bound(w, *_):
+        """Write matrix and bounds of table `w`."""
         if fixed[w] is not None:
             geometry_weights.write_bounds(G[w], M, fixed[w], [x[w] for x in out])
         else:

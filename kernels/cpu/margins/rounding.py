@@ -92,7 +92,7 @@ def _bound_sums(sums, base):
 
 
 def _measure_error(cells, low, ups, lines):
-    """Return by how much the largest violation of a rounded sum leaves its floor or ceiling."""
+    """Return the largest distance of a rounded sum from the interval between floor and ceiling of the exact sum."""
     least, most = _count_required(cells, low, lines)
     counts = sum(np.bincount(line, ups, lines[1]) for line in lines[0])
     return float(np.maximum(counts - most, least - counts).max(initial=0.0))

@@ -147,6 +147,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
         return number
 
     def work(_, start, stop):
+        """Count whole rows."""
         for b in range(start, stop):
             outside[b] = count(b, out[b], 0, n)
 
@@ -183,6 +184,7 @@ def _count_in_pieces(count, n, cells, out, outside, seconds, num_threads):
     parts, numbers = np.zeros((len(bounds), SUMS, cells), out.dtype), np.zeros(len(bounds), np.int64)
 
     def work(i, start, stop):
+        """Count piece `i` into its own table."""
         numbers[i] = count(0, parts[i], start, stop)
 
     if n:

@@ -87,6 +87,7 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
     of_scalars.flags.writeable = of_tables.flags.writeable = False  # so that kernels are compiled for one array type
 
     def use(sums, S, start, stop, unusual):
+        """Backpropagate to the cells of a block of matrices."""
         del unusual
         if plan.ordered:
             _second_pass.score_ordinal(sums, C)

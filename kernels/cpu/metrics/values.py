@@ -77,6 +77,7 @@ def make_summing_kernel(cells, C, ordered, usual):
     counts = cells.dtype.kind != "f"
 
     def fill(sums, scratch, start, stop):
+        """Sum matrices `start` to `stop`, huge ones in int64; return whether a total is unusual."""
         unusual = kernel(cells, C, ordered, usual, sums, scratch, start, stop)
         if unusual and counts:
             _margins.sum_huge_matrices(cells, C, usual[1], sums, start, stop)
@@ -96,6 +97,7 @@ def run_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
     block = tiles * WIDTH
 
     def work(_, start, stop):
+        """Process a piece block by block in one buffer."""
         most = min(tiles, -(-(stop - start) // WIDTH)) * size
         memory = _take_lines(most + lines + _margins.count_scratch_lines(C))
         S, scratch = memory[most : most + lines], memory[most + lines :]
@@ -147,6 +149,7 @@ def margins(M, *, num_threads=None):
     blank = dtype(0 if exact else np.nan)  # output of invalid matrices
 
     def write(sums, _, start, stop, unusual):
+        """Copy the class sums of a block to the outputs."""
         del unusual
         _write_margins(sums, blank, out, total, status, start, stop)
 
@@ -277,6 +280,7 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     )
 
     def fill(sums, _, start, stop):
+        """Copy the sums that the caller passed into tiles."""
         return _margins.load_sums(flat, exact, usual, sums, start, stop)
 
     return run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
@@ -306,6 +310,7 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
     out, steps = (scalars, tables, status), tuple(plan)
 
     def evaluate(sums, S, start, stop, unusual):
+        """Run the plan on the class sums of a block."""
         if unusual and fractions:
             _margins.rescale_sums(sums, C, usual)
         if plan.ordered:
@@ -391,6 +396,7 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
     cells, table = flatten_matrices(M), np.array(W, np.float64, order="C")
 
     def use(sums, _, start, stop, unusual):
+        """Score the matrices of a block."""
         del unusual
         _score_weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
 

@@ -48,7 +48,7 @@ class _PackedPart(NamedTuple):
 
 @jit(inline=True, inner=True, borrows=True)
 def _compute_gap(place, j, v, i, nearest, beyond, behind):
-    """Return the distance of a cell from the first position of its row; -1 if it does not count, -2 on the diagonal."""
+    """Return the gap of a cell, its distance from bin max(row, shift); -1 if it does not count, -2 on the diagonal."""
     if j >= beyond or j < nearest or place[j] < 0 or not v > 0.0:
         return -1
     return -2 if j == i else np.int64(place[j]) - behind

@@ -37,6 +37,7 @@ def differentiate_sums(sums, plan, num_threads):
     flat = (*sums, *[np.empty((0, C), np.int64)] * (SUMS - len(sums)))
 
     def fill(lines, _, start, stop):
+        """Copy class sums into tiles."""
         return _margins.load_sums(flat, True, values.EXACT_TOTALS, lines, start, stop)
 
     return _differentiate_all(fill, C, size, SUMS * C, plan, num_threads)
@@ -51,6 +52,7 @@ def _differentiate_all(fill, C, size, cells, plan, num_threads):
     lines, shaped = _margins.count_tile_lines(C), _find_ordinal_scalars(plan)
 
     def use(sums, S, start, stop, unusual):
+        """Differentiate a block of matrices, tile by tile."""
         prepare_sums(sums, C, plan, steps, unusual)
         for first in range(start, stop, WIDTH):
             tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)

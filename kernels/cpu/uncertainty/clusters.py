@@ -138,6 +138,7 @@ def _evaluate_replicates(units, C, plan, matrix, n_replicates, seed, num_threads
     lines = _margins.count_tile_lines(C)
 
     def fill(sums, _, start, stop):
+        """Draw replicates `start` to `stop` into tiles of class sums."""
         tally = np.empty((SUMS * C + 1 + LINES, MOST_DRAWN))
         for first in range(start, stop, together):
             if first > start:

@@ -206,6 +206,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     ends = [sum(sizes[:k]) for k in range(1, 4)]
 
     def use(sums, S, start, stop, unusual):
+        """Differentiate and write standard errors for a block, a few tiles at a time."""
         prepare_sums(sums, C, plan, steps, unusual)
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH

@@ -35,7 +35,10 @@ def _evaluate_in_groups(M, shares, plan, resampling, num_threads):
         alpha, shares = make_posterior(np, counts, resampling.prior, shares, resampling.n)
 
     def filler(first):
+        """Return the function that draws the replicates of matrices from `first` on."""
+
         def fill(sums, scratch, start, stop):
+            """Draw replicates `start` to `stop` into tiles of class sums."""
             del scratch
             if posterior:
                 return _replicates.draw_posterior(alpha, shares, draws, first, sums, start, stop)
@@ -57,6 +60,7 @@ def _compute_accelerations(cells, first, count, rows, plan, num_threads):
     cells = cells[first : first + count]
 
     def fill(sums, scratch, start, stop):
+        """Write the leave-one-out class sums `start` to `stop`."""
         del scratch
         return _replicates.write_leave_one_out(cells, 0, sums, start, stop)
 

@@ -44,6 +44,7 @@ def measure(xp: ModuleType, call: Callable[[], Any]) -> int:
     total, allocate = 0, xp.cuda.get_allocator()
 
     def count_and_allocate(size: int) -> Any:
+        """Add the rounded size to the total, and allocate normally."""
         nonlocal total
         total += _round_up(size)
         return allocate(size)
@@ -59,6 +60,7 @@ def allocate_from(buffer: Any) -> Iterator[None]:
     cuda, used, before = library(buffer).cuda, 0, _used.now
 
     def allocate(size: int) -> Any:
+        """Return the next aligned part of the buffer; raise MemoryError at its end."""
         nonlocal used
         first, used = used, used + _round_up(size)
         if used > buffer.nbytes:

@@ -119,6 +119,7 @@ def _compute(args: argparse.Namespace, options: dict[str, Any]) -> Any:
 
 
 def _lines(metadata: dict[str, Any], G: np.ndarray) -> Iterator[str]:
+    """Yield the printed summary, diagnostics and matrices."""
     dropped = f" ({metadata['dropped']:,} not finite, left out)" if metadata["dropped"] else ""
     size = f"{metadata['points']:,} points{dropped} in {metadata['cells']:,} cells"
     yield f"{size}; {metadata['alone']:.0%} are alone in theirs"

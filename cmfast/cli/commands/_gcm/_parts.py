@@ -153,6 +153,7 @@ def _all(parts: Sequence[Part], columns: Columned | None) -> Iterator[np.ndarray
 
 
 def _describe(like: tuple[Any, ...]) -> str:
+    """Describe shape and dtype of points for a message."""
     return f"points of {' x '.join(map(str, like[1]))} {like[0]}"
 
 

@@ -126,6 +126,7 @@ def deliver_blocks(
     summary, status, caveats = MatrixSummary(), [], []
 
     def columns() -> Iterator[Columns]:
+        """Yield the table columns of every block, collecting statuses and caveats."""
         for names, measured in blocks:
             status.append(measured.status)
             if measured.caveats is not None:

@@ -82,10 +82,12 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def _are_labels(args: argparse.Namespace) -> bool:
+    """Whether an option says that the input holds labels."""
     return (args.true, args.pred, args.header, args.labels, args.by, args.cluster) != (None,) * 6
 
 
 def _are_counts(args: argparse.Namespace) -> bool:
+    """Whether the input has the suffix of saved counts."""
     return getattr(args.input, "suffix", "").lower() in COUNTS
 
 

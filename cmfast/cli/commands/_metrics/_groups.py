@@ -83,6 +83,7 @@ class GroupCounts(NamedTuple):
             yield self._names(block), self._matrices(block, C)
 
     def _names(self, block: list[Found]) -> list[np.ndarray]:
+        """Return the group columns of a block as arrays."""
         columns = zip(self.columns, zip(*(group for group, _ in block), strict=True), strict=True)
         return [
             np.array([column.names.name(column.value(label)) for label in labels], column.names.dtype)
@@ -90,6 +91,7 @@ class GroupCounts(NamedTuple):
         ]
 
     def _matrices(self, block: list[Found], C: int) -> np.ndarray:
+        """Return the matrices of a block of groups, shape (b, C, C)."""
         M = np.zeros((len(block), C, C), np.int64)
         which = np.repeat(np.arange(len(block)), [len(cells) for _, cells in block])
         y, p, counts = np.concatenate([cells for _, cells in block]).T

@@ -135,6 +135,7 @@ def _name_values(values: Sequence[Any]) -> list[str]:
 
 
 def _pad(row: Sequence[str], widths: list[int]) -> str:
+    """Join texts padded to column widths."""
     return "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
 
 
