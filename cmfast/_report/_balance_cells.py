@@ -82,7 +82,7 @@ class _RowShares(NamedTuple):
 
 def balance_cells(cells: SparseCounts, smoothing: float) -> BalancedFactors:
     """Compute factors that make all rows and columns of the cells plus `smoothing` sum to one."""
-    M = cells.to_scipy().astype(np.float64)
+    M = cells.make_csr().astype(np.float64)
     turned = M.T.tocsr()
     c = np.ones(cells.n_classes)
     for _ in range(MOST_FIRST_SWEEPS):

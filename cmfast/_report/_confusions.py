@@ -42,7 +42,10 @@ def _describe_pairs(
 ) -> Facts:
     """Return the facts of the confused pairs, given balanced errors and ranks where known."""
     what = confused_pairs.find_distinct_pairs(pairs, request.level)
-    forth, back = scaled.at(pairs.first, pairs.second, pairs.forth), scaled.at(pairs.second, pairs.first, pairs.back)
+    forth, back = (
+        scaled.scale_counts(pairs.first, pairs.second, pairs.forth),
+        scaled.scale_counts(pairs.second, pairs.first, pairs.back),
+    )
     both, support = (forth + back) / 2, cells.sums()[1]
     told = [
         {"first": labels[i], "second": labels[j], "forth": n, "back": m, "told": bool(d)}
@@ -148,7 +151,7 @@ def _describe_directions(
         if not count:
             continue
         low, high = compute_share_intervals(np.array([count]), np.array([of]), request)
-        value = float(np.mean([scaled.at(*cell, M[cell]) for cell in way]))
+        value = float(np.mean([scaled.scale_counts(*cell, M[cell]) for cell in way]))
         one: Facts = {"true": labels[way[0][0]], "predicted": labels[way[0][1]], "both_ways": not told, "count": count}
         one |= {"row": count / of, "low": low[0], "high": high[0], "balanced": value}
         if errors is not None:

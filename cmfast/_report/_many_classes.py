@@ -37,7 +37,7 @@ def describe_sparse_model(
     scaled, notes = scale_cells(cells, request), Notes()
     with notes.collect():
         whole = compute_sparse_metrics(cells, request)
-    classes = _class_facts.describe_classes(cells.to_scipy(), cells, scaled, request)
+    classes = _class_facts.describe_classes(cells.make_csr(), cells, scaled, request)
     found: Facts = {"name": name, "right": int(cells.sums()[0].sum()), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": request.smoothing is not None, "status": scaled.why}
     found["settled"] = scaled.settled
@@ -50,7 +50,7 @@ def scale_cells(cells: SparseCounts, request: ReportOptions) -> ScalingFactors:
     """Return bi-normalisation factors; if zeros allow none, 1 / C is added to every cell."""
     smoothing, why = request.smoothing or 0.0, "CONVERGED"
     if not smoothing:
-        found = ras(cells.to_scipy(), on_failure="ignore", num_threads=request.num_threads)
+        found = ras(cells.make_csr(), on_failure="ignore", num_threads=request.num_threads)
         why = Status(int(found.status)).name
         factors = np.concatenate([found.row_scale, found.col_scale])
         if found.status == Status.CONVERGED and np.isfinite(factors).all():
@@ -62,7 +62,7 @@ def scale_cells(cells: SparseCounts, request: ReportOptions) -> ScalingFactors:
 
 def compute_sparse_metrics(cells: SparseCounts, request: ReportOptions) -> dict[str, Facts]:
     """Return metrics with intervals by the delta method."""
-    M = cells.to_scipy()
+    M = cells.make_csr()
     wanted: Any = list(WHOLE)
     values = metrics.compute(M, wanted, num_threads=request.num_threads)
     errors = _compute_standard_errors(cells, request)

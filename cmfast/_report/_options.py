@@ -43,6 +43,6 @@ class ScalingFactors:
         """Return the bi-normalised matrix."""
         return np.asarray(self.rows[:, None] * (M + self.smoothing) * self.cols)
 
-    def at(self, i: Any, j: Any, counts: Any) -> Any:
+    def scale_counts(self, i: Any, j: Any, counts: Any) -> Any:
         """Return bi-normalised cells by their indices and counts."""
         return self.rows[i] * (counts + self.smoothing) * self.cols[j]

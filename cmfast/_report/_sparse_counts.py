@@ -14,7 +14,7 @@ class SparseCounts(NamedTuple):
     """Shape (k,), of int64."""
     n_classes: int
 
-    def at(self, i: int, j: int) -> int:
+    def get_count(self, i: int, j: int) -> int:
         """Return the count of cell (i, j)."""
         low, high = np.searchsorted(self.rows, (i, i + 1))
         k = low + int(np.searchsorted(self.cols[low:high], j))
@@ -29,7 +29,7 @@ class SparseCounts(NamedTuple):
         np.add.at(out[2], self.cols, self.counts)
         return out[0], out[1], out[2]
 
-    def to_scipy(self) -> Any:
+    def make_csr(self) -> Any:
         """Return the counts as a SciPy CSR array."""
         from scipy.sparse import csr_array
 

@@ -39,7 +39,7 @@ def worst(cells, smoothing):
     """Return how far off the largest row or column sum is, and a cell beside that of the dense way, of itself."""
     found = balance_cells(cells, smoothing)
     assert found.settled
-    M = cells.to_scipy().toarray() + smoothing
+    M = cells.make_csr().toarray() + smoothing
     dense = cmfast.ras(M, tol=1e-12)
     assert dense.status == cmfast.Status.CONVERGED
     B = found.rows[:, None] * M * found.cols
@@ -69,7 +69,7 @@ def test_cells_of_any_size_and_constants_of_any_size():
 
 def test_sweeps_alone_would_be_wrong_without_a_word():
     cells, smoothing = HOSTILE["all right"], 1 / C
-    M = cells.to_scipy().toarray() + smoothing
+    M = cells.make_csr().toarray() + smoothing
     c = np.ones(C)
     for _ in range(10_000):
         r = 1 / (M @ c)

@@ -104,7 +104,7 @@ def _summarize_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: in
 def compute_foretold_shares(sets: Any, y: np.ndarray, guess: np.ndarray) -> list[float]:
     """Return the shares of pairs confused only in the second half of rows: with and without a shared set.
 
-    Of each kind the share of pairs; NaN where there is no such pair.
+    One share per kind; NaN without a pair of that kind.
     """
     first, last = np.split(np.arange(len(y)), [len(y) // 2])
     before, after = (cmfast.confusion_matrix(y[rows], guess[rows], n_classes=DIGIT_CLASSES) for rows in (first, last))

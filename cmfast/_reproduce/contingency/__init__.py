@@ -53,7 +53,7 @@ def reproduce(*, quick: bool, progress: Progress, settings: ContingencySettings 
             _space.make_chance_section(guesses),
             make_figure_section("Learning paths (Figs. 3 and 4)", _pictures.draw_paths(paths, settings.rates[0])),
             make_figure_section("Length and struggle, of every two digits", [_pictures.draw_pairs(paths)]),
-            make_figure_section("Imbalance (Figs. 5 and 6)", _pictures.draw_warped()),
+            make_figure_section("Imbalance (Figs. 5 and 6)", _pictures.draw_imbalance_effects()),
             make_figure_section(
                 "Sensitivity to it (Fig. 7)",
                 _pictures.draw_sensitivities(volumes),

@@ -79,7 +79,7 @@ def draw_pairs(found: _paths.Paths) -> Picture:
     return make_picture("pairs", figure, found.pairs, "length of the path and error at the end, of 45 pairs of digits")
 
 
-def draw_warped() -> list[Picture]:
+def draw_imbalance_effects() -> list[Picture]:
     """Draw Figs. 5 and 6: F1 as the imbalance grows, and the volume between two of its surfaces."""
     figure, axes = plotting.make_axes_row(len(_surfaces.WARPED), 2.0, 2.4)
     for ax, r in zip(axes, _surfaces.WARPED, strict=True):

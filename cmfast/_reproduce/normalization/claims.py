@@ -111,7 +111,7 @@ def _list_recovery_claims(first: Numbers, trend: Numbers, settings: Normalizatio
     high = [place for place, level in levels.items() if level["alpha"] <= 1]
     low = [place for place in levels if place not in high]
 
-    def by_method(key: str) -> Numbers:
+    def collect_by_method(key: str) -> Numbers:
         return {f"{name} by {m}": each for name, found in trend.items() for m, each in found[key].items()}
 
     return [
@@ -131,7 +131,7 @@ def _list_recovery_claims(first: Numbers, trend: Numbers, settings: Normalizatio
         (
             "The overlap diminishes with heterogeneity, whatever the normalisation.",
             "section 6",
-            by_method("loss"),
+            collect_by_method("loss"),
         ),
         (
             (
@@ -156,7 +156,7 @@ def _list_recovery_claims(first: Numbers, trend: Numbers, settings: Normalizatio
                 "over the levels of overlap and effective share of the samples.)"
             ),
             "section 4.1",
-            by_method("overlap_follows_effective_share"),
+            collect_by_method("overlap_follows_effective_share"),
         ),
     ]
 
@@ -192,7 +192,7 @@ def _list_cloud_claims(second: Numbers, settings: NormalizationSettings) -> list
     for against, words in (("normalised", ""), ("permuted", ", and no longer so where pairs are permuted")):
         for g in NORMALIZATIONS:
             own = everywhere(lambda level, against=against, g=g: level[against][g]["own_against_best"])  # type: ignore[misc]
-            if against == "permuted":  # the claim is that nothing is left of it
+            if against == "permuted":  # claim: no overlap remains
                 own = {place: paired.negate_interval(each) for place, each in own.items()}
             text = f"The geometric matrix of {g} is closest to the normalisation {g}{words}."
             out.append((text, "Figs. 3 and 5", own))

@@ -56,7 +56,7 @@ def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge section 3.2: the residual falls by a constant ratio below one, which the limit bi(M) foretells.
 
     It is the square of the second singular value of bi(M); where the third is as large the ratio comes near it late,
-    so a ratio between the squares of both is right.
+    so any ratio between both squares is accepted.
     """
     M = M.copy()
     half = M.shape[1] // 2

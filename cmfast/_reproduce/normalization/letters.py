@@ -22,7 +22,7 @@ _BACK = _line((0.2, 0.0), (0.2, 1.0))
 _ROUND = _arc(0.5, 0.5, 0.4, 0.5, 0, 360)
 _OPEN = _arc(0.5, 0.5, 0.4, 0.5, 45, 315)
 _BOWL = _arc(0.2, 0.25, 0.55, 0.25, -90, 90)
-# Chosen in families that look alike, so that there is something to confuse: x to the right, y down.
+# Letters in similar families, so that they can be confused; x to the right, y down.
 ALPHABET: dict[str, Strokes] = {
     "O": (_ROUND,),
     "Q": (_ROUND, _line((0.6, 0.7), (0.95, 1.05))),

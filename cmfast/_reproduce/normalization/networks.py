@@ -12,7 +12,7 @@ NETWORKS = ("perceptron", "cnn")
 BATCH, LEARNING_RATE, SGD_MOMENTUM, DECAY = 32, 0.01, 0.9, 1e-4
 LARGE = 28  # pixels of a side from which the second has the kernels of the paper: smaller pictures would vanish
 DROPPED = 0.25
-ROWS = 1024  # that are predicted at once
+ROWS = 1024  # samples per prediction batch
 
 
 class Network(Protocol):

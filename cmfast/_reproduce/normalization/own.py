@@ -9,8 +9,8 @@ from cmfast._files.output import FileError
 from cmfast._files.tables import open_npy
 from cmfast._reproduce.normalization.data import MOST_CLASS_SAMPLES, Pool
 
-FEWEST = 10  # samples of a class: two halves, of which a fifth is kept
-ANSWERED = 10 * MOST_CLASS_SAMPLES  # samples of a class where nothing is trained
+FEWEST = 10  # fewest samples per class: two halves, a fifth of each is kept
+ANSWERED = 10 * MOST_CLASS_SAMPLES  # most samples per class with given predictions
 
 
 def refuse(argument: str, what: str) -> NoReturn:
