@@ -147,7 +147,9 @@ def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
         for true in range(n):
             for predicted in range(n):
                 cell = true * pitch + predicted
-                table[true * n + predicted] += np.int64(a[cell]) + np.int64(b[cell]) + np.int64(c[cell]) + np.int64(d[cell])
+                table[true * n + predicted] += (
+                    np.int64(a[cell]) + np.int64(b[cell]) + np.int64(c[cell]) + np.int64(d[cell])
+                )
 
 
 def _count_unweighted(y_true, y_pred, low, n_classes, out, outside):
