@@ -650,8 +650,7 @@ def _compile_group(ops: Sequence[str]) -> list[Compiled]:
 def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], object] | None = None) -> list[Compiled]:
     """Compile the kernels of `ops` in several processes; `tick` is called with (done, total).
 
-    Two processes that write the cache of one function at the same time may lose an entry. This process therefore
-    runs
+    Two processes that write the cache of one function at the same time may lose an entry. This process therefore runs
     last, compiles what was lost, and so ensures that everything is cached.
     """
     found = []

@@ -153,8 +153,7 @@ def match_totals(source: Path, known: Totals, records: SurveyRecords, *, by_area
     """Match totals with respondents: return totals as arrays, their names and their penalty weights.
 
     Categories without respondents come last. Raises FileError for respondents in a category without a row in the table
-    of
-    totals; an empty total there leaves the category unconstrained.
+    of totals; an empty total there leaves the category unconstrained.
     """
     places = [{label: k for k, label in enumerate(own)} for own in records.categories]
     for target in known.targets:

@@ -11,8 +11,7 @@ class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
     """Thread-safe replacement for `torchmetrics.MetricCollection`.
 
     The first update finds out which metrics keep the same counts, and lets them share a state. Another thread would
-    modify
-    what that update iterates over, so updates and computations are locked.
+    modify what that update iterates over, so updates and computations are locked.
     """
 
     def update(self, *args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,6 @@
-"""Strongly connected components of the residual graph (Kosaraju), and the Hall violator of an infeasible pattern."""
+"""Strongly connected components of the residual graph (Kosaraju), the cells without support between them, and the Hall
+violator of an infeasible pattern.
+"""
 
 import numpy as np
 
