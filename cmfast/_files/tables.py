@@ -168,7 +168,7 @@ def unify_kinds(path: Path, block: list[Column]) -> list[Column]:
 
 
 def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:
-    """Yield blocks of label columns of an npy file."""
+    """Yield the wanted label columns of an npy file as lists of :class:`Column`, a block of rows at a time."""
     table = open_npy(path)
     if table.dtype.names:
         names = list(table.dtype.names)

@@ -153,7 +153,7 @@ def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
 
 
 def _count_unweighted(y_true, y_pred, low, n_classes, out, outside):
-    """Count pairs without weights and groups, by the fastest kernel for their type and number of classes."""
+    """Add the pairs of each row to its flat table in `out` and set `outside`, by the fastest kernel for their type."""
     classes, kind = (np.uint64(low % 2**64), np.uint64(n_classes)), y_true.dtype
     n = y_true.shape[1]
     narrow = kind.itemsize <= 4 and np.iinfo(kind).min <= low and low + n_classes - 1 <= np.iinfo(kind).max
@@ -261,7 +261,7 @@ class _LabelSamples:
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
 
     def _count_with_numpy(self, weight, low, n_classes, n_groups):
-        """Count few samples with NumPy: the bits of `tables`, because every cell adds the same values in order."""
+        """Count few samples with NumPy; return tables (rows, G, C, C), as the kernels do, and the pairs out of range."""
         cells = n_groups * n_classes**2
         i, j = (np.asarray(y, np.int64).view(np.uint64) - np.uint64(low % 2**64) for y in (self.y_true, self.y_pred))
         inside = np.maximum(i, j) < n_classes  # unsigned: one comparison for both ends
