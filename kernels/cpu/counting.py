@@ -261,7 +261,7 @@ class _LabelSamples:
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
 
     def _count_with_numpy(self, weight, low, n_classes, n_groups):
-        """Count few samples with NumPy; return tables (rows, G, C, C), as the kernels do, and the pairs out of range."""
+        """Count few samples with NumPy: return tables (rows, G, C, C), as kernels do, and the pairs out of range."""
         cells = n_groups * n_classes**2
         i, j = (np.asarray(y, np.int64).view(np.uint64) - np.uint64(low % 2**64) for y in (self.y_true, self.y_pred))
         inside = np.maximum(i, j) < n_classes  # unsigned: one comparison for both ends
