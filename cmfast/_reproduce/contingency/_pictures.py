@@ -16,6 +16,7 @@ KEPT = 21  # nodes a side of the surfaces that are written down
 
 
 def _hide_axes(ax: Any, title: str) -> None:
+    """Set a title, remove the labels of the x and y axes and keep only their ticks at 0 and 1."""
     ax.set(xlabel="", ylabel="", xticks=(0, 1), yticks=(0, 1))
     ax.set_title(title, fontsize="small")
 

@@ -39,7 +39,7 @@ def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title:
         chart.rect(x, 25, 10, 10, colours[name])
         chart.text(x + 15, 34, name, size=11.5, fill=MUTED)
         x += 27 + 6.2 * len(name)
-    chart.draw_scale({tick: f"{tick:g}" for tick in _ticks(most)})
+    chart.draw_scale({tick: f"{tick:g}" for tick in _choose_ticks(most)})
     chart.text(13, chart.centre(len(classes) // 2), "class (digit)", size=11, anchor="middle", fill=MUTED, turn=True)
     for k, (name, values) in enumerate(sizes.items()):
         shift = 6.0 * (k - (len(sizes) - 1) / 2)
@@ -48,7 +48,8 @@ def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title:
     return chart
 
 
-def _ticks(most: float) -> Iterable[float]:
+def _choose_ticks(most: float) -> Iterable[float]:
+    """Return axis ticks from 0 to at most `most`; their distance is a power of ten or half of one."""
     step = 10 ** np.floor(np.log10(most))
     step = step if most / step >= 3 else step / 2
     return [float(t) for t in np.arange(0, most * 1.0001, step)]
@@ -124,11 +125,11 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
     chart.line(0, 32, 26, 32, METHOD_COLOURS["bi"], 5, 'stroke-opacity="0.35"')
     chart.dot(13, 32, 5, METHOD_COLOURS["bi"])
     chart.text(34, 36, "bi-normalised, with its interval", size=11.5, fill=MUTED)
-    _diamond(chart, 240.5, 31.5, "")
+    _draw_diamond(chart, 240.5, 31.5, "")
     chart.text(254, 36, "balanced truth", size=11.5, fill=MUTED)
     chart.line(0, 50, 26, 50, INK, 1.5)
     chart.text(34, 54, "the same by the delta method, without draws", size=11.5, fill=MUTED)
-    chart.draw_scale({tick / 100: f"{tick:g} %" for tick in _ticks(100 * limit)}, "share of the class")
+    chart.draw_scale({tick / 100: f"{tick:g} %" for tick in _choose_ticks(100 * limit)}, "share of the class")
     for k, (_, (low, value, high, reference, first, last)) in enumerate(rows):
         y = chart.centre(k)
         more = 'stroke-opacity="0.3" stroke-linecap="round"'
@@ -136,11 +137,12 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
         chart.draw_bar(k, first, last, 1.5, INK, title=f"without draws: {100 * first:.1f} % to {100 * last:.1f} %")
         said = f"{100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
         chart.dot(chart.place(value), y, 5, METHOD_COLOURS["bi"], title=said)
-        _diamond(chart, chart.place(reference), y, f"balanced: {100 * reference:.1f} %")
+        _draw_diamond(chart, chart.place(reference), y, f"balanced: {100 * reference:.1f} %")
     return chart
 
 
-def _diamond(svg: Svg, x: float, y: float, title: str) -> None:
+def _draw_diamond(svg: Svg, x: float, y: float, title: str) -> None:
+    """Draw a diamond centred at (x, y) with a tooltip."""
     svg.rect(x - 4.5, y - 4.5, 9, 9, TRUTH, title=title, more=f'transform="rotate(45 {x:.1f} {y:.1f})"')
 
 

@@ -92,20 +92,21 @@ def measure_volumes(seed: int) -> dict[str, float]:
     r = float(np.prod([edge[1] - edge[0] for edge in edges]))
     M = cmfast.confusion_matrix(y, predicted, n_classes=POINT_CLASSES)
 
-    def volumes(table: np.ndarray, group: np.ndarray) -> np.ndarray:
+    def compute_volumes(table: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Return the volume of each class's histogram: points of class `group`, weighted by their cell of `table`."""
         w = table[y, predicted]
         parts = [np.histogramdd(X[group == c], edges, weights=w[group == c])[0] for c in range(POINT_CLASSES)]
         return np.array([part.sum() * r for part in parts])
 
     table = rng.gamma(0.5, size=(POINT_CLASSES, POINT_CLASSES))
     sums = np.bincount(y, weights=table[y, predicted]) * r
-    off = {"lemma": float(np.abs(volumes(table, y) / sums - 1).max())}
+    off = {"lemma": float(np.abs(compute_volumes(table, y) / sums - 1).max())}
     weights = {method: cmfast.importance_weights(M, method) for method in ("row", "col", "bi")}
     pairs = [("row", y), ("bi", y), ("col", predicted), ("bi", predicted)]
-    off["unit"] = max(float(np.abs(volumes(weights[name], group) / r - 1).max()) for name, group in pairs)
+    off["unit"] = max(float(np.abs(compute_volumes(weights[name], group) / r - 1).max()) for name, group in pairs)
     for eps in (1e-3, 0.5):
         smoothed = cmfast.importance_weights(M, "bi", smoothing=eps)
-        off[f"unit_smoothed_{eps:g}"] = float(np.abs(volumes(smoothed, y) / r - 1).max())
+        off[f"unit_smoothed_{eps:g}"] = float(np.abs(compute_volumes(smoothed, y) / r - 1).max())
     return off
 
 

@@ -9,31 +9,38 @@ NOISE = 0.35
 Strokes = tuple[np.ndarray, ...]
 
 
-def _line(*points: tuple[float, float]) -> np.ndarray:
+def _make_polyline(*points: tuple[float, float]) -> np.ndarray:
+    """Return the points as an array of shape (points, 2)."""
     return np.array(points)
 
 
-def _arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> np.ndarray:
+def _make_arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> np.ndarray:
+    """Return nine points of an elliptic arc around (x, y), from angle `start` to `end` in degrees."""
     angles = np.radians(np.linspace(start, end, 9))
     return np.stack([x + rx * np.cos(angles), y + ry * np.sin(angles)], axis=-1)
 
 
-_BACK = _line((0.2, 0.0), (0.2, 1.0))
-_ROUND = _arc(0.5, 0.5, 0.4, 0.5, 0, 360)
-_OPEN = _arc(0.5, 0.5, 0.4, 0.5, 45, 315)
-_BOWL = _arc(0.2, 0.25, 0.55, 0.25, -90, 90)
+_BACK = _make_polyline((0.2, 0.0), (0.2, 1.0))
+_ROUND = _make_arc(0.5, 0.5, 0.4, 0.5, 0, 360)
+_OPEN = _make_arc(0.5, 0.5, 0.4, 0.5, 45, 315)
+_BOWL = _make_arc(0.2, 0.25, 0.55, 0.25, -90, 90)
 # Letters in similar families, so that they can be confused; x to the right, y down.
 ALPHABET: dict[str, Strokes] = {
     "O": (_ROUND,),
-    "Q": (_ROUND, _line((0.6, 0.7), (0.95, 1.05))),
+    "Q": (_ROUND, _make_polyline((0.6, 0.7), (0.95, 1.05))),
     "C": (_OPEN,),
-    "G": (_OPEN, _line((0.55, 0.55), (0.8, 0.55), (0.8, 0.85))),
-    "D": (_BACK, _arc(0.2, 0.5, 0.6, 0.5, -90, 90)),
+    "G": (_OPEN, _make_polyline((0.55, 0.55), (0.8, 0.55), (0.8, 0.85))),
+    "D": (_BACK, _make_arc(0.2, 0.5, 0.6, 0.5, -90, 90)),
     "P": (_BACK, _BOWL),
-    "R": (_BACK, _BOWL, _line((0.35, 0.5), (0.8, 1.0))),
-    "B": (_BACK, _BOWL, _arc(0.2, 0.75, 0.6, 0.25, -90, 90)),
-    "E": (_BACK, _line((0.8, 0.0), (0.2, 0.0)), _line((0.7, 0.5), (0.2, 0.5)), _line((0.8, 1.0), (0.2, 1.0))),
-    "F": (_BACK, _line((0.8, 0.0), (0.2, 0.0)), _line((0.7, 0.5), (0.2, 0.5))),
+    "R": (_BACK, _BOWL, _make_polyline((0.35, 0.5), (0.8, 1.0))),
+    "B": (_BACK, _BOWL, _make_arc(0.2, 0.75, 0.6, 0.25, -90, 90)),
+    "E": (
+        _BACK,
+        _make_polyline((0.8, 0.0), (0.2, 0.0)),
+        _make_polyline((0.7, 0.5), (0.2, 0.5)),
+        _make_polyline((0.8, 1.0), (0.2, 1.0)),
+    ),
+    "F": (_BACK, _make_polyline((0.8, 0.0), (0.2, 0.0)), _make_polyline((0.7, 0.5), (0.2, 0.5))),
 }
 
 

@@ -102,14 +102,19 @@ class Convolutional:
         options: dict[str, Any] = {"lr": LEARNING_RATE, "momentum": SGD_MOMENTUM, "weight_decay": DECAY}
         self._steps = torch.optim.SGD(self._whole.parameters(), **options)
 
-    def _tensor(self, X: np.ndarray) -> Any:
+    def _make_tensor(self, X: np.ndarray) -> Any:
+        """Return pictures as a tensor (samples, channels, height, width) on the network's device."""
         pictures = X[..., None] if X.ndim == 3 else X
         return self._torch.from_numpy(np.ascontiguousarray(np.moveaxis(pictures, -1, 1))).to(self._device)
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
         """Train one epoch."""
         torch = self._torch
-        loss, pictures, classes = torch.nn.CrossEntropyLoss(), self._tensor(X), torch.from_numpy(y).to(self._device)
+        loss, pictures, classes = (
+            torch.nn.CrossEntropyLoss(),
+            self._make_tensor(X),
+            torch.from_numpy(y).to(self._device),
+        )
         self._whole.train()
         with torch.random.fork_rng():  # what is dropped comes from the global stream
             torch.manual_seed(int(torch.randint(2**31, (), generator=self._random)))
@@ -120,20 +125,21 @@ class Convolutional:
                     loss(self._whole(pictures[rows]), classes[rows]).backward()
                     self._steps.step()
 
-    def _applied(self, network: Any, X: np.ndarray) -> np.ndarray:
+    def _evaluate(self, network: Any, X: np.ndarray) -> np.ndarray:
+        """Return the output of `network` for all samples, in evaluation mode and in batches."""
         self._whole.eval()
         with self._torch.no_grad():
-            parts = [network(part).cpu().numpy() for part in self._tensor(X).split(ROWS)]
+            parts = [network(part).cpu().numpy() for part in self._make_tensor(X).split(ROWS)]
         return np.concatenate(parts)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the class of every sample."""
-        found: np.ndarray = self._applied(self._whole, X).argmax(axis=1)
+        found: np.ndarray = self._evaluate(self._whole, X).argmax(axis=1)
         return found
 
     def embed(self, X: np.ndarray) -> np.ndarray:
         """Return the last layer before the classes."""
-        return self._applied(self._body, X)
+        return self._evaluate(self._body, X)
 
 
 def _small(nn: Any) -> list[Any]:

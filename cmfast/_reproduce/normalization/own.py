@@ -42,13 +42,14 @@ def read_user_data(
         refuse(f"--{name}", "needs --labels beside it")
     if pred is not None and name == "images":
         refuse("--pred", "needs --embeddings beside it: of images a network is trained here")
-    X = _samples(name, path)
-    y, classes = _classes(_column("labels", labels, len(X)))
-    guess = None if pred is None else _answers(_column("pred", pred, len(X)), classes)
+    X = _read_samples(name, path)
+    y, classes = _encode_classes(_read_labels("labels", labels, len(X)))
+    guess = None if pred is None else _encode_predictions(_read_labels("pred", pred, len(X)), classes)
     return _cut(name, path, X, y, classes, guess)
 
 
-def _samples(name: str, path: Path) -> np.ndarray:
+def _read_samples(name: str, path: Path) -> np.ndarray:
+    """Return the pictures or embeddings in a .npy file; FileError if shape or dtype do not fit."""
     array, at = open_npy(path), f"--{name} {path}"
     ranks = (2, 3, 4) if name == "images" else (2,)
     if array.ndim not in ranks:
@@ -63,7 +64,8 @@ def _samples(name: str, path: Path) -> np.ndarray:
     return array
 
 
-def _column(name: str, path: Path, n: int) -> np.ndarray:
+def _read_labels(name: str, path: Path, n: int) -> np.ndarray:
+    """Return the labels in a .npy file; FileError unless they are `n` whole numbers or texts."""
     array, at = open_npy(path), f"--{name} {path}"
     if array.shape != (n,):
         refuse(at, f"must have shape ({n},) as there are {n} samples, has {array.shape}")
@@ -72,7 +74,8 @@ def _column(name: str, path: Path, n: int) -> np.ndarray:
     return array
 
 
-def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _encode_classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class index of each label and the sorted classes; FileError for one class, or one with few samples."""
     classes, y = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         refuse("--labels", f"must name two classes at least, has {len(classes)}")
@@ -83,7 +86,8 @@ def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return y, classes
 
 
-def _answers(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _encode_predictions(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the class index of each prediction; FileError for a prediction that is not among `classes`."""
     if (pred.dtype.kind == "U") != (classes.dtype.kind == "U"):
         refuse("--pred", f"must be of the kind of --labels, has dtype {pred.dtype} for {classes.dtype}")
     strange = np.setdiff1d(pred, classes)

@@ -26,7 +26,7 @@ def compare(
     for d, name in enumerate(names):
         out[name] = {"samples": _samples(truth[d], skewed[d], settings)}
         for s, stop in enumerate(settings.stops):
-            out[name][stop] = {eps: _levels(found, (d, s), settings) for eps, found in by_smoothing.items()}
+            out[name][stop] = {eps: _summarize_levels(found, (d, s), settings) for eps, found in by_smoothing.items()}
     return out
 
 
@@ -55,9 +55,13 @@ def measure_weights(M: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.
     return share, 1 / share - 1
 
 
-def _levels(
+def _summarize_levels(
     found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settings: NormalizationSettings
 ) -> list[dict[str, Any]]:
+    """Return the measures of each level of imbalance by method, and bi against the best other method.
+
+    `at` is the pair (data set, stop).
+    """
     out = []
     for k, alpha in enumerate(settings.levels):
         values = {key: {m: v[at][k] for m, v in found[key].items()} for key in (*MEASURES, "effective", "variance")}
@@ -111,10 +115,11 @@ def _unevenness(M: np.ndarray) -> np.ndarray:
 
 def _rank_correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the rank correlation over the levels, the first axis, in every repetition; 0 where one is all alike."""
-    return np.array([_rank_correlation(x, y) for x, y in zip(a.T, b.T, strict=True)])
+    return np.array([_compute_rank_correlation(x, y) for x, y in zip(a.T, b.T, strict=True)])
 
 
-def _rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+def _compute_rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Spearman's rank correlation, 0 if `x` or `y` is constant."""
     if min(np.ptp(x), np.ptp(y)) == 0:
         return 0.0
     found: Any = spearmanr(x, y)

@@ -94,7 +94,10 @@ def count_distinct_pairs(found: list[Difference]) -> dict[str, Any]:
 
 
 def find_reversals(found: list[Difference]) -> list[tuple[tuple[int, int], str, bool]]:
-    """Return pairs and metrics for which counts and normalised matrices rank differently, and if significantly."""
+    """Return pairs and metrics that counts and normalised matrices rank differently, and if both significantly.
+
+    Differences are those of the most alike pairing.
+    """
     out = []
     by = {(d.pair, d.metric, d.kind): d for d in found if d.pairing == "most alike"}
     for pair, metric in dict.fromkeys((d.pair, d.metric) for d in found):
