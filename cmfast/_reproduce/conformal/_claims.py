@@ -366,7 +366,7 @@ def _claim_rounds(runs: dict[int, Runs], settings: ConformalSettings) -> list[Cl
 
 
 def _average_defined(values: np.ndarray) -> float:
-    """Return the mean of the values other than NaN; NaN if there are none."""
+    """Return the mean of the values without NaN, or NaN if all are NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 

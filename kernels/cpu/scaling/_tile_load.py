@@ -13,7 +13,7 @@ from cmfast.kernels.status import OK
 @unroll_unit_targets("M", line.LOW, line.HIGH, line.VALID)
 @jit(inner=True, borrows=True)
 def load_cells(t, M, rows):
-    """Copy the cells of eight matrices to the tile, add the smoothing, store each lane's smallest, largest and validity.
+    """Copy the cells of eight matrices to the tile, add the smoothing, store each lane's smallest, largest, validity.
 
     Smallest and largest are of the smoothed cells.
     """
