@@ -84,11 +84,11 @@ def test_sensitivities_are_bounded_and_agnostic_ones_zero():
 def test_curves_that_move_alike():
     rng = np.random.default_rng(0)
     a = rng.random((3, 20))
-    assert _epochs._correlation(a, 2 * a + 1) == pytest.approx(1)
-    assert _epochs._correlation(a, -a) == pytest.approx(-1)
+    assert _epochs._correlate_runs(a, 2 * a + 1) == pytest.approx(1)
+    assert _epochs._correlate_runs(a, -a) == pytest.approx(-1)
     b = np.vstack([a[:2], np.ones((1, 20))])  # one stands still
-    assert _epochs._correlation(b, a) == pytest.approx(1)
-    assert np.isnan(_epochs._correlation(np.ones((2, 5)), a[:2, :5]))
+    assert _epochs._correlate_runs(b, a) == pytest.approx(1)
+    assert np.isnan(_epochs._correlate_runs(np.ones((2, 5)), a[:2, :5]))
 
 
 def test_images_of_a_share():

@@ -152,8 +152,8 @@ def test_effective_samples_are_those_of_kish(rng):
 
 def test_uneven_predictions_are_told_from_chance(rng):
     even = np.stack([rng.multinomial(600, [1 / 9] * 9).reshape(3, 3) for _ in range(500)])
-    assert recovery._unevenness(even).mean() == pytest.approx(1, abs=0.15)
-    assert recovery._unevenness(np.array([[[30, 0], [30, 0]]]))[0] == 60
+    assert recovery._measure_unevenness(even).mean() == pytest.approx(1, abs=0.15)
+    assert recovery._measure_unevenness(np.array([[[30, 0], [30, 0]]]))[0] == 60
 
 
 # Networks

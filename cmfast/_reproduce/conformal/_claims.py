@@ -77,7 +77,7 @@ def _judge_within(margin: float) -> Callable[[Numbers], str]:
 
 
 def _judge_above(margin: float) -> Callable[[Numbers], str]:
-    """Return a judge of "above zero", by differences of `margin` or more."""
+    """Return a judge of "above zero" that fails if the whole interval is below `margin`."""
     return lambda found: paired.judge_above(found, margin)
 
 
@@ -263,7 +263,7 @@ def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[
 
 
 def _check_symmetry() -> dict[str, Any]:
-    """Return whether the correlation of sets is symmetric while two different matrices give the same sets."""
+    """Return whether counts of sets are symmetric, and in how many cells two matrices with equal sets differ."""
     guess = np.arange(40) % 4
     sets = conformal.prediction_sets(np.eye(4)[guess], [0.5], u=np.full(len(guess), 0.6))
     G = conformal.ccm(sets).G[0]

@@ -75,7 +75,7 @@ def whiskers(lengths: np.ndarray) -> tuple[float, float]:
 
 
 def compare_lengths(runs: dict[str, Runs]) -> dict[str, Any]:
-    """Return the comparison of the path lengths of both pairs."""
+    """Return medians, whiskers and the Kolmogorov-Smirnov test of the path lengths of the easy and the hard pair."""
     from scipy.stats import ks_2samp
 
     easy, hard = (np.asarray(one.path.length) for one in runs.values())
@@ -171,5 +171,5 @@ def claim_paths(found: Paths, settings: ContingencySettings) -> list[Claim]:
 
 
 def _compute_f1(tnr: float, tpr: float) -> float:
-    """Return F1 at the given rates."""
+    """Return F1 of the positive class of balanced data at the given rates."""
     return float(metrics.f1(np.array([[tnr, 1.0 - tnr], [1.0 - tpr, tpr]]))[1])

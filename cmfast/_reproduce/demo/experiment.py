@@ -84,7 +84,7 @@ def _warm_up(settings: DemoSettings, tick: Tick) -> None:
 
 
 def _train(seed: int, settings: DemoSettings, results: Results, tick: Tick) -> list[Twins]:
-    """Train as in the reproduction of the paper, at one level of heterogeneity."""
+    """Train twin networks on the digits, balanced and at one level of imbalance; return their predictions."""
     common = {each.name: getattr(settings, each.name) for each in fields(Common)}
     options = training.NormalizationSettings(**common, seed=seed, levels=(settings.alpha,), stops=(training.LATE,))
     pool = digits()

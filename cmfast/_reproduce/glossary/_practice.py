@@ -15,7 +15,7 @@ COSTS = (1, 4, 19)
 
 
 def triple_cells() -> list[Section]:
-    """Return its matrices with count, row share and column share in each cell."""
+    """Return the section of the glossary's matrices with count, row share and column share in each cell."""
     shown = {
         "three_surfaces": (given.SURFACES, given.SURFACE_NAMES),
         "four_surfaces": (given.FOUR_SURFACES, given.FOUR_NAMES),
@@ -37,7 +37,7 @@ def triple_cells() -> list[Section]:
 
 
 def hierarchy() -> tuple[list[Claim], list[Section]]:
-    """Return the defects collapsed to categories: confusion within and across categories."""
+    """Judge whether most confusions are within a category: the defects collapsed to categories."""
     M, names = metrics.collapse(given.DEFECTS, given.CATEGORIES)
     total, right = int(given.DEFECTS.sum()), int(np.trace(given.DEFECTS))
     stays = int(np.trace(M))
@@ -65,7 +65,7 @@ def hierarchy() -> tuple[list[Claim], list[Section]]:
 
 
 def checkpoints() -> list[Section]:
-    """Return the difference of two checkpoints: the printed defects and an invented earlier one."""
+    """Return the section on the difference of two checkpoints: the printed defects and an invented earlier one."""
     early = given.earlier_checkpoint()
     shares = [np.asarray(cmfast.normalize(M, "row")) for M in (given.DEFECTS, early)]
     change = shares[0] - shares[1]

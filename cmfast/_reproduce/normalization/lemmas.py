@@ -80,7 +80,7 @@ def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
 
 
 def measure_volumes(seed: int) -> dict[str, float]:
-    """Return how far volumes of weighted histograms are from what lemma 1 and appendix G.1 say, relative to them.
+    """Return the largest relative errors of lemma 1 and appendix G.1: volumes of weighted histograms.
 
     The volume is a sum over the cells of a grid, by NumPy's own histogram; of each class and each weighting.
     """

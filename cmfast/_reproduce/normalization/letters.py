@@ -51,7 +51,7 @@ def draw(letter: str, count: int, rng: np.random.Generator) -> np.ndarray:
     centres = (
         np.stack(np.meshgrid(np.arange(LETTER_PIXELS), np.arange(LETTER_PIXELS)), axis=-1) + 0.5
     ) / LETTER_PIXELS - 0.5
-    distance = _distance(centres.reshape(-1, 2), moved)
+    distance = _compute_distances(centres.reshape(-1, 2), moved)
     width = rng.uniform(0.03, 0.09, (count, 1))
     ink = 1 / (1 + np.exp(SHARPNESS * (distance - width) / width.mean()))
     noisy = ink + rng.normal(0, NOISE, ink.shape)
@@ -69,7 +69,7 @@ def _transform_strokes(pieces: np.ndarray, count: int, rng: np.random.Generator)
     return moved
 
 
-def _distance(points: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+def _compute_distances(points: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     """Return the distance of each point to the nearest stroke of each picture, (pictures, points)."""
     nearest = np.full((len(pieces), len(points)), np.inf)
     for start, end in pieces.transpose(1, 2, 0, 3):

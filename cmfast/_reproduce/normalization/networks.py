@@ -92,7 +92,7 @@ class Convolutional:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             colours = shape[2] if len(shape) == 3 else 1
-            layers = _large(torch.nn, colours, shape) if colours > 1 else _small(torch.nn)
+            layers = _make_large_layers(torch.nn, colours, shape) if colours > 1 else _make_small_layers(torch.nn)
             self._body = torch.nn.Sequential(*layers)
             example = torch.zeros(2, colours, *shape[:2])
             width = self._body(example).shape[1]
@@ -142,16 +142,19 @@ class Convolutional:
         return self._evaluate(self._body, X)
 
 
-def _small(nn: Any) -> list[Any]:
-    """C(8)-R-M-C(16)-R-M-L(64)-R, kernels of 3 with a border."""
+def _make_small_layers(nn: Any) -> list[Any]:
+    """Return the layers C(8)-R-M-C(16)-R-M-L(64)-R: convolutions of 3 x 3 with padding, ReLU, max pooling, linear."""
     layers: list[Any] = []
     for before, after in ((1, 8), (8, 16)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     return [*layers, nn.Flatten(), nn.LazyLinear(64), nn.ReLU()]
 
 
-def _large(nn: Any, colours: int, shape: tuple[int, ...]) -> list[Any]:
-    """C(64)-R-B-C(64)-R-B-M-D-C(128)-R-B-C(128)-R-B-M-D-L(128)-R, kernels of 5, or of 3 with a border if small."""
+def _make_large_layers(nn: Any, colours: int, shape: tuple[int, ...]) -> list[Any]:
+    """Return the layers C(64)-R-B-C(64)-R-B-M-D-C(128)-R-B-C(128)-R-B-M-D-L(128)-R; B is batch norm, D dropout.
+
+    Kernels are 5 x 5, or 3 x 3 with padding for small pictures.
+    """
     kernel, border = (5, 0) if min(shape[:2]) >= LARGE else (3, 1)
     layers: list[Any] = []
     for before, after in ((colours, 64), (64, 128)):

@@ -23,7 +23,7 @@ COLOURS = ("#2457c5", "#d9922b", "#2a9d8f")
 
 
 def claims(settings: NormalizationSettings) -> list[Claim]:
-    """Judge its propositions on random positive matrices."""
+    """Judge the propositions of the paper on random positive matrices."""
     rng = np.random.default_rng([settings.seed, DRAWS])
     M = rng.gamma(0.5, size=(DRAWS, 6, 6)) + 1e-3
     A, B = np.exp(rng.normal(0, 2, (2, DRAWS, 6)))
@@ -49,8 +49,8 @@ def claims(settings: NormalizationSettings) -> list[Claim]:
     ]
     return [
         *out,
-        *(_closest(method, M, rng, settings) for method in ("row", "col", "bi", "all")),
-        *_weights(M, settings),
+        *(_judge_closest(method, M, rng, settings) for method in ("row", "col", "bi", "all")),
+        *_judge_weights(M, settings),
         lemmas.scale_lines(M, A, B),
         lemmas.converge(M, settings),
         lemmas.fill_volumes(settings),
@@ -64,7 +64,7 @@ def _judge_identity(text: str, where: str, off: float) -> Claim:
     return Claim(text, where, "holds" if off <= TINY else "fails", found, {"largest_difference": off})
 
 
-def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: NormalizationSettings) -> Claim:
+def _judge_closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: NormalizationSettings) -> Claim:
     """Judge whether a normalisation is the closest matrix with its sums, by feasible moves."""
     options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
     P = cmfast.normalize(M, method, **options)
@@ -75,7 +75,7 @@ def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: Nor
         D -= D.mean(axis=2, keepdims=True)
         step = 0.5 * (P / np.maximum(np.abs(D), 1e-300)).min(axis=(1, 2), keepdims=True)
         for Q in (P + step * D, P - step * D):
-            least = min(least, float((_divergence(Q, M) - _divergence(P, M)).min()))
+            least = min(least, float((_compute_divergence(Q, M) - _compute_divergence(P, M)).min()))
     return Claim(
         f"Of all matrices with its sums of rows and columns, {method}(M) has the least KL divergence from M.",
         "section 3, appendix E.1",
@@ -85,13 +85,13 @@ def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: Nor
     )
 
 
-def _divergence(P: np.ndarray, M: np.ndarray) -> np.ndarray:
+def _compute_divergence(P: np.ndarray, M: np.ndarray) -> np.ndarray:
     """Return the divergence of P from M as the paper defines it, without normalising totals."""
     out: np.ndarray = (P * np.log(P / M)).sum(axis=(1, 2))
     return out
 
 
-def _weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
+def _judge_weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
     """Judge whether counting pairs with their weights gives the normalised matrix."""
     off = 0.0
     for method in ("all", "row", "col", "bi"):

@@ -36,7 +36,7 @@ def nearest_level(settings: NormalizationSettings) -> int:
 def compare_stripes(
     truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
 ) -> dict[str, dict[str, Any]]:
-    """Return the stripes of every normalisation of the imbalanced matrices less those of the balanced ones.
+    """Return the stripes of every normalised imbalanced matrix, and intervals of their excess over the balanced matrix.
 
     `truth` and `skewed` are those of both experiments; of the first stop, at the level of Fig. 4.
     """

@@ -105,7 +105,7 @@ def make_answer_repeat(pool: Pool, predicted: np.ndarray) -> Repeat:
 def _draw_imbalanced_rows(
     pool: Pool, rows: np.ndarray, alpha: float, settings: NormalizationSettings, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return an imbalanced part of the rows."""
+    """Return an imbalanced sample of the rows, sorted as they are."""
     chosen = draw_imbalanced(pool.y[rows], rng, alpha=alpha, kept=settings.kept, n_classes=len(pool.classes))
     part: np.ndarray = rows[chosen]
     return part
@@ -114,7 +114,7 @@ def _draw_imbalanced_rows(
 def _train_network(
     network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, settings: NormalizationSettings
 ) -> dict[str, Answers]:
-    """Return the predictions at all stops of one training."""
+    """Train a network; return its predictions of the test rows at every stop."""
     found: dict[str, Answers] = {}
     X, y, X_test, y_test = pool.X[train], pool.y[train], pool.X[test], pool.y[test]
     for epoch in range(1, max(settings.epochs, settings.most_epochs) + 1):

@@ -35,7 +35,10 @@ class Difference(NamedTuple):
 
 
 def couple_teams(A: np.ndarray, B: np.ndarray, pairing: str) -> np.ndarray:
-    """Return a joint table of two teams' predictions, shape (truth, a, b), with the given row sums."""
+    """Return a joint table (truth, a, b) of two teams' predictions, independent or as alike as possible.
+
+    Summed over b it is `A`, summed over a it is `B`; both have the same row sums.
+    """
     size = A.sum(axis=1)[:, None, None]
     if pairing == "independent":
         return np.asarray(A[:, :, None] * B[:, None, :] / size)
