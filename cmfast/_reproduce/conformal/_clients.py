@@ -36,7 +36,7 @@ Runs = dict[str, list[dict[str, Any]]]
 def train_seeds(
     settings: ConformalSettings, tick: Callable[[int, int], object]
 ) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
-    """Return the runs of each way to choose clients, by number of classes; and client distances by concentration."""
+    """Train all seeds; return runs by number of classes and choice of clients, and client distances by concentration."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
     runs: dict[int, Runs] = {
         DIGIT_CLASSES: {name: [] for name in ORDERS},
@@ -82,7 +82,7 @@ def _summarize_distances(alone: list[tuple[list[Any], float]]) -> dict[str, Any]
 def split_among_clients(
     y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator, classes: int = DIGIT_CLASSES
 ) -> list[np.ndarray]:
-    """Return the rows of every client, with Dirichlet class shares."""
+    """Split every class among the clients by a Dirichlet draw; return the rows of every client."""
     shares = rng.dirichlet(np.full(clients, concentration), classes)
     owner = np.array([rng.choice(clients, p=shares[label]) for label in y])
     return [np.flatnonzero(owner == k) for k in range(clients)]
@@ -146,7 +146,7 @@ def count_client_sets(weights: Weights, data: Data, tested: list[np.ndarray], se
 def compare_merged_with_mean(counts: list[Any]) -> dict[str, Any]:
     """Return the gaps between the mean of clients' correlations and the correlations of all their sets, by class pair.
 
-    Also the largest correlation in magnitude, and the share of clients' correlations that is undefined.
+    Also the largest of all sets' correlations in magnitude, and the share of clients' correlations that is undefined.
     """
     merged = reduce(add, counts).correlation()
     each = np.stack([one.correlation() for one in counts])

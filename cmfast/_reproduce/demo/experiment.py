@@ -113,7 +113,7 @@ def halve_pool(pool: Pool, rng: np.random.Generator) -> Halves:
 
 
 def _pick_pictures(pool: Pool, rows: np.ndarray) -> np.ndarray:
-    """Return one picture per class."""
+    """Return one test picture per class; neighbouring classes have different rotations."""
     chosen = [pool.X[rows[pool.y[rows] == c]] for c in range(C)]
     # The four ways of turning follow each other, so that four neighbours of this list are turned differently.
     return np.stack([X[(c % 4) * (len(X) // 4)] for c, X in enumerate(chosen)])

@@ -31,7 +31,7 @@ class Network(Protocol):
 
 
 def check(name: str) -> None:
-    """Refuse a network that is unknown or lacks torch."""
+    """Raise FileError for an unknown network, and for "cnn" without torch."""
     if name not in NETWORKS:
         refuse(f"--network {name}", f"must be one of {', '.join(NETWORKS)}")
     if name == "cnn" and find_spec("torch") is None:
