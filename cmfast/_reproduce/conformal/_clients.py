@@ -36,7 +36,7 @@ Runs = dict[str, list[dict[str, Any]]]
 def train_seeds(
     settings: ConformalSettings, tick: Callable[[int, int], object]
 ) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
-    """Train all seeds; return runs by number of classes and choice of clients, and client distances by concentration."""
+    """Train all seeds; return runs by number of classes and choice of clients, and distances by concentration."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
     runs: dict[int, Runs] = {
         DIGIT_CLASSES: {name: [] for name in ORDERS},
