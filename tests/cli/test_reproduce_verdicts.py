@@ -204,7 +204,7 @@ def test_tau_is_lower_only_where_that_is_shown(monkeypatch):
     half = {"changes": dict.fromkeys(less, 0.95), "levels": {}, "tau_less": found}
     whole = {"first half": half, "second half": half, "moves": {"flat": 1.0, "other": 2.0}}
     monkeypatch.setattr(_epochs, "summarize_tracks", lambda M: whole)
-    monkeypatch.setattr(_epochs, "concentration", lambda seed: {2: 1.0, 5: 1.0, 10: 1.0, 100: 1.0})
+    monkeypatch.setattr(_epochs, "compute_spread_ratios", lambda seed: {2: 1.0, 5: 1.0, 10: 1.0, 100: 1.0})
     tracks = dict.fromkeys(_epochs.KINDS, np.zeros(0))
     claim = _epochs.claim_epochs(tracks, _epochs.ContingencySettings())[1]
     assert claim.verdict == "holds where the other is F1, undecided where the other is Heidke, fails elsewhere"

@@ -21,7 +21,7 @@ HEAD = ("cost of a miss", "threshold of E_c", "E_c", "threshold of tau", "E_c th
 PLACES = np.linspace(-5.0, 6.5, 11_501)
 
 
-def weighted_surface(x: int, y: int, v: float, size: int) -> np.ndarray:
+def compute_weighted_surface(x: int, y: int, v: float, size: int) -> np.ndarray:
     """Return the surface of weighted tau (definition 5.5), which is linear in v."""
     return v * contingency.metric_surface(cast(MetricName, f"tau_weighted_{x}_{y}"), size=size)
 
@@ -42,7 +42,7 @@ class Forecast(NamedTuple):
     """Share of pairs of models that ``E_c`` and weighted tau rank differently."""
 
 
-def forecasts(seed: int) -> list[Forecast]:
+def compute_forecasts(seed: int) -> list[Forecast]:
     """Return the best thresholds of a forecast by error and by weighted tau, for each cost of a miss.
 
     The forecast has two normal densities.
@@ -81,7 +81,7 @@ def _compute_weighted_tau(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.n
 
 def _measure_widths(x: int, y: int) -> list[float]:
     """Return the distance from (1, 1) at which weighted tau has fallen to 0.9, along x and along y."""
-    S, axis = weighted_surface(x, y, 1.0, 1001), np.linspace(0.0, 1.0, 1001)
+    S, axis = compute_weighted_surface(x, y, 1.0, 1001), np.linspace(0.0, 1.0, 1001)
     return [float(1.0 - np.interp(0.9, line, axis)) for line in (S[-1], S[:, -1])]
 
 
@@ -94,7 +94,7 @@ def claim_costs(found: list[Forecast], seed: int) -> list[Claim]:
         name: [float(metrics.tau_weighted(M, weights)) for M in (misses, alarms)]
         for name, weights in (("omega_x", [5.0, 1.0]), ("omega_y", [1.0, 5.0]))
     }
-    single, double = (weighted_surface(1, 5, v, 21).ravel() for v in (1.0, 2.0))
+    single, double = (compute_weighted_surface(1, 5, v, 21).ravel() for v in (1.0, 2.0))
     same = bool((np.argsort(single, kind="stable") == np.argsort(double, kind="stable")).all())
     slope = [float(contingency.iso_performance_slope([[0, 1], [10, 0]], r)) for r in (1.0, 5.0)]
     ten = next(one for one in found if one.cost == 10.0)
@@ -152,7 +152,7 @@ def claim_costs(found: list[Forecast], seed: int) -> list[Claim]:
     ]
 
 
-def table_rows(found: list[Forecast]) -> list[list[str]]:
+def format_forecasts(found: list[Forecast]) -> list[list[str]]:
     """Return the forecasts as rows of text."""
     return [
         [f"{one.cost:g}", *(f"{x:.3f}" for x in (one.closed, one.least, one.by_tau, one.error_by_tau)),

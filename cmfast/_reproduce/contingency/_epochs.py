@@ -35,7 +35,7 @@ def train_tracked(settings: ContingencySettings, tick: Callable[[int, int], obje
     return out
 
 
-def curves(M: np.ndarray) -> dict[str, np.ndarray]:
+def compute_ten_metrics(M: np.ndarray) -> dict[str, np.ndarray]:
     """Return the ten metrics by name, each of shape (runs, epochs)."""
     found = metrics.compute(M, list(TEN.values()))
     return {name: found[metric] for name, metric in TEN.items()}
@@ -51,7 +51,7 @@ def _correlate_runs(a: np.ndarray, b: np.ndarray) -> float:
 
 def summarize_tracks(M: np.ndarray) -> dict[str, Any]:
     """Return correlation and mean difference of tau and each other metric, per half of the epochs."""
-    found = curves(M)
+    found = compute_ten_metrics(M)
     half = M.shape[1] // 2
     out: dict[str, Any] = {}
     for which, part in (("first half", slice(0, half)), ("second half", slice(half, None))):
@@ -88,7 +88,7 @@ def _measure_moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
     return {"flat": float(np.mean(flat)), "other": float(np.mean(other))}
 
 
-def concentration(seed: int) -> dict[int, float]:
+def compute_spread_ratios(seed: int) -> dict[int, float]:
     """Return the standard deviation of tau over that of balanced accuracy for random recalls, by number of classes."""
     rng = np.random.default_rng(seed)
     out = {}
@@ -111,7 +111,7 @@ def claim_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
     first = balanced["first half"]["changes"]
     moved = [name for name, rho in first.items() if rho >= LEAST_SIMILAR_CORRELATION]
     moves = balanced["moves"]
-    spread = concentration(settings.seed)
+    spread = compute_spread_ratios(settings.seed)
     return [
         Claim(
             "In the second half of the epochs tau moves as the other metrics do, small fluctuations too.",

@@ -66,7 +66,7 @@ def list_attainable_p(n: int) -> list[float]:
             for k in range(1, n + 1)]  # fmt: skip
 
 
-def whiskers(lengths: np.ndarray) -> tuple[float, float]:
+def compute_whiskers(lengths: np.ndarray) -> tuple[float, float]:
     """Return the whiskers of a box plot: the farthest values within 1.5 interquartile ranges of the box."""
     low, high = np.quantile(lengths, (0.25, 0.75))
     reach = 1.5 * (high - low)
@@ -80,7 +80,7 @@ def compare_lengths(runs: dict[str, Runs]) -> dict[str, Any]:
 
     easy, hard = (np.asarray(one.path.length) for one in runs.values())
     test: Any = ks_2samp(easy, hard, method="exact")
-    ends = whiskers(easy), whiskers(hard)
+    ends = compute_whiskers(easy), compute_whiskers(hard)
     return {
         "D": float(test.statistic),
         "p": float(test.pvalue),

@@ -34,7 +34,7 @@ class Sensitivities(NamedTuple):
     """At the ratios of ``AWAY``."""
 
 
-def sensitivities(n_ratios: int) -> Sensitivities:
+def compute_sensitivities(n_ratios: int) -> Sensitivities:
     """Return the imbalance sensitivity of every metric, from 1 to 32 and far beyond."""
     ratios = np.linspace(1.0, 32.0, n_ratios)
     names: dict[str, MetricName] = {**METRICS, **OTHERS}

@@ -13,7 +13,7 @@ PALE = 'fill-opacity="0.35"'
 TRUTH = "#c0322b"
 
 
-def heat_legend(most: float) -> Svg:
+def draw_heat_legend(most: float) -> Svg:
     """Draw the common colour scale of the heatmaps."""
     svg = Svg(348, 150, "colour scale of the heatmaps")
     svg.text(42, 16, "Colours", size=15, weight=650)
@@ -28,7 +28,7 @@ def heat_legend(most: float) -> Svg:
     return svg
 
 
-def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title: str) -> Svg:
+def draw_class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title: str) -> Svg:
     """Draw grouped bars of the class sizes in each set."""
     classes = [str(c) for c in range(len(next(iter(sizes.values()))))]
     most = max(max(values) for values in sizes.values())
@@ -55,7 +55,7 @@ def _choose_ticks(most: float) -> Iterable[float]:
     return [float(t) for t in np.arange(0, most * 1.0001, step)]
 
 
-def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
+def draw_bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
     """Draw one bar per method: mean, standard deviation, and the shown run."""
     chart = RowChart(title, list(values), margins=(44.0, 62.0, 52.0, 0.0), step=40, scale=(0.0, limit), bold=best)
     chart.write_title(title, subtitle)
@@ -71,7 +71,7 @@ def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limi
     return chart
 
 
-def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Svg:
+def draw_overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Svg:
     """Draw the overlaps of normalisations (rows) with geometric matrices (columns)."""
     cell_w, cell_h, left, top = 82.0, 46.0, 96.0, 62.0
     svg = Svg(CHART, top + cell_h * len(names) + 6, "overlap of every normalisation with every geometric matrix")
@@ -90,7 +90,7 @@ def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Sv
     return svg
 
 
-def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
+def draw_guaranteed_parts(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
     """Draw per weighting the overlap, its guaranteed part and that of permuted labels."""
     label = "overlap beside its guaranteed share and the permuted labels"
     chart = RowChart(label, list(values), margins=(44.0, 46.0, 62.0, 0.0), step=42)
@@ -113,7 +113,7 @@ def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
     return chart
 
 
-def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg:
+def draw_intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg:
     """Draw rows of (name, (low, value, high, reference, ...)): a range with a dot, the reference as a diamond.
 
     The last two are the ends of another interval, a thin line.
@@ -146,7 +146,7 @@ def _draw_diamond(svg: Svg, x: float, y: float, title: str) -> None:
     svg.rect(x - 4.5, y - 4.5, 9, 9, TRUTH, title=title, more=f'transform="rotate(45 {x:.1f} {y:.1f})"')
 
 
-def pictures(images: np.ndarray, title: str) -> Svg:
+def draw_pictures(images: np.ndarray, title: str) -> Svg:
     """Draw small grey pictures in two rows."""
     size, columns, gap = images.shape[-1], -(-len(images) // 2), 3.0
     unit = (CHART + gap) / (columns * (size + gap))

@@ -85,7 +85,7 @@ def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
     maps = [
         charts.draw_heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()
     ]
-    return Figure([make_picture("", picture) for picture in (*maps, figures.heat_legend(top))], [caption], "maps")
+    return Figure([make_picture("", picture) for picture in (*maps, figures.draw_heat_legend(top))], [caption], "maps")
 
 
 def _make_cards(numbers: Numbers) -> list[tuple[str, str]]:
@@ -118,8 +118,8 @@ def _show_data(numbers: Numbers, matrices: Matrices) -> Section:
         "imbalanced test": samples["imbalanced_test"],
         "balanced": samples["balanced_test"],
     }
-    bars = figures.class_sizes(sizes, SET_COLOURS, "Pictures per class")
-    pictures = figures.pictures(matrices["pictures"], "One picture of each class")
+    bars = figures.draw_class_sizes(sizes, SET_COLOURS, "Pictures per class")
+    pictures = figures.draw_pictures(matrices["pictures"], "One picture of each class")
     return Section("1. The data", [_pair(bars, pictures, sentences.data(numbers))])
 
 
@@ -138,14 +138,14 @@ def _show_normalisations(numbers: Numbers, matrices: Matrices) -> Section:
         title: (f"overlap with the truth {overlap[name]['shown']:.3f}", matrices[f"imbalanced_{name}"])
         for name, title in titles.items()
     }
-    overlap_bars = figures.bars(
+    overlap_bars = figures.draw_bars(
         overlap,
         title="Overlap with the balanced truth",
         subtitle=f"higher is better; mean of {repeats} ± one sd, dot: the one shown above",
         limit=1.0,
         best=sentences.best_of(overlap, largest=True),
     )
-    kl_bars = figures.bars(
+    kl_bars = figures.draw_bars(
         kl,
         title="Distance from the balanced truth",
         subtitle=f"lower is better; Kullback-Leibler, nats, all matrices + {eps:g}",
@@ -189,7 +189,7 @@ def _make_normalisation_table(numbers: Numbers) -> Table:
 def _show_geometry(numbers: Numbers, matrices: Matrices) -> Section:
     """Return section 3: overlaps of normalised and geometric matrices, and how they depend on the cell width."""
     g = numbers["geometry"]
-    table = figures.overlap_table(
+    table = figures.draw_overlap_table(
         [[g["overlap_table"][a][b]["mean"] for b in NORMALIZATIONS] for a in NORMALIZATIONS], NORMALIZATIONS
     )
     shown = {
@@ -219,7 +219,9 @@ def _show_geometry(numbers: Numbers, matrices: Matrices) -> Section:
         "these clouds is the geometric confusion matrix."
     )
     framed: list[Part] = [
-        _pair(table, figures.decided(g["matched"]), sentences.geometry(numbers), sentences.decided(numbers)),
+        _pair(
+            table, figures.draw_guaranteed_parts(g["matched"]), sentences.geometry(numbers), sentences.decided(numbers)
+        ),
         _maps(shown, sentences.clouds(numbers)),
         _pair(curve, widths, sentences.widths(numbers)),
     ]
@@ -250,5 +252,5 @@ def _show_bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
         ("... width, in that of the drawn", f"{b['median_width_ratio_without_draws']:.2f}"),
         ("Truth inside the interval", f"{100 * b['balanced_inside_interval']:.0f} % of the confusions"),
     ]
-    picture = figures.intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
+    picture = figures.draw_intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
     return Section("4. How sure are the numbers?", [_pair(picture, Table("", (), facts), sentences.bootstrap(numbers))])

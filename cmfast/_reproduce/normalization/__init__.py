@@ -35,7 +35,7 @@ def reproduce(
     **files: Path,
 ) -> Reproduction:
     """Train the networks of both experiments and compare all normalisations of their matrices."""
-    networks.check(network)
+    networks.check_network(network)
     settings = replace(settings or training.NormalizationSettings(), network=network)
     if network != "perceptron":  # by the paper alone
         settings = replace(settings, stops=(training.EARLY,))

@@ -18,7 +18,7 @@ MOVES = 50
 RISE = 0.25  # of the chi-square distance of a move: half of it for a short one, a third for one of half a cell
 
 
-def scale_lines(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> Claim:
+def judge_scaling_invariance(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> Claim:
     """Judge section 3.1: row(A M) = row(M) and col(M B) = col(M) for positive diagonal A and B."""
     rows = cmfast.normalize(A[:, :, None] * M, "row") - cmfast.normalize(M, "row")
     columns = cmfast.normalize(M * B[:, None, :], "col") - cmfast.normalize(M, "col")
@@ -52,7 +52,7 @@ def measure_rates(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rate, sweeps
 
 
-def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
+def judge_convergence(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge section 3.2: the residual falls by a constant ratio below one, which the limit bi(M) foretells.
 
     It is the square of the second singular value of bi(M); where the third is as large the ratio comes near it late,
@@ -110,7 +110,7 @@ def measure_volumes(seed: int) -> dict[str, float]:
     return off
 
 
-def fill_volumes(settings: NormalizationSettings) -> Claim:
+def judge_volumes(settings: NormalizationSettings) -> Claim:
     """Judge lemma 1 and what appendix G.1 concludes from it."""
     off = measure_volumes(settings.seed)
     right = off["lemma"] <= TINY and off["unit"] <= TINY
@@ -128,7 +128,7 @@ def fill_volumes(settings: NormalizationSettings) -> Claim:
     )
 
 
-def minimize(M: np.ndarray, settings: NormalizationSettings) -> Claim:
+def judge_minimality(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge lemma 2: the scaled matrix with any given sums is the one minimiser of the divergence from M."""
     rng = np.random.default_rng([settings.seed, MOVES])
     u, v = rng.gamma(1.0, size=(2, *M.shape[:2])) + 0.05

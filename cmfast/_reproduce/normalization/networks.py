@@ -30,7 +30,7 @@ class Network(Protocol):
         ...
 
 
-def check(name: str) -> None:
+def check_network(name: str) -> None:
     """Raise FileError for an unknown network, and for "cnn" without torch."""
     if name not in NETWORKS:
         refuse(f"--network {name}", f"must be one of {', '.join(NETWORKS)}")

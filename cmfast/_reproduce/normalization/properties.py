@@ -51,10 +51,10 @@ def claims(settings: NormalizationSettings) -> list[Claim]:
         *out,
         *(_judge_closest(method, M, rng, settings) for method in ("row", "col", "bi", "all")),
         *_judge_weights(M, settings),
-        lemmas.scale_lines(M, A, B),
-        lemmas.converge(M, settings),
-        lemmas.fill_volumes(settings),
-        lemmas.minimize(M, settings),
+        lemmas.judge_scaling_invariance(M, A, B),
+        lemmas.judge_convergence(M, settings),
+        lemmas.judge_volumes(settings),
+        lemmas.judge_minimality(M, settings),
     ]
 
 

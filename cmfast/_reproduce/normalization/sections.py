@@ -14,7 +14,7 @@ from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.data import LEVELS
-from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
+from cmfast._reproduce.normalization.stripes import find_nearest_level, measure_stripes
 from cmfast._reproduce.normalization.training import OF_STOPS, NormalizationSettings
 
 Numbers = dict[str, Any]
@@ -142,7 +142,7 @@ def _draw_instance(
 ) -> list[Picture]:
     """Draw one balanced matrix, and the four normalisations of an imbalanced one, with their overlaps and stripes."""
     truth, skewed = (M[0, 0] for M in matrices)
-    k = nearest_level(settings)
+    k = find_nearest_level(settings)
     M1, M2 = truth[0], skewed[k, 0]
     shown: dict[str, np.ndarray] = {"balanced": M1}
     for m in NORMALIZATIONS:
