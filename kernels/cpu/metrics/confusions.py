@@ -142,7 +142,7 @@ def _count_class_pairs(y, p, agreements, others, bands):
 @jit()
 def _add_class_pairs(agreements, others, bands, sums):
     """Add the tables of :func:`_count_class_pairs` to the :class:`ClassSums`."""
-    total = 0
+    total = np.int64(0)
     for c in range(len(agreements)):
         agree = np.int64(agreements[c])
         total += agree
