@@ -480,7 +480,7 @@ def test_labels_with_weights_groups_and_what_is_ignored(rng):
         assert_close(value, want[name])
     with pytest.raises(ValueError, match=r"groups must be in 0\.\.1, got 2"):
         metrics.label_margins(y, p, groups=g, n_groups=2)
-    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight must sum to a number"):
+    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight must sum to a finite number"):
         assert np.isnan(metrics.from_labels([0, 1], [0, 1], "mcc", sample_weight=[1.0, np.inf]))
 
 
