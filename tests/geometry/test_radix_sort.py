@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
+import cmfast
 from cmfast.kernels.cpu.geometry import _radix_sort
+
+
+@pytest.fixture(autouse=True)
+def slow_numpy(monkeypatch):
+    """Let NumPy's sort count as slow, as it is on some processors."""
+    monkeypatch.setattr(_radix_sort, "is_numpy_slow", lambda: True)
 
 
 @pytest.mark.parametrize("bits", [0, 1, 5, 11, 12, 22, 23, 33, 40, 55, 62, 63])
@@ -31,3 +38,17 @@ def test_one_key_that_differs_is_moved():
     _radix_sort.sort(keys)
     assert (keys[:-1] == 5).all()
     assert keys[-1] == 2**62 + 5
+
+
+def test_cells_have_the_same_bits_with_either_sort(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300_000, 4)), rng.integers(0, 5, 300_000)
+    X[::50] = np.nan
+    grid = cmfast.Grid([0.0] * 4, [0.3] * 4)
+    found = {}
+    for slow in (True, False):
+        monkeypatch.setattr(_radix_sort, "is_numpy_slow", lambda slow=slow: slow)
+        cells = cmfast.cell_counts(X, y, y, grid=grid, n_classes=5, on_failure="ignore")
+        sums = cmfast.sparse_histogram(X, grid=grid, weights=rng.permutation(len(y)) * 0 + y / 7, on_failure="ignore")
+        found[slow] = cells.to_bytes(), [np.asarray(part).tobytes() for part in (sums.cells, sums.values)]
+    assert found[True] == found[False]
