@@ -64,7 +64,7 @@ def _give_lines(lines):
 
 
 def _new_rows(rows, n, kind):
-    """Allocate `rows` rows of `n` values, padded so that eight can be stored at any multiple of 8."""
+    """Allocate `rows` uninitialised rows of `n` values of type `kind`, each padded to a multiple of eight."""
     tiles = -(-n // WIDTH)
     if kind is np.float64 and n > WIDTH:
         return _margins.aligned_lines(rows * tiles).reshape(rows, tiles * WIDTH)
