@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.counting import NO_POSITION
 
-BLOCK_INTEGERS = 1 << 16  # integers that are converted and looked up at a time: they stay in the level-2 cache
+BLOCK_INTEGERS = 1 << 16  # integers converted and looked up at a time: they stay in the level-2 cache
 MOST_SORTED_INTEGERS = 1 << 10  # integers up to which sorting is fast, and compiles nothing
 MOST_LOOKUP_SPAN = 1 << 16  # range up to which a lookup table is used, even for fewer integers
 LEAST_SLOTS = 1 << 14  # of a hash table: 64 KB
