@@ -23,9 +23,7 @@ GROWTH = 4  # factor by which a full table grows
 MOST_STEPS, SPARE_STEPS = 8, 256  # probes beyond the first, per integer and per call, after which keys are sorted
 MOST_DISTINCT = 1 << 20  # distinct integers, above which the hash table leaves the caches, and sorting is faster
 MOST_NEW_SHARE, NEW_AFTER = 0.5, 4  # new integers of the block with this number, above which sorting is faster
-FEW_NEW = (
-    BLOCK_INTEGERS // 32
-)  # new integers in a block, down to which one thread collects those that all threads share
+FEW_NEW = 1 << 11  # new integers in a block, down to which one thread collects those that all threads share
 SECONDS_PER_INTEGER = 2e-9
 
 
