@@ -28,6 +28,7 @@ FLOATS = (np.float64, np.float32)
 VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
 AXES = (*range(1, 13), 20)  # numbers of axes of points, for each of which kernels are compiled; the default is 10
 WARM_SAMPLES = 24
+WARM_PAIRS_OF_TEXTS = 20_000  # fewer texts are encoded without a kernel
 SAMPLE_REPEATS = 200  # repetitions of the samples, because few samples are counted without a kernel
 LARGE_SIDE = 70  # classes of a matrix that does not fit into registers
 WARM_MATRICES = 256  # large matrices in a batch; fewer are scaled one by one
@@ -77,6 +78,8 @@ def _confusion_matrix() -> None:
         cmfast.confusion_matrix(y, y, n_classes=n_classes)
     ids = np.tile(_labels(), SAMPLE_REPEATS) << 40  # far apart: hashed
     cmfast.confusion_matrix(ids, ids)
+    words = ["a", "b"] * WARM_PAIRS_OF_TEXTS
+    cmfast.confusion_matrix(words, words)
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:

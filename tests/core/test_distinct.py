@@ -78,12 +78,12 @@ def test_distinct_integers_and_their_positions_are_those_of_a_set_and_a_dict(arr
 def test_colliding_keys_are_given_up_after_a_bounded_number_of_probes():
     keys = _collide(3000)
     table = distinct._HashedKeys()
-    with pytest.raises(distinct._HashingError):
+    with pytest.raises(distinct.HashingError):
         table.add(keys)
     assert len(table.keys) < 3000
     few = distinct._HashedKeys()
     few.add(np.concatenate([keys[:16], np.arange(1000)]))
-    with pytest.raises(distinct._HashingError):
+    with pytest.raises(distinct.HashingError):
         few.find(np.repeat(keys[15:16], 1000))
 
 

@@ -30,6 +30,9 @@ class NumPy(Adapter):
         if isinstance(x, _text_codes.Coded):
             return x
         if type(x) is list or type(x) is tuple:
+            coded = _text_codes.encode_many(x)
+            if coded is not None:
+                return coded
             x = _convert_to_array(name, x)
         elif type(x) is not np.ndarray:
             refuse_unsafe(name, x)

@@ -8,7 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from cmfast.kernels.loading import load
+
 _BLOCK = 1 << 20  # bytes of the array converted to Python objects at a time
+_LEAST_HASHED = 1 << 15  # texts from which a kernel encodes them; a dict needs no compiled code
+_HASHED_TEXTS = 1 << 14  # texts of any length joined at a time
 _MOST_AXES = 64  # NumPy's limit; also stops at a list that contains itself
 
 
@@ -77,6 +81,9 @@ class _Positions(dict[Any, int]):
 
 def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
     """Encode a text array of any dtype; `plain` converts subclass instances to exact ``str`` or ``bytes``."""
+    found = encode_many(x)
+    if found is not None:
+        return found
     positions = _Positions()
     codes = np.empty(x.size, np.int64)
     step = max(1, _BLOCK // max(1, x.itemsize))
@@ -87,6 +94,45 @@ def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
         codes[start : start + len(block)] = np.fromiter(map(positions.__getitem__, values), np.int64, len(block))
     dtype = x.dtype if x.dtype.kind in "US" else _dtype(positions)
     return Coded(codes.reshape(x.shape), list(positions), dtype)
+
+
+def encode_many(x: Sequence[Any] | np.ndarray) -> Coded | None:
+    """Encode many texts by their bytes; None for few, for other values, or for texts with NUL characters."""
+    fixed = isinstance(x, np.ndarray) and x.dtype.kind in "US"
+    size = x.size if isinstance(x, np.ndarray) else len(x)
+    if size < _LEAST_HASHED or (fixed and not x.itemsize):
+        return None
+    kernels = load("cmfast.kernels.cpu._core.texts")
+    table, names, codes = kernels.TextCodes(), list[Any](), np.empty(size, np.int32)
+    is_whole = isinstance(x, np.ndarray) and (x.flags.c_contiguous or x.dtype.kind == "T")
+    flat: Any = x.reshape(-1) if is_whole else x.flat if isinstance(x, np.ndarray) else x
+    step = max(1, _BLOCK // x.itemsize) if fixed else _HASHED_TEXTS
+    try:
+        for start in range(0, size, step):
+            block = flat[start : start + step]
+            if fixed:
+                codes[start : start + step], new = table.encode_rows(block)
+                names += block[new].tolist()
+            else:
+                texts = block.tolist() if isinstance(block, np.ndarray) else block
+                codes[start : start + step], new = table.encode_joined(_join(texts, kernels.WORD_BYTES), len(texts))
+                names += [_convert_to_plain(texts[k]) for k in new.tolist()]
+    except (kernels.HashingError, TypeError):  # a value that is not text cannot be joined
+        return None
+    dtype = x.dtype if fixed else np.dtype((type(names[0]), min(max(map(len, names)), 2**20)))
+    return Coded(codes.reshape(x.shape) if isinstance(x, np.ndarray) else codes, names, dtype)
+
+
+def _join(texts: Sequence[Any], padding: int) -> bytes:
+    """Join texts, each followed by a zero byte, and add zero bytes; raise TypeError for other values."""
+    if isinstance(texts[0], bytes):
+        return b"\0".join(texts) + bytes(1 + padding)
+    return "\0".join(texts).encode("utf-8", "surrogatepass") + bytes(1 + padding)
+
+
+def _convert_to_plain(text: str | bytes) -> str | bytes:
+    """Return a text of a subclass as exact ``str`` or ``bytes``."""
+    return str.__str__(text) if isinstance(text, str) else bytes.__bytes__(text)
 
 
 def _dtype(names: Iterable[Any]) -> np.dtype[Any]:
@@ -148,6 +194,9 @@ def encode_objects(name: str, x: np.ndarray) -> Coded | np.ndarray:
 
     An empty array counts as text: a column of labels after every row was filtered out.
     """
+    found = encode_many(x)
+    if found is not None:
+        return found
     kinds = set(map(type, x.flat))
     if are_integers(kinds):
         return _convert_integers(name, x, kinds)

@@ -1,8 +1,9 @@
-"""Population count and wrapping multiply-add of int64 as single instructions; the Python fallbacks do not overflow."""
+"""Population count, wrapping multiply-add and unaligned load as one instruction; the Python fallbacks do not overflow."""
 
 import numpy as np
+from llvmlite import ir
 from numba.core import types  # noqa: TID251
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature  # noqa: TID251
+from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature  # noqa: TID251
 from numba.extending import lower_builtin  # noqa: TID251
 
 
@@ -15,6 +16,26 @@ def add_product(total, a, b):
     """Return ``total + a * b`` of int64, modulo 2^64."""
     wrapped = (int(total) + int(a) * int(b)) & (2**64 - 1)
     return np.int64(wrapped - (2**64 if wrapped >> 63 else 0))
+
+
+def read_word(data, at):
+    """Return the eight bytes ``data[at : at + 8]`` of a contiguous uint8 array as a uint64, the first one lowest."""
+    return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little"))
+
+
+@infer_global(read_word)
+class _ReadWord(AbstractTemplate):  # type: ignore[misc]  # Numba is untyped
+    def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
+        fits = len(args) == 2 and not kws and isinstance(args[0], types.Array) and args[0].dtype == types.uint8
+        return signature(types.uint64, args[0], types.intp) if fits and args[0].layout == "C" else None
+
+
+@lower_builtin(read_word, types.Array, types.intp)
+def _read_word(context, builder, sig, args):
+    """Emit an unaligned load; the processors that Numba compiles for store the lowest byte first."""
+    data = context.make_array(sig.args[0])(context, builder, args[0]).data
+    return builder.load(builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(64).as_pointer()), align=1)
 
 
 @infer_global(add_product)

@@ -27,7 +27,7 @@ FEW_NEW = 1 << 11  # new integers in a block, down to which one thread collects 
 SECONDS_PER_INTEGER = 2e-9
 
 
-class _HashingError(Exception):
+class HashingError(Exception):
     """Hashing was given up, because sorting is faster: many keys collide, perhaps on purpose, or most are distinct."""
 
 
@@ -103,25 +103,25 @@ class _HashedKeys:
         return self._keys[: self._count]
 
     def add(self, values):
-        """Add the values that are no keys yet; raise _HashingError if too many collide."""
+        """Add the values that are no keys yet; raise HashingError if too many collide."""
         at = 0
         while at < len(values):
             at, count = _insert(values, at, self._slots, self._keys, self._count)
             if count < 0:
-                raise _HashingError
+                raise HashingError
             self._count = count
             if at < len(values):  # the table is full
                 before = self.keys
                 self._reserve(GROWTH * len(self._slots))
                 _, self._count = _insert(before, 0, self._slots, self._keys, 0)
                 if self._count < 0:
-                    raise _HashingError
+                    raise HashingError
 
     def find(self, values):
-        """Return the index of each value among the keys, -1 for others; raise _HashingError if too many collide."""
+        """Return the index of each value among the keys, -1 for others; raise HashingError if too many collide."""
         out = np.empty(len(values), np.int32)
         if not _look_up(values, self._slots, self._keys, out):
-            raise _HashingError
+            raise HashingError
         return out
 
 
@@ -151,7 +151,7 @@ def find_distinct(*arrays: Any, num_threads: int | None = None) -> Any:
         return np.flatnonzero(occurs).astype(kind) + kind(low)
     try:
         return np.sort(_hash_distinct(flats, num_threads).view(kind))
-    except _HashingError:
+    except HashingError:
         return _sort_distinct(flats, kind)
 
 
@@ -187,7 +187,7 @@ def _sort_distinct(flats, kind):
 
 
 def _hash_distinct(flats, num_threads):
-    """Return the distinct integers of arrays as int64 of the same bits, unsorted; raise _HashingError if they are many.
+    """Return the distinct integers of arrays as int64 of the same bits, unsorted; raise HashingError if they are many.
 
     One thread collects keys until a block has few new ones; the other blocks add theirs to a small set for each piece.
     """
@@ -198,7 +198,7 @@ def _hash_distinct(flats, num_threads):
         shared.add(_convert_keys(block))
         new = len(shared.keys) - before
         if len(shared.keys) > MOST_DISTINCT or (first == NEW_AFTER and new > MOST_NEW_SHARE * BLOCK_INTEGERS):
-            raise _HashingError
+            raise HashingError
         if first > 1 and new <= FEW_NEW:
             break
     rest = blocks[first:]
@@ -215,7 +215,7 @@ def _hash_distinct(flats, num_threads):
             if missing.any():
                 parts[i].add(values[missing])
             if len(parts[i].keys) > MOST_DISTINCT:
-                raise _HashingError
+                raise HashingError
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     for part in parts:
@@ -238,7 +238,7 @@ def find_positions(values: Any, classes: Any, *, ignored: int | None = None, num
         values, flat = values.reshape(-1), out.reshape(-1)
         try:
             _write_positions(values, _choose_search(values, keys, places), flat, num_threads)
-        except _HashingError:
+        except HashingError:
             keys, places = _sort_keys(keys, places)
             _write_positions(values, partial(_search_sorted, keys, places), flat, num_threads)
     return out
