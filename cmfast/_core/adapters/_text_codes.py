@@ -96,8 +96,8 @@ def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
     return Coded(codes.reshape(x.shape), list(positions), dtype)
 
 
-def encode_many(x: Sequence[Any] | np.ndarray) -> Coded | None:
-    """Encode many texts by their bytes; None for few, for other values, or for texts with NUL characters."""
+def encode_many(x: Any) -> Coded | None:
+    """Encode an array or list of many texts by their bytes; None for few, for other values, or with NUL characters."""
     fixed = isinstance(x, np.ndarray) and x.dtype.kind in "US"
     size = x.size if isinstance(x, np.ndarray) else len(x)
     if size < _LEAST_HASHED or (fixed and not x.itemsize):

@@ -1,4 +1,4 @@
-"""Population count, wrapping multiply-add and unaligned load as one instruction; the Python fallbacks do not overflow."""
+"""Population count, wrapping multiply-add and unaligned load as one instruction; Python fallbacks do not overflow."""
 
 import numpy as np
 from llvmlite import ir
