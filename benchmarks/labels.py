@@ -1,6 +1,7 @@
 """Labels that are no class ids: integers far apart, such as hashes, and text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,20 @@ from benchmarks import _data, _numba_loops
 from benchmarks._job import Job, Rival
 from cmfast import metrics
 
+TEXTS: dict[str, Callable[[np.ndarray], Any]] = {
+    "array": np.asarray,
+    "objects": lambda x: x.astype(object),
+    "list": lambda x: x.astype(object).tolist(),
+    "pandas": lambda x: pd.Series(x, dtype="str"),
+}
+
 
 def jobs(*, small: bool = False) -> Iterator[Job]:
     """Yield the jobs; `small` ones end in a fraction of a second."""
     for C, n in [(10, 2_000), (60, 3_000)] if small else [(10, 10_000_000), (1000, 10_000_000)]:
         yield _make_ids_job(C, n)
+    for kind in TEXTS:
+        yield _make_texts_job(kind, 1000, 40_000 if small else 2_000_000)
     yield _make_many_ids_job(*((500, 3_000) if small else (100_000, 10_000_000)))
 
 
@@ -63,6 +73,44 @@ def _sort_classes(M, found):
     """Return a matrix over the classes `found` with these in order."""
     order = np.argsort(found)
     return M[np.ix_(order, order)]
+
+
+def _make_texts_job(kind: str, C: int, n: int) -> Job:
+    """Rivals only encode both columns; a list is an array of objects first for pandas, which takes no list."""
+    names = np.array([f"class {k:04d}" for k in range(C)])
+    y, p = _data.labels(n, C)
+    want = _numba_loops.count(y, p, C)
+    columns = [TEXTS[kind](names[x]) for x in (y, p)]
+
+    def check(M):
+        np.testing.assert_array_equal(M, want)
+        return "same integers"
+
+    def check_classes(found):
+        assert found == [C, C]
+        return "same number of classes"
+
+    def factorize():
+        return [len(pd.factorize(np.array(x, object) if isinstance(x, list) else x)[1]) for x in columns]
+
+    def encode():
+        found = [pa.array(x).dictionary_encode() for x in columns]
+        return [len((x.combine_chunks() if isinstance(x, pa.ChunkedArray) else x).dictionary) for x in found]
+
+    return Job(
+        f"count {kind}",
+        f"{n:,} texts as {kind}, C={C}",
+        n,
+        "labels",
+        lambda threads: cmfast.confusion_matrix(*columns, num_threads=threads),
+        check,
+        lambda: (y.sum(), p.sum()),
+        "read",
+        [
+            Rival("pandas.factorize", factorize, n, check_classes),
+            Rival("pyarrow dictionary", encode, n, check_classes),
+        ],
+    )
 
 
 def _make_many_ids_job(C: int, n: int) -> Job:

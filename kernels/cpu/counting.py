@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import distinct, pool
+from cmfast.kernels.cpu._core import accumulators, distinct, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
@@ -14,6 +14,7 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_SAMPLE = 1.2e-9
 # Samples per piece: about 0.1 ms, and 2 MB that stay in the level-2 cache after a conversion.
 SAMPLES_PER_PIECE = 1 << 17
+MOST_PIECES_OF_ROW = 128  # so that Python takes a small share of the time of a long row
 LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
 # Samples up to which NumPy counts: as fast, and a first call compiles nothing.
 MOST_NUMPY_SAMPLES = 4096
@@ -224,20 +225,13 @@ class _LabelSamples:
         # Weights are summed per part first, so that the bits do not depend on the threads.
         parts = 1 if self.rows >= LEAST_SHARED_ROWS and weight is None else max(1, -(-self.n // split))
         sums = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
-        out = np.zeros((self.rows * parts, cells), sums)
-        outside = np.zeros(out.shape[0], np.int64)
         classes = np.uint64(low % 2**64), np.uint64(n_classes)
         same = self.y_true.dtype == self.y_pred.dtype
         as_int = None if same and self.y_true.dtype in VIEWS else np.int64
         plain = weight is None and self.groups is None and self.ignored is None
 
-        def work(_, start, stop):
-            """Count a range of rows, or one part of a row."""
-            if parts == 1:
-                rows, samples = slice(start, stop), slice(None)
-            else:
-                row, part = divmod(start, parts)
-                rows, samples = slice(row, row + 1), slice(part * split, (part + 1) * split)
+        def count(rows, samples, out, outside):
+            """Count samples of some rows into tables."""
             arrays = (
                 block(self.y_true, rows, samples, as_int),
                 block(self.y_pred, rows, samples, as_int),
@@ -245,10 +239,23 @@ class _LabelSamples:
                 block(self.groups, rows, samples, np.int64),
             )
             if plain:
-                _count_unweighted(*arrays[:2], low, n_classes, out[start:stop], outside[start:stop])
+                _count_unweighted(*arrays[:2], low, n_classes, out, outside)
             else:
-                _count_rows(*arrays, classes, self.ignored, out[start:stop], outside[start:stop])
+                _count_rows(*arrays, classes, self.ignored, out, outside)
 
+        def work(_, start, stop):
+            """Count a range of rows, or one part of a row."""
+            rows, samples = slice(start, stop), slice(None)
+            if parts > 1:
+                row, part = divmod(start, parts)
+                rows, samples = slice(row, row + 1), slice(part * split, (part + 1) * split)
+            count(rows, samples, out[start:stop], outside[start:stop])
+
+        if parts > 1 and sums is np.int64:
+            out, outside = self._add_in_any_order(count, cells, 4 * cells if n_classes <= MOST_BLOCK_CLASSES else 0)
+            return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
+        out = np.zeros((self.rows * parts, cells), sums)
+        outside = np.zeros(out.shape[0], np.int64)
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
         bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
         if self.rows:
@@ -259,6 +266,25 @@ class _LabelSamples:
             for part in range(parts):
                 out += pieces[:, part]
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
+
+    def _add_in_any_order(self, count, cells, least):
+        """Return integer tables and pairs out of range of each row: a table per thread, pieces of `least` samples."""
+        few = SAMPLES_PER_PIECE * (2 if self.y_true.itemsize == 1 else 1)  # bytes are counted fast
+        step = max(few, least, self.n // MOST_PIECES_OF_ROW)
+        pieces = [(row, a) for row in range(self.rows) for a in range(0, self.n, step)]
+        sums = accumulators.Accumulators((self.rows, cells), (self.rows,))
+
+        def work(i, *_):
+            """Count one piece into a table that no other thread is using."""
+            (row, a), mine = pieces[i], sums.take()
+            count(slice(row, row + 1), slice(a, a + step), *(each[row : row + 1] for each in mine))
+            sums.give_back(mine)
+
+        # Tables of all threads take less memory than int64 labels, and adding them less time than counting.
+        threads = max(1, min(self.num_threads or pool.cpu_count(), self.n // (2 * cells)))
+        bounds = list(itertools.pairwise(range(len(pieces) + 1)))
+        pool.run_pieces(work, bounds, seconds=self.rows * self.n * SECONDS_PER_SAMPLE, num_threads=threads)
+        return sums.totals(self.num_threads)
 
     def _count_with_numpy(self, weight, low, n_classes, n_groups):
         """Count few samples with NumPy: return tables (rows, G, C, C), as kernels do, and the pairs out of range."""

@@ -115,7 +115,7 @@ def encode_many(x: Any) -> Coded | None:
                 names += block[new].tolist()
             else:
                 texts = block.tolist() if isinstance(block, np.ndarray) else block
-                codes[start : start + step], new = table.encode_joined(_join(texts, kernels.WORD_BYTES), len(texts))
+                codes[start : start + step], new = table.encode_bytes(_join(texts, kernels.WORD_BYTES), len(texts))
                 names += [_convert_to_plain(texts[k]) for k in new.tolist()]
     except (kernels.HashingError, TypeError):  # a value that is not text cannot be joined
         return None

@@ -39,16 +39,16 @@ def _are_equal(data, start, stop, store, at):
 
 
 @jit()
-def _find_zeros(data, places):
-    """Write the places of the first zero bytes, of which there are enough, eight bytes at a time."""
+def _find_zeros(data, positions):
+    """Write the positions of the first zero bytes, which must suffice, eight bytes at a time."""
     low, found = np.uint64(0x7F7F7F7F7F7F7F7F), 0
     for at in range(0, len(data) - 7, 8):
         word = read_word(data, at)
         zeros = ~(((word & low) + low) | word | low)  # the highest bit of each zero byte
         while zeros != 0:
-            places[found] = at + popcount(np.int64((zeros - np.uint64(1)) & ~zeros)) // 8
+            positions[found] = at + popcount(np.int64((zeros - np.uint64(1)) & ~zeros)) // 8
             found += 1
-            if found == len(places):
+            if found == len(positions):
                 return
             zeros &= zeros - np.uint64(1)
 
@@ -58,7 +58,7 @@ def _encode_texts(data, starts, stops, first, table, count, codes, new):
     """Write the codes of texts from the index `first` on; return the index of the next, and the number of texts known.
 
     Returns early if the table is full, and with a negative number if there are too many probes. `new` gets the indices
-    of the texts that are new, from the place `count` on. The `table` holds slots, the hash of each known text, where
+    of the texts that are new, from the position `count` on. The `table` holds slots, the hash of each known text, where
     its bytes begin in the store and end, and the store.
     """
     slots, hashes, ends, store = table
@@ -113,7 +113,7 @@ class TextCodes:
         self._ends = np.zeros(len(self._hashes) + 1, np.int64)
         self._store = np.empty(16 * len(self._hashes), np.uint8)
 
-    def encode_joined(self, data, n):
+    def encode_bytes(self, data, n):
         """Return what :meth:`_encode` does for `n` texts without zero bytes, each followed by one.
 
         WORD_BYTES zero bytes follow the last text and its zero byte. Raises HashingError if a text has a zero byte.
@@ -150,7 +150,7 @@ class TextCodes:
             new = np.concatenate([new[:count], np.empty(len(self._hashes) - count, np.int64)])
 
     def _grow(self, length):
-        """Make room for more texts, one of them of this length."""
+        """Enlarge what is full, for one more text of this length."""
         used = self._ends[self.count]
         if used + length + WORD_BYTES > len(self._store):
             self._store = np.concatenate([self._store[:used], np.empty(used + 2 * length + LEAST_SLOTS, np.uint8)])

@@ -7,7 +7,7 @@ and needs the minimum of two histograms.
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core import accumulators, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _run_length
 from cmfast.kernels.shared import geometry_weights
@@ -160,7 +160,7 @@ def _add_wide_minima(keys, counts, half, Q, width, workspace, out_G):
 
 def _sum_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
     """Run ``kernel(range, *accumulators)`` over slices of whole cells in parallel; return the sums."""
-    sums = _run_length.Accumulators(*shapes)
+    sums = accumulators.Accumulators(*shapes)
 
     def work(_, start, stop):
         """Run the kernel on one piece with its own accumulators."""

@@ -1,6 +1,5 @@
 """Run-length encoding of sorted keys (distinct keys and counts): encoding, merging and thread-local accumulators."""
 
-import threading
 from itertools import pairwise
 from typing import Any
 
@@ -117,36 +116,3 @@ def merge_runs(keys_a, counts_a, keys_b, counts_b, num_threads=None):
     bounds = [(i, i + 1) for i in range(len(parts))]
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     return parts[0] if len(parts) == 1 else concatenate_runs(parts)
-
-
-class Accumulators:
-    """Integer arrays to add into, one set per working thread; integer sums do not depend on the order."""
-
-    def __init__(self, *shapes):
-        self._shapes = shapes
-        self._free = []
-        self._all = []
-        self._lock = threading.Lock()
-
-    def take(self):
-        """Return a set that no other thread is using."""
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-        one = tuple(np.zeros(shape, np.int64) for shape in self._shapes)
-        with self._lock:
-            self._all.append(one)
-        return one
-
-    def give_back(self, one):
-        """Return a set for use by another piece."""
-        with self._lock:
-            self._free.append(one)
-
-    def totals(self):
-        """Return the sums over all sets."""
-        first, *others = self._all or [self.take()]
-        for other in others:
-            for k, part in enumerate(other):
-                np.add(first[k], part, out=first[k])
-        return first

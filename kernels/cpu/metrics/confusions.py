@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core import accumulators, batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.counting import SAMPLES_PER_PIECE, VIEWS, block
 from cmfast.kernels.cpu.metrics._margins import SUMS
@@ -15,6 +15,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_RANKED_CELL = 3e-9
 SECONDS_PER_LABEL_PAIR = 7e-9
+LEAST_PAIRS_PER_CLASS = 16  # of a piece, so that adding its tables takes a small share of its time
 DIAGONAL, ROW, COL = int(ClassSums.DIAGONAL), int(ClassSums.ROW), int(ClassSums.COL)
 BAND, TOP = int(ClassSums.BAND), int(ClassSums.TOP)
 
@@ -226,17 +227,33 @@ def merge_halves(low, high):
 
 
 def _count_in_pieces(count, n, cells, out, outside, seconds, num_threads):
-    """Count one long row in parallel into a table per piece, and add these; few pieces if there are many classes."""
-    bounds = pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, cells)))))
-    parts, numbers = np.zeros((len(bounds), SUMS, cells), out.dtype), np.zeros(len(bounds), np.int64)
+    """Count one long row in parallel, and add what the threads found; few pieces if there are many classes."""
+    if out.dtype == np.float64:  # a table per piece, so that the bits do not depend on the threads
+        bounds = pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, cells)))))
+        parts = np.zeros((len(bounds), SUMS, cells))
+        numbers = np.zeros(len(bounds), np.int64)
 
-    def work(i, start, stop):
-        """Count piece `i` into its own table."""
-        numbers[i] = count(0, parts[i], start, stop)
+        def work(i, start, stop):
+            """Count piece `i` into its own table."""
+            numbers[i] = count(0, parts[i], start, stop)
 
+        if n:
+            pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for part in parts:
+                out += part
+        outside[0] = numbers.sum()
+        return
+    sums = accumulators.Accumulators((SUMS, cells), (1,))
+
+    def add(_, start, stop):
+        """Count one piece into tables that no other thread is using."""
+        mine, number = sums.take()
+        number[0] += count(0, mine, start, stop)
+        sums.give_back((mine, number))
+
+    most = max(1, n // (LEAST_PAIRS_PER_CLASS * max(1, cells)))
+    bounds = pool.pieces(n, seconds, most=min(pool.MAX_PIECES, most))
     if n:
-        pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
-    with np.errstate(invalid="ignore", over="ignore"):
-        for part in parts:
-            out += part
-    outside[0] = numbers.sum()
+        pool.run_pieces(add, bounds, seconds=seconds, num_threads=num_threads)
+    out[:], outside[:] = sums.totals(num_threads)
