@@ -276,9 +276,10 @@ class _LabelSamples:
 
         def work(i, *_):
             """Count one piece into a table that no other thread is using."""
-            (row, a), mine = pieces[i], sums.take()
-            count(slice(row, row + 1), slice(a, a + step), *(each[row : row + 1] for each in mine))
-            sums.give_back(mine)
+            (row, a), (out, outside), found = pieces[i], sums.take(), np.zeros(1, np.int64)
+            count(slice(row, row + 1), slice(a, a + step), out[row : row + 1], found)
+            outside[row] += found[0]
+            sums.give_back((out, outside))
 
         # Tables of all threads take less memory than int64 labels, and adding them less time than counting.
         threads = max(1, min(self.num_threads or pool.cpu_count(), self.n // (2 * cells)))
