@@ -34,7 +34,7 @@ def _make_ids(C: int) -> np.ndarray:
 
 
 def _make_ids_job(C: int, n: int) -> Job:
-    """Rivals encode both columns and count the codes, which are then not those of sorted classes."""
+    """Rivals encode both columns, count the codes, and sort the classes; a first call warms the memory of each."""
     y, p = _data.labels(n, C)
     want, ids = _numba_loops.count(y, p, C), _make_ids(C)
     y, p, order = ids[y], ids[p], np.argsort(ids)
@@ -63,8 +63,8 @@ def _make_ids_job(C: int, n: int) -> Job:
         lambda: (y.sum(), p.sum()),
         "read",
         [
-            Rival("pandas.factorize", count_pandas, n, check),
-            Rival("pyarrow dictionary", count_arrow, n, check),
+            Rival("pandas.factorize", count_pandas, n, check, count_pandas),
+            Rival("pyarrow dictionary", count_arrow, n, check, count_arrow),
         ],
     )
 
@@ -107,8 +107,8 @@ def _make_texts_job(kind: str, C: int, n: int) -> Job:
         lambda: (y.sum(), p.sum()),
         "read",
         [
-            Rival("pandas.factorize", factorize, n, check_classes),
-            Rival("pyarrow dictionary", encode, n, check_classes),
+            Rival("pandas.factorize", factorize, n, check_classes, factorize),
+            Rival("pyarrow dictionary", encode, n, check_classes, encode),
         ],
     )
 
