@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
-from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, count_slope_lines, shape_results
+from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, Total, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
@@ -36,47 +36,98 @@ def _round_huge(sums, C):
 
 @jit(borrows=True)
 def _differentiate(sums, C, size, plan, shaped, S, G, T):
-    """Write the derivatives of every tile, `size` lines per register, centred to mean zero over the samples."""
+    """Write the derivatives of every tile, `size` lines per register; centre those of the first ``len(shaped)``."""
     plan = Plan(*plan)
     registers, tables = plan.registers * size, plan.tables * C * 4
     for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         G_of, T_of = G[tile * registers : (tile + 1) * registers], T[tile * tables : (tile + 1) * tables]
         _gradients.differentiate(plan, sums, at, C, size, S, G_of, T_of)
-        for register in range(plan.scalars):  # centring avoids cancellation in the variance
-            row, mean = register * size, splat(0.0)
-            for k in range(C):  # separate products shorten the dependency chain
-                d = load(G_of, row + k) * load(sums, at + FIRST + k)
-                t = load(G_of, row + C + k) * load(sums, at + FIRST + C + k)
-                p = load(G_of, row + 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
-                mean = mean + (d + (t + p))
-            for line in range(3 * C, SUMS * C if shaped[register] else 3 * C):
-                mean = mean + load(G_of, row + line) * load(sums, at + FIRST + line)
-            mean = mean / load(sums, at + TOTAL_LINE)
-            end = row + size - 1
-            store(G_of, end, load(G_of, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
+        for register in range(len(shaped)):
+            _centre(G_of[register * size : (register + 1) * size], sums, at, C, shaped[register])
 
 
 @jit(inner=True, borrows=True)
-def _add_squares(cells, line, G, slopes, base, low, high, total):
-    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to `total`, with two accumulators."""
-    even, odd = splat(0.0), splat(0.0)
+def _centre(slopes, sums, at, C, ordered):
+    """Subtract the mean over the samples from the derivatives of a scalar, against cancellation in the variance.
+
+    `ordered` says whether it depends on class order. A second call changes nothing.
+    """
+    mean = splat(0.0)
+    for k in range(C):  # separate products shorten the dependency chain
+        d = load(slopes, k) * load(sums, at + FIRST + k)
+        t = load(slopes, C + k) * load(sums, at + FIRST + C + k)
+        p = load(slopes, 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
+        mean = mean + (d + (t + p))
+    for line in range(3 * C, SUMS * C if ordered else 3 * C):
+        mean = mean + load(slopes, line) * load(sums, at + FIRST + line)
+    mean = mean / load(sums, at + TOTAL_LINE)
+    end = len(slopes) - 1
+    store(slopes, end, load(slopes, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _add_squares(cells, line, G, slopes, bases, low, high, totals):
+    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to four totals, each with two accumulators.
+
+    The slopes of the four are in lines of `G` from the four `slopes` on.
+    """
+    a, b, c, d = slopes
+    of_a, of_b, of_c, of_d = bases
+    even_a, even_b, even_c, even_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    odd_a, odd_b, odd_c, odd_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for j in range(low, high - 1, 2):
-        g, h = base + load(G, slopes + j), base + load(G, slopes + j + 1)
-        even, odd = fma(load(cells, line + j), g * g, even), fma(load(cells, line + j + 1), h * h, odd)
+        x, y = load(cells, line + j), load(cells, line + j + 1)
+        g, h = of_a + load(G, a + j), of_a + load(G, a + j + 1)
+        even_a, odd_a = fma(x, g * g, even_a), fma(y, h * h, odd_a)
+        g, h = of_b + load(G, b + j), of_b + load(G, b + j + 1)
+        even_b, odd_b = fma(x, g * g, even_b), fma(y, h * h, odd_b)
+        g, h = of_c + load(G, c + j), of_c + load(G, c + j + 1)
+        even_c, odd_c = fma(x, g * g, even_c), fma(y, h * h, odd_c)
+        g, h = of_d + load(G, d + j), of_d + load(G, d + j + 1)
+        even_d, odd_d = fma(x, g * g, even_d), fma(y, h * h, odd_d)
     if (high - low) & 1:
-        g = base + load(G, slopes + high - 1)
-        even = fma(load(cells, line + high - 1), g * g, even)
-    return total + (even + odd)
+        x = load(cells, line + high - 1)
+        g, h = of_a + load(G, a + high - 1), of_b + load(G, b + high - 1)
+        even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
+        g, h = of_c + load(G, c + high - 1), of_d + load(G, d + high - 1)
+        even_c, even_d = fma(x, g * g, even_c), fma(x, h * h, even_d)
+    return (
+        totals[0] + (even_a + odd_a),
+        totals[1] + (even_b + odd_b),
+        totals[2] + (even_c + odd_c),
+        totals[3] + (even_d + odd_d),
+    )
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _prepare_row(cells, line, G, slopes, size, i, C):
+    """Return what the derivatives in row `i` of a metric have in common, and the contribution of the diagonal."""
+    base = load(G, slopes + C + i) + load(G, slopes + size - 1)
+    right = base + load(G, slopes + 2 * C + i) + load(G, slopes + i)
+    return base, load(cells, line + i) * (right * right)
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_row(cells, line, slopes, i, C):
-    """Return the contribution of row `i` to the variance of a metric that ignores class order."""
-    base = load(slopes, C + i) + load(slopes, len(slopes) - 1)
-    right = base + load(slopes, 2 * C + i) + load(slopes, i)
-    variance = _add_squares(cells, line, slopes, 2 * C, base, 0, i, load(cells, line + i) * (right * right))
-    return _add_squares(cells, line, slopes, 2 * C, base, i + 1, C, variance)
+def _add_nominal_rows(cells, first, last, G, four, size, C, found):
+    """Add rows `first` to `last` of the cells to the variances of four metrics that ignore class order."""
+    a, b, c, d = four[0] * size, four[1] * size, four[2] * size, four[3] * size
+    slopes = a + 2 * C, b + 2 * C, c + 2 * C, d + 2 * C
+    of_a, of_b, of_c, of_d = load(found, four[0]), load(found, four[1]), load(found, four[2]), load(found, four[3])
+    for i in range(first, last):
+        line = (i - first) * C
+        base_a, right_a = _prepare_row(cells, line, G, a, size, i, C)
+        base_b, right_b = _prepare_row(cells, line, G, b, size, i, C)
+        base_c, right_c = _prepare_row(cells, line, G, c, size, i, C)
+        base_d, right_d = _prepare_row(cells, line, G, d, size, i, C)
+        bases, totals = (base_a, base_b, base_c, base_d), (right_a, right_b, right_c, right_d)
+        totals = _add_squares(cells, line, G, slopes, bases, 0, i, totals)
+        totals = _add_squares(cells, line, G, slopes, bases, i + 1, C, totals)
+        of_a, of_b, of_c, of_d = of_a + totals[0], of_b + totals[1], of_c + totals[2], of_d + totals[3]
+    store(found, four[0], of_a)
+    store(found, four[1], of_b)
+    store(found, four[2], of_c)
+    store(found, four[3], of_d)
 
 
 @jit(inner=True, borrows=True)
@@ -104,12 +155,12 @@ def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
 def _write_errors(M, sums, slopes, design, work, out, start, stop):
     """Write standard errors of scalars and per-class values from their derivatives, and the status of every matrix.
 
-    `slopes` holds the lines of scalars, those of per-class values, the number of lines per scalar, and which scalars
-    depend on class order. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
+    `slopes` holds the lines of scalars, those of per-class values, the number of lines per scalar, which scalars depend
+    on class order, and the others in rows of four, the last of which may repeat one. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
     must be counts and are kept), and whether cells are of an integer type. `work` holds lines for rows of cells, then
     lines for sums.
     """
-    G, T, size, shaped = slopes
+    G, T, size, shaped, nominal = slopes
     rows, n, whole = design
     cells, sums_of = work
     scalars, tables, status = out
@@ -132,16 +183,24 @@ def _write_errors(M, sums, slopes, design, work, out, start, stop):
             for k in range((end - begin) * C if n < 0.0 and not whole else 0):
                 x = load(cells, k)
                 good = good & (x == floor(x))
-            for i in range(begin, end):
+            for register in range(len(shaped)):
+                if not (rows or shaped[register]):
+                    continue
+                own, variance = G_of[register * size : (register + 1) * size], load(found, register)
+                if begin == 0:
+                    _centre(own, sums, at, C, shaped[register])
+                for i in range(begin, end):
+                    line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
+                    variance = variance + _add_general_row(cells, line, kept, own, i, shaped[register], rows, t)
+                store(found, register, variance)
+            for group in range(0 if rows else len(nominal)):
+                four = nominal[group]
+                for k in range(4 if begin == 0 else 0):
+                    _centre(G_of[four[k] * size : (four[k] + 1) * size], sums, at, C, False)
+                _add_nominal_rows(cells, begin, end, G_of, four, size, C, found)
+            for i in range(begin, end if rows else begin):
                 line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
-                for register in range(len(shaped)):
-                    own = G_of[register * size : (register + 1) * size]
-                    if rows or shaped[register]:
-                        more = _add_general_row(cells, line, kept, own, i, shaped[register], rows, t)
-                    else:
-                        more = _add_nominal_row(cells, line, own, i, C)
-                    store(found, register, load(found, register) + more)
-                for j in range(C if rows else 0):  # binomial variances of the other rows in a column
+                for j in range(C):  # binomial variances of the other rows in a column
                     if j != i:
                         x = load(cells, line + j)
                         store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
@@ -191,8 +250,59 @@ def prepare_sums(sums, C, plan, steps, unusual):
         _second_pass.reduce_recalls(sums, C, steps)
 
 
+def _merge_scalars(plan):
+    """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
+
+    That is a scalar of the new plan and a factor, of which 0.5 changes no bit: the error of an equal step, of the
+    accuracy for that of the error rate, of the original for what maps [-1, 1] to [0, 1].
+    """
+    steps, params, first, roots, value = [], [], {}, {}, -1
+    for step, param in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
+        kind, code, target, a, b = step
+        if kind in (Step.VALUE, Step.EACH):
+            value += kind == Step.VALUE
+        elif kind == Step.RESCALE:
+            root, factor = roots[a]
+            roots[target] = root, 0.5 * factor
+            continue
+        else:
+            if kind == Step.HARMONIC:
+                a, b = roots[a][0], roots[b][0]
+                step = [kind, code, target, a, b]
+            of = value if kind == Step.REDUCE else Total.ACCURACY if (kind, code) == (Step.TOTAL, Total.ERROR) else code
+            root = first.setdefault((kind, code if kind == Step.REDUCE else 0, of, a, b, *param), target)
+            roots[target] = root, 1.0
+            if root != target:
+                continue
+        steps.append(step)
+        params.append(param)
+    order = {root: None for root, _ in (roots[k] for k in range(plan.scalars))}
+    places = {root: k for k, root in enumerate([*order, *(root for root in first.values() if root not in order)])}
+    for step in steps:
+        if step[0] not in (Step.VALUE, Step.EACH):
+            step[2] = places[step[2]]
+        if step[0] == Step.HARMONIC:
+            step[3:] = places[step[3]], places[step[4]]
+    merged = plan._replace(
+        steps=np.array(steps, np.int64).reshape(-1, 5),
+        params=np.array(params, np.float64).reshape(-1, 2),
+        scalars=len(order),
+        registers=len(places),
+    )
+    return merged, [(places[root], factor) for root, factor in (roots[k] for k in range(plan.scalars))]
+
+
+def _expand_scalars(found, sources):
+    """Return the errors of all scalars from those of the merged plan, each in memory of its own."""
+    taken = set()
+    for place, factor in sources:
+        yield factor * found[place] if place in taken or factor != 1.0 else found[place]
+        taken.add(place)
+
+
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
+    plan, sources = _merge_scalars(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
@@ -201,6 +311,8 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
+    nominal = np.flatnonzero(~_find_ordinal_scalars(plan))
+    nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
     shaped, design = _find_ordinal_scalars(plan), (rows, -1.0 if n is None else float(n), counts)
     sizes = _gradients.count_working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
     ends = [sum(sizes[:k]) for k in range(1, 4)]
@@ -213,9 +325,9 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
             tiles = len(part) // lines
             G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
-            _differentiate(part, C, own, steps, shaped, S[: ends[0]], G, T)
+            _differentiate(part, C, own, steps, shaped[:0], S[: ends[0]], G, T)
             work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _write_errors(given, part, (G, T, own, shaped), design, work, out, first, last)
+            _write_errors(given, part, (G, T, own, shaped, nominal), design, work, out, first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
@@ -224,7 +336,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
         fill, use, C, size, seconds=seconds, num_threads=num_threads,
         lines=ends[2] + together * slopes + tiles * per_class,
     )  # fmt: skip
-    return (*shape_results(scalars, tables, batch), status.reshape(batch))
+    return (*shape_results(_expand_scalars(scalars, sources), tables, batch), status.reshape(batch))
 
 
 def _find_ordinal_scalars(plan):
