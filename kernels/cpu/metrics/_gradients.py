@@ -32,7 +32,7 @@ WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
 PICK, MICRO = int(Over.PICK), int(Over.MICRO)
 TAU_WEIGHTED, TAU_NORMALIZED = int(Over.TAU_WEIGHTED), int(Over.TAU_NORMALIZED)
-OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # reductions with a faster path if all classes are defined
+OF_ALL = (int(Over.MEAN), WEIGHTED, GEOMETRIC, TAU, ADJUSTED)  # reductions with a faster path if all classes are defined
 LINEAR, QUADRATIC = int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY = int(Total.GERRITY)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
@@ -71,8 +71,32 @@ def _class_membership(plan, sums, cell, C, k, x):
 
 
 @jit(inner=True, borrows=True)
+def _differentiate_full_weighted_mean(sums, at, C, V, slopes):
+    """Write the derivatives of the mean weighted by row sums if all classes are defined: same bits as in general."""
+    weights, weighted = splat(0.0), splat(0.0)
+    for k in range(C):
+        t = load(sums, at + FIRST + C + k)
+        weights, weighted = weights + t, weighted + where(t > 0.0, t * load(V, k * LINES_OF_VALUE), 0.0)
+    result, each = weighted / weights, 1.0 / weights
+    undefined, of_total = result * 0.0, splat(0.0)
+    for k in range(C):
+        share = each * load(sums, at + FIRST + C + k)
+        undefined = undefined + share * 0.0
+        enters, line = share > 0.0, k * LINES_OF_VALUE
+        store(slopes, k, where(enters, share * load(V, line + 1), 0.0))
+        of_row = where(enters, share * load(V, line + 2), 0.0)
+        store(slopes, C + k, of_row + where(enters, each * (load(V, line) - result), 0.0))
+        store(slopes, 2 * C + k, where(enters, share * load(V, line + 3), 0.0))
+        of_total = of_total + where(enters, share * load(V, line + 4), 0.0)
+    store(slopes, len(slopes) - 1, of_total + undefined)
+    return result
+
+
+@jit(inner=True, borrows=True)
 def _differentiate_full_reduction(code, sums, at, C, V, slopes):
     """Write the derivatives of a reduction if all classes are defined: same bits as the general one."""
+    if code == WEIGHTED:
+        return _differentiate_full_weighted_mean(sums, at, C, V, slopes)
     total, square, number = splat(0.0), splat(0.0), splat(float(C))
     for k in range(C):
         x = load(V, k * LINES_OF_VALUE)

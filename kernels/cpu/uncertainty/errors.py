@@ -44,26 +44,26 @@ def _differentiate(sums, C, size, plan, shaped, S, G, T):
         G_of, T_of = G[tile * registers : (tile + 1) * registers], T[tile * tables : (tile + 1) * tables]
         _gradients.differentiate(plan, sums, at, C, size, S, G_of, T_of)
         for register in range(len(shaped)):
-            _centre(G_of[register * size : (register + 1) * size], sums, at, C, shaped[register])
+            _centre(G_of, register * size, size, sums, at, C, shaped[register])
 
 
 @jit(inner=True, borrows=True)
-def _centre(slopes, sums, at, C, ordered):
-    """Subtract the mean over the samples from the derivatives of a scalar, against cancellation in the variance.
+def _centre(G, row, size, sums, at, C, ordered):
+    """Subtract the mean over the samples from the derivatives in lines `row` on, against cancellation in the variance.
 
-    `ordered` says whether it depends on class order. A second call changes nothing.
+    `ordered` says whether the metric depends on class order. A second call changes nothing.
     """
     mean = splat(0.0)
     for k in range(C):  # separate products shorten the dependency chain
-        d = load(slopes, k) * load(sums, at + FIRST + k)
-        t = load(slopes, C + k) * load(sums, at + FIRST + C + k)
-        p = load(slopes, 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
+        d = load(G, row + k) * load(sums, at + FIRST + k)
+        t = load(G, row + C + k) * load(sums, at + FIRST + C + k)
+        p = load(G, row + 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
         mean = mean + (d + (t + p))
     for line in range(3 * C, SUMS * C if ordered else 3 * C):
-        mean = mean + load(slopes, line) * load(sums, at + FIRST + line)
+        mean = mean + load(G, row + line) * load(sums, at + FIRST + line)
     mean = mean / load(sums, at + TOTAL_LINE)
-    end = len(slopes) - 1
-    store(slopes, end, load(slopes, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
+    end = row + size - 1
+    store(G, end, load(G, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -131,8 +131,21 @@ def _add_nominal_rows(cells, first, last, G, four, size, C, found):
 
 
 @jit(inner=True, borrows=True)
-def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
-    """Return the contribution of row `i` to the variance of any metric; with `rows`, centred within the row."""
+def _add_ordinal_row(cells, line, slopes, i, C):
+    """Return the contribution of row `i` to the variance of a metric that depends on class order."""
+    base, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0)
+    for j in range(C):
+        g = base + load(slopes, 2 * C + j)
+        if i == j:
+            g = g + load(slopes, i)
+        g = g + (load(slopes, 3 * C + abs(i - j)) + load(slopes, 4 * C + max(i, j)))
+        variance = variance + load(cells, line + j) * (g * g)
+    return variance
+
+
+@jit(inner=True, borrows=True)
+def _add_row_within(cells, line, kept, slopes, i, ordered, t):
+    """Return the contribution of row `i`, whose samples are fixed, to the variance of a metric."""
     C = len(kept)
     base, mean, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0), splat(0.0)
     for j in range(C):
@@ -141,10 +154,9 @@ def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
     for j in range(C if ordered else 0):
         more = load(slopes, 3 * C + abs(i - j)) + load(slopes, 4 * C + max(i, j))
         store(kept, j, load(kept, j) + more)
-    if rows:
-        for j in range(C):
-            mean = mean + load(kept, j) * load(cells, line + j)
-        mean = where(t > 0.0, mean / t, splat(0.0))
+    for j in range(C):
+        mean = mean + load(kept, j) * load(cells, line + j)
+    mean = where(t > 0.0, mean / t, splat(0.0))
     for j in range(C):
         g = load(kept, j) - mean
         variance = variance + load(cells, line + j) * (g * g)
@@ -188,15 +200,18 @@ def _write_errors(M, sums, slopes, design, work, out, start, stop):
                     continue
                 own, variance = G_of[register * size : (register + 1) * size], load(found, register)
                 if begin == 0:
-                    _centre(own, sums, at, C, shaped[register])
+                    _centre(G_of, register * size, size, sums, at, C, shaped[register])
                 for i in range(begin, end):
                     line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
-                    variance = variance + _add_general_row(cells, line, kept, own, i, shaped[register], rows, t)
+                    if rows:
+                        variance = variance + _add_row_within(cells, line, kept, own, i, shaped[register], t)
+                    else:
+                        variance = variance + _add_ordinal_row(cells, line, own, i, C)
                 store(found, register, variance)
             for group in range(0 if rows else len(nominal)):
-                four = nominal[group]
+                four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
                 for k in range(4 if begin == 0 else 0):
-                    _centre(G_of[four[k] * size : (four[k] + 1) * size], sums, at, C, False)
+                    _centre(G_of, nominal[group, k] * size, size, sums, at, C, False)
                 _add_nominal_rows(cells, begin, end, G_of, four, size, C, found)
             for i in range(begin, end if rows else begin):
                 line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
