@@ -14,10 +14,13 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
-from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, Total, count_slope_lines, shape_results
+from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, Value, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
+OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
+OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
+CELL_BYTES = 2**18  # cells of a tile transposed at a time: each scalar's derivatives are read once for all of them
 SLOPE_BYTES = 2**19  # derivatives in memory at a time: half of a level-2 cache; their matrices need the rest
 
 
@@ -131,6 +134,32 @@ def _add_nominal_rows(cells, first, last, G, four, size, C, found):
 
 
 @jit(inner=True, borrows=True)
+def _sum_beside_diagonal(cells, first, last, C, beside):
+    """Write the sums of rows `first` to `last` of the cells without the diagonal to lines."""
+    for i in range(first, last):
+        line, total = (i - first) * C, splat(0.0)
+        for j in range(i):
+            total = total + load(cells, line + j)
+        for j in range(i + 1, C):
+            total = total + load(cells, line + j)
+        store(beside, i, total)
+
+
+@jit(inner=True, borrows=True)
+def _add_rows_alike(cells, first, last, G, row, size, C, beside):
+    """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
+
+    So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `beside`.
+    """
+    variance = splat(0.0)
+    for i in range(first, last):
+        base, right = _prepare_row(cells, (i - first) * C, G, row, size, i, C)
+        g = base + load(G, row + 2 * C)
+        variance = variance + (right + load(beside, i) * (g * g))
+    return variance
+
+
+@jit(inner=True, borrows=True)
 def _add_ordinal_row(cells, line, slopes, i, C):
     """Return the contribution of row `i` to the variance of a metric that depends on class order."""
     base, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0)
@@ -168,11 +197,11 @@ def _write_errors(M, sums, slopes, design, work, out, start, stop):
     """Write standard errors of scalars and per-class values from their derivatives, and the status of every matrix.
 
     `slopes` holds the lines of scalars, those of per-class values, the number of lines per scalar, which scalars depend
-    on class order, and the others in rows of four, the last of which may repeat one. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
+    on class order, those of `_find_scalars_alike`, and the others in rows of four, the last of which may repeat one. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
     must be counts and are kept), and whether cells are of an integer type. `work` holds lines for rows of cells, then
     lines for sums.
     """
-    G, T, size, shaped, nominal = slopes
+    G, T, size, shaped, alike, nominal = slopes
     rows, n, whole = design
     cells, sums_of = work
     scalars, tables, status = out
@@ -208,6 +237,14 @@ def _write_errors(M, sums, slopes, design, work, out, start, stop):
                     else:
                         variance = variance + _add_ordinal_row(cells, line, own, i, C)
                 store(found, register, variance)
+            if len(alike) > 0 and not rows:
+                _sum_beside_diagonal(cells, begin, end, C, kept)
+            for place in range(0 if rows else len(alike)):
+                register = alike[place]
+                if begin == 0:
+                    _centre(G_of, register * size, size, sums, at, C, False)
+                more = _add_rows_alike(cells, begin, end, G_of, register * size, size, C, kept)
+                store(found, register, load(found, register) + more)
             for group in range(0 if rows else len(nominal)):
                 four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
                 for k in range(4 if begin == 0 else 0):
@@ -326,10 +363,12 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
     slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
-    nominal = np.flatnonzero(~_find_ordinal_scalars(plan))
+    alike = _find_scalars_alike(plan)
+    nominal = np.setdiff1d(np.flatnonzero(~_find_ordinal_scalars(plan)), alike)
     nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
     shaped, design = _find_ordinal_scalars(plan), (rows, -1.0 if n is None else float(n), counts)
-    sizes = _gradients.count_working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
+    cells = max(MOST_TRANSPOSED, C * min(C, CELL_BYTES // (8 * WIDTH * max(C, 1))), C)
+    sizes = _gradients.count_working_lines(C, plan), cells, 2 * C + plan.scalars + 1
     ends = [sum(sizes[:k]) for k in range(1, 4)]
 
     def use(sums, S, start, stop, unusual):
@@ -342,7 +381,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
             _differentiate(part, C, own, steps, shaped[:0], S[: ends[0]], G, T)
             work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _write_errors(given, part, (G, T, own, shaped, nominal), design, work, out, first, last)
+            _write_errors(given, part, (G, T, own, shaped, alike, nominal), design, work, out, first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
@@ -352,6 +391,20 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
         lines=ends[2] + together * slopes + tiles * per_class,
     )  # fmt: skip
     return (*shape_results(_expand_scalars(scalars, sources), tables, batch), status.reshape(batch))
+
+
+def _find_scalars_alike(plan):
+    """Return the scalars whose derivatives in all columns are equal: of recalls, and of the total and trace alone."""
+    alike, value = [], -1
+    for kind, code, target, *_ in plan.steps.tolist():
+        if kind == Step.VALUE:
+            value = code
+        elif target < plan.scalars and (
+            (kind == Step.TOTAL and code in OF_TRACE)
+            or (kind == Step.REDUCE and (value in OF_ROWS or (code == Over.MICRO and not len(plan.members))))
+        ):
+            alike.append(target)
+    return np.array(sorted(alike), np.int64)
 
 
 def _find_ordinal_scalars(plan):
