@@ -13,15 +13,14 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
-from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
+from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
 from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, Value, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
 OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
-CELL_BYTES = 2**18  # cells of a tile transposed at a time: each scalar's derivatives are read once for all of them
-SLOPE_BYTES = 2**19  # derivatives in memory at a time: half of a level-2 cache; their matrices need the rest
+CELL_BYTES = 2**18  # cells transposed at a time: a quarter of a level-2 cache
 
 
 @jit()
@@ -160,14 +159,14 @@ def _add_rows_alike(cells, first, last, G, row, size, C, beside):
 
 
 @jit(inner=True, borrows=True)
-def _add_ordinal_row(cells, line, slopes, i, C):
+def _add_ordinal_row(cells, line, G, row, size, i, C):
     """Return the contribution of row `i` to the variance of a metric that depends on class order."""
-    base, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0)
+    base, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0)
     for j in range(C):
-        g = base + load(slopes, 2 * C + j)
+        g = base + load(G, row + 2 * C + j)
         if i == j:
-            g = g + load(slopes, i)
-        g = g + (load(slopes, 3 * C + abs(i - j)) + load(slopes, 4 * C + max(i, j)))
+            g = g + load(G, row + i)
+        g = g + (load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j)))
         variance = variance + load(cells, line + j) * (g * g)
     return variance
 
@@ -193,86 +192,122 @@ def _add_row_within(cells, line, kept, slopes, i, ordered, t):
 
 
 @jit(borrows=True)
-def _write_errors(M, sums, slopes, design, work, out, start, stop):
-    """Write standard errors of scalars and per-class values from their derivatives, and the status of every matrix.
+def _transpose_rows(M, C, begin, end, cells, start, stop):
+    """Copy rows `begin` to `end` of matrices `start` to `stop` to lines, one tile of eight after another."""
+    count = (end - begin) * C
+    for first in range(start, stop, WIDTH):
+        line = (first - start) // WIDTH * count
+        transpose_cells(M, first, stop - 1, begin * C, count, cells[line : line + count])
 
-    `slopes` holds the lines of scalars, those of per-class values, the number of lines per scalar, which scalars depend
-    on class order, those of `_find_scalars_alike`, and the others in rows of four, the last of which may repeat one. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
-    must be counts and are kept), and whether cells are of an integer type. `work` holds lines for rows of cells, then
-    lines for sums.
+
+@jit(borrows=True)
+def _add_variances(sums, plan, kinds, design, memory, out, part, start, stop):
+    """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
+
+    `kinds` tells which scalars depend on class order, those of `_find_scalars_alike`, and the others in rows of four,
+    the last of which may repeat one. `design` holds whether rows are fixed, the number of samples to scale to
+    (negative: cells must be counts and are kept), and whether cells are of an integer type. `memory` has the cells of
+    `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of per-class values and its sums.
+    `part` is the first and the end of the rows: all of them, unless there is one tile only, whose sums are kept.
     """
-    G, T, size, shaped, alike, nominal = slopes
-    rows, n, whole = design
-    cells, sums_of = work
-    scalars, tables, status = out
-    C = tables.shape[2]
-    lines, together = FIRST + SUMS * C, max(1, len(cells) // max(C, 1))
-    of_tile, values_of = len(G) * lines // max(len(sums), 1), len(T) * lines // max(len(sums), 1)
-    kept, column, found = sums_of[:C], sums_of[C : 2 * C], sums_of[2 * C :]
+    plan, shaped, (rows, n, whole) = Plan(*plan), kinds[0], design
+    (cells, S, G, T, kept, column, found), (scalars, tables, status), (begin, end) = memory, out, part
+    C, size = tables.shape[2], len(G) // max(plan.registers, 1)
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
-        at, G_of, T_of = tile * lines, G[tile * of_tile : (tile + 1) * of_tile], T[tile * values_of :]
+        at, own = tile * (FIRST + SUMS * C), cells[tile * (end - begin) * C : (tile + 1) * (end - begin) * C]
+        if begin == 0:
+            _gradients.differentiate(plan, sums, at, C, size, S, G, T)
+            for line in range(len(found)):
+                store(found, line, splat(0.0))
+            for k in range(C):
+                store(column, k, splat(0.0))
+        if n < 0.0 and not whole:
+            _require_counts(own, sums, at)
+        if rows:
+            _add_fixed_rows(own, part, (sums, at), G, size, shaped, (kept, column, found))
+        else:
+            _add_rows(own, part, (sums, at), G, size, kinds, (kept, column, found))
+        if end < C:
+            continue
         total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
         factor = total / n if n >= 0.0 else splat(1.0)
         for register in range(len(shaped)):
-            store(found, register, splat(0.0))
-        for k in range(C):
-            store(column, k, splat(0.0))
-        for begin in range(0, C, together):
-            end = min(begin + together, C)
-            transpose_cells(M, first, stop - 1, begin * C, (end - begin) * C, cells)
-            for k in range((end - begin) * C if n < 0.0 and not whole else 0):
-                x = load(cells, k)
-                good = good & (x == floor(x))
-            for register in range(len(shaped)):
-                if not (rows or shaped[register]):
-                    continue
-                own, variance = G_of[register * size : (register + 1) * size], load(found, register)
-                if begin == 0:
-                    _centre(G_of, register * size, size, sums, at, C, shaped[register])
-                for i in range(begin, end):
-                    line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
-                    if rows:
-                        variance = variance + _add_row_within(cells, line, kept, own, i, shaped[register], t)
-                    else:
-                        variance = variance + _add_ordinal_row(cells, line, own, i, C)
-                store(found, register, variance)
-            if len(alike) > 0 and not rows:
-                _sum_beside_diagonal(cells, begin, end, C, kept)
-            for place in range(0 if rows else len(alike)):
-                register = alike[place]
-                if begin == 0:
-                    _centre(G_of, register * size, size, sums, at, C, False)
-                more = _add_rows_alike(cells, begin, end, G_of, register * size, size, C, kept)
-                store(found, register, load(found, register) + more)
-            for group in range(0 if rows else len(nominal)):
-                four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
-                for k in range(4 if begin == 0 else 0):
-                    _centre(G_of, nominal[group, k] * size, size, sums, at, C, False)
-                _add_nominal_rows(cells, begin, end, G_of, four, size, C, found)
-            for i in range(begin, end if rows else begin):
-                line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
-                for j in range(C):  # binomial variances of the other rows in a column
-                    if j != i:
-                        x = load(cells, line + j)
-                        store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
-        for register in range(len(shaped)):
             x = sqrt(load(found, register) * factor)
-            store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
+            x = where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan))
+            store(found, register, x)
             if count == WIDTH:
-                store_row(scalars, register, first, load(found, register))
+                store_row(scalars, register, first, x)
             for w in range(count if count < WIDTH else 0):
                 scalars[register, first + w] = found[register, w]
         for table in range(tables.shape[0]):
             for k in range(C):
-                x = _class_variance(sums, at, C, k, T_of, (table * C + k) * 4, rows, load(column, k))
+                x = _class_variance(sums, at, C, k, T, (table * C + k) * 4, rows, load(column, k))
                 x = sqrt(x * factor)
                 store(kept, 0, where(good & (x < np.inf), x, splat(np.nan)))
                 for w in range(count):
                     tables[table, first + w, k] = kept[0, w]
-        store(found, len(shaped), where(good, float(OK), splat(float(INVALID))))
         for w in range(count):
-            status[first + w] = np.int8(found[len(shaped), w])
+            status[first + w] = np.int8(sums[at + STATUS_LINE, w])
+
+
+@jit(inner=True, borrows=True)
+def _require_counts(cells, sums, at):
+    """Make matrices INVALID that have a fractional cell."""
+    good = load(sums, at + STATUS_LINE) == float(OK)
+    for k in range(len(cells)):
+        x = load(cells, k)
+        good = good & (x == floor(x))
+    store(sums, at + STATUS_LINE, where(good, float(OK), splat(float(INVALID))))
+
+
+@jit(inner=True, borrows=True)
+def _add_rows(cells, part, tile, G, size, kinds, lines):
+    """Add rows to the variances of scalars, where the total is fixed; centre their derivatives at the first row."""
+    (begin, end), (sums, at), (shaped, alike, nominal), (beside, _, found) = part, tile, kinds, lines
+    C = len(beside)
+    for register in range(len(shaped)):
+        if shaped[register]:
+            if begin == 0:
+                _centre(G, register * size, size, sums, at, C, True)
+            variance = load(found, register)
+            for i in range(begin, end):
+                variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, C)
+            store(found, register, variance)
+    if len(alike) > 0:
+        _sum_beside_diagonal(cells, begin, end, C, beside)
+    for place in range(len(alike)):
+        register = alike[place]
+        if begin == 0:
+            _centre(G, register * size, size, sums, at, C, False)
+        more = _add_rows_alike(cells, begin, end, G, register * size, size, C, beside)
+        store(found, register, load(found, register) + more)
+    for group in range(len(nominal)):
+        four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
+        for k in range(4 if begin == 0 else 0):
+            _centre(G, nominal[group, k] * size, size, sums, at, C, False)
+        _add_nominal_rows(cells, begin, end, G, four, size, C, found)
+
+
+@jit(inner=True, borrows=True)
+def _add_fixed_rows(cells, part, tile, G, size, shaped, lines):
+    """Add rows to the variances of scalars, where the samples of each row are fixed, and to those of other rows."""
+    (begin, end), (sums, at), (kept, column, found) = part, tile, lines
+    C = len(kept)
+    for register in range(len(shaped)):
+        if begin == 0:
+            _centre(G, register * size, size, sums, at, C, shaped[register])
+        slopes, variance = G[register * size : (register + 1) * size], load(found, register)
+        for i in range(begin, end):
+            t = load(sums, at + FIRST + C + i)
+            variance = variance + _add_row_within(cells, (i - begin) * C, kept, slopes, i, shaped[register], t)
+        store(found, register, variance)
+    for i in range(begin, end):
+        line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
+        for j in range(C):  # binomial variances of the other rows in a column
+            if j != i:
+                x = load(cells, line + j)
+                store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
 
 
 @jit(inner=True, borrows=True)
@@ -320,13 +355,12 @@ def _merge_scalars(plan):
         else:
             if kind == Step.HARMONIC:
                 a, b = roots[a][0], roots[b][0]
-                step = [kind, code, target, a, b]
             of = value if kind == Step.REDUCE else Total.ACCURACY if (kind, code) == (Step.TOTAL, Total.ERROR) else code
             root = first.setdefault((kind, code if kind == Step.REDUCE else 0, of, a, b, *param), target)
             roots[target] = root, 1.0
             if root != target:
                 continue
-        steps.append(step)
+        steps.append([kind, code, target, a, b])
         params.append(param)
     order = {root: None for root, _ in (roots[k] for k in range(plan.scalars))}
     places = {root: k for k, root in enumerate([*order, *(root for root in first.values() if root not in order)])}
@@ -357,40 +391,39 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     plan, sources = _merge_scalars(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
-    scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
+    scalars, tables = np.empty((plan.scalars, size)), np.empty((plan.tables, size, C))
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
     own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
-    slopes, per_class = plan.registers * own, plan.tables * C * 4
-    together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
-    alike = _find_scalars_alike(plan)
-    nominal = np.setdiff1d(np.flatnonzero(~_find_ordinal_scalars(plan)), alike)
+    shaped, alike = _find_ordinal_scalars(plan), _find_scalars_alike(plan)
+    nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
     nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
-    shaped, design = _find_ordinal_scalars(plan), (rows, -1.0 if n is None else float(n), counts)
-    cells = max(MOST_TRANSPOSED, C * min(C, CELL_BYTES // (8 * WIDTH * max(C, 1))), C)
-    sizes = _gradients.count_working_lines(C, plan), cells, 2 * C + plan.scalars + 1
-    ends = [sum(sizes[:k]) for k in range(1, 4)]
+    kinds, design = (shaped, alike, nominal), (rows, -1.0 if n is None else float(n), counts)
+    most = max(1, CELL_BYTES // (8 * WIDTH))  # lines of cells
+    height, together = max(1, min(C, most // max(1, C))), max(1, most // max(1, C * C))  # rows; tiles of all rows
+    sizes = (
+        *(max(height * C, together * C * C), _gradients.count_working_lines(C, plan)),
+        *(plan.registers * own, plan.tables * C * 4, C, C, plan.scalars),
+    )
+    ends = np.cumsum(sizes)
 
     def use(sums, S, start, stop, unusual):
-        """Differentiate and write standard errors for a block, a few tiles at a time."""
+        """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
         prepare_sums(sums, C, plan, steps, unusual)
+        memory = tuple(np.split(S, ends)[: len(sizes)])
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
-            part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
-            tiles = len(part) // lines
-            G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
-            _differentiate(part, C, own, steps, shaped[:0], S[: ends[0]], G, T)
-            work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _write_errors(given, part, (G, T, own, shaped, alike, nominal), design, work, out, first, last)
+            part = sums[tile * lines : (tile + together) * lines]
+            for begin in range(0, max(C, 1), height):
+                end = min(begin + height, C)
+                _transpose_rows(given, C, begin, end, memory[0], first, last)
+                _add_variances(part, steps, kinds, design, memory, out, (begin, end), first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
-    tiles = min(together, -(-size // WIDTH))
-    values.run_blocks(
-        fill, use, C, size, seconds=seconds, num_threads=num_threads,
-        lines=ends[2] + together * slopes + tiles * per_class,
-    )  # fmt: skip
-    return (*shape_results(_expand_scalars(scalars, sources), tables, batch), status.reshape(batch))
+    values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=int(ends[-1]))
+    found = _expand_scalars(scalars.astype(kind, copy=False), sources)
+    return (*shape_results(found, tables.astype(kind, copy=False), batch), status.reshape(batch))
 
 
 def _find_scalars_alike(plan):
