@@ -6,6 +6,8 @@ its own mean.
 """
 
 import math
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from cmfast.kernels.status import INVALID, OK
 OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
 OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
+_prepared: dict[int, Any] = {}  # by id; each refers to its plan, so that the id is not reused
 CELL_BYTES = 2**18  # cells transposed at a time: a quarter of a level-2 cache
 
 
@@ -337,6 +340,20 @@ def prepare_sums(sums, C, plan, steps, unusual):
         _second_pass.reduce_recalls(sums, C, steps)
 
 
+def _prepare_plan(plan):
+    """Return what `_merge_scalars` does of a plan, and the kinds of its scalars; kept for the next calls."""
+    found = _prepared.get(id(plan))
+    if found is None:
+        if len(_prepared) >= values.MOST_PLANS:
+            _prepared.clear()
+        merged, sources = _merge_scalars(plan)
+        shaped, alike = _find_ordinal_scalars(merged), _find_scalars_alike(merged)
+        nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
+        nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, nominal)
+    return found[1:]
+
+
 def _merge_scalars(plan):
     """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
 
@@ -388,29 +405,26 @@ def _expand_scalars(found, sources):
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
-    plan, sources = _merge_scalars(plan)
+    plan, sources, kinds = _prepare_plan(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
     scalars, tables = np.empty((plan.scalars, size)), np.empty((plan.tables, size, C))
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
     own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
-    shaped, alike = _find_ordinal_scalars(plan), _find_scalars_alike(plan)
-    nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
-    nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
-    kinds, design = (shaped, alike, nominal), (rows, -1.0 if n is None else float(n), counts)
-    most = max(1, CELL_BYTES // (8 * WIDTH))  # lines of cells
-    height, together = max(1, min(C, most // max(1, C))), max(1, most // max(1, C * C))  # rows; tiles of all rows
+    design = rows, -1.0 if n is None else float(n), counts
+    most, tiles = CELL_BYTES // (8 * WIDTH), -(-size // WIDTH)  # lines of cells
+    height, together = max(1, min(C, most // max(1, C))), max(1, min(tiles, most // max(1, C * C)))  # rows; tiles
     sizes = (
         *(max(height * C, together * C * C), _gradients.count_working_lines(C, plan)),
         *(plan.registers * own, plan.tables * C * 4, C, C, plan.scalars),
     )
-    ends = np.cumsum(sizes)
+    ends = list(accumulate(sizes, initial=0))
 
     def use(sums, S, start, stop, unusual):
         """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
         prepare_sums(sums, C, plan, steps, unusual)
-        memory = tuple(np.split(S, ends)[: len(sizes)])
+        memory = tuple([S[first:last] for first, last in pairwise(ends)])
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
             part = sums[tile * lines : (tile + together) * lines]
@@ -421,7 +435,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
-    values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=int(ends[-1]))
+    values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
     found = _expand_scalars(scalars.astype(kind, copy=False), sources)
     return (*shape_results(found, tables.astype(kind, copy=False), batch), status.reshape(batch))
 
