@@ -226,7 +226,8 @@ def _differentiate_reduction(plan, reduction, sums, at, C, V, slopes):
 def _differentiate_micro_average(plan, value, sums, at, C, S, line, slopes):
     """Write the derivatives of a micro-averaged value, that of the summed 2x2 tables; return the value.
 
-    `value` is its code, and beta squared. From `line` on `S` has room for the sums, their value and their rates.
+    `value` is its code, and beta squared. The lines of `S` from `line` on are free: for the sums, their value and
+    their rates.
     """
     d, t, p, number = splat(0.0), splat(0.0), splat(0.0), 0.0
     for k in range(C):

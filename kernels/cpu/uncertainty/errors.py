@@ -136,28 +136,28 @@ def _add_nominal_rows(cells, first, last, G, four, size, C, found):
 
 
 @jit(inner=True, borrows=True)
-def _sum_beside_diagonal(cells, first, last, C, beside):
-    """Write the sums of rows `first` to `last` of the cells without the diagonal to lines."""
+def _sum_off_diagonal(cells, first, last, C, others):
+    """Write the sums of the cells off the diagonal, of rows `first` to `last`, to lines."""
     for i in range(first, last):
         line, total = (i - first) * C, splat(0.0)
         for j in range(i):
             total = total + load(cells, line + j)
         for j in range(i + 1, C):
             total = total + load(cells, line + j)
-        store(beside, i, total)
+        store(others, i, total)
 
 
 @jit(inner=True, borrows=True)
-def _add_rows_alike(cells, first, last, G, row, size, C, beside):
+def _add_rows_alike(cells, first, last, G, row, size, C, others):
     """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
 
-    So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `beside`.
+    So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`.
     """
     variance = splat(0.0)
     for i in range(first, last):
         base, right = _prepare_row(cells, (i - first) * C, G, row, size, i, C)
         g = base + load(G, row + 2 * C)
-        variance = variance + (right + load(beside, i) * (g * g))
+        variance = variance + (right + load(others, i) * (g * g))
     return variance
 
 
@@ -204,16 +204,18 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 
 
 @jit(borrows=True)
-def _add_variances(sums, plan, kinds, design, memory, out, part, start, stop):
+def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `kinds` tells which scalars depend on class order, those of `_find_scalars_alike`, and the others in rows of four,
-    the last of which may repeat one. `design` holds whether rows are fixed, the number of samples to scale to
-    (negative: cells must be counts and are kept), and whether cells are of an integer type. `memory` has the cells of
-    `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of per-class values and its sums.
-    `part` is the first and the end of the rows: all of them, unless there is one tile only, whose sums are kept.
+    `wanted` is the plan and the kinds of its scalars: which depend on class order, those of `_find_scalars_alike`, and
+    the others in rows of four, where the last may repeat one. `design` holds whether rows are fixed, the number of
+    samples to scale to (negative: cells must be counts and are kept), and whether cells are of an integer type.
+    `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
+    per-class values and its sums. `part` is the first and the end of the rows: all of them, unless there is one tile
+    only, whose sums are kept.
     """
-    plan, shaped, (rows, n, whole) = Plan(*plan), kinds[0], design
+    (plan, kinds), (rows, n, whole) = wanted, design
+    plan, shaped = Plan(*plan), kinds[0]
     (cells, S, G, T, kept, column, found), (scalars, tables, status), (begin, end) = memory, out, part
     C, size = tables.shape[2], len(G) // max(plan.registers, 1)
     for first in range(start, stop, WIDTH):
@@ -267,8 +269,8 @@ def _require_counts(cells, sums, at):
 @jit(inner=True, borrows=True)
 def _add_rows(cells, part, tile, G, size, kinds, lines):
     """Add rows to the variances of scalars, where the total is fixed; centre their derivatives at the first row."""
-    (begin, end), (sums, at), (shaped, alike, nominal), (beside, _, found) = part, tile, kinds, lines
-    C = len(beside)
+    (begin, end), (sums, at), (shaped, alike, nominal), (others, _, found) = part, tile, kinds, lines
+    C = len(others)
     for register in range(len(shaped)):
         if shaped[register]:
             if begin == 0:
@@ -278,12 +280,12 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
                 variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, C)
             store(found, register, variance)
     if len(alike) > 0:
-        _sum_beside_diagonal(cells, begin, end, C, beside)
+        _sum_off_diagonal(cells, begin, end, C, others)
     for place in range(len(alike)):
         register = alike[place]
         if begin == 0:
             _centre(G, register * size, size, sums, at, C, False)
-        more = _add_rows_alike(cells, begin, end, G, register * size, size, C, beside)
+        more = _add_rows_alike(cells, begin, end, G, register * size, size, C, others)
         store(found, register, load(found, register) + more)
     for group in range(len(nominal)):
         four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
@@ -357,10 +359,14 @@ def _prepare_plan(plan):
 def _merge_scalars(plan):
     """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
 
-    That is a scalar of the new plan and a factor, of which 0.5 changes no bit: the error of an equal step, of the
-    accuracy for that of the error rate, of the original for what maps [-1, 1] to [0, 1].
+    That is a scalar of the new plan and a factor: the error of an equal step, of the accuracy for that of the error
+    rate, and half the error of what a step maps from [-1, 1] to [0, 1]. Halving changes no bit.
     """
-    steps, params, first, roots, value = [], [], {}, {}, -1
+    steps: list[list[int]] = []
+    params: list[list[float]] = []
+    first: dict[tuple[float, ...], int] = {}  # equal steps -> the first target
+    roots: dict[int, tuple[int, float]] = {}
+    value = -1
     for step, param in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
         kind, code, target, a, b = step
         if kind in (Step.VALUE, Step.EACH):
@@ -431,7 +437,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             for begin in range(0, max(C, 1), height):
                 end = min(begin + height, C)
                 _transpose_rows(given, C, begin, end, memory[0], first, last)
-                _add_variances(part, steps, kinds, design, memory, out, (begin, end), first, last)
+                _add_variances(part, (steps, kinds), design, memory, out, (begin, end), first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
