@@ -26,6 +26,7 @@ def jobs(*, small: bool = False) -> list[Job]:
     return [
         _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
         _cells(small=small), _errors(small=small),
+        *(_all_errors(C, 20 if small else B) for C, B in ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500))),
     ]  # fmt: skip
 
 
@@ -108,10 +109,10 @@ def _permutation(*, small: bool) -> Job:
     )
 
 
-def _matrices(n):
-    """Return counts of ten classes, most of them right."""
-    M = np.random.default_rng(1).integers(0, 20, (n, 10, 10))
-    M[:, range(10), range(10)] += 820
+def _matrices(n, C=10):
+    """Return counts of `C` classes, most of them right."""
+    M = np.random.default_rng(1).integers(0, 20, (n, C, C))
+    M[:, range(C), range(C)] += 820
     return M
 
 
@@ -201,6 +202,25 @@ def _errors(*, small: bool) -> Job:
 
     rivals = [Rival("NumPy, accuracy alone", compute_by_formula, few, check)]
     return Job("standard_error", f"{len(M):,} 10x10, 11 metrics", len(M), "matrices", run, check, M.sum, "read", rivals)
+
+
+def _all_errors(C: int, B: int) -> Job:
+    """Return the job: standard errors of all metrics with one number per matrix; the limit is their values."""
+    M = np.resize(_matrices(min(B, 1000), C), (B, C, C))
+
+    def check(found):
+        assert sorted(found) == sorted(metrics.SCALARS)
+        np.testing.assert_allclose(found["zero_one_loss"], found["accuracy"], rtol=1e-12)
+        return f"{len(found)} metrics"
+
+    def run(threads):
+        return uncertainty.standard_error(M, num_threads=threads, on_failure="ignore")
+
+    def compute_values():
+        return metrics.compute(M, on_failure="ignore")
+
+    size = f"{B:,} {C}x{C}, all metrics"
+    return Job(f"standard_error {C}", size, B, "matrices", run, check, compute_values, "metrics.compute")
 
 
 def _resample_labels(y, a, b, n_replicates):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from checks import assert_same_bits
 
 from cmfast import metrics, uncertainty
 
@@ -55,6 +56,33 @@ def test_shares_need_the_number_of_samples():
     np.testing.assert_allclose(found["f1"], whole["f1"] / 2, rtol=1e-12)
     with pytest.raises(ValueError, match="INVALID"):
         uncertainty.standard_error(shares, "mcc", on_failure="raise")
+
+
+@pytest.mark.parametrize("fixed", ["total", "rows"])
+def test_errors_of_many_metrics_are_those_of_each_alone(fixed, rng):
+    """Equal ones are computed once, but each has memory of its own."""
+    M = rng.integers(0, 9, (19, 4, 4)).astype(np.float32)
+    found = uncertainty.standard_error(M, metrics.SCALARS, fixed=fixed)
+    for name, errors in found.items():
+        assert_same_bits(errors, uncertainty.standard_error(M, name, fixed=fixed))
+        assert not any(np.shares_memory(errors, found[other]) for other in found if other != name), name
+    few = uncertainty.standard_error(M, ["kappa_01", "f1_of_macro", "zero_one_loss", "kappa"], fixed=fixed)
+    for name, errors in few.items():
+        assert_same_bits(errors, found[name])
+
+
+@pytest.mark.parametrize("C", [64, 65, 100])
+def test_rows_that_are_added_in_parts_are_those_of_smaller_matrices(C, rng):
+    """Classes that nobody saw change no average over the others, and no sum over cells but by its order."""
+    M = np.zeros((9, C, C), np.int64)
+    seen = np.sort(rng.permutation(C)[:12])
+    few = rng.integers(0, 9, (9, 12, 12))
+    M[:, seen[:, None], seen] = few
+    names = [name for name in metrics.SCALARS if name not in ("kappa_linear", "kappa_quadratic", "gerrity")]
+    names = [name for name in names if not name.endswith("_micro") and name != "gwet_ac1"]
+    found, want = uncertainty.standard_error(M, names), uncertainty.standard_error(few, names)
+    for name in names:
+        np.testing.assert_allclose(found[name], want[name], rtol=1e-11, err_msg=name)
 
 
 def test_a_class_that_nobody_saw_is_a_constant():

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, store_elements, where
 from cmfast.kernels.cpu.conformal import _bitsets, _few_classes, _ranking, _single_row
 from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
 from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
@@ -43,17 +43,16 @@ def _load_thresholds(rows, q, a, tile, first, count, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _compare_scores(found, limits, words, sizes):
-    """Write the bitset and the number of the labels within the thresholds, for eight rows."""
+def _compare_scores(found, limits, line):
+    """Return the bitset and the number of the labels within the thresholds from `line` on, for eight rows."""
     zero, one = splat(0.0), splat(1.0)
     word, size, bit = zero, zero, one
     for j in range(len(found)):
-        excluded = load(found, j) > load(limits, j)
+        excluded = load(found, j) > load(limits, line + j)
         word = word + where(excluded, zero, bit)
         size = size + where(excluded, zero, one)
         bit = bit + bit
-    store(words, 0, word)
-    store(sizes, 0, size)
+    return word, size
 
 
 @jit()
@@ -63,35 +62,47 @@ def _fill_sets_few_classes(rows, q, rule, top1, out, start, stop):
     P, _, draws, groups, n, step = rows
     out_words, out_sizes, out_status = out
     C, A, every = P.shape[1], q.shape[1], (1 << P.shape[1]) - 1
+    flat_words, flat_sizes = out_words.reshape(-1), out_sizes.reshape(-1)
     tile = _few_classes.new_tile(C)
     at, flags, found = tile.rows, tile.flags, tile.scores
     words, sizes, limits = new_lines(1), new_lines(1), new_lines(A * C)
     known = -1  # batch element whose thresholds are in `limits`, if they hold for all eight rows
+    b, end = 0, start  # batch element of the first of eight rows, and where its rows end
     for first in range(start, stop, WIDTH):
         count = min(WIDTH, stop - first)
         locate_eight_rows(first, count, n, step, at)
         _few_classes.score_tile(P, draws, rule, tile)
-        b = first // n
-        alike = len(groups) == 0 and count == WIDTH and (first + count - 1) // n == b
+        if first >= end:
+            b = first // n
+            end = (b + 1) * n
+        alike = len(groups) == 0 and count == WIDTH and first + count <= end
         if not alike or known != b:
             for a in range(A):
                 _load_thresholds(rows, q, a, tile, first, count, limits[a * C : (a + 1) * C])
             known = b if alike else -1
         for w in range(count):
             out_status[first + w] = OK if flags[0, w] == 0.0 else INVALID
+        together = alike and not top1 and not some(load(flags, 0) != 0.0)  # the sets of eight rows follow each other
+        place = first + (A - 1) * n * b  # of the first set
         for a in range(A):
-            _compare_scores(found, limits[a * C : (a + 1) * C], words, sizes)
-            b, i = first // n, first % n
+            word, size = _compare_scores(found, limits, a * C)
+            if together:
+                store_elements(flat_words, place + a * n, word)
+                store_elements(flat_sizes, place + a * n, size)
+                continue
+            e, i = b * A + a, first - (end - n)
+            store(words, 0, word)
+            store(sizes, 0, size)
             for w in range(count):
                 good = flags[0, w] == 0.0
-                word, size = np.int64(words[0, w]) if good else every, np.int64(sizes[0, w]) if good else C
-                if top1 and size == 0:
-                    word, size = np.int64(1) << _single_row.find_top_label(P[at[w]]), 1
-                out_words[b * A + a, i, 0] = word
-                out_sizes[b * A + a, i] = size
+                bits, number = np.int64(words[0, w]) if good else every, np.int64(sizes[0, w]) if good else C
+                if top1 and number == 0:
+                    bits, number = np.int64(1) << _single_row.find_top_label(P[at[w]]), 1
+                out_words[e, i, 0] = bits
+                out_sizes[e, i] = number
                 i += 1
                 if i == n:
-                    b, i = b + 1, 0
+                    e, i = e + A, 0
 
 
 def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=None):

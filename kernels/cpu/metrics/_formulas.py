@@ -69,7 +69,7 @@ SCOTT_PI, GWET_AC1, KRIPPENDORFF = int(Total.SCOTT_PI), int(Total.GWET_AC1), int
 DEFINED = int(Mode.DEFINED)
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def make_values(plan, S, C):
     """Write the per-class values of a plan, NaN for 0/0, and the sums over classes that averages need.
 
@@ -244,7 +244,7 @@ def _reduce_weighted_tau(plan, S, C, value, first, factor, fill):
     return factor - factor * sqrt(square / load(S, value + MEMBERS))
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def run_remaining_steps(plan, sums, at, S, C, out, first, count):
     """Run the remaining steps of a plan (reductions, totals, combinations) and write the results of eight matrices.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, some, splat, sqrt, store, where
-from cmfast.kernels.cpu.metrics._gradients_classes import differentiate_class_value
+from cmfast.kernels.cpu.metrics._gradients_classes import LINES_OF_RATES, differentiate_class_values, divide_margins
 from cmfast.kernels.cpu.metrics._gradients_totals import (
     LINES_OF_PRODUCTS,
     differentiate_gerrity,
@@ -32,15 +32,17 @@ WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
 PICK, MICRO = int(Over.PICK), int(Over.MICRO)
 TAU_WEIGHTED, TAU_NORMALIZED = int(Over.TAU_WEIGHTED), int(Over.TAU_NORMALIZED)
-OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # reductions with a faster path if all classes are defined
+OF_ALL = (int(Over.MEAN), WEIGHTED, GEOMETRIC, TAU, ADJUSTED)  # faster if all classes are defined
 LINEAR, QUADRATIC = int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY = int(Total.GERRITY)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
+LINES_OF_CLASS = LINES_OF_VALUE + LINES_OF_RATES
+SUMMED = 3  # lines of the diagonal, row and column sums of summed 2x2 tables
 
 
 def count_working_lines(C, plan):
-    """Return the number of workspace lines of :func:`differentiate`: class values, registers and products."""
-    return LINES_OF_VALUE * C + plan.registers + LINES_OF_PRODUCTS
+    """Return the number of workspace lines of :func:`differentiate`: class values, registers, products and rates."""
+    return LINES_OF_CLASS * (C + 1) + SUMMED + plan.registers + LINES_OF_PRODUCTS
 
 
 class Reduction(NamedTuple):
@@ -69,8 +71,32 @@ def _class_membership(plan, sums, cell, C, k, x):
 
 
 @jit(inner=True, borrows=True)
+def _differentiate_full_weighted_mean(sums, at, C, V, slopes):
+    """Write the derivatives of the mean weighted by row sums if all classes are defined: same bits as in general."""
+    weights, weighted = splat(0.0), splat(0.0)
+    for k in range(C):
+        t = load(sums, at + FIRST + C + k)
+        weights, weighted = weights + t, weighted + where(t > 0.0, t * load(V, k * LINES_OF_VALUE), 0.0)
+    result, each = weighted / weights, 1.0 / weights
+    undefined, of_total = result * 0.0, splat(0.0)
+    for k in range(C):
+        share = each * load(sums, at + FIRST + C + k)
+        undefined = undefined + share * 0.0
+        enters, line = share > 0.0, k * LINES_OF_VALUE
+        store(slopes, k, where(enters, share * load(V, line + 1), 0.0))
+        of_row = where(enters, share * load(V, line + 2), 0.0)
+        store(slopes, C + k, of_row + where(enters, each * (load(V, line) - result), 0.0))
+        store(slopes, 2 * C + k, where(enters, share * load(V, line + 3), 0.0))
+        of_total = of_total + where(enters, share * load(V, line + 4), 0.0)
+    store(slopes, len(slopes) - 1, of_total + undefined)
+    return result
+
+
+@jit(inner=True, borrows=True)
 def _differentiate_full_reduction(code, sums, at, C, V, slopes):
     """Write the derivatives of a reduction if all classes are defined: same bits as the general one."""
+    if code == WEIGHTED:
+        return _differentiate_full_weighted_mean(sums, at, C, V, slopes)
     total, square, number = splat(0.0), splat(0.0), splat(float(C))
     for k in range(C):
         x = load(V, k * LINES_OF_VALUE)
@@ -197,29 +223,38 @@ def _differentiate_reduction(plan, reduction, sums, at, C, V, slopes):
 
 
 @jit(inner=True, borrows=True)
-def _differentiate_micro_average(plan, code, square, sums, at, C, slopes):
-    """Write the derivatives of a micro-averaged value, that of the summed 2x2 tables; return the value."""
+def _differentiate_micro_average(plan, value, sums, at, C, S, line, slopes):
+    """Write the derivatives of a micro-averaged value, that of the summed 2x2 tables; return the value.
+
+    `value` is its code, and beta squared. The lines of `S` from `line` on are free: for the sums, their value and
+    their rates.
+    """
     d, t, p, number = splat(0.0), splat(0.0), splat(0.0), 0.0
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
             cell = at + FIRST + k
             d, t, p, number = d + load(sums, cell), t + load(sums, cell + C), p + load(sums, cell + 2 * C), number + 1.0
-    x = differentiate_class_value(code, square, d, t, p, number * load(sums, at + TOTAL_LINE))
+    n, made = number * load(sums, at + TOTAL_LINE), line + SUMMED
+    store(S, line, d)
+    store(S, line + 1, t)
+    store(S, line + 2, p)
+    divide_margins(S, line, 1, n, S, made + LINES_OF_VALUE)
+    differentiate_class_values(value[0], value[1], S, line, 1, n, S, (made, made + LINES_OF_VALUE))
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
-            store(slopes, k, x[1])
-            store(slopes, C + k, x[2])
-            store(slopes, 2 * C + k, x[3])
-    store(slopes, len(slopes) - 1, number * x[4])
-    return x[0]
+            store(slopes, k, load(S, made + 1))
+            store(slopes, C + k, load(S, made + 2))
+            store(slopes, 2 * C + k, load(S, made + 3))
+    store(slopes, len(slopes) - 1, number * load(S, made + 4))
+    return load(S, made)
 
 
 @jit(inner=True, borrows=True)
 def _zero_unwritten_lines(kind, code, C, slopes):
-    """Zero the derivative lines that a step does not write."""
-    some = (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY)
-    for line in range(0 if some else (SUMS - 2) * C, len(slopes) - 1):
-        store(slopes, line, splat(0.0))
+    """Zero the derivative lines that a step does not write, but those of bands and tops."""
+    if (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY):
+        for line in range((SUMS if kind == STEP_TOTAL else SUMS - 2) * C):
+            store(slopes, line, splat(0.0))
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -231,28 +266,27 @@ def differentiate(plan, sums, at, C, size, S, G, T):
 
     `G` gets `size` lines per register (``lines_of_slopes``), `T` four lines per class of each table: derivatives in d,
     t, p and n. `S` is the workspace. Results of the second pass and of ordinal scores must be in the tile already.
+    Lines of `G` for bands and tops are written for metrics that depend on class order; others must be 0 if they are
+    used.
     """
     steps, params = plan.steps, plan.params
     n, values = load(sums, at + TOTAL_LINE), LINES_OF_VALUE * C
     value, square, filled, known, all_known = 0, 1.0, np.nan, False, False
+    rates = values + plan.registers + LINES_OF_PRODUCTS
+    if plan.values > 0:
+        divide_margins(sums, at + FIRST, C, n, S, rates)
     for step in range(len(steps)):
         kind, code, target, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3], steps[step, 4]
         fill = params[step, 0]
         if kind == VALUE:
             value, square, filled = code, params[step, 1] * params[step, 1], fill
+            differentiate_class_values(value, square, sums, at + FIRST, C, n, S, (0 * C, rates))
             every = n == n  # noqa: PLR0124 - NaN alone is not
             for k in range(C):
-                cell = at + FIRST + k
-                d, t, p = load(sums, cell), load(sums, cell + C), load(sums, cell + 2 * C)
-                x = differentiate_class_value(value, square, d, t, p, n)
-                every = every & (x[0] == x[0])
+                x, cell = load(S, k * LINES_OF_VALUE), at + FIRST + k
+                every = every & (x == x)  # noqa: PLR0124
                 if plan.mode == PRESENT:
-                    every = every & ((t > 0.0) | (p > 0.0))
-                store(S, k * LINES_OF_VALUE, x[0])
-                store(S, k * LINES_OF_VALUE + 1, x[1])
-                store(S, k * LINES_OF_VALUE + 2, x[2])
-                store(S, k * LINES_OF_VALUE + 3, x[3])
-                store(S, k * LINES_OF_VALUE + 4, x[4])
+                    every = every & ((load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0))
             all_known = value < DOOLITTLE and len(plan.members) == 0 and not some(~every)
             continue
         if kind == EACH:
@@ -265,7 +299,8 @@ def differentiate(plan, sums, at, C, size, S, G, T):
             _zero_unwritten_lines(kind, code, C, slopes)
         made = splat(0.0)
         if kind == REDUCE and code == MICRO:
-            made = _differentiate_micro_average(plan, value, square, sums, at, C, slopes)
+            free = rates + LINES_OF_RATES * C
+            made = _differentiate_micro_average(plan, (value, square), sums, at, C, S, free, slopes)
         elif kind == REDUCE and all_known and code in OF_ALL:
             made = _differentiate_full_reduction(code, sums, at, C, S, slopes)
         elif kind == REDUCE:

@@ -7,10 +7,11 @@ and total.
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import splat, sqrt, where
-from cmfast.kernels.shared.metrics import Value
+from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Value
 
-PRECISION, FBETA = int(Value.PRECISION), int(Value.FBETA)
+RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
+LINES_OF_RATES = 8
 JACCARD, SPECIFICITY, NPV = int(Value.JACCARD), int(Value.SPECIFICITY), int(Value.NPV)
 OVR_ACCURACY, OVR_BALANCED = int(Value.ACCURACY), int(Value.BALANCED_ACCURACY)
 OVR_GEOMETRIC, OVR_TAU = int(Value.GEOMETRIC_MEAN), int(Value.TAU)
@@ -86,56 +87,109 @@ def _make_dual_table(d, t, p, n):
     return D, T, P, _subtract(T, D), false, not_true, _subtract(N, P), rejected
 
 
+@jit(inner=True, inline=True, borrows=True)
+def _divide_known(x, y, quotient, one):
+    """Return the quotient of two dual numbers, given that of their values and the reciprocal of the second."""
+    return (
+        quotient,
+        (x[1] - quotient * y[1]) * one,
+        (x[2] - quotient * y[2]) * one,
+        (x[3] - quotient * y[3]) * one,
+        (x[4] - quotient * y[4]) * one,
+    )
+
+
 @jit(inner=True, borrows=True)
-def _differentiate_ratio(code, square, d, t, p, n):
+def divide_margins(sums, first, C, n, S, line):
+    """Write the divisions that several values of a class share to eight lines for each of `C` classes.
+
+    These are 1 over t, p, n - t and n - p; the recall, the missed share, the false positive rate and the specificity.
+    Diagonals, row and column sums are in `C` lines each from `first` on.
+    """
+    for k in range(C):
+        d, t, p = load(sums, first + k), load(sums, first + C + k), load(sums, first + 2 * C + k)
+        not_true, false = n - t, p - d
+        rejected = not_true - false
+        rejected = where(rejected < 0.0, 0.0, rejected)
+        own = line + LINES_OF_RATES * k
+        store(S, own, 1.0 / t)
+        store(S, own + 1, 1.0 / p)
+        store(S, own + 2, 1.0 / not_true)
+        store(S, own + 3, 1.0 / (n - p))
+        store(S, own + 4, d / t)
+        store(S, own + 5, (t - d) / t)
+        store(S, own + 6, false / not_true)
+        store(S, own + 7, rejected / not_true)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _load_rates(S, line):
+    """Return the eight lines of a class from :func:`divide_margins`."""
+    return (
+        load(S, line),
+        load(S, line + 1),
+        load(S, line + 2),
+        load(S, line + 3),
+        load(S, line + 4),
+        load(S, line + 5),
+        load(S, line + 6),
+        load(S, line + 7),
+    )
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _differentiate_ratio(code, square, d, t, p, n, rates):
     """Return the ratio `code` of one 2x2 table and its derivatives; `square` is beta squared."""
     D, T, P, missed, false, not_true, not_predicted, rejected = _make_dual_table(d, t, p, n)
-    above, below = D, T  # the recall
+    of_t, of_p, of_not_true, of_not_predicted, hit, miss, fall, reject = rates
+    above, below, x, one = D, T, hit, of_t  # the recall
     if code == PRECISION:
-        below = P
-    elif code == FBETA:
-        above, below = _scale(D, 1.0 + square), _add(_scale(T, square), P)
-    elif code == JACCARD:
-        below = _add(T, false)
+        below, x, one = P, d / p, of_p
     elif code == SPECIFICITY:
-        above, below = rejected, not_true
+        above, below, x, one = rejected, not_true, reject, of_not_true
     elif code == NPV:
-        above, below = rejected, not_predicted
+        above, below, x, one = rejected, not_predicted, rejected[0] / not_predicted[0], of_not_predicted
     elif code == FALSE_POSITIVE:
-        above, below = false, not_true
+        above, below, x, one = false, not_true, fall, of_not_true
     elif code == FALSE_NEGATIVE:
-        above = missed
+        above, x = missed, miss
     elif code == FALSE_DISCOVERY:
-        above, below = false, P
+        above, below, x, one = false, P, false[0] / p, of_p
     elif code == FALSE_OMISSION:
-        above, below = missed, not_predicted
-    elif code == POSITIVE_LIKELIHOOD:
-        above, below = _divide(D, T), _divide(false, not_true)
-    elif code == NEGATIVE_LIKELIHOOD:
-        above, below = _divide(missed, T), _divide(rejected, not_true)
-    elif code == ODDS:
-        above, below = _multiply(_divide(D, missed), _divide(rejected, false)), _divide(T, T)
-    elif code == FOWLKES_MALLOWS:
-        below = _take_sqrt(_multiply(T, P))
-    elif code == OVR_ACCURACY:
-        above, below = _add(D, rejected), _add(T, not_true)
-    return _divide(above, below)
+        above, below, x, one = missed, not_predicted, missed[0] / not_predicted[0], of_not_predicted
+    elif code != RECALL:
+        if code == FBETA:
+            above, below = _scale(D, 1.0 + square), _add(_scale(T, square), P)
+        elif code == JACCARD:
+            below = _add(T, false)
+        elif code == POSITIVE_LIKELIHOOD:
+            above, below = _divide_known(D, T, hit, of_t), _divide_known(false, not_true, fall, of_not_true)
+        elif code == NEGATIVE_LIKELIHOOD:
+            above, below = _divide_known(missed, T, miss, of_t), _divide_known(rejected, not_true, reject, of_not_true)
+        elif code == ODDS:
+            above, below = _multiply(_divide(D, missed), _divide(rejected, false)), _divide_known(T, T, t / t, of_t)
+        elif code == FOWLKES_MALLOWS:
+            below = _take_sqrt(_multiply(T, P))
+        elif code == OVR_ACCURACY:
+            above, below = _add(D, rejected), _add(T, not_true)
+        x, one = above[0] / below[0], 1.0 / below[0]
+    return _divide_known(above, below, x, one)
 
 
-@jit(inner=True, borrows=True)
-def _differentiate_rate_mean(code, d, t, p, n):
+@jit(inner=True, inline=True, borrows=True)
+def _differentiate_rate_mean(code, d, t, p, n, rates):
     """Return balanced accuracy, geometric mean or tau of a class's recall and specificity, with derivatives."""
     D, T, _, missed, false, not_true, _, rejected = _make_dual_table(d, t, p, n)
-    if code == OVR_BALANCED:
-        return _scale(_add(_divide(D, T), _divide(rejected, not_true)), 0.5)
-    if code == OVR_GEOMETRIC:
-        return _take_sqrt(_multiply(_divide(D, T), _divide(rejected, not_true)))
-    lost, wrong = _divide(missed, T), _divide(false, not_true)
-    away = _take_sqrt(_scale(_add(_multiply(lost, lost), _multiply(wrong, wrong)), 0.5))
-    return 1.0 - away[0], -away[1], -away[2], -away[3], -away[4]
+    of_t, _, of_not_true, _, hit, miss, fall, reject = rates
+    if code == OVR_TAU:
+        lost, wrong = _divide_known(missed, T, miss, of_t), _divide_known(false, not_true, fall, of_not_true)
+        away = _take_sqrt(_scale(_add(_multiply(lost, lost), _multiply(wrong, wrong)), 0.5))
+        return 1.0 - away[0], -away[1], -away[2], -away[3], -away[4]
+    found, right = _divide_known(D, T, hit, of_t), _divide_known(rejected, not_true, reject, of_not_true)
+    return _scale(_add(found, right), 0.5) if code == OVR_BALANCED else _take_sqrt(_multiply(found, right))
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def _differentiate_corrected_value(code, d, t, p, n):
     """Return a chance-corrected value of a class (TSS, Heidke, MCC, ...) and its derivatives."""
     D, T, P, missed, false, not_true, not_predicted, rejected = _make_dual_table(d, t, p, n)
@@ -168,10 +222,25 @@ def _differentiate_corrected_value(code, d, t, p, n):
 
 
 @jit(inner=True, borrows=True)
-def differentiate_class_value(code, square, d, t, p, n):
-    """Return a per-class value and its four derivatives, NaN for 0/0 or a correlation of one class alone."""
-    if code >= TSS:
-        return _differentiate_corrected_value(code, d, t, p, n)
-    if OVR_BALANCED <= code <= OVR_TAU:
-        return _differentiate_rate_mean(code, d, t, p, n)
-    return _differentiate_ratio(code, square, d, t, p, n)
+def differentiate_class_values(code, square, sums, first, C, n, S, places):
+    """Write a value of every class and its four derivatives, NaN for 0/0 or a correlation of one class alone.
+
+    They go to five lines per class of `S` from the first of `places` on; the lines of :func:`divide_margins` begin at
+    the second. Diagonals, row and column sums are in `C` lines of `sums` each from `first` on. The loop is in here,
+    because a call for each class would take as long as its formula.
+    """
+    values, rates = places
+    for k in range(C):
+        d, t, p = load(sums, first + k), load(sums, first + C + k), load(sums, first + 2 * C + k)
+        if code >= TSS:
+            x = _differentiate_corrected_value(code, d, t, p, n)
+        elif OVR_BALANCED <= code <= OVR_TAU:
+            x = _differentiate_rate_mean(code, d, t, p, n, _load_rates(S, rates + LINES_OF_RATES * k))
+        else:
+            x = _differentiate_ratio(code, square, d, t, p, n, _load_rates(S, rates + LINES_OF_RATES * k))
+        line = values + LINES_OF_VALUE * k
+        store(S, line, x[0])
+        store(S, line + 1, x[1])
+        store(S, line + 2, x[2])
+        store(S, line + 3, x[3])
+        store(S, line + 4, x[4])

@@ -10,7 +10,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store, where
 from cmfast.kernels.cpu.metrics import _gradients, _second_pass, values
 from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines
+from cmfast.kernels.shared.metrics import Plan, count_slope_lines
 from cmfast.kernels.status import OK
 
 SECONDS_PER_GRADIENT_CELL = 1e-9
@@ -26,9 +26,11 @@ def _backpropagate(sums, size, plan, S, incoming, out, start, stop):
     plan, (of_scalars, of_tables) = Plan(*plan), incoming
     C = of_tables.shape[2]
     slopes, per_class = plan.registers * size, plan.tables * C * 4
-    work = LINES_OF_VALUE * C + plan.registers + LINES_OF_PRODUCTS
+    work = _gradients.LINES_OF_CLASS * (C + 1) + _gradients.SUMMED + plan.registers + LINES_OF_PRODUCTS
     G, T = S[work : work + slopes], S[work + slopes : work + slopes + per_class]
     mixed = S[work + slopes + per_class :]
+    for line in range(slopes):
+        store(G, line, splat(0.0))
     for first in range(start, stop, WIDTH):
         count, at = min(WIDTH, stop - first), (first - start) // WIDTH * (FIRST + SUMS * C)
         _gradients.differentiate(plan, sums, at, C, size, S[:work], G, T)

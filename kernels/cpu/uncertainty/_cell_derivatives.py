@@ -57,6 +57,7 @@ def _differentiate_all(fill, C, size, cells, plan, num_threads):
         for first in range(start, stop, WIDTH):
             tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
             G, T = _margins.aligned_lines(registers), _margins.aligned_lines(per_class)
+            G.fill(0.0)
             _differentiate(sums[tile * lines : (tile + 1) * lines], C, given_lines, steps, shaped, S, G, T)
             scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
 

@@ -6,6 +6,8 @@ its own mean.
 """
 
 import math
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +15,15 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
-from cmfast.kernels.cpu.metrics._margins import FIRST, MOST_TRANSPOSED, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
-from cmfast.kernels.shared.metrics import ORDERED, Plan, Step, count_slope_lines, shape_results
+from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
+from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, Value, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
+OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
+OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
-SLOPE_BYTES = 2**19  # derivatives in memory at a time: half of a level-2 cache; their matrices need the rest
+_prepared: dict[int, Any] = {}  # by id; each refers to its plan, so that the id is not reused
+CELL_BYTES = 2**18  # cells transposed at a time: a quarter of a level-2 cache
 
 
 @jit()
@@ -36,52 +41,142 @@ def _round_huge(sums, C):
 
 @jit(borrows=True)
 def _differentiate(sums, C, size, plan, shaped, S, G, T):
-    """Write the derivatives of every tile, `size` lines per register, centred to mean zero over the samples."""
+    """Write the derivatives of every tile, `size` lines per register; centre those of the first ``len(shaped)``."""
     plan = Plan(*plan)
     registers, tables = plan.registers * size, plan.tables * C * 4
     for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         G_of, T_of = G[tile * registers : (tile + 1) * registers], T[tile * tables : (tile + 1) * tables]
         _gradients.differentiate(plan, sums, at, C, size, S, G_of, T_of)
-        for register in range(plan.scalars):  # centring avoids cancellation in the variance
-            row, mean = register * size, splat(0.0)
-            for k in range(C):  # separate products shorten the dependency chain
-                d = load(G_of, row + k) * load(sums, at + FIRST + k)
-                t = load(G_of, row + C + k) * load(sums, at + FIRST + C + k)
-                p = load(G_of, row + 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
-                mean = mean + (d + (t + p))
-            for line in range(3 * C, SUMS * C if shaped[register] else 3 * C):
-                mean = mean + load(G_of, row + line) * load(sums, at + FIRST + line)
-            mean = mean / load(sums, at + TOTAL_LINE)
-            end = row + size - 1
-            store(G_of, end, load(G_of, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
+        for register in range(len(shaped)):
+            _centre(G_of, register * size, size, sums, at, C, shaped[register])
 
 
 @jit(inner=True, borrows=True)
-def _add_squares(cells, line, G, slopes, base, low, high, total):
-    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to `total`, with two accumulators."""
-    even, odd = splat(0.0), splat(0.0)
+def _centre(G, row, size, sums, at, C, ordered):
+    """Subtract the mean over the samples from the derivatives in lines `row` on, against cancellation in the variance.
+
+    `ordered` says whether the metric depends on class order. A second call changes nothing.
+    """
+    mean = splat(0.0)
+    for k in range(C):  # separate products shorten the dependency chain
+        d = load(G, row + k) * load(sums, at + FIRST + k)
+        t = load(G, row + C + k) * load(sums, at + FIRST + C + k)
+        p = load(G, row + 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
+        mean = mean + (d + (t + p))
+    for line in range(3 * C, SUMS * C if ordered else 3 * C):
+        mean = mean + load(G, row + line) * load(sums, at + FIRST + line)
+    mean = mean / load(sums, at + TOTAL_LINE)
+    end = row + size - 1
+    store(G, end, load(G, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _add_squares(cells, line, G, slopes, bases, low, high, totals):
+    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to four totals, each with two accumulators.
+
+    The slopes of the four are in lines of `G` from the four `slopes` on.
+    """
+    a, b, c, d = slopes
+    of_a, of_b, of_c, of_d = bases
+    even_a, even_b, even_c, even_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    odd_a, odd_b, odd_c, odd_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for j in range(low, high - 1, 2):
-        g, h = base + load(G, slopes + j), base + load(G, slopes + j + 1)
-        even, odd = fma(load(cells, line + j), g * g, even), fma(load(cells, line + j + 1), h * h, odd)
+        x, y = load(cells, line + j), load(cells, line + j + 1)
+        g, h = of_a + load(G, a + j), of_a + load(G, a + j + 1)
+        even_a, odd_a = fma(x, g * g, even_a), fma(y, h * h, odd_a)
+        g, h = of_b + load(G, b + j), of_b + load(G, b + j + 1)
+        even_b, odd_b = fma(x, g * g, even_b), fma(y, h * h, odd_b)
+        g, h = of_c + load(G, c + j), of_c + load(G, c + j + 1)
+        even_c, odd_c = fma(x, g * g, even_c), fma(y, h * h, odd_c)
+        g, h = of_d + load(G, d + j), of_d + load(G, d + j + 1)
+        even_d, odd_d = fma(x, g * g, even_d), fma(y, h * h, odd_d)
     if (high - low) & 1:
-        g = base + load(G, slopes + high - 1)
-        even = fma(load(cells, line + high - 1), g * g, even)
-    return total + (even + odd)
+        x = load(cells, line + high - 1)
+        g, h = of_a + load(G, a + high - 1), of_b + load(G, b + high - 1)
+        even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
+        g, h = of_c + load(G, c + high - 1), of_d + load(G, d + high - 1)
+        even_c, even_d = fma(x, g * g, even_c), fma(x, h * h, even_d)
+    return (
+        totals[0] + (even_a + odd_a),
+        totals[1] + (even_b + odd_b),
+        totals[2] + (even_c + odd_c),
+        totals[3] + (even_d + odd_d),
+    )
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _prepare_row(cells, line, G, slopes, size, i, C):
+    """Return what the derivatives in row `i` of a metric have in common, and the contribution of the diagonal."""
+    base = load(G, slopes + C + i) + load(G, slopes + size - 1)
+    right = base + load(G, slopes + 2 * C + i) + load(G, slopes + i)
+    return base, load(cells, line + i) * (right * right)
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_row(cells, line, slopes, i, C):
-    """Return the contribution of row `i` to the variance of a metric that ignores class order."""
-    base = load(slopes, C + i) + load(slopes, len(slopes) - 1)
-    right = base + load(slopes, 2 * C + i) + load(slopes, i)
-    variance = _add_squares(cells, line, slopes, 2 * C, base, 0, i, load(cells, line + i) * (right * right))
-    return _add_squares(cells, line, slopes, 2 * C, base, i + 1, C, variance)
+def _add_nominal_rows(cells, first, last, G, four, size, C, found):
+    """Add rows `first` to `last` of the cells to the variances of four metrics that ignore class order."""
+    a, b, c, d = four[0] * size, four[1] * size, four[2] * size, four[3] * size
+    slopes = a + 2 * C, b + 2 * C, c + 2 * C, d + 2 * C
+    of_a, of_b, of_c, of_d = load(found, four[0]), load(found, four[1]), load(found, four[2]), load(found, four[3])
+    for i in range(first, last):
+        line = (i - first) * C
+        base_a, right_a = _prepare_row(cells, line, G, a, size, i, C)
+        base_b, right_b = _prepare_row(cells, line, G, b, size, i, C)
+        base_c, right_c = _prepare_row(cells, line, G, c, size, i, C)
+        base_d, right_d = _prepare_row(cells, line, G, d, size, i, C)
+        bases, totals = (base_a, base_b, base_c, base_d), (right_a, right_b, right_c, right_d)
+        totals = _add_squares(cells, line, G, slopes, bases, 0, i, totals)
+        totals = _add_squares(cells, line, G, slopes, bases, i + 1, C, totals)
+        of_a, of_b, of_c, of_d = of_a + totals[0], of_b + totals[1], of_c + totals[2], of_d + totals[3]
+    store(found, four[0], of_a)
+    store(found, four[1], of_b)
+    store(found, four[2], of_c)
+    store(found, four[3], of_d)
 
 
 @jit(inner=True, borrows=True)
-def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
-    """Return the contribution of row `i` to the variance of any metric; with `rows`, centred within the row."""
+def _sum_off_diagonal(cells, first, last, C, others):
+    """Write the sums of the cells off the diagonal, of rows `first` to `last`, to lines."""
+    for i in range(first, last):
+        line, total = (i - first) * C, splat(0.0)
+        for j in range(i):
+            total = total + load(cells, line + j)
+        for j in range(i + 1, C):
+            total = total + load(cells, line + j)
+        store(others, i, total)
+
+
+@jit(inner=True, borrows=True)
+def _add_rows_alike(cells, first, last, G, row, size, C, others):
+    """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
+
+    So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`.
+    """
+    variance = splat(0.0)
+    for i in range(first, last):
+        base, right = _prepare_row(cells, (i - first) * C, G, row, size, i, C)
+        g = base + load(G, row + 2 * C)
+        variance = variance + (right + load(others, i) * (g * g))
+    return variance
+
+
+@jit(inner=True, borrows=True)
+def _add_ordinal_row(cells, line, G, row, size, i, C):
+    """Return the contribution of row `i` to the variance of a metric that depends on class order."""
+    base, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0)
+    for j in range(C):
+        g = base + load(G, row + 2 * C + j)
+        if i == j:
+            g = g + load(G, row + i)
+        g = g + (load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j)))
+        variance = variance + load(cells, line + j) * (g * g)
+    return variance
+
+
+@jit(inner=True, borrows=True)
+def _add_row_within(cells, line, kept, slopes, i, ordered, t):
+    """Return the contribution of row `i`, whose samples are fixed, to the variance of a metric."""
     C = len(kept)
     base, mean, variance = load(slopes, C + i) + load(slopes, len(slopes) - 1), splat(0.0), splat(0.0)
     for j in range(C):
@@ -90,10 +185,9 @@ def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
     for j in range(C if ordered else 0):
         more = load(slopes, 3 * C + abs(i - j)) + load(slopes, 4 * C + max(i, j))
         store(kept, j, load(kept, j) + more)
-    if rows:
-        for j in range(C):
-            mean = mean + load(kept, j) * load(cells, line + j)
-        mean = where(t > 0.0, mean / t, splat(0.0))
+    for j in range(C):
+        mean = mean + load(kept, j) * load(cells, line + j)
+    mean = where(t > 0.0, mean / t, splat(0.0))
     for j in range(C):
         g = load(kept, j) - mean
         variance = variance + load(cells, line + j) * (g * g)
@@ -101,67 +195,124 @@ def _add_general_row(cells, line, kept, slopes, i, ordered, rows, t):
 
 
 @jit(borrows=True)
-def _write_errors(M, sums, slopes, design, work, out, start, stop):
-    """Write standard errors of scalars and per-class values from their derivatives, and the status of every matrix.
+def _transpose_rows(M, C, begin, end, cells, start, stop):
+    """Copy rows `begin` to `end` of matrices `start` to `stop` to lines, one tile of eight after another."""
+    count = (end - begin) * C
+    for first in range(start, stop, WIDTH):
+        line = (first - start) // WIDTH * count
+        transpose_cells(M, first, stop - 1, begin * C, count, cells[line : line + count])
 
-    `slopes` holds the lines of scalars, those of per-class values, the number of lines per scalar, and which scalars
-    depend on class order. `design` holds whether rows are fixed, the number of samples to scale to (negative: cells
-    must be counts and are kept), and whether cells are of an integer type. `work` holds lines for rows of cells, then
-    lines for sums.
+
+@jit(borrows=True)
+def _add_variances(sums, wanted, design, memory, out, part, start, stop):
+    """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
+
+    `wanted` is the plan and the kinds of its scalars: which depend on class order, those of `_find_scalars_alike`, and
+    the others in rows of four, where the last may repeat one. `design` holds whether rows are fixed, the number of
+    samples to scale to (negative: cells must be counts and are kept), and whether cells are of an integer type.
+    `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
+    per-class values and its sums. `part` is the first and the end of the rows: all of them, unless there is one tile
+    only, whose sums are kept.
     """
-    G, T, size, shaped = slopes
-    rows, n, whole = design
-    cells, sums_of = work
-    scalars, tables, status = out
-    C = tables.shape[2]
-    lines, together = FIRST + SUMS * C, max(1, len(cells) // max(C, 1))
-    of_tile, values_of = len(G) * lines // max(len(sums), 1), len(T) * lines // max(len(sums), 1)
-    kept, column, found = sums_of[:C], sums_of[C : 2 * C], sums_of[2 * C :]
+    (plan, kinds), (rows, n, whole) = wanted, design
+    plan, shaped = Plan(*plan), kinds[0]
+    (cells, S, G, T, kept, column, found), (scalars, tables, status), (begin, end) = memory, out, part
+    C, size = tables.shape[2], len(G) // max(plan.registers, 1)
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
-        at, G_of, T_of = tile * lines, G[tile * of_tile : (tile + 1) * of_tile], T[tile * values_of :]
+        at, own = tile * (FIRST + SUMS * C), cells[tile * (end - begin) * C : (tile + 1) * (end - begin) * C]
+        if begin == 0:
+            _gradients.differentiate(plan, sums, at, C, size, S, G, T)
+            for line in range(len(found)):
+                store(found, line, splat(0.0))
+            for k in range(C):
+                store(column, k, splat(0.0))
+        if n < 0.0 and not whole:
+            _require_counts(own, sums, at)
+        if rows:
+            _add_fixed_rows(own, part, (sums, at), G, size, shaped, (kept, column, found))
+        else:
+            _add_rows(own, part, (sums, at), G, size, kinds, (kept, column, found))
+        if end < C:
+            continue
         total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
         factor = total / n if n >= 0.0 else splat(1.0)
         for register in range(len(shaped)):
-            store(found, register, splat(0.0))
-        for k in range(C):
-            store(column, k, splat(0.0))
-        for begin in range(0, C, together):
-            end = min(begin + together, C)
-            transpose_cells(M, first, stop - 1, begin * C, (end - begin) * C, cells)
-            for k in range((end - begin) * C if n < 0.0 and not whole else 0):
-                x = load(cells, k)
-                good = good & (x == floor(x))
-            for i in range(begin, end):
-                line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
-                for register in range(len(shaped)):
-                    own = G_of[register * size : (register + 1) * size]
-                    if rows or shaped[register]:
-                        more = _add_general_row(cells, line, kept, own, i, shaped[register], rows, t)
-                    else:
-                        more = _add_nominal_row(cells, line, own, i, C)
-                    store(found, register, load(found, register) + more)
-                for j in range(C if rows else 0):  # binomial variances of the other rows in a column
-                    if j != i:
-                        x = load(cells, line + j)
-                        store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
-        for register in range(len(shaped)):
             x = sqrt(load(found, register) * factor)
-            store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
+            x = where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan))
+            store(found, register, x)
             if count == WIDTH:
-                store_row(scalars, register, first, load(found, register))
+                store_row(scalars, register, first, x)
             for w in range(count if count < WIDTH else 0):
                 scalars[register, first + w] = found[register, w]
         for table in range(tables.shape[0]):
             for k in range(C):
-                x = _class_variance(sums, at, C, k, T_of, (table * C + k) * 4, rows, load(column, k))
+                x = _class_variance(sums, at, C, k, T, (table * C + k) * 4, rows, load(column, k))
                 x = sqrt(x * factor)
                 store(kept, 0, where(good & (x < np.inf), x, splat(np.nan)))
                 for w in range(count):
                     tables[table, first + w, k] = kept[0, w]
-        store(found, len(shaped), where(good, float(OK), splat(float(INVALID))))
         for w in range(count):
-            status[first + w] = np.int8(found[len(shaped), w])
+            status[first + w] = np.int8(sums[at + STATUS_LINE, w])
+
+
+@jit(inner=True, borrows=True)
+def _require_counts(cells, sums, at):
+    """Make matrices INVALID that have a fractional cell."""
+    good = load(sums, at + STATUS_LINE) == float(OK)
+    for k in range(len(cells)):
+        x = load(cells, k)
+        good = good & (x == floor(x))
+    store(sums, at + STATUS_LINE, where(good, float(OK), splat(float(INVALID))))
+
+
+@jit(inner=True, borrows=True)
+def _add_rows(cells, part, tile, G, size, kinds, lines):
+    """Add rows to the variances of scalars, where the total is fixed; centre their derivatives at the first row."""
+    (begin, end), (sums, at), (shaped, alike, nominal), (others, _, found) = part, tile, kinds, lines
+    C = len(others)
+    for register in range(len(shaped)):
+        if shaped[register]:
+            if begin == 0:
+                _centre(G, register * size, size, sums, at, C, True)
+            variance = load(found, register)
+            for i in range(begin, end):
+                variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, C)
+            store(found, register, variance)
+    if len(alike) > 0:
+        _sum_off_diagonal(cells, begin, end, C, others)
+    for place in range(len(alike)):
+        register = alike[place]
+        if begin == 0:
+            _centre(G, register * size, size, sums, at, C, False)
+        more = _add_rows_alike(cells, begin, end, G, register * size, size, C, others)
+        store(found, register, load(found, register) + more)
+    for group in range(len(nominal)):
+        four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
+        for k in range(4 if begin == 0 else 0):
+            _centre(G, nominal[group, k] * size, size, sums, at, C, False)
+        _add_nominal_rows(cells, begin, end, G, four, size, C, found)
+
+
+@jit(inner=True, borrows=True)
+def _add_fixed_rows(cells, part, tile, G, size, shaped, lines):
+    """Add rows to the variances of scalars, where the samples of each row are fixed, and to those of other rows."""
+    (begin, end), (sums, at), (kept, column, found) = part, tile, lines
+    C = len(kept)
+    for register in range(len(shaped)):
+        if begin == 0:
+            _centre(G, register * size, size, sums, at, C, shaped[register])
+        slopes, variance = G[register * size : (register + 1) * size], load(found, register)
+        for i in range(begin, end):
+            t = load(sums, at + FIRST + C + i)
+            variance = variance + _add_row_within(cells, (i - begin) * C, kept, slopes, i, shaped[register], t)
+        store(found, register, variance)
+    for i in range(begin, end):
+        line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
+        for j in range(C):  # binomial variances of the other rows in a column
+            if j != i:
+                x = load(cells, line + j)
+                store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
 
 
 @jit(inner=True, borrows=True)
@@ -191,40 +342,122 @@ def prepare_sums(sums, C, plan, steps, unusual):
         _second_pass.reduce_recalls(sums, C, steps)
 
 
+def _prepare_plan(plan):
+    """Return what `_merge_scalars` does of a plan, and the kinds of its scalars; kept for the next calls."""
+    found = _prepared.get(id(plan))
+    if found is None:
+        if len(_prepared) >= values.MOST_PLANS:
+            _prepared.clear()
+        merged, sources = _merge_scalars(plan)
+        shaped, alike = _find_ordinal_scalars(merged), _find_scalars_alike(merged)
+        nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
+        nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, nominal)
+    return found[1:]
+
+
+def _merge_scalars(plan):
+    """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
+
+    That is a scalar of the new plan and a factor: the error of an equal step, of the accuracy for that of the error
+    rate, and half the error of what a step maps from [-1, 1] to [0, 1]. Halving changes no bit.
+    """
+    steps: list[list[int]] = []
+    params: list[list[float]] = []
+    first: dict[tuple[float, ...], int] = {}  # equal steps -> the first target
+    roots: dict[int, tuple[int, float]] = {}
+    value = -1
+    for step, param in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
+        kind, code, target, a, b = step
+        if kind in (Step.VALUE, Step.EACH):
+            value += kind == Step.VALUE
+        elif kind == Step.RESCALE:
+            root, factor = roots[a]
+            roots[target] = root, 0.5 * factor
+            continue
+        else:
+            if kind == Step.HARMONIC:
+                a, b = roots[a][0], roots[b][0]
+            of = value if kind == Step.REDUCE else Total.ACCURACY if (kind, code) == (Step.TOTAL, Total.ERROR) else code
+            root = first.setdefault((kind, code if kind == Step.REDUCE else 0, of, a, b, *param), target)
+            roots[target] = root, 1.0
+            if root != target:
+                continue
+        steps.append([kind, code, target, a, b])
+        params.append(param)
+    order = {root: None for root, _ in (roots[k] for k in range(plan.scalars))}
+    places = {root: k for k, root in enumerate([*order, *(root for root in first.values() if root not in order)])}
+    for step in steps:
+        if step[0] not in (Step.VALUE, Step.EACH):
+            step[2] = places[step[2]]
+        if step[0] == Step.HARMONIC:
+            step[3:] = places[step[3]], places[step[4]]
+    merged = plan._replace(
+        steps=np.array(steps, np.int64).reshape(-1, 5),
+        params=np.array(params, np.float64).reshape(-1, 2),
+        scalars=len(order),
+        registers=len(places),
+    )
+    return merged, [(places[root], factor) for root, factor in (roots[k] for k in range(plan.scalars))]
+
+
+def _expand_scalars(found, sources):
+    """Return the errors of all scalars from those of the merged plan, each in memory of its own."""
+    taken = set()
+    for place, factor in sources:
+        yield factor * found[place] if place in taken or factor != 1.0 else found[place]
+        taken.add(place)
+
+
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
+    plan, sources, kinds = _prepare_plan(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
-    scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
+    scalars, tables = np.empty((plan.scalars, size)), np.empty((plan.tables, size, C))
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
     own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
-    slopes, per_class = plan.registers * own, plan.tables * C * 4
-    together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
-    shaped, design = _find_ordinal_scalars(plan), (rows, -1.0 if n is None else float(n), counts)
-    sizes = _gradients.count_working_lines(C, plan), max(MOST_TRANSPOSED, C), 2 * C + plan.scalars + 1
-    ends = [sum(sizes[:k]) for k in range(1, 4)]
+    design = rows, -1.0 if n is None else float(n), counts
+    most, tiles = CELL_BYTES // (8 * WIDTH), -(-size // WIDTH)  # lines of cells
+    height, together = max(1, min(C, most // max(1, C))), max(1, min(tiles, most // max(1, C * C)))  # rows; tiles
+    sizes = (
+        *(max(height * C, together * C * C), _gradients.count_working_lines(C, plan)),
+        *(plan.registers * own, plan.tables * C * 4, C, C, plan.scalars),
+    )
+    ends = list(accumulate(sizes, initial=0))
 
     def use(sums, S, start, stop, unusual):
-        """Differentiate and write standard errors for a block, a few tiles at a time."""
+        """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
         prepare_sums(sums, C, plan, steps, unusual)
+        memory = tuple([S[first:last] for first, last in pairwise(ends)])
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
-            part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
-            tiles = len(part) // lines
-            G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
-            _differentiate(part, C, own, steps, shaped, S[: ends[0]], G, T)
-            work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _write_errors(given, part, (G, T, own, shaped), design, work, out, first, last)
+            part = sums[tile * lines : (tile + together) * lines]
+            for begin in range(0, max(C, 1), height):
+                end = min(begin + height, C)
+                _transpose_rows(given, C, begin, end, memory[0], first, last)
+                _add_variances(part, (steps, kinds), design, memory, out, (begin, end), first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
-    tiles = min(together, -(-size // WIDTH))
-    values.run_blocks(
-        fill, use, C, size, seconds=seconds, num_threads=num_threads,
-        lines=ends[2] + together * slopes + tiles * per_class,
-    )  # fmt: skip
-    return (*shape_results(scalars, tables, batch), status.reshape(batch))
+    values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
+    found = _expand_scalars(scalars.astype(kind, copy=False), sources)
+    return (*shape_results(found, tables.astype(kind, copy=False), batch), status.reshape(batch))
+
+
+def _find_scalars_alike(plan):
+    """Return the scalars whose derivatives in all columns are equal: of recalls, and of the total and trace alone."""
+    alike, value = [], -1
+    for kind, code, target, *_ in plan.steps.tolist():
+        if kind == Step.VALUE:
+            value = code
+        elif target < plan.scalars and (
+            (kind == Step.TOTAL and code in OF_TRACE)
+            or (kind == Step.REDUCE and (value in OF_ROWS or (code == Over.MICRO and not len(plan.members))))
+        ):
+            alike.append(target)
+    return np.array(sorted(alike), np.int64)
 
 
 def _find_ordinal_scalars(plan):
