@@ -5,14 +5,15 @@ from typing import Any
 import torchmetrics
 
 from cmfast.compat.torchmetrics._counting import LockedMetric
+from cmfast.compat.torchmetrics._sums import share_results
 
 
 class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
     """Thread-safe replacement for `torchmetrics.MetricCollection`.
 
     The first update finds out which metrics keep the same counts, and lets them share a state. Another thread would
-    modify
-    what that update iterates over, so updates and computations are locked.
+    modify what that update iterates over, so updates and computations are locked. Metrics that share a state also share
+    its sums per class.
     """
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -22,6 +23,6 @@ class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
 
     def compute(self) -> dict[str, Any]:
         """Return all metrics by name."""
-        with self._lock:
+        with self._lock, share_results():
             found: dict[str, Any] = super().compute()
             return found

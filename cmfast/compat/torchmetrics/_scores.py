@@ -2,15 +2,24 @@
 
 from typing import Any
 
+import numpy as np
 import torch  # noqa: TID251
 from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
-from cmfast import metrics
-from cmfast.compat.torchmetrics._counting import BinaryCounts, LockedMetric, Multiclass, Multilabel
+from cmfast.compat.torchmetrics._counting import BinaryCounts, CountedMetric, Multiclass, Multilabel, skip_wrapper
+from cmfast.compat.torchmetrics._sums import (
+    FRACTIONS,
+    Sums,
+    add_classes,
+    apply_once,
+    as_float32,
+    compute_mean,
+    divide,
+)
 
 
-class OneVsRestMetric(LockedMetric):
+class OneVsRestMetric(CountedMetric):
     """Mixin for metrics of one-vs-rest tables; precedes torchmetrics' class in the MRO."""
 
     METRIC = ""  # name of the metric in cmfast
@@ -27,63 +36,92 @@ class OneVsRestMetric(LockedMetric):
         else:
             self.add_state("confmat", torch.zeros(self._shape(), dtype=torch.long), dist_reduce_fx="sum")
 
+    @skip_wrapper
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add predictions and targets, of any shapes that torchmetrics accepts."""
-        if self._is_apart:
+        if "confmat" in self._defaults:
+            self._add_counts(preds, target)
+        elif self._is_apart:
             with self._lock:
                 super().update(preds, target)  # type: ignore[misc]
-            return
-        if self.validate_args:
-            self._validate(preds, target)
-        if self.multidim_average == "samplewise":
-            tables = self._tables(self._counts(preds, target, each=True))
-            with self._lock:  # the four lists must stay aligned
-                for (i, j), name in (((1, 1), "tp"), ((0, 1), "fp"), ((0, 0), "tn"), ((1, 0), "fn")):
-                    getattr(self, name).append(tables[..., i, j])
         else:
-            counts = self._counts(preds, target, each=False)
-            with self._lock:
-                self.confmat = self.confmat + counts
+            if self.validate_args:
+                self._validate(preds, target)
+            sums = self._sum(self._counts(preds, target, each=True))
+            parts = split_sums(sums)
+            with self._lock:  # the four lists must stay aligned
+                for name, part in zip(("tp", "fp", "tn", "fn"), parts, strict=True):
+                    getattr(self, name).append(part)
 
     def _final_state(self: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return tp, fp, tn and fn from the state."""
-        if not hasattr(self, "confmat"):
-            found: tuple[Tensor, Tensor, Tensor, Tensor] = super()._final_state()  # type: ignore[misc]
-            return found
-        tables = self._tables(self.confmat)
-        return tables[..., 1, 1], tables[..., 0, 1], tables[..., 0, 0], tables[..., 1, 0]
+        if "confmat" in self._defaults:
+            return split_sums(self._sum(self.confmat))
+        found: tuple[Tensor, Tensor, Tensor, Tensor] = super()._final_state()  # type: ignore[misc]
+        return found
 
+    def _read_sums(self: Any, *, over_classes: bool = False) -> Sums:
+        """Return the sums of all added samples, of each class or over all classes."""
+        if "confmat" in self._defaults:
+            found: Sums = apply_once(self._sum_classes if over_classes else self._sum, self.confmat)
+            return found
+        tp, fp, tn, fn = self._final_state()
+        sums = Sums(tp, tp + fn, tp + fp, tp + fp + tn + fn)
+        return add_classes(sums) if over_classes and tp.ndim else sums
+
+    @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return the metric of all added samples."""
-        tp, fp, tn, fn = self._final_state()
         average = getattr(self, "average", "binary")
-        axis = 1 if self.multidim_average == "samplewise" else 0
-        if average == "micro":
-            tp, fp, tn, fn = (part.sum(axis) if part.ndim > axis else part for part in (tp, fp, tn, fn))
-        table = torch.stack([tn, fp, fn, tp], -1).reshape(*tp.shape, 2, 2)
-        values = self._values(table)
-        values = torch.where(values.isnan(), self._fill, values)
+        sums = self._read_sums(over_classes=average == "micro")
+        values = divide(*FRACTIONS[self.METRIC](*sums), self._fill)
         if average in ("macro", "weighted"):
-            values = compute_mean(values, self._weights(tp, fp, fn))
-        return values.float()
-
-    def _values(self: Any, table: Tensor) -> Tensor:
-        """Return the metric of one-vs-rest tables; NaN if undefined."""
-        found: Tensor = metrics.compute(table, self.METRIC, undefined="strict")[..., 1]
-        return found
+            values = compute_mean(values, self._weights(sums))
+        return as_float32(values)
 
     @property
     def _fill(self: Any) -> float:
         """The value of an undefined metric."""
         return float(self.zero_division)
 
-    def _weights(self: Any, tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
+    def _weights(self: Any, sums: Sums) -> Any:
         """Return the weights of classes for averaging."""
         if self.average == "weighted":
-            return tp + fn
+            return sums.truths
         if isinstance(self, Multilabel):
-            return torch.ones_like(tp)
-        return (tp + fn + (fp if self.top_k == 1 else 0)) > 0
+            return sums.hits >= 0
+        return (sums.truths + sums.guesses if self.top_k == 1 else sums.truths) > 0
+
+
+def split_sums(sums: Sums) -> tuple[Any, Any, Any, Any]:
+    """Return true positives, false positives, true negatives and false negatives."""
+    hits, truths, guesses, total = sums
+    return hits, guesses - hits, total - truths - guesses + hits, truths - hits
+
+
+class FourCounts(OneVsRestMetric):
+    """Mixin for the stat scores; `THEIRS` computes what is not computed with NumPy."""
+
+    THEIRS: Any = None
+
+    @skip_wrapper
+    def compute(self: Any) -> Tensor:
+        """Return true positives, false positives, true negatives, false negatives and true samples."""
+        average = getattr(self, "average", "binary")
+        if average == "weighted" or "confmat" not in self._defaults or not self.confmat.is_cpu:
+            found: Tensor = self.THEIRS.compute(self)
+            return found
+        sums = self._read_sums(over_classes=average in ("macro", "micro"))
+        scores = (*split_sums(sums), sums.truths)
+        if average == "macro":
+            classes = len(self.confmat)
+            return torch.tensor([score / classes for score in scores], dtype=torch.float32)
+        if isinstance(sums.hits, int):
+            return torch.tensor(scores)
+        table = np.empty((len(self.confmat), 5), np.int64)
+        for k, score in enumerate(scores):
+            table[:, k] = score
+        return torch.from_numpy(table)
 
 
 class ZeroFilledMetric(OneVsRestMetric):
@@ -101,20 +139,10 @@ class ClassAccuracy(ZeroFilledMetric):
     METRIC = "recall"
 
 
-class TableAccuracy(ClassAccuracy):
+class TableAccuracy(ZeroFilledMetric):
     """Mixin for the accuracy of 2x2 tables (binary, or per label)."""
 
-    def _values(self: Any, table: Tensor) -> Tensor:
-        """Return the accuracy of 2x2 tables; NaN if undefined."""
-        found: Tensor = metrics.compute(table, "accuracy", undefined="strict")
-        return found
-
-
-def compute_mean(values: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted mean over the last axis; 0 if all weights are 0."""
-    weights = weights.to(values.dtype)
-    total = weights.sum(-1)
-    return (values * weights).sum(-1) / torch.where(total == 0, 1.0, total)
+    METRIC = "accuracy"
 
 
 class BinaryAccuracy(BinaryCounts, TableAccuracy, theirs.BinaryAccuracy):
@@ -129,22 +157,22 @@ class MultilabelAccuracy(Multilabel, TableAccuracy, theirs.MultilabelAccuracy):
     """Drop-in replacement for `torchmetrics.classification.MultilabelAccuracy`."""
 
 
-class BinaryStatScores(BinaryCounts, OneVsRestMetric, theirs.BinaryStatScores):
+class BinaryStatScores(BinaryCounts, FourCounts, theirs.BinaryStatScores):
     """Drop-in replacement for `torchmetrics.classification.BinaryStatScores`."""
 
-    compute = theirs.BinaryStatScores.compute
+    THEIRS = theirs.BinaryStatScores
 
 
-class MulticlassStatScores(Multiclass, OneVsRestMetric, theirs.MulticlassStatScores):
+class MulticlassStatScores(Multiclass, FourCounts, theirs.MulticlassStatScores):
     """Drop-in replacement for `torchmetrics.classification.MulticlassStatScores`."""
 
-    compute = theirs.MulticlassStatScores.compute
+    THEIRS = theirs.MulticlassStatScores
 
 
-class MultilabelStatScores(Multilabel, OneVsRestMetric, theirs.MultilabelStatScores):
+class MultilabelStatScores(Multilabel, FourCounts, theirs.MultilabelStatScores):
     """Drop-in replacement for `torchmetrics.classification.MultilabelStatScores`."""
 
-    compute = theirs.MultilabelStatScores.compute
+    THEIRS = theirs.MultilabelStatScores
 
 
 class BinaryPrecision(BinaryCounts, OneVsRestMetric, theirs.BinaryPrecision):
