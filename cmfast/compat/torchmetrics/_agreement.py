@@ -26,6 +26,14 @@ class MatrixMetric(CountedMetric):
         self._add_counts(preds, target)
 
 
+def is_degenerate(counts: Any) -> bool:
+    """Return whether a matrix has no correct sample, or fewer than two true or two predicted classes."""
+    if len(counts) == 2:
+        (a, b), (c, d) = counts.tolist()
+        return not (a + d and a + b and c + d and a + c and b + d)
+    return not int(counts.trace()) or min(int((counts.sum(axis) > 0).sum()) for axis in (0, 1)) < 2
+
+
 def compute_agreement(counts: Any) -> dict[str, Any]:
     """Return the Matthews correlation and Cohen's kappa of a matrix; 0 if undefined."""
     found: dict[str, Any] = metrics.compute(counts, ("mcc", "kappa"), undefined=0.0)
@@ -42,11 +50,19 @@ class Confusion(MatrixMetric):
             counts: Tensor = self.confmat.clone()  # the state must not change with the value
             return counts
         axes = {"true": (-1,), "pred": (-2,), "all": (-2, -1)}[self.normalize]
-        if (self.confmat.sum(axes) == 0).any():
-            left: Tensor = super().compute()  # type: ignore[misc]
-            return left
-        shares: Tensor = normalizing.normalize(self.confmat, self.normalize)
-        return shares.float()
+        host = view_counts(self.confmat)
+        if isinstance(host, Tensor):
+            if (host.sum(axes) == 0).any():
+                return self._normalize_empty()
+            shares: Tensor = normalizing.normalize(host, self.normalize)
+            return shares.float()
+        sums = host.sum(axes, keepdims=True)
+        return as_float32(host / sums) if sums.all() else self._normalize_empty()
+
+    def _normalize_empty(self: Any) -> Tensor:
+        """Return the matrix of all added samples by torchmetrics, which warns of empty rows or columns."""
+        left: Tensor = super().compute()  # type: ignore[misc]
+        return left
 
 
 class Kappa(MatrixMetric):
@@ -68,12 +84,10 @@ class Correlation(MatrixMetric):
     def compute(self: Any) -> Tensor:
         """Return the correlation of all added samples."""
         table = self.confmat.sum(0) if self.confmat.ndim == 3 else self.confmat
-        value = apply_once(compute_agreement, table)["mcc"] if int(view_counts(table).trace()) else 0
-        # 0 also stands for an undefined value: of one true or one predicted class.
-        if value == 0 and (not int(table.trace()) or min(int((table.sum(k) > 0).sum()) for k in (0, 1)) < 2):
+        if is_degenerate(view_counts(table)):
             left: Tensor = super().compute()  # type: ignore[misc]
             return left
-        return as_float32(value)
+        return as_float32(apply_once(compute_agreement, table)["mcc"])
 
 
 class Jaccard(MatrixMetric):
@@ -93,7 +107,8 @@ class Jaccard(MatrixMetric):
             sums = apply_once(self._sum, self.confmat)
             kept = kept.numpy() if kept is not None and not isinstance(sums.hits, Tensor) else kept
             if average == "micro":
-                sums = Sums(*(part[kept].sum() for part in sums[:3]), None)
+                hits, truths, guesses = (part[kept].sum() for part in sums[:3])
+                sums = Sums(hits, truths, guesses, None)
         values = divide(*FRACTIONS["jaccard"](*sums), float(self.zero_division))
         if average in ("macro", "weighted"):
             weights = self._weights(sums, kept)

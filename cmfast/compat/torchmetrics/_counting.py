@@ -63,9 +63,10 @@ def view_tensor(x: Tensor, dtypes: frozenset[torch.dtype]) -> np.ndarray | None:
     if type(x) is not Tensor or not x.is_cpu or x.dtype not in dtypes or not x.numel() or torch.compiler.is_compiling():
         return None
     try:
-        return (x.detach() if x.requires_grad else x).numpy()
+        array: np.ndarray = (x.detach() if x.requires_grad else x).numpy()
     except (RuntimeError, TypeError):  # sparse, negated, or within torch.func
         return None
+    return array
 
 
 def view_binary_predictions(metric: Any, preds: Tensor) -> np.ndarray | None:
@@ -80,7 +81,8 @@ def view_binary_predictions(metric: Any, preds: Tensor) -> np.ndarray | None:
         if metric.ignore_index is not None:  # torchmetrics' matrices look at samples that are not ignored alone
             return None
         preds = normalize_logits_if_needed(preds, "sigmoid")
-    return (preds > metric.threshold).numpy()
+    labels: np.ndarray = (preds > metric.threshold).numpy()
+    return labels
 
 
 def view_class_predictions(preds: Tensor, target: Tensor, n_classes: int) -> np.ndarray | None:
@@ -93,9 +95,9 @@ def view_class_predictions(preds: Tensor, target: Tensor, n_classes: int) -> np.
     scores = view_tensor(preds, SCORES)
     if scores is None:
         return None
-    if scores.ndim == 2 and scores.size <= MOST_NUMPY_SCORES:
-        return scores.argmax(1)
-    return preds.detach().argmax(1).numpy()
+    small = scores.ndim == 2 and scores.size <= MOST_NUMPY_SCORES
+    labels: np.ndarray = scores.argmax(1) if small else preds.detach().argmax(1).numpy()
+    return labels
 
 
 def count_valid(truth: np.ndarray, guess: np.ndarray, n_classes: int, ignored: int | None) -> np.ndarray | None:

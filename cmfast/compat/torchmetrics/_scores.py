@@ -16,6 +16,7 @@ from cmfast.compat.torchmetrics._sums import (
     as_float32,
     compute_mean,
     divide,
+    is_plain,
 )
 
 
@@ -108,19 +109,22 @@ class FourCounts(OneVsRestMetric):
     def compute(self: Any) -> Tensor:
         """Return true positives, false positives, true negatives, false negatives and true samples."""
         average = getattr(self, "average", "binary")
-        if average == "weighted" or "confmat" not in self._defaults or not self.confmat.is_cpu:
+        counts = self.confmat if "confmat" in self._defaults else None
+        if counts is None or not is_plain(counts):
             found: Tensor = self.THEIRS.compute(self)
             return found
         sums = self._read_sums(over_classes=average in ("macro", "micro"))
         scores = (*split_sums(sums), sums.truths)
         if average == "macro":
-            classes = len(self.confmat)
-            return torch.tensor([score / classes for score in scores], dtype=torch.float32)
+            return as_float32([score / len(counts) for score in scores])
         if isinstance(sums.hits, int):
-            return torch.tensor(scores)
-        table = np.empty((len(self.confmat), 5), np.int64)
+            return torch.from_numpy(np.array(scores, np.int64))
+        table = np.empty((len(counts), 5), np.int64)
         for k, score in enumerate(scores):
             table[:, k] = score
+        if average == "weighted":
+            samples = np.add.reduce(sums.truths)
+            return as_float32(sums.truths @ table / samples if samples else np.full(5, np.nan))
         return torch.from_numpy(table)
 
 

@@ -65,9 +65,14 @@ def apply_once(function: Callable[[Any], Any], counts: Tensor) -> Any:
     return entry[1]
 
 
+def is_plain(counts: Tensor) -> bool:
+    """Return whether counts are int64 on the CPU, which NumPy reads in place."""
+    return counts.is_cpu and counts.dtype is torch.int64
+
+
 def view_counts(counts: Tensor) -> Any:
     """Return an array that shares the memory of int64 counts on the CPU; other tensors are returned unchanged."""
-    return counts.numpy() if counts.dtype is torch.int64 and counts.device.type == "cpu" else counts
+    return counts.numpy() if is_plain(counts) else counts
 
 
 def sum_table(counts: Any) -> Sums:
