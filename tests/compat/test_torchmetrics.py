@@ -12,8 +12,10 @@ from processes import ROOT
 from cmfast._core import dispatch
 
 torch = pytest.importorskip("torch")
+torchmetrics = pytest.importorskip("torchmetrics")
 theirs = pytest.importorskip("torchmetrics.classification")
 from cmfast.compat import torchmetrics as ours  # noqa: E402
+from cmfast.compat.torchmetrics import _sums  # noqa: E402
 
 pytestmark = pytest.mark.peers
 
@@ -211,3 +213,192 @@ def test_processes_add_up(tmp_path):
     want = [theirs.BinaryF1Score(), theirs.BinaryMatthewsCorrCoef()]
     assert said[0] == said[1]
     assert eval(said[0]) == pytest.approx([float(metric(preds, target)) for metric in want], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("task", BASES)
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted", "none"])
+def test_checkpoints_of_torchmetrics_load(task, name, average):
+    options = {"task": task, **BASES[task], "average": average}
+    mine, other = getattr(ours, name)(**options), getattr(theirs, name)(**options)
+    other.persistent(True)
+    first, second = batches(task)
+    other.update(*first)
+    mine.load_state_dict(other.state_dict())
+    for metric in (mine, other):
+        metric._update_count = 1  # no part of a checkpoint; without samples both warn
+    torch.testing.assert_close(mine.compute(), other.compute())
+    for metric in (mine, pickle.loads(pickle.dumps(mine)), mine.clone(), other):
+        metric.update(*second)
+        if metric is not other:
+            assert type(metric) is type(mine)
+    torch.testing.assert_close(mine.compute(), other.compute())
+    torch.testing.assert_close(mine(*first), other(*first))
+    torch.testing.assert_close(mine.compute(), other.compute())
+    mine.reset()
+    mine.update(*second)
+    other.reset()
+    other.update(*second)
+    torch.testing.assert_close(mine.compute(), other.compute())
+
+
+def test_a_loaded_checkpoint_is_saved_and_replaced():
+    options = {"task": "multiclass", "num_classes": 4}
+    other, mine, again = theirs.Recall(**options), ours.Recall(**options), ours.Recall(**options)
+    for metric in (other, mine, again):
+        metric.persistent(True)
+    preds, target = next(batches("multiclass"))
+    other.update(preds, target)
+    mine.load_state_dict(other.state_dict())
+    assert set(mine.state_dict()) == {"tp", "fp", "tn", "fn"}
+    again.load_state_dict(mine.state_dict())
+    again._update_count = 1
+    assert again.compute() == pytest.approx(float(other.compute()))
+    counted = ours.Recall(**options)
+    counted.persistent(True)
+    counted.update(preds, target)
+    again.load_state_dict(counted.state_dict())
+    assert set(again.state_dict()) == {"confmat"}
+    assert torch.equal(again.confmat, counted.confmat)
+
+
+def test_checkpoints_of_other_metrics_are_refused():
+    def save(name, **options):
+        metric = getattr(theirs, name)(**options)
+        metric.persistent(True)
+        labels = torch.tensor([[0, 1], [1, 3]])
+        metric.update(labels, labels)
+        return metric.state_dict()
+
+    metric = ours.MulticlassRecall(num_classes=4)
+    with pytest.raises(
+        RuntimeError, match=r"MulticlassRecall: tp of the checkpoint must have shape \(4,\), got \(1,\)"
+    ):
+        metric.load_state_dict(save("MulticlassRecall", num_classes=4, average="micro"))
+    with pytest.raises(RuntimeError, match=r"must have shape \(4,\), got \(5,\)"):
+        metric.load_state_dict(save("MulticlassRecall", num_classes=5))
+    with pytest.raises(RuntimeError, match="tp of the checkpoint must be a tensor, got a list"):
+        metric.load_state_dict(save("MulticlassRecall", num_classes=4, multidim_average="samplewise"))
+    states = save("MulticlassRecall", num_classes=4)
+    del states["fn"]
+    with pytest.raises(RuntimeError, match="must have tp, fp, tn, fn, got tp, fp, tn only"):
+        metric.load_state_dict(states)
+    metric.update(*next(batches("multiclass")))
+    assert metric.confmat.sum() == 100  # as before it was refused
+
+
+def test_checkpoints_of_collections_load():
+    names = [*SCORES, *MATRICES]
+    options = {"task": "multiclass", "num_classes": 4}
+    first, second = batches("multiclass")
+    other = torchmetrics.MetricCollection([getattr(theirs, name)(**options) for name in names])
+    other.persistent(True)
+    other.update(*first)
+    for grouped in (False, True):
+        mine = ours.MetricCollection([getattr(ours, name)(**options) for name in names])
+        if grouped:  # all metrics in one group, which has to be split
+            mine.update(*second)
+        outer = torch.nn.ModuleDict({"metrics": mine})
+        saved = torch.nn.ModuleDict({"metrics": other}).state_dict()
+        outer.load_state_dict(saved)
+        mine.update(*second)
+        want = pickle.loads(pickle.dumps(other))
+        want.update(*second)
+        assert len(mine.compute_groups) == 2
+        for name, value in mine.compute().items():
+            torch.testing.assert_close(value, want.compute()[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_collection_computes_its_sums_once(monkeypatch):
+    view, ran = _sums.view_counts, []
+    monkeypatch.setattr(_sums, "view_counts", lambda counts: ran.append(counts) or view(counts))
+    names = [name for name in SCORES if name != "StatScores"]
+    metrics = ours.MetricCollection(
+        [getattr(ours, name)("multiclass", num_classes=4, average="none") for name in names]
+    )
+    metrics.update(*next(batches("multiclass")))
+    metrics.compute()
+    assert len(ran) == 1
+    metrics["MulticlassRecall"].compute()
+    metrics.update(*next(batches("multiclass")))
+    metrics["MulticlassRecall"].compute()
+    assert len(ran) == 2
+
+
+ODD = {
+    "logits": (torch.tensor([-3.0, 0.2, 4.0, -0.1]), torch.tensor([0, 1, 1, 1])),
+    "NaN": (torch.tensor([0.9, float("nan"), 0.2, 0.7]), torch.tensor([0, 1, 1, 1])),
+    "gradients": (torch.tensor([0.9, 0.1, 0.2, 0.7], requires_grad=True), torch.tensor([0, 1, 1, 1])),
+    "half": (torch.tensor([0.9, 0.1, 0.2, 0.7]).half(), torch.tensor([0, 1, 1, 1])),
+    "bool": (torch.tensor([True, False, True, True]), torch.tensor([False, False, True, False])),
+    "int8": (torch.tensor([1, 0, 1, 1], dtype=torch.int8), torch.tensor([1, 1, 0, 1], dtype=torch.int16)),
+    "strided": (
+        torch.tensor([0.9, 0.1, 0.2, 0.7, 0.3, 0.1, 0.6, 0.8])[::2],
+        torch.tensor([0, 1, 1, 1, 0, 0, 0, 1])[1::2],
+    ),
+    "a wrong prediction that is ignored": (torch.tensor([1, 7, 0, 1]), torch.tensor([1, -1, 0, 1])),
+    "a wrong prediction": (torch.tensor([1, 7, 0, 1]), torch.tensor([1, 1, 0, 1])),
+    "ignored": (torch.tensor([0.9, 0.1, 0.2, 0.7]), torch.tensor([1, -1, 0, 1])),
+    "ignored logits": (torch.tensor([0.9, 3.0, 0.2, 0.7]), torch.tensor([1, -1, 0, 1])),
+    "no axis": (torch.tensor(1), torch.tensor(1)),
+    "other shapes": (torch.tensor([1, 0]), torch.tensor([1, 0, 0])),
+    "a float target": (torch.tensor([0.9, 0.1]), torch.tensor([1.0, 0.0])),
+}
+
+
+@pytest.mark.parametrize("name", ["Accuracy", "ConfusionMatrix"])
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_tensors_have_the_same_values_and_errors_on_both_ways(name, kind):
+    for task, sizes in (("binary", {}), ("multilabel", {"num_labels": 2}), ("multiclass", {"num_classes": 2})):
+        preds, target = ODD[kind]
+        if task == "multilabel" and preds.ndim:
+            preds, target = (x.reshape(-1, 2) if x.numel() % 2 == 0 else x for x in (preds, target))
+        if task == "multiclass" and preds.ndim and preds.is_floating_point():
+            preds = torch.stack([1 - preds, preds], 1)
+        for ignored, checked in product((None, -1), (True, False)):
+            answers = []
+            for general in (False, True):
+                metric = getattr(ours, task.title() + name)(**sizes, ignore_index=ignored, validate_args=checked)
+                if general:
+                    metric.__dict__["_count_plain"] = lambda preds, target: None
+                try:
+                    answers.append(metric(preds, target))
+                except (RuntimeError, ValueError, IndexError) as error:
+                    answers.append(f"{type(error)}: {error}")
+            if isinstance(answers[1], str):
+                assert answers[0] == answers[1]
+            else:
+                torch.testing.assert_close(*answers, rtol=0, atol=0)
+
+
+def test_the_best_of_equal_scores_is_that_of_torchmetrics():
+    scores = torch.tensor(
+        [[0.5, 0.5, 0.1], [float("nan"), 0.9, 0.1], [0.1, float("nan"), float("nan")], [-0.0, 0.0, 0.0]]
+    )
+    target = torch.tensor([0, 1, 2, 0])
+    got, want = (module.MulticlassConfusionMatrix(num_classes=3)(scores, target) for module in (ours, theirs))
+    assert torch.equal(got, want)
+
+
+def test_subclasses_and_other_ways_of_calling_count_as_well():
+    class Flipped(ours.BinaryRecall):
+        def update(self, preds, target):
+            super().update(1 - preds, target)
+
+        def compute(self):
+            return 2 * super().compute()
+
+    preds, target = torch.tensor([0, 0, 1, 1]), torch.tensor([1, 1, 1, 0])
+    flipped, plain = Flipped(), ours.BinaryRecall()
+    flipped.update(preds, target)
+    plain.update(target=target, preds=preds)
+    assert flipped.compute() == pytest.approx(4 / 3)
+    assert plain.compute() == pytest.approx(1 / 3)
+    matrix = ours.BinaryConfusionMatrix()
+    first = matrix(preds, target)
+    kept = matrix.compute()
+    kept += 5
+    assert torch.equal(matrix.confmat, first)
+    assert matrix.compute() is kept  # kept as in torchmetrics, until the next update
+    with pytest.warns(UserWarning, match="was called before the"):
+        ours.BinaryRecall().compute()

@@ -1,5 +1,6 @@
 """torchmetrics' accuracy, precision, recall, F1 score, specificity and stat scores."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,20 @@ from cmfast.compat.torchmetrics._sums import (
     is_plain,
 )
 
+FOUR = ("tp", "fp", "tn", "fn")  # torchmetrics' state
+
 
 class OneVsRestMetric(CountedMetric):
     """Mixin for metrics of one-vs-rest tables; precedes torchmetrics' class in the MRO."""
 
     METRIC = ""  # name of the metric in cmfast
 
+    _from_checkpoint = False  # whether the state is torchmetrics' own, loaded from its checkpoint
+
     @property
     def _is_apart(self: Any) -> bool:
-        """Whether the number of classes is unknown, so that only correct and wrong samples can be counted."""
-        return getattr(self, "num_classes", 2) is None
+        """Whether torchmetrics counts: the matrix is unknown, or the number of classes."""
+        return self._from_checkpoint or getattr(self, "num_classes", 2) is None
 
     def _create_state(self: Any, size: int, multidim_average: str = "global") -> None:
         """Create the state: a matrix of counts, or torchmetrics' lists for samplewise metrics."""
@@ -51,8 +56,88 @@ class OneVsRestMetric(CountedMetric):
             sums = self._sum(self._counts(preds, target, each=True))
             parts = split_sums(sums)
             with self._lock:  # the four lists must stay aligned
-                for name, part in zip(("tp", "fp", "tn", "fn"), parts, strict=True):
+                for name, part in zip(FOUR, parts, strict=True):
                     getattr(self, name).append(part)
+
+    def _load_from_state_dict(
+        self: Any,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: Any,
+        unexpected_keys: Any,
+        error_msgs: Any,
+    ) -> None:
+        """Load a matrix of counts, or the tp, fp, tn and fn that torchmetrics' own class has saved.
+
+        These are the 2x2 tables of a binary metric and of labels. They do not determine the matrix of several classes,
+        so such a metric keeps all four as its state from then on, and torchmetrics adds to them.
+        """
+        if self.multidim_average == "global" and getattr(self, "num_classes", 2) is not None:
+            found = {name: state_dict[prefix + name] for name in FOUR if prefix + name in state_dict}
+            if found and prefix + "confmat" not in state_dict:
+                problem = self._find_problem(found)
+                if problem:
+                    error_msgs.append(f"{type(self).__name__}: {problem}")
+                    for name in found:
+                        del state_dict[prefix + name]
+                    return
+                self._adopt_four(state_dict, prefix)
+            elif self._from_checkpoint and prefix + "confmat" in state_dict:
+                self._replace_state(from_checkpoint=False)
+        rest = (local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[misc]
+
+    def _find_problem(self: Any, found: dict[str, Any]) -> str:
+        """Return why torchmetrics' counts cannot be loaded; an empty text if they can."""
+        if len(found) < len(FOUR):
+            return f"a checkpoint of torchmetrics must have {', '.join(FOUR)}, got {', '.join(found)} only"
+        lists = [name for name, counts in found.items() if not isinstance(counts, Tensor)]
+        if lists:
+            return (
+                f"{lists[0]} of the checkpoint must be a tensor, got a list. "
+                "Pass multidim_average='samplewise' for a checkpoint of such a metric"
+            )
+        shapes = {name: tuple(counts.shape) for name, counts in found.items()}
+        size = self._size_of_four()
+        for name, shape in shapes.items():
+            if math.prod(shape) != size or len(shape) > 1:
+                return (
+                    f"{name} of the checkpoint must have shape ({size},), got {shape}. "
+                    "Load it into a metric of the same task, average and number of classes"
+                )
+        return ""
+
+    def _size_of_four(self: Any) -> int:
+        """Return the number of classes or labels of which torchmetrics keeps counts."""
+        if hasattr(self, "num_classes"):
+            return 1 if self.average == "micro" and self.top_k == 1 else int(self.num_classes)
+        return int(getattr(self, "num_labels", 1))
+
+    def _adopt_four(self: Any, state_dict: dict[str, Any], prefix: str) -> None:
+        """Replace torchmetrics' counts in the checkpoint by tables, or make them this metric's state, in place."""
+        if hasattr(self, "num_classes"):
+            self._replace_state(from_checkpoint=True)
+            for name in FOUR:
+                state_dict[prefix + name] = state_dict[prefix + name].reshape(-1)
+            return
+        tp, fp, tn, fn = (state_dict.pop(prefix + name) for name in FOUR)
+        state_dict[prefix + "confmat"] = torch.stack([tn, fp, fn, tp], -1).reshape(self._shape())
+
+    def _replace_state(self: Any, *, from_checkpoint: bool) -> None:
+        """Replace the state by torchmetrics' four counts, or by a matrix of counts; both of no samples."""
+        persistent = any(self._persistent.values())
+        for name in list(self._defaults):
+            delattr(self, name)
+            for known in (self._defaults, self._persistent, self._reductions):
+                del known[name]
+        self._from_checkpoint = from_checkpoint
+        self._create_state(self._size_of_four())
+        self.persistent(persistent)
+        for name, default in self._defaults.items():
+            self._defaults[name] = default.to(self.device)
+            setattr(self, name, self._defaults[name].clone())
 
     def _final_state(self: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return tp, fp, tn and fn from the state."""
