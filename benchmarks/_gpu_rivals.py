@@ -369,7 +369,7 @@ def make_triton_rival(M: Any, G: Any, number: int) -> Rival:
     return Rival(f"Triton, {number} sweeps and back", make, recorded(M, G, number))
 
 
-def by_torch(M: Any, G: Any, number: int, *, merged: bool) -> Rival:
+def make_torch_rival(M: Any, G: Any, number: int, *, merged: bool) -> Rival:
     """Return the same steps in torch, eager or compiled."""
 
     def make() -> Callable[[], Any]:
@@ -386,7 +386,7 @@ def gradients(room: int) -> Iterator[Race]:
     for most, C in ((1_000_000, 4), (100_000, 10)):
         n = fitting(most, 16 * C * C, room)
         M, G = layers(n, C)
-        rivals = [by_torch(M, G, SWEEPS, merged=merged) for merged in (False, True)]
+        rivals = [make_torch_rival(M, G, SWEEPS, merged=merged) for merged in (False, True)]
         if C == 4:
             rivals.insert(0, make_triton_rival(M, G, SWEEPS))
         ours = lambda M=M, G=G: back(M, G)  # noqa: E731
@@ -469,13 +469,13 @@ def cells(room: int) -> Iterator[Race]:
             key = key * (high - low + 1) + (column - low)
         return (key * C + y) * C + p
 
-    def by_torch() -> Callable[[], Any]:
+    def make_torch_call() -> Callable[[], Any]:
         import torch
 
         given = keys()
         return lambda: torch.unique(given, return_counts=True)[1]
 
-    def by_cupy() -> Callable[[], Any]:
+    def make_cupy_call() -> Callable[[], Any]:
         given = array(keys())
         return lambda: cupy.unique(given, return_counts=True)[1]
 
@@ -483,7 +483,7 @@ def cells(room: int) -> Iterator[Race]:
         np.testing.assert_array_equal(np.sort(host(found)), np.sort(host(want)))
         return "keys not counted"
 
-    rivals = Rival("torch.unique", by_torch, check), Rival("cupy.unique", by_cupy, check)
+    rivals = Rival("torch.unique", make_torch_call, check), Rival("cupy.unique", make_cupy_call, check)
     ours = lambda: cmfast.cell_counts(*points, grid=grid, n_classes=C).counts  # noqa: E731
     yield Race("cell_counts", f"{n:,} points, m=10", ours, rivals)
 
@@ -497,7 +497,7 @@ def sampling(room: int) -> Iterator[Race]:
     order = np.argsort(-s)  # no score is there twice
     found = y[order].cumsum()
 
-    def by_torch() -> Callable[[], Any]:
+    def make_torch_call() -> Callable[[], Any]:
         import torch
 
         s, y = tensor(scores), tensor(hits)
@@ -518,7 +518,7 @@ def sampling(room: int) -> Iterator[Race]:
         np.testing.assert_array_equal(ordered, s[order])
         return ""
 
-    def by_torchmetrics() -> Callable[[], Any]:
+    def compute_with_torchmetrics() -> Callable[[], Any]:
         from torchmetrics.functional.classification import binary_precision_recall_curve
 
         s, y = tensor(scores), tensor(hits)
@@ -529,7 +529,10 @@ def sampling(room: int) -> Iterator[Race]:
         np.testing.assert_allclose(host(result[0][:-1].flip(0)), found / np.arange(1, n + 1), rtol=1e-5)
         return ""
 
-    rivals = Rival("torch.sort, cumsum", by_torch, check), Rival("torchmetrics", by_torchmetrics, recall)
+    rivals = (
+        Rival("torch.sort, cumsum", make_torch_call, check),
+        Rival("torchmetrics", compute_with_torchmetrics, recall),
+    )
     ours = lambda: cmfast.metrics.threshold_matrices(scores, hits)  # noqa: E731
     yield Race("threshold_matrices", f"{n:,} scores", ours, rivals)
 

@@ -29,7 +29,7 @@ def _metrics(M, out, start, stop):
     for b in range(start, stop):
         m, o = M[b], out[b]
         linear, quadratic = _sums(m, t, p, d)
-        _of_sums(t, p, d, o)
+        _compute_from_sums(t, p, d, o)
         _compute_weighted_kappas(t, p, linear, quadratic, o)
         o[14] = _gerrity(m, t, low, high)
 
@@ -53,7 +53,7 @@ def _sums(m, t, p, d):
 
 
 @loop
-def _of_sums(t, p, d, o):
+def _compute_from_sums(t, p, d, o):
     C, n, a = len(t), t.sum(), d.sum()
     o[:] = 0
     worst, product, miss, whole, truth, chance, guess = 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0

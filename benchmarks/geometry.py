@@ -21,7 +21,7 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
     many = 20 if small else 1000
     yield _job("gcm C=1000", N, 10, many, note="Scott", rivals_of=("packed",))
     yield _job("gcm C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=("packed",))
-    yield _weighted(N, 10)
+    yield _make_weighted_job(N, 10)
     yield _pca(N, 20 if small else 128)
 
 
@@ -123,7 +123,7 @@ def _same(result: np.ndarray, want: np.ndarray, note: str) -> str:
     return note
 
 
-def _weighted(N: int, m: int) -> Job:
+def _make_weighted_job(N: int, m: int) -> Job:
     """Return the job of summing float weights in the occupied cells."""
     X, _, _ = _points(N, m, 10)
     w = np.random.default_rng(3).gamma(0.5, size=N)

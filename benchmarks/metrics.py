@@ -17,7 +17,7 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
     for C, B in sizes:
         yield _make_matrix_job(C, B)
     for C, n in [(50, 2_000)] if small else [(10_000, 10_000_000), (100_000, 10_000_000)]:
-        yield _of_labels(C, n)
+        yield _make_labels_job(C, n)
 
 
 def _make_matrix_job(C: int, B: int) -> Job:
@@ -26,7 +26,7 @@ def _make_matrix_job(C: int, B: int) -> Job:
     M = np.tile(M, (-(-B // len(M)), 1, 1))[:B]
     part = M[: -(-B // 50)]
     few = min(20, len(part))
-    labels = [_as_labels(m) for m in M[:few]] if C <= 100 else []
+    labels = [_expand_labels(m) for m in M[:few]] if C <= 100 else []
     want = _rivals_of_metrics.numpy_metrics(M[:200])
 
     def check(found):
@@ -56,12 +56,12 @@ def _make_matrix_job(C: int, B: int) -> Job:
     )
 
 
-def _as_labels(m):
+def _expand_labels(m):
     i, j = np.nonzero(m)
     return np.repeat(i, m[i, j]), np.repeat(j, m[i, j])
 
 
-def _of_labels(C: int, n: int) -> Job:
+def _make_labels_job(C: int, n: int) -> Job:
     """Return the job with so many classes that a matrix of all pairs would not fit."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, C, n)

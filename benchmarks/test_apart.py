@@ -32,7 +32,7 @@ def test_smoke_finds_peers_that_are_right_and_peers_that_are_not(tmp_path, capsy
     assert "says converged; weights to " in out
 
 
-def test_what_fails_is_said(capsys, monkeypatch):
+def test_failures_are_printed(capsys, monkeypatch):
     monkeypatch.setattr(apart, "OWN", {"nobody": apart.Peer("", (), lambda problem: problem.kind == "map")})
     assert apart.main(["--smoke"]) == 1
     assert "nobody failed: KeyError: 'nobody'" in capsys.readouterr().out
@@ -52,7 +52,7 @@ def test_peers_are_known_to_the_program():
     }
 
 
-def test_an_environment_that_is_there_is_taken(tmp_path):
+def test_an_existing_environment_is_used(tmp_path):
     python = tmp_path / "balance" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     python.parent.mkdir(parents=True)
     python.touch()
@@ -60,7 +60,7 @@ def test_an_environment_that_is_there_is_taken(tmp_path):
     assert apart.environment(apart.OWN["sweeps"], tmp_path) == Path(sys.executable)
 
 
-def test_weights_are_judged():
+def test_weights_are_checked_here():
     records = PROBLEMS["rake 5x5 sd 0.5"]
     answer = records.arrays["answer"]
     assert records.judge(answer) == "weights to 0e+00"
@@ -68,7 +68,7 @@ def test_weights_are_judged():
     assert records.judge(np.where(np.arange(len(answer)) == 3, np.nan, answer)).startswith("wrong: ")
 
 
-def test_optima_are_judged():
+def test_optima_are_checked_here():
     problem = PROBLEMS["rake households"]
     best = np.concatenate([one.weights for one in problem.job.run(None)])
     assert problem.judge(best).startswith("objective ")
@@ -89,7 +89,7 @@ def test_the_objective_is_the_distance_of_weights_and_of_totals():
     assert apart.objective(region, w) == pytest.approx(4 * np.log(4 / 3) - 4 + 3 + 7 * missed[0] + 2 * missed[1])
 
 
-def test_maps_are_judged():
+def test_maps_are_checked_here():
     problem = PROBLEMS["balance"]
     weights = problem.job.run(None).weights
     assert problem.judge(weights).startswith("sums to ")

@@ -50,8 +50,8 @@ def _comparison(*, small: bool) -> Job:
         return found.low, found.high, found.standard_error
 
     rivals = [
-        Rival("scikit-learn in scipy.stats.bootstrap", lambda: _of_labels(y, a, b, few), few, check),
-        Rival("multinomial draws of NumPy", lambda: _of_cells(y, a, b, n_replicates), n_replicates, check),
+        Rival("scikit-learn in scipy.stats.bootstrap", lambda: _resample_labels(y, a, b, few), few, check),
+        Rival("multinomial draws of NumPy", lambda: _resample_cells(y, a, b, n_replicates), n_replicates, check),
     ]
     size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} replicates"
     return Job(
@@ -79,12 +79,12 @@ def _permutation(*, small: bool) -> Job:
         options = {"method": "delta", "test": "permutation", "num_threads": threads}
         return float(uncertainty.compare(T, "f1_macro", n_replicates=n_replicates, **options).p_value)
 
-    def of_labels():
+    def use_labels():
         from sklearn.metrics import f1_score
 
         return permuted(lambda guess: f1_score(y, guess, average="macro"), few)
 
-    def of_counts():
+    def use_counts():
         def f1_macro(guess):
             d, t, p = (np.bincount(x, minlength=10) for x in (y[guess == y], y, guess))
             return (2 * d / (t + p)).mean()
@@ -99,8 +99,8 @@ def _permutation(*, small: bool) -> Job:
         return float(permutation_test((a, b), lambda a, b: metric(a) - metric(b), **options, rng=rng).pvalue)
 
     rivals = [
-        Rival("scikit-learn in scipy.stats.permutation_test", of_labels, few, check),
-        Rival("np.bincount in scipy.stats.permutation_test", of_counts, few, check),
+        Rival("scikit-learn in scipy.stats.permutation_test", use_labels, few, check),
+        Rival("np.bincount in scipy.stats.permutation_test", use_counts, few, check),
     ]
     size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} swaps"
     return Job(
@@ -131,20 +131,20 @@ def _interval(*, small: bool) -> Job:
         found = uncertainty.interval(M, method="percentile", **options)["mcc"]
         return found.low, found.high
 
-    def of_labels():
+    def use_labels():
         from scipy.stats import bootstrap
         from sklearn.metrics import matthews_corrcoef
 
         options = {"paired": True, "vectorized": False, "n_resamples": few, "method": "percentile"}
         return bootstrap((y, p), matthews_corrcoef, **options, rng=np.random.default_rng(0)).confidence_interval
 
-    def of_cells():
+    def use_cells():
         drawn = np.random.default_rng(0).multinomial(len(y), M.ravel() / len(y), n_replicates).reshape(-1, 10, 10)
         return np.quantile(metrics.mcc(drawn), [0.025, 0.975])
 
     rivals = [
-        Rival("scikit-learn in scipy.stats.bootstrap, MCC alone", of_labels, few, check),
-        Rival("multinomial draws of NumPy, MCC alone", of_cells, n_replicates, check),
+        Rival("scikit-learn in scipy.stats.bootstrap, MCC alone", use_labels, few, check),
+        Rival("multinomial draws of NumPy, MCC alone", use_cells, n_replicates, check),
     ]
     size = f"{len(metrics.SCALARS)} metrics of {len(y):,} samples, 10 classes, {n_replicates:,} replicates"
     limit = np.zeros((n_replicates, len(metrics.SCALARS))).copy
@@ -203,7 +203,7 @@ def _errors(*, small: bool) -> Job:
     return Job("standard_error", f"{len(M):,} 10x10, 11 metrics", len(M), "matrices", run, check, M.sum, "read", rivals)
 
 
-def _of_labels(y, a, b, n_replicates):
+def _resample_labels(y, a, b, n_replicates):
     """Draw labels again, and give those to scikit-learn."""
     from scipy.stats import bootstrap
     from sklearn.metrics import f1_score
@@ -216,7 +216,7 @@ def _of_labels(y, a, b, n_replicates):
     return *found.confidence_interval, found.standard_error
 
 
-def _of_cells(y, a, b, n_replicates):
+def _resample_cells(y, a, b, n_replicates):
     """Draw what was counted of truth and both predictions again, some replicates at a time."""
     keys, counts = np.unique((y * 10 + a) * 10 + b, return_counts=True)
     truth, first, second = keys // 100, keys // 10 % 10, keys % 10

@@ -72,6 +72,9 @@ def _confusion_matrix() -> None:
         y = np.tile(_labels(dtype), SAMPLE_REPEATS)
         w, g = (None if a is None else np.tile(a, SAMPLE_REPEATS) for a in (weight, groups))
         cmfast.confusion_matrix(y, y, sample_weight=w, groups=g, ignore_index=ignored)
+    for dtype, n_classes in product((*LABELS, np.int8), (3, 20, 400)):  # kernels by type and number of classes
+        y = np.tile(_labels(dtype), SAMPLE_REPEATS)
+        cmfast.confusion_matrix(y, y, n_classes=n_classes)
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
@@ -394,6 +397,8 @@ def _label_margins() -> None:
     for dtype, weight, groups, ignored in product((*LABELS, np.int8), weights, (None, _labels()), (None, 0)):
         options = {"sample_weight": weight, "groups": groups, "ignore_index": ignored}
         cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), **options)
+    for dtype in (*LABELS, np.int8):  # more classes than samples
+        cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), n_classes=1000)
 
 
 def _threshold_matrices() -> None:
@@ -650,8 +655,7 @@ def _compile_group(ops: Sequence[str]) -> list[Compiled]:
 def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], object] | None = None) -> list[Compiled]:
     """Compile the kernels of `ops` in several processes; `tick` is called with (done, total).
 
-    Two processes that write the cache of one function at the same time may lose an entry. This process therefore
-    runs
+    Two processes that write the cache of one function at the same time may lose an entry. This process therefore runs
     last, compiles what was lost, and so ensures that everything is cached.
     """
     found = []

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast import normalizing
-from cmfast._core import bad_values, dask_matrices, dispatch, failures, lazy, validate
+from cmfast._core import bad_values, dask_counting, dispatch, failures, lazy, validate
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text_codes, adapter
@@ -251,7 +251,7 @@ def confusion_matrix(
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
         known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
         shares = None if normalize is None else partial(_normalize, method=normalize, on_failure=on_failure)
-        return dask_matrices.count_blocks(
+        return dask_counting.count_blocks(
             confusion_matrix, given, on_failure, {**known, "num_threads": num_threads}, shares
         )
     if n_groups is not None:

@@ -17,13 +17,13 @@ KEPT = HERE / "reproduced.json"
 PAGE = HERE / "reproduced.md"
 HEAD = """# The papers, reproduced
 
-Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
-where not, and what came out. The command writes a page with pictures, all numbers as JSON and every picture by itself;
-two runs are the same but for their times. What scatters from run to run is judged by 95 % intervals of all places of a
-claim together, against margins that were fixed beforehand: a claim holds or fails where the whole interval says so,
-else it is undecided. With `--quick` it takes at most a minute, and the page begins with what it cannot decide.
+`cmfast reproduce NAME` recomputes every claim of the papers behind this library and reports whether it holds, where it
+does not, and the numbers. The command writes a page with pictures, all numbers as JSON, and every picture as a file;
+two runs differ only in their times. Claims with random variation are judged by simultaneous 95 % intervals against
+margins that were fixed beforehand: a claim holds or fails if the whole interval does, otherwise it is undecided.
+`--quick` takes at most a minute, and its page begins with what it cannot decide.
 
-The experiments on normalisation take your own data, too:
+You can run the experiments on normalisation on your own data:
 
 ```sh
 cmfast reproduce normalization --images x.npy --labels y.npy

@@ -121,7 +121,7 @@ def measured() -> dict[str, Any]:
 def page() -> str:
     """Return the page, with the table of what was measured."""
     rows = [
-        "| what | bytes in the file | CPU time | memory beside the process itself |",
+        "| what | bytes in the file | CPU time | memory besides the process itself |",
         "|---|---|---|---|",
     ]
     for job, one in json.loads(FOUND.read_text(encoding="utf-8")).items():

@@ -36,11 +36,9 @@ def name(frame: FrameType | None = None) -> str:
     """Return the name of the outermost public cmfast function on the call stack; "" outside a public call.
 
     The stack is walked only when a message is issued, so calls without messages cost nothing. The walk ends at the
-    first
-    frame outside cmfast, so that a call from a user's callback has its own name. It must run in the thread of the call:
-    other threads run kernels only, and their errors are raised again in that thread before they get a name. The walk
-    starts
-    at `frame`, by default the frame of the caller.
+    first frame outside cmfast, so that a call from a user's callback has its own name. It must run in the thread of the
+    call: other threads run kernels only, and their errors are raised again in that thread before they get a name. The
+    walk starts at `frame`, by default the frame of the caller.
     """
     task = _task.get()
     if task is not None:

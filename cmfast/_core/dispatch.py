@@ -74,7 +74,7 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
 
 
 def check_agreement(**arrays: Any) -> None:
-    """Raise ValueError where axis names contradict the match by position, for arrays not adopted together.
+    """Raise ValueError if row labels, dimensions or coordinates of separately adopted arrays differ in order.
 
     Arrays in a dict are checked one by one. None, and arrays of libraries without axis names, are skipped.
     """

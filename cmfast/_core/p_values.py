@@ -41,7 +41,7 @@ def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
 
 
 def _sort_p_values(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the sorting order of p-values, the sorted values with inf for NaN, and the number of non-NaN values."""
+    """Sort p-values along axis 0: return the order, the sorted values with inf for NaN, and the non-NaN counts."""
     order = np.argsort(p, axis=0, kind="stable")
     ordered = np.take_along_axis(p, order, axis=0)
     return order, np.where(np.isnan(ordered), np.inf, ordered), np.count_nonzero(~np.isnan(p), axis=0)

@@ -19,8 +19,7 @@ def add_repr(cls: C) -> C:
     """Class decorator that adds a one-line repr and an HTML repr, made of ``_parts()`` and ``explain()``.
 
     A class whose texts hold user-supplied names also has ``_explain(name)`` or ``_named_parts(name)``, which render
-    each
-    name by the function `name`: the HTML repr isolates them.
+    each name by the function `name`: the HTML repr isolates them.
     """
 
     def __repr__(self: Any) -> str:  # noqa: N807

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._files import points, tables
+from cmfast._files import label_columns, points, tables
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
@@ -79,7 +79,7 @@ def _reshape_to_matrices(path: Path, M: np.ndarray) -> np.ndarray:
 def _read_arrow_blocks(path: Path, cells: list[str] | None, tick: Tick) -> Iterator[np.ndarray]:
     """Yield blocks of matrices from a Parquet or Arrow file."""
     names, total, parts = tables.arrow_batches(path, MATRIX_BLOCK_ROWS)
-    places = [tables.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
+    places = [label_columns.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
     done, core = 0, None
     for columns in parts(places):
         if not len(columns[0]):
@@ -127,7 +127,7 @@ def _read_text_blocks(path: Path, cells: list[str] | None, tick: Tick) -> Iterat
     total = path.stat().st_size
     first = next(lines)
     names = [name.strip() for name in first[1]]
-    places = [tables.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
+    places = [label_columns.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
     if cells is None and all(map(_is_number, names)):
         lines = chain([first], lines)
     done = 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._files import tables
+from cmfast._files import label_columns, tables
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
@@ -51,7 +51,7 @@ def open_points(path: Path, true: str, pred: str, features: list[str] | None, *,
 def open_labels(path: Path, true: str, pred: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the class ids in two columns of a table, without reading the points."""
     names, _, parts = tables.arrow_batches(path)
-    places = [tables.find_column(path, names, name) for name in (true, pred)]
+    places = [label_columns.find_column(path, names, name) for name in (true, pred)]
     blocks = [np.empty((2, 0), np.int64)]
     done = 0
     for columns in parts(places):
@@ -202,9 +202,9 @@ def _read_table(
     """Read feature columns and label columns of a table; with `by_name` text labels are names of feature columns."""
     tables.require_module("pyarrow", path)
     names, total, parts = tables.arrow_batches(path, POINT_BLOCK_ROWS)
-    labels = [tables.find_column(path, names, name) for name in of_labels]
+    labels = [label_columns.find_column(path, names, name) for name in of_labels]
     if features:
-        wanted = [tables.find_column(path, names, name) for name in features]
+        wanted = [label_columns.find_column(path, names, name) for name in features]
     else:
         wanted = [k for k in range(len(names)) if k not in labels]
     if not wanted:

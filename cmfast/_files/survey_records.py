@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._files import survey_totals, tables
+from cmfast._files import label_columns, survey_totals, tables
 from cmfast._files.output import FileError
 from cmfast._files.points import TABLES
 from cmfast._files.survey_totals import Target, Totals
@@ -81,7 +81,7 @@ def _read_arrow_blocks(path: Path, wanted: WantedColumns, by: str | None, tick: 
     tables.require_module("pyarrow", path)
     names, total, parts = tables.arrow_batches(path)
     _refuse_area_column(path, names, by)
-    places = [tables.find_column(path, names, name) for name in (*wanted.categories, *wanted.number_columns)]
+    places = [label_columns.find_column(path, names, name) for name in (*wanted.categories, *wanted.number_columns)]
     done, n = 0, len(wanted.categories)
     for arrays in parts(places):
         with tables.catch_reader_errors(path, "not readable"):
@@ -118,8 +118,8 @@ def _read_csv_blocks(path: Path, wanted: WantedColumns, by: str | None, tick: Ti
     _, first, done = next(lines)
     names = [name.strip() for name in first]
     _refuse_area_column(path, names, by)
-    places = [tables.find_column(path, names, name) for name in wanted.categories]
-    at = [tables.find_column(path, names, name) for name in wanted.number_columns]
+    places = [label_columns.find_column(path, names, name) for name in wanted.categories]
+    at = [label_columns.find_column(path, names, name) for name in wanted.number_columns]
     labels: list[dict[str, int]] = [{} for _ in places]
     codes: list[list[int]] = [[] for _ in places]
     numbers: list[list[float]] = [[] for _ in at]
@@ -153,8 +153,7 @@ def match_totals(source: Path, known: Totals, records: SurveyRecords, *, by_area
     """Match totals with respondents: return totals as arrays, their names and their penalty weights.
 
     Categories without respondents come last. Raises FileError for respondents in a category without a row in the table
-    of
-    totals; an empty total there leaves the category unconstrained.
+    of totals; an empty total there leaves the category unconstrained.
     """
     places = [{label: k for k, label in enumerate(own)} for own in records.categories]
     for target in known.targets:

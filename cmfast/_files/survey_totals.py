@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmfast._files import tables
+from cmfast._files import label_columns, tables
 from cmfast._files.output import FileError
 from cmfast._files.points import TABLES
 
@@ -100,7 +100,7 @@ def _find_columns(path: Path, names: list[str], by: str | None, value: str | Non
     small = [name.lower() for name in names]
     numbers = [k for k, name in enumerate(small) if name in NUMBERS]
     numbers = numbers or [k for k, name in enumerate(names) if name == value]
-    area = None if by is None else tables.find_column(path, names, by)
+    area = None if by is None else label_columns.find_column(path, names, by)
     of, importance = (small.index(name) if name in small else None for name in (OF, IMPORTANCE))
     taken = {*numbers, of, importance, area}
     categories = [k for k in range(len(names)) if k not in taken]

@@ -15,6 +15,7 @@ import numpy as np
 
 from cmfast._files.arrow_ipc import read_batch_heads
 from cmfast._files.csv_values import is_integer
+from cmfast._files.label_columns import PRED_NAMES, TRUE_NAMES, Wanted, choose_columns
 from cmfast._files.output import FileError, describe_os_error
 
 TABLE_BLOCK_ROWS = 1 << 18  # table rows per block
@@ -24,12 +25,9 @@ TEXTS = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 IPC = (".arrow", ".feather", ".ipc")
 MATRIX_BLOCK_BYTES = 32 << 20  # per block: enough work for every thread, small enough to show progress
-TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
-PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
 WHAT = {"io": "format", "maps": "format", "cluster": "address"}  # by the extra that installs the reader
 
-Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, optional groups
 Tick = Callable[[int, int], object]
 
 
@@ -170,11 +168,11 @@ def unify_kinds(path: Path, block: list[Column]) -> list[Column]:
 
 
 def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:
-    """Yield blocks of label columns of an npy file."""
+    """Yield the wanted label columns of an npy file as lists of :class:`Column`, a block of rows at a time."""
     table = open_npy(path)
     if table.dtype.names:
         names = list(table.dtype.names)
-        columns = [table[names[k]] for k in _choose_columns(path, names, wanted)]
+        columns = [table[names[k]] for k in choose_columns(path, names, wanted)]
     else:
         if table.ndim == 2 and are_matrices(table) and None in wanted[:2]:
             said = f"is of shape {table.shape}: a matrix, which cmfast metrics and normalize read"
@@ -184,7 +182,7 @@ def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column
         if not len(table):
             raise FileError(path, "holds no samples")
         names = [str(k) for k in range(table.shape[1])]
-        columns = [table[:, k] for k in _choose_columns(path, names, wanted)]
+        columns = [table[:, k] for k in choose_columns(path, names, wanted)]
     if any(column.ndim != 1 for column in columns):
         raise FileError(path, "a named field must hold one label per row")
     n = len(columns[0])
@@ -238,55 +236,6 @@ def _merge_duplicates(kind: str, labels: Sequence[Any], codes: np.ndarray | None
     return Column(kind, list(places), where if codes is None else where[codes])
 
 
-def _choose_columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
-    """Return the positions of the columns: as named, else by a usual name, else the remaining ones if unambiguous."""
-    given = [None if name is None else _parse_column(path, names, name) for name in wanted]
-    if len(names) < len(wanted):
-        what = (
-            "two columns, truth and prediction" if len(wanted) == 2 else "a column for each: truth, prediction, group"
-        )
-        raise FileError(path, f"needs {what}, but has {len(names)}")
-    if given[0] is not None and given[0] == given[1]:
-        raise FileError(path, f"truth and prediction are both column {names[given[0]]!r}; give --true and --pred")
-    for k, place in enumerate(given[2:]):
-        if place is not None and place in given[:2]:
-            raise FileError(path, f"column {names[place]!r} cannot be --by and --true or --pred")
-        if place is not None and place in given[2 : 2 + k]:
-            raise FileError(path, f"column {names[place]!r} is given to --by twice")
-    free = [k for k in range(len(names)) if k not in given]
-    doubts = []
-    for which, usual in enumerate((TRUE_NAMES, PRED_NAMES)):
-        alike = [k for k in free if names[k].lower() in usual]
-        if given[which] is None and len(alike) == 1:
-            given[which] = alike[0]
-            free.remove(alike[0])
-        elif given[which] is None and alike:
-            several = " and ".join(names[k] for k in alike)
-            doubts.append(f", and {several} may each be the {('truth', 'prediction')[which]}")
-    if given.count(None) < len(free) and None in given:
-        options = " and ".join(name for name, place in zip(("--true", "--pred"), given, strict=False) if place is None)
-        raise FileError(path, f"has {len(names)} columns{''.join(doubts)}; give {options} (has: {', '.join(names)})")
-    return [free.pop(0) if place is None else place for place in given]
-
-
-def _parse_column(path: Path, names: list[str], wanted: str) -> int:
-    """Return the position of a column given by name or number."""
-    if wanted in names:
-        return find_column(path, names, wanted)
-    if wanted.isdecimal() and len(wanted) < 10 and int(wanted) < len(names):
-        return int(wanted)
-    raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")
-
-
-def find_column(path: Path, names: list[str], wanted: str) -> int:
-    """Return the position of the column `wanted`; raise FileError if no column, or several, have this name."""
-    if wanted not in names:
-        raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")
-    if names.count(wanted) > 1:
-        raise FileError(path, f"has {names.count(wanted)} columns named {wanted!r}; give their numbers, from 0")
-    return names.index(wanted)
-
-
 def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) -> Iterator[list[Column]]:
     """Yield blocks of label columns of a csv or tsv file."""
     check_source(path)
@@ -298,7 +247,7 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
         raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
     named = _has_header(path, first, wanted, _delimiter(path)) if header is None else header
     names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
-    places = _choose_columns(path, names, wanted)
+    places = choose_columns(path, names, wanted)
     block = _TextRows(len(places))
     for line, row, done in lines if named else chain([(1, first, 0)], lines):
         labels = [row[k].strip() for k in places]
@@ -417,7 +366,7 @@ def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Colu
     """Yield blocks of label columns of a Parquet or Arrow file."""
     require_module("pyarrow", path)
     names, total, parts = arrow_batches(path)
-    places = _choose_columns(path, names, wanted)
+    places = choose_columns(path, names, wanted)
     done = 0
     for columns in parts(places):
         with catch_reader_errors(path, "not readable"):

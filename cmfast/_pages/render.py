@@ -1,4 +1,4 @@
-"""Render pages: parts to one self-contained HTML file. All text is escaped here."""
+"""Render pages: parts to one self-contained HTML file. Escapes all text by `_core/markup.py`."""
 
 import base64
 import hashlib

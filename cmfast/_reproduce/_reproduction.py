@@ -58,7 +58,7 @@ class Reproduction:
 
     @property
     def command(self) -> str:
-        """Command line that reproduces the paper."""
+        """Command line that reproduces the paper, without the options of this run."""
         return f"cmfast reproduce {self.name}"
 
     def to_dict(self, files: list[str]) -> dict[str, Any]:

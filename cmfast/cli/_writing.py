@@ -36,7 +36,7 @@ class Content(NamedTuple):
 
 
 def content_of_state(state: State, target: Path | None) -> Content | None:
-    """Return a state in the format of its output file; None without a file."""
+    """Return a state as `Content` of its output file: JSON by the suffix, else npz; None without a file."""
     if target is None:
         return None
     return Content(data=state.to_json().encode() if target.suffix.lower() == ".json" else state.to_bytes())

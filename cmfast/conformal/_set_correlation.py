@@ -143,7 +143,7 @@ class CcmCounts(BatchedCounts):
 
     @classmethod
     def _restore(cls, parts: dict[str, Any]) -> Self:
-        """Rebuild the counts from the parts of a saved state; refuse inconsistent parts."""
+        """Rebuild the counts from the parts of a saved state; raise DamagedError if they are inconsistent."""
         found = cls._unpack_arrays(parts)
         n, G = found["n"], found["G"]
         demand(G.shape[-1] == G.shape[-2], "its G is not square")

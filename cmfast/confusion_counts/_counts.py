@@ -385,9 +385,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         and 1 of -1
         and 1; other pairs raise.
 
-        Warns if the labels are text and no label is both a truth and a prediction, so that accuracy is 0; and
-        if a metric
-        of ordered classes is requested for more than two text classes without a given order.
+        Warns if the labels are text and no label is both a truth and a prediction, so that accuracy is 0; and if a
+        metric of ordered classes is requested for more than two text classes without a given order.
         """
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         return self._compute(self._held, names, pos_label, average_over, options)[0]

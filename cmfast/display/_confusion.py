@@ -73,7 +73,7 @@ class ConfusionDisplay:
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Self:
-        """Create the display from a confusion matrix.
+        """Create the display of one confusion matrix, without drawing it.
 
         Parameters
         ----------

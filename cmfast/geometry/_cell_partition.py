@@ -15,7 +15,7 @@ DECODED_TRIPLES = 1 << 16  # triples decoded at a time
 
 
 def validate_n_parts(n_parts: Any) -> int:
-    """Validate the option `n_parts` and return it as an int."""
+    """Validate that the option `n_parts` is an integer from 1 to MOST_PARTS; return it as an int."""
     return validate.count("n_parts", n_parts, least=1, most=MOST_PARTS)
 
 

@@ -71,7 +71,7 @@ def _call_now(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _check_part(part: Any, k: int, n: int) -> _Whole:
-    """Return the metadata of a part, after checking by a sample of its cells that it is number `k` of `n`."""
+    """Return matrix, grid and sizes of a part; raise unless it is CellCounts with sampled cells of part `k` of `n`."""
     name = f"cells[{k}]"
     if not isinstance(part, CellCounts):
         validate.refuse(name, "CellCounts", type(part).__name__, TypeError)

@@ -1,4 +1,4 @@
-"""Regular lattices of cells, with an origin and a width per axis, and the rules that choose them."""
+"""Regular lattices of cells, with an origin and a width per axis, and constructors by Scott's and other rules."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self

@@ -57,7 +57,7 @@ def multilabel_tables(
     y_true, y_pred : array of int or bool, shape (..., n, L)
         1 where the sample has the label, else 0.
     sample_weight : array, shape (..., n), optional
-        Weight of each sample; default 1.
+        Weight of each sample; default 1. Not with `samplewise`.
     samplewise : bool
         Return one table per sample instead, counted over its labels.
     num_threads : int, optional

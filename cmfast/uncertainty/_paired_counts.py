@@ -49,8 +49,6 @@ class PairedCounts(State):
 
     :func:`paired_counts` counts them; ``a + b`` adds two exactly, also with different labels, groups and clusters.
 
-    :func:`paired_counts` counts them, ``a + b`` adds them exactly, also with different labels, groups and clusters.
-
     Attributes
     ----------
     keys, counts : array of int64, shape (k,)

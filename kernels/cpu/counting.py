@@ -68,7 +68,7 @@ MOST_BYTE_CLASSES = 15  # whose cells are bytes, with two to spare: for padding 
 MOST_BLOCK_CLASSES = 300
 MOST_INT64_CLASSES = 3
 PADDING, OUTSIDE = np.uint8(254), np.uint8(255)
-BLOCK = 2048  # pairs whose cells are computed by SIMD before they are counted
+SIMD_BLOCK_PAIRS = 2048  # pairs whose cells are computed by SIMD before they are counted
 
 
 @jit()
@@ -78,14 +78,14 @@ def _count_small_bytes(y_true, y_pred, classes, out, outside):
     Cells are computed as bytes, 64 in a vector register, and counted eight at a time into eight tables.
     """
     low, n = np.uint8(classes[0]), np.uint8(classes[1])
-    cells, tables = np.empty(BLOCK, np.uint8), np.empty((8, 256), np.uint32)
+    cells, tables = np.empty(SIMD_BLOCK_PAIRS, np.uint8), np.empty((8, 256), np.uint32)
     words, one, byte = cells.view(np.uint64), np.uint32(1), np.uint64(255)
     a, b, c, d, e, f, g, h = tables[0], tables[1], tables[2], tables[3], tables[4], tables[5], tables[6], tables[7]
     for row in range(out.shape[0]):
         t, p = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]]
         tables[:] = 0
-        for first in range(0, t.shape[0], BLOCK):
-            m = min(BLOCK, t.shape[0] - first)
+        for first in range(0, t.shape[0], SIMD_BLOCK_PAIRS):
+            m = min(SIMD_BLOCK_PAIRS, t.shape[0] - first)
             truth, guess = t[first : first + m], p[first : first + m]
             for k in range(m):
                 i, j = np.uint8(np.uint8(truth[k]) - low), np.uint8(np.uint8(guess[k]) - low)
@@ -121,13 +121,13 @@ def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
     # Diagonal cells of 127 or 255 classes would be 512 bytes apart and compete for a few sets of the cache.
     pitch = np.uint32(n + 1 if (n + 1) % 64 == 0 else n)
     outer = np.uint32(size * pitch)
-    cells, tables, one = np.empty(BLOCK, np.uint32), np.empty((4, n * pitch + 1), np.uint32), np.uint32(1)
+    cells, tables, one = np.empty(SIMD_BLOCK_PAIRS, np.uint32), np.empty((4, n * pitch + 1), np.uint32), np.uint32(1)
     a, b, c, d = tables[0], tables[1], tables[2], tables[3]
     for row in range(out.shape[0]):
         t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
         tables[:] = 0
-        for first in range(0, t.shape[0], BLOCK):
-            m = min(BLOCK, t.shape[0] - first)
+        for first in range(0, t.shape[0], SIMD_BLOCK_PAIRS):
+            m = min(SIMD_BLOCK_PAIRS, t.shape[0] - first)
             truth, guess = t[first : first + m], p[first : first + m]
             for k in range(m):
                 i, j = truth[k] - low, guess[k] - low
@@ -154,7 +154,7 @@ def _count_blocks(y_true, y_pred, low, n, wide, out, outside):
 
 
 def _count_unweighted(y_true, y_pred, low, n_classes, out, outside):
-    """Count pairs without weights and groups, by the fastest kernel for their type and number of classes."""
+    """Add the pairs of each row to its flat table in `out` and set `outside`, by the fastest kernel for their type."""
     classes, kind = (np.uint64(low % 2**64), np.uint64(n_classes)), y_true.dtype
     n = y_true.shape[1]
     narrow = kind.itemsize <= 4 and np.iinfo(kind).min <= low and low + n_classes - 1 <= np.iinfo(kind).max
@@ -262,7 +262,7 @@ class _LabelSamples:
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
 
     def _count_with_numpy(self, weight, low, n_classes, n_groups):
-        """Count few samples with NumPy: the bits of `tables`, because every cell adds the same values in order."""
+        """Count few samples with NumPy: return tables (rows, G, C, C), as kernels do, and the pairs out of range."""
         cells = n_groups * n_classes**2
         i, j = (np.asarray(y, np.int64).view(np.uint64) - np.uint64(low % 2**64) for y in (self.y_true, self.y_pred))
         inside = np.maximum(i, j) < n_classes  # unsigned: one comparison for both ends

@@ -548,7 +548,7 @@ def test_gcm_names_the_options_of_the_command(cmd, rng):
         assert "n_components" not in said
     assert status == 0
     np.save("y.npy", np.where(y == 2, 0, y))
-    assert "leave class 2 out or give --smoothing" in cmd("gcm", *FILES, "--weights", "bi", "--components", "2")[2]
+    assert "leave class 2 out or pass --smoothing" in cmd("gcm", *FILES, "--weights", "bi", "--components", "2")[2]
 
 
 def test_gcm_refuses_what_does_not_fit(cmd, rng):

@@ -96,7 +96,7 @@ def _is_standard_dtype(a: np.ndarray) -> bool:
     return a.dtype in _TYPES
 
 
-def _in_torch(a: np.ndarray) -> bool:
+def _is_torch_dtype(a: np.ndarray) -> bool:
     return _is_standard_dtype(a) or a.dtype == np.float16
 
 
@@ -116,8 +116,10 @@ BACKENDS = [
     Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US", sees_values=False),
     Backend("lists", lambda a: a.tolist(), _survives_lists, sees_values=False),
     Backend("array-api-strict", lambda a: array_api_strict.asarray(a.copy()), _is_standard_dtype, "array_api_strict"),
-    Backend("torch", _torch, _in_torch, "torch"),
-    Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch", sees_values=False),
+    Backend("torch", _torch, _is_torch_dtype, "torch"),
+    Backend(
+        "torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _is_torch_dtype(a), "torch", sees_values=False
+    ),
 ]
 CUDA_HOST = [
     _make_cuda_host(0, "contiguous", cuda_host.asarray),
@@ -170,7 +172,7 @@ def _items(value: Any) -> tuple[Any, ...]:
 def supports(backend: Backend, case: Any) -> bool:
     """Return whether `backend` can hold the arrays of `case`; one that it cannot hold differently stays as it is."""
     if backend.library != "numpy":
-        holds = _is_standard_dtype if backend.library == "array_api_strict" else _in_torch
+        holds = _is_standard_dtype if backend.library == "array_api_strict" else _is_torch_dtype
         return all(map(holds, arrays_of(case)))
     return any(backend.accepts(a) for a in arrays_of(case))
 
@@ -193,7 +195,7 @@ def _layout(value: Any) -> Any:
 
 
 def has_kernels(backend: Backend, op: str, case: Any) -> bool:
-    """Return whether every op that a case goes through has a kernel for the target of `backend`."""
+    """Return whether every op of a case has a kernel for the target of `backend`."""
     return backend.target == "cpu" or on_cuda_host.has_kernels(op, case)
 
 

@@ -78,7 +78,7 @@ def _matrices(kind: str, C: int, n: int = N) -> np.ndarray:
     return (M if dtype.kind in "iu" else M + rng.random(M.shape)).astype(dtype)
 
 
-def _by_cells(width: str) -> int:
+def _choose_size(width: str) -> int:
     """Return how many classes make a team of so many threads share the cells of a matrix."""
     return {"8": 4, "32": 9, "256": 40}[width]
 
@@ -98,14 +98,14 @@ def _labels(kind: str, n: int, C: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _compared(op: str) -> Callable[..., Call]:
     def call(kind: str, width: str) -> Call:
-        M = _matrices(kind, _by_cells(width))
+        M = _matrices(kind, _choose_size(width))
         return Call(getattr(cmfast, op), (M, M[::-1].copy()), _rtol(op, kind))
 
     return call
 
 
 def _compared_back(kind: str, width: str) -> Call:
-    M = _matrices(kind, _by_cells(width))
+    M = _matrices(kind, _choose_size(width))
     G = _rng(kind, width).normal(size=len(M))
 
     def gradient(S: Any, T: Any, G: Any) -> Any:
@@ -148,7 +148,7 @@ def _weights_of_lines(kind: str, result: str, width: str) -> Call:
 
 
 def _weights_of_factors(kind: str, width: str) -> Call:
-    M = _matrices(kind, _by_cells(width))
+    M = _matrices(kind, _choose_size(width))
     return Call(lambda M: cmfast.importance_weights(M, "bi", tol=1e-13), (M,), _rtol("ipf", kind))
 
 
@@ -173,7 +173,7 @@ def _metrics_of(M: np.ndarray, result: str) -> Call:
 
 def _kappa(kind: str, total: str, result: str, width: str) -> Call:
     del total
-    C = _by_cells(width)
+    C = _choose_size(width)
     W = _rng("kappa", C).random((C, C)) * (1 - np.eye(C))
     return Call(
         lambda M, W: cmfast.metrics.kappa(M, weights=W), (_matrices(kind, C), W), _rtol("weighted_kappa", result)

@@ -121,7 +121,7 @@ class Copy:
             if source.is_symlink() or source.is_file():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target, follow_symlinks=False)
-        for command in (["init", "--quiet"], ["add", "--all"]):  # tests of packaging ask git which files there are
+        for command in (["init", "--quiet"], ["add", "--all"]):  # tests of packaging ask git for the list of files
             subprocess.run(["git", "-C", str(self.tree), *command], check=True)
         self.compiled = self.kernels("as-it-is")  # digest and folder without a mistake
 

@@ -29,7 +29,7 @@ adapters.KNOWN[cuda_host.ndarray] = import_module("cmfast._core.adapters._cupy")
 
 
 def has_kernels(op: str, case: Any) -> bool:
-    """Return whether every op that a case goes through has a CUDA kernel."""
+    """Return whether every op of a case has a CUDA kernel."""
     words = [value for value in (*case.args, *case.options.values()) if isinstance(value, str)]
     ops = {op, "ipf", "ras"} if "bi" in words else {op}
     return all("cuda" in OPS[each].targets for each in ops)

@@ -11,7 +11,7 @@ from calls import public
 from cases import CASES
 
 from cmfast._core.compile_notices import SECONDS, USUAL_SECONDS
-from cmfast._warmup import compile_op, groups
+from cmfast._warmup import compile_op, group_ops
 from cmfast.kernels.ops import OPS
 
 # Rough seconds to compile the kernels of a topic for CUDA's on the host, where it is more than a few.
@@ -21,7 +21,7 @@ MOST_SECONDS = 300.0  # a worker that has died is not waited for
 
 def jobs() -> list[tuple[tuple[str, ...], str]]:
     """Return ops for the CPU that share kernels, and topics for CUDA, those that take longest first."""
-    seconds = {(tuple(ops), "cpu"): sum(SECONDS.get(op, USUAL_SECONDS) for op in ops) for ops in groups(OPS)}
+    seconds = {(tuple(ops), "cpu"): sum(SECONDS.get(op, USUAL_SECONDS) for op in ops) for ops in group_ops(OPS)}
     seconds |= {((op.topic,), "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
     return sorted(seconds, key=lambda job: (-seconds[job], job))
 

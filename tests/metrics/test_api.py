@@ -480,7 +480,7 @@ def test_labels_with_weights_groups_and_what_is_ignored(rng):
         assert_close(value, want[name])
     with pytest.raises(ValueError, match=r"groups must be in 0\.\.1, got 2"):
         metrics.label_margins(y, p, groups=g, n_groups=2)
-    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight must sum to a number"):
+    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight must sum to a finite number"):
         assert np.isnan(metrics.from_labels([0, 1], [0, 1], "mcc", sample_weight=[1.0, np.inf]))
 
 
@@ -785,3 +785,18 @@ def test_reports_of_some_classes_agree_with_scikit_learn(rng):
     for labels, error in ((["cow"], ValueError), ("dog", TypeError), ([], TypeError), (["dog", "dog"], ValueError)):
         with pytest.raises(error, match=r"^metrics.report: average_over must be"):
             metrics.report(np.eye(4), class_names=names, average_over=labels)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+def test_class_sums_of_many_labels_are_those_of_the_matrix(dtype):
+    """Long unweighted labels are counted in tables of 32 bits; labels out of range are counted and found."""
+    rng = np.random.default_rng(0)
+    for n_classes in (1, 2, 10, 100, 1000) if np.iinfo(dtype).bits > 8 else (1, 2, 10, 100):
+        y = rng.integers(0, n_classes, 300_000).astype(dtype)
+        p = np.where(rng.random(len(y)) < 0.8, y, rng.integers(0, n_classes, len(y))).astype(dtype)
+        found = metrics.label_margins(y, p, n_classes=n_classes)
+        want = metrics.margins(cmfast.confusion_matrix(y, p, n_classes=n_classes))
+        assert_same_bits(tuple(found), tuple(want))
+        y[7] = n_classes
+        with pytest.raises(ValueError, match="got 1 pairs outside"):
+            metrics.label_margins(y, p, n_classes=n_classes)

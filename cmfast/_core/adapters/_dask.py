@@ -150,10 +150,8 @@ def make_block_tasks(
     """Make a task for every block of the arrays in `cores`, which gives the number of core axes after the loop axes.
 
     A call on arrays made by `like` validates the arguments and gives the shapes and types of results; a value that is
-    not
-    computed yet is replaced there by the example next to it in `known`. `numbers` names an option that receives the
-    flat
-    indices of the block's elements in the whole loop.
+    not computed yet is replaced there by the example next to it in `known`. `numbers` names an option that receives the
+    flat indices of the block's elements in the whole loop.
     """
     name = caller.name()
     arrays = _select_lazy(values, cores)
@@ -342,10 +340,8 @@ def sum_blocks(
     """Sum the integer results of `function` over all chunks; samples are the last axes of the arrays.
 
     `cores` gives the number of core axes after the sample axes, by default 0. Results must be integers, so that the
-    order
-    of addition does not matter; of int8 statuses the maximum is taken. Computing raises OverflowError where a sum
-    overflows
-    int64.
+    order of addition does not matter; of int8 statuses the maximum is taken. Computing raises OverflowError where a sum
+    overflows int64.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _select_lazy(arrays, cores).items()}

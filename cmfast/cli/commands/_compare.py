@@ -10,7 +10,7 @@ import numpy as np
 import cmfast
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute
-from cmfast.cli._columns import LabelTable, read_columns
+from cmfast.cli._label_table import LabelTable, read_columns
 from cmfast.cli._options import AGAIN, COLUMN, add_common, parse_metric_names
 from cmfast.cli._ordering import warn_of_order
 from cmfast.cli._parser import Parser, misuse

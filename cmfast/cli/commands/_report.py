@@ -11,7 +11,7 @@ from cmfast._files import points
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, tick
-from cmfast.cli._columns import read_columns
+from cmfast.cli._label_table import read_columns
 from cmfast.cli._options import AGAIN, COLUMN, add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result

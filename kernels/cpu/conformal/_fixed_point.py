@@ -40,7 +40,7 @@ def score_label(before, ahead, p, u, penalty, k_reg):
 
 @jit(inner=True, borrows=True)
 def find_largest_units(q):
-    """Return the largest mass in units whose score is at most `q`; unlimited if `q` is NaN or too large."""
+    """Return the largest mass, in units of 2^-52, with a score of at most `q`; UNLIMITED_UNITS for NaN or large `q`."""
     if not q < MOST_SCORE:  # NaN too
         return UNLIMITED_UNITS
     whole = np.int64(np.floor(q * UNITS))

@@ -11,7 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _run_length
+from cmfast.kernels.cpu.geometry import _radix_sort, _run_length
 
 PARTITION_ROWS = 1 << 16  # rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
@@ -89,7 +89,7 @@ def sort_and_count(fill, n, limit, num_threads=None, progress=None):
     """
     if n < LEAST_PARTITIONED_POINTS:
         found = compute_keys(fill, n, num_threads, progress)
-        found.sort()
+        _radix_sort.sort(found)
         return _run_length.encode_runs(found, num_threads)
     # Frees the partitioned keys before the result is allocated.
     return _run_length.concatenate_runs(
@@ -155,10 +155,9 @@ def _sort_buckets(points, num_threads):
 
     def work(bucket, start, stop):
         """Collect, sort and run-length encode one bucket."""
-        found = np.empty(stop - start, np.int64)
+        found, counts = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
         _collect(partitioned, ends, bucket, PARTITION_ROWS, found)
-        found.sort()
-        counts = np.empty(stop - start, np.int64)
+        _radix_sort.sort(found, counts)
         number = _run_length.encode_into(found, found, counts)
         narrow = np.uint32 if stop - start < 2**32 else np.int64
         parts[bucket] = found[:number].copy(), counts[:number].astype(narrow)

@@ -48,7 +48,7 @@ def _add_moments(X, low, scale, sums, lanes):
 
 
 def column_moments(X, *, low, high, num_threads=None):
-    """Return (3, m) int64: sums of u, and sums of u*u as quotient and remainder of 2**32.
+    """Return sums of u, the 20-bit positions of finite rows in their range, and of u*u (quotient, remainder of 2**32).
 
     ``u = rint((x - low) * 2**20 / (high - low))``, 0 where the column is constant.
     """

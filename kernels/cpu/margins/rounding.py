@@ -140,19 +140,19 @@ def _round_nearest(F, free, rows, cols):
 
 
 @jit()
-def _augment_flow(cost, free, Y, over, potential, work):
-    """Augment a flow along shortest paths until every row and column rounds up the required number.
+def _augment_flow(cost, free, Y, over, potential, budget):
+    """Augment a flow along shortest paths until rows and columns round up as required; return whether done.
 
-    Return whether done. Nodes are rows, then columns. Where a cell may be rounded up an arc leads from its row to its
-    column, where it may be rounded down one leads back. A path starts at a node with negative `over`, a row with too
-    few or a column with too many, and ends at a positive one. Reduced costs stay nonnegative, so the result has minimum
-    cost.
+    It ends early when `budget` steps are used up. Nodes are rows, then columns. Where a cell may be rounded up an arc
+    leads from its row to its column, where it may be rounded down one leads back. A path starts at a node with negative
+    `over`, a row with too few or a column with too many, and ends at a positive one. Reduced costs stay nonnegative, so
+    the result has minimum cost.
     """
     R, C = cost.shape
     n = R + C
     distance, before, done = np.empty(n), np.empty(n, np.int64), np.empty(n, np.bool_)
     first = 0
-    while work > 0:
+    while budget > 0:
         while first < n and over[first] >= 0:
             first += 1
         if first == n:
@@ -170,7 +170,7 @@ def _augment_flow(cost, free, Y, over, potential, work):
             done[u] = True
             if over[u] > 0:
                 end = u
-            work -= n
+            budget -= n
             for other in range(R, n) if u < R else range(R):
                 i, j = (u, other - R) if u < R else (other, u - R)
                 if free[i, j] and Y[i, j] == (u >= R) and not done[other]:
@@ -196,14 +196,14 @@ def _augment_flow(cost, free, Y, over, potential, work):
 
 
 @jit()
-def _round_randomly(F, draws, state, work):
+def _round_randomly(F, draws, state, budget):
     """Round fractions randomly and without bias by shifting them along cycles, in place; return whether done.
 
     `state` is the first row with fractions and the number of draws used.
     """
     R, C = F.shape
     nodes, at = np.empty(R + C + 1, np.int64), np.empty(R + C, np.int64)
-    while work > 0:
+    while budget > 0:
         while state[0] < R and _find_fraction(F, state[0], -1) < 0:
             state[0] += 1
         if state[0] == R:
@@ -214,7 +214,7 @@ def _round_randomly(F, draws, state, work):
         while begin < 0:
             came = nodes[t - 1] if t > 0 else -1
             then = _find_fraction(F, nodes[t], came)
-            work -= R + C
+            budget -= R + C
             if then < 0:  # rounding errors left a single fraction
                 i, j = _get_cell(nodes[t], came, R)
                 F[i, j] = np.rint(F[i, j])
@@ -274,20 +274,20 @@ def _round_table(cells, lines, draws):
 
 
 @jit()
-def _improve_cells(lines, F, ups, counts, least, most, state, work):
+def _improve_cells(lines, F, ups, counts, least, most, state, budget):
     """Flip the cell, or pair of cells, that most reduces the errors of sums, repeatedly; return whether none helps.
 
     `state` is the next first cell of a pair.
     """
     n = lines.shape[1]
-    while work > 0:
+    while budget > 0:
         if state[0] == 0:
             best, _ = _find_best_change(lines, F, ups, counts, least, most)
-            work -= lines.size
+            budget -= lines.size
             if best >= 0:
                 _flip_cell(lines, ups, counts, best)
                 continue
-        while work > 0 and state[0] < n:
+        while budget > 0 and state[0] < n:
             c = state[0]
             state[0] += 1
             gain, helps = _compute_gain(lines, ups, counts, least, most, c)
@@ -295,7 +295,7 @@ def _improve_cells(lines, F, ups, counts, least, most, state, work):
                 continue
             _flip_cell(lines, ups, counts, c)
             other, more = _find_best_change(lines, F, ups, counts, least, most)
-            work -= lines.size
+            budget -= lines.size
             if other >= 0 and other != c and gain + more > 0.0:
                 _flip_cell(lines, ups, counts, other)
                 state[0] = 0

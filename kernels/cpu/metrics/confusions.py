@@ -116,6 +116,44 @@ def _count_class_sums(y, p, weight, groups, ignored, C, sums):
     return outside
 
 
+@jit()
+def _count_class_pairs(y, p, agreements, others, bands):
+    """Count unweighted pairs into uint32 tables; return how many pairs are out of range.
+
+    `agreements` counts pairs of equal classes, `bands` others by the distance of their classes. Their true, predicted
+    and larger class are counted in the first three columns of `others` (C, 4), so that one class is one cache line.
+    """
+    outside, one, n = 0, np.uint32(1), np.uint64(len(agreements))
+    for k in range(len(y)):
+        i, j = np.uint64(y[k]), np.uint64(p[k])
+        if i < n and j < n:
+            if i == j:
+                agreements[i] += one
+            else:
+                others[i, 0] += one
+                others[j, 1] += one
+                others[max(i, j), 2] += one
+                bands[i - j if i > j else j - i] += one
+        else:
+            outside += 1
+    return outside
+
+
+@jit()
+def _add_class_pairs(agreements, others, bands, sums):
+    """Add the tables of :func:`_count_class_pairs` to the :class:`ClassSums`."""
+    total = np.int64(0)
+    for c in range(len(agreements)):
+        agree = np.int64(agreements[c])
+        total += agree
+        sums[DIAGONAL, c] += agree
+        sums[ROW, c] += np.int64(others[c, 0]) + agree
+        sums[COL, c] += np.int64(others[c, 1]) + agree
+        sums[TOP, c] += np.int64(others[c, 2]) + agree
+        sums[BAND, c] += np.int64(bands[c])
+    sums[BAND, 0] += total
+
+
 def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, num_threads=None):
     """Return the class sums of label pairs, without their matrices; total, status, pairs out of range.
 
@@ -133,17 +171,26 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     dtypes = (None, None, kind, np.int64) if same else (np.int64, np.int64, kind, np.int64)
     cells = n_classes * (1 if n_groups is None else n_groups)
     seconds = rows * n * SECONDS_PER_LABEL_PAIR
+    is_plain = weight is None and groups is None and ignored is None
     out, outside = np.zeros((rows, SUMS, cells), kind), np.zeros(rows, np.int64)
 
     def count(b, sums, start, stop):
         """Count samples `start` to `stop` of row `b` into `sums`, in blocks; return the pairs out of range."""
         number = 0
+        tables = None
+        if is_plain and n_classes <= stop - start < 2**32:
+            tables = np.zeros(n_classes, np.uint32), np.zeros((n_classes, 4), np.uint32), np.zeros(n_classes, np.uint32)
         for first in range(start, stop, SAMPLES_PER_PIECE):
             pool.checkpoint()
             last = min(first + SAMPLES_PER_PIECE, stop)
             given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
             truth, guess, own, group = (None if a is None else a[0] for a in given)
-            number += _count_class_sums(truth, guess, own, group, ignored, n_classes, sums)
+            if tables is None:
+                number += _count_class_sums(truth, guess, own, group, ignored, n_classes, sums)
+            else:
+                number += _count_class_pairs(truth, guess, *tables)
+        if tables is not None:
+            _add_class_pairs(*tables, sums)
         return number
 
     def work(_, start, stop):

@@ -1,6 +1,6 @@
 """Compiled loop over many large matrices that momentum sweeps alone solve, free of Python's lock.
 
-Each goes through the kernels of a single large matrix, in their order, so results do not depend on this path.
+Each is scaled by the kernels of a single large matrix, in their order, so results do not depend on this path.
 """
 
 import numpy as np

@@ -112,7 +112,7 @@ def make_example_tile():
 
 
 def _describe_unit_tile(C):
-    """Return the known values of a tile whose targets are all one, all lanes paired and none warm, for unrolling."""
+    """Return the TileLayout for unrolling C x C: targets of one, rows paired with columns, no initial factors."""
     places, _ = _compute_offsets(C, C, newton=True)
     at: Any = Tile._make((None, C, C, False, *places))
     known = {k + i: 1.0 for k in (at.u, at.v, at.inverse, at.col_inverse) for i in range(C)}

@@ -1,1 +1,1 @@
-"""Numerical methods that several topics share: Cholesky factors, sparse symmetric products, maximum flow."""
+"""Numerical methods of several topics: Cholesky, sparse symmetric products, maximum flow (`sparse_support.py`)."""

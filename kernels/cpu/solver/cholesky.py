@@ -1,4 +1,7 @@
-"""Cholesky factorisation A = U'U of symmetric positive semidefinite matrices: dense small ones, or by LAPACK."""
+"""Cholesky factorisation A = U'U of symmetric positive semidefinite matrices: small dense ones, or by LAPACK.
+
+For a few hundred unknowns see `panel_cholesky.py`.
+"""
 
 import math
 

@@ -40,7 +40,7 @@ def _draw_cluster_replicates(units, matrix, seed, out, start, stop):
 
 
 def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=None, num_threads=None):
-    """Draw bootstrap replicates (int64) of the sum of matrices ``(..., k, C, C)`` of clusters or strata; status."""
+    """Return replicates ``(..., n_replicates, C, C)`` of sums of matrices of clusters or strata, and the status."""
     (counts, status), batch = check_elements(M), M.shape[:-3]
     size, _, C, _ = counts.shape
     numbers, out = number_matrices(size, numbers), np.zeros((size, n_replicates, C, C), np.int64)

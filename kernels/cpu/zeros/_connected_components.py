@@ -1,4 +1,4 @@
-"""Strongly connected components of the residual graph (Kosaraju), and the Hall violator of an infeasible pattern."""
+"""Strongly connected components (Kosaraju) of the residual graph, unsupported cells, and the Hall violator."""
 
 import numpy as np
 

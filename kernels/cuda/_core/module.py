@@ -52,7 +52,7 @@ MORE_OPTIONS = dict.fromkeys(
 # Headers inserted between the prelude and the source of a topic, from its folder or another.
 _NEWTON = "_core/newton.cuh"
 _RULES, _QUICK, _ZEROS = "scaling/convergence.cuh", "scaling/fast_arithmetic.cuh", "zeros/support.cuh"
-_ALONE, _TILE = "scaling/thread_per_matrix.cuh", ("scaling/block_group.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
+_ALONE, _TILE = "scaling/thread_elimination.cuh", ("scaling/block_group.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
 _CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.cuh"
 _INVERSE = "uncertainty/inverse.cuh"
 _DRAWS, _SUMS, _ORDERED_KEYS = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/ordered_keys.cuh"
@@ -75,7 +75,7 @@ HEADERS = {
     "scaling/gradient": (_ZEROS, _RULES, _NEWTON, *_TILE),
     "scaling/gradient_single": (_QUICK, _ALONE),
     "scaling/group": (_RULES, _NEWTON, _QUICK),
-    "scaling/single": (_RULES, _NEWTON, _QUICK, _ALONE),
+    "scaling/thread_per_matrix": (_RULES, _NEWTON, _QUICK, _ALONE),
     "scaling/team": (_ZEROS, _RULES, _NEWTON, *_LARGE, "scaling/refine.cuh"),
     "uncertainty/cell_errors": (_INVERSE,),
     "uncertainty/cluster_cells": (_DRAWS, _CLUSTERS, _INVERSE),

@@ -36,7 +36,7 @@ KERNELS = (_RANGES, _KEYS, _LABELS, _INDICES, _ROWS, _NUMBERS)
 
 
 def count_row_blocks(n: int) -> int:
-    """Return the number of blocks for a column reduction over n rows."""
+    """Return the number of thread blocks of a column reduction over n rows, at most MOST_RANGE_BLOCKS; 0 for none."""
     return min(-(-n // TABLE_ROWS), MOST_RANGE_BLOCKS)
 
 

@@ -61,7 +61,7 @@ def _decode_ordered_keys(ordered: Any) -> Any:
 
 
 def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], num_threads: int | None = None) -> Any:
-    """Return (3, m) int64: sums of u, and sums of u*u as quotient and remainder of 2**32."""
+    """Return sums of u, the 20-bit positions of finite rows in their range, and of u*u (quotient, rest of 2**32)."""
     del num_threads
     xp, (n, m) = library(X), X.shape
     power, least, scale = make_moment_steps(np.array(low), np.array(high))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cmfast.kernels.cuda._core.module import Kernel
-from cmfast.kernels.cuda.scaling.single import DEFINES, MOST_SINGLE_LINES, SINGLE_THREADS
+from cmfast.kernels.cuda.scaling.thread_per_matrix import DEFINES, MOST_SINGLE_LINES, SINGLE_THREADS
 
 _SINGLE = Kernel("scaling/gradient_single", "cmfast_scaling_gradient_single", (("2",), ("3",), ("4",)), (128, 224, 255))
 KERNELS = (_SINGLE,)

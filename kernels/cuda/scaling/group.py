@@ -3,13 +3,13 @@
 from typing import Any, NamedTuple
 
 from cmfast.kernels.cuda._core.module import SHARED, Kernel
-from cmfast.kernels.cuda.scaling import arguments, single
+from cmfast.kernels.cuda.scaling import arguments, thread_per_matrix
 from cmfast.kernels.shared.scaling import ScalingProblem
 
 MOST_GROUP_LINES = 32  # rows or columns on the longer side: a lane each, of one warp
 MOST_EVERY_WIDTH = 16  # rows or columns up to which every size has a kernel, beyond it even sizes
 WIDTHS = (
-    *range(single.MOST_SINGLE_LINES + 1, MOST_EVERY_WIDTH + 1),
+    *range(thread_per_matrix.MOST_SINGLE_LINES + 1, MOST_EVERY_WIDTH + 1),
     *range(MOST_EVERY_WIDTH + 2, MOST_GROUP_LINES + 1, 2),
 )
 GROUP_THREADS = 128  # threads of a block, or fewer where shared memory is short
@@ -72,8 +72,8 @@ def solve(problem: ScalingProblem) -> tuple[Any, Any]:
         The length of the queue.
     """
     p, queue = problem, arguments.make_queue_arguments(problem)
-    if max(p.R, p.C) <= single.MOST_SINGLE_LINES:
-        single.launch(p, queue)
+    if max(p.R, p.C) <= thread_per_matrix.MOST_SINGLE_LINES:
+        thread_per_matrix.launch(p, queue)
     else:
         width = next(w for w in WIDTHS if w >= max(p.R, p.C))
         threads, shared = _choose_block(width)

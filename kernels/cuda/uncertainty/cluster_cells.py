@@ -22,7 +22,7 @@ def cluster_replicates(
     M: Any, *, strata: np.ndarray, clustered: bool, n: int | None, n_replicates: int, seed: int,
     numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Draw bootstrap replicates (int64) of the sum of matrices ``(..., k, C, C)`` of clusters or strata; status."""
+    """Return replicates ``(..., n_replicates, C, C)`` of sums of matrices of clusters or strata, and the status."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
     parts = prepare_matrices(M, strata, n, clustered=clustered, draws=True)

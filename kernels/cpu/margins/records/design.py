@@ -32,7 +32,7 @@ class RakingRecords(NamedTuple):
         return x if self.of is None else np.bincount(self.of, x, self.n_rows)
 
     def expand_to_records(self, x: np.ndarray) -> np.ndarray:
-        """Return the rows' values for each record."""
+        """Return the value of each record's row; `x` itself if every record is its own row."""
         return x if self.of is None else x[self.of]
 
 

@@ -113,9 +113,10 @@ class DenseSweeps:
         return float(np.divide(missed, self.totals, out=missed, where=self.totals > 0.0).max())
 
     def measure_amplification(self, table):
-        """Return the total size of all further sweeps of a perturbation over its first size.
+        """Return a condition estimate of the cells by power iteration on a random perturbation.
 
-        Infinite where they decay slowly.
+        Sweeps are applied to the perturbation until it vanishes; the estimate is the total size of all but the first
+        over the size of the first, and infinite where they decay slowly.
         """
         changes = self._expand_marginals(self.asked * passes.draw_perturbation(len(self.asked)), 0.0)
         total, before, scaled = 0.0, 0.0, self._table(table)

@@ -38,7 +38,7 @@ def count_blocks(
     axes = options["sample_axes"]
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
-    def count_weighted(weight: Any) -> Any:
+    def sum_counts(weight: Any) -> Any:
         """Return the lazy sum of `count` over all chunks, with these integer weights."""
         return lazy.dask().sum_blocks(count, arrays | {"sample_weight": weight}, axes, **options)
 
@@ -47,17 +47,16 @@ def count_blocks(
     )  # weights of another library are refused by sum_blocks
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
     if dtype is None or (dtype.kind != "f" and dtype.itemsize < LEAST_SUMMED_BYTES):
-        found = count_weighted(weight)
+        found = sum_counts(weight)
     elif dtype.kind == "f":
         top = abs(halves.replace_nonfinite(weight)).max()
         digits = {
-            f"d{k}": count_weighted(weight.map_blocks(_extract_digit, top, k, dtype=np.int64))
-            for k in range(SUMMED_DIGITS)
+            f"d{k}": sum_counts(weight.map_blocks(_extract_digit, top, k, dtype=np.int64)) for k in range(SUMMED_DIGITS)
         }
-        bad = count_weighted((weight != halves.replace_nonfinite(weight)).astype(np.int8))
+        bad = sum_counts((weight != halves.replace_nonfinite(weight)).astype(np.int8))
         found = _join_digits(**digits, bad=bad, top=top, **rest)
     else:
-        low, high = map(count_weighted, halves.split_halves(weight))
+        low, high = map(sum_counts, halves.split_halves(weight))
         return _join_halves(low, high, normalize=normalize, **rest)
     return found if normalize is None else normalize(found, num_threads=options["num_threads"])
 

@@ -10,7 +10,7 @@ MOST_SINGLE_LINES = 4  # rows or columns on the longer side: more exceed the reg
 SINGLE_THREADS = 64  # threads of a block
 DEFINES = {"SINGLE_THREADS": SINGLE_THREADS}
 
-_SINGLE = Kernel("scaling/single", "cmfast_ipf_single", (("2",), ("3",), ("4",)), (96, 128, 208))
+_SINGLE = Kernel("scaling/thread_per_matrix", "cmfast_ipf_single", (("2",), ("3",), ("4",)), (96, 128, 208))
 KERNELS = (_SINGLE,)
 
 
