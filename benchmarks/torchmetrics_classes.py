@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 def draw_rows(task: str, n: int, given: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return predictions, as labels or as scores, and targets; 70 % of the predictions are right."""
+    """Return predictions, as labels or as scores, and targets; 70 % of the predictions equal the target."""
     generator = torch.Generator().manual_seed(0)
     options = TASKS[task]
     shape = (n, options["num_labels"]) if "num_labels" in options else (n,)

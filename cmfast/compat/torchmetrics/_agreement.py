@@ -14,7 +14,15 @@ from cmfast.compat.torchmetrics._counting import (
     MultilabelMatrix,
     skip_wrapper,
 )
-from cmfast.compat.torchmetrics._sums import FRACTIONS, Sums, apply_once, as_float32, compute_mean, divide, view_counts
+from cmfast.compat.torchmetrics._sums import (
+    FRACTIONS,
+    ClassSums,
+    apply_once,
+    compute_mean,
+    convert_to_float32,
+    divide,
+    view_counts,
+)
 
 
 class MatrixMetric(CountedMetric):
@@ -57,7 +65,7 @@ class Confusion(MatrixMetric):
             shares: Tensor = normalizing.normalize(host, self.normalize)
             return shares.float()
         sums = host.sum(axes, keepdims=True)
-        return as_float32(host / sums) if sums.all() else self._normalize_empty()
+        return convert_to_float32(host / sums) if sums.all() else self._normalize_empty()
 
     def _normalize_empty(self: Any) -> Tensor:
         """Return the matrix of all added samples by torchmetrics, which warns of empty rows or columns."""
@@ -72,9 +80,9 @@ class Kappa(MatrixMetric):
     def compute(self: Any) -> Tensor:
         """Return kappa of all added samples."""
         if self.weights in (None, "none") and (value := apply_once(compute_agreement, self.confmat)["kappa"]) != 0:
-            return as_float32(value)
+            return convert_to_float32(value)
         weights = None if self.weights == "none" else self.weights
-        return as_float32(metrics.kappa(view_counts(self.confmat), weights=weights, undefined="strict"))
+        return convert_to_float32(metrics.kappa(view_counts(self.confmat), weights=weights, undefined="strict"))
 
 
 class Correlation(MatrixMetric):
@@ -87,7 +95,7 @@ class Correlation(MatrixMetric):
         if is_degenerate(view_counts(table)):
             left: Tensor = super().compute()  # type: ignore[misc]
             return left
-        return as_float32(apply_once(compute_agreement, table)["mcc"])
+        return convert_to_float32(apply_once(compute_agreement, table)["mcc"])
 
 
 class Jaccard(MatrixMetric):
@@ -102,20 +110,20 @@ class Jaccard(MatrixMetric):
             kept = self.confmat.diagonal() >= 0
             kept[ignored] = False
         if average == "micro" and kept is None:
-            sums: Sums = apply_once(self._sum_classes, self.confmat)
+            sums: ClassSums = apply_once(self._sum_classes, self.confmat)
         else:
             sums = apply_once(self._sum, self.confmat)
             kept = kept.numpy() if kept is not None and not isinstance(sums.hits, Tensor) else kept
             if average == "micro":
                 hits, truths, guesses = (part[kept].sum() for part in sums[:3])
-                sums = Sums(hits, truths, guesses, None)
+                sums = ClassSums(hits, truths, guesses, None)
         values = divide(*FRACTIONS["jaccard"](*sums), float(self.zero_division))
         if average in ("macro", "weighted"):
             weights = self._weights(sums, kept)
             values = compute_mean(values, weights) if weights.any() else values.sum() * math.nan  # as torchmetrics
-        return as_float32(values)
+        return convert_to_float32(values)
 
-    def _weights(self: Any, sums: Sums, kept: Any) -> Any:
+    def _weights(self: Any, sums: ClassSums, kept: Any) -> Any:
         """Return the weights of classes for averaging."""
         if self.average == "weighted":
             return sums.truths

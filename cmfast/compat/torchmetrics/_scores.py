@@ -11,11 +11,11 @@ from torchmetrics import classification as theirs
 from cmfast.compat.torchmetrics._counting import BinaryCounts, CountedMetric, Multiclass, Multilabel, skip_wrapper
 from cmfast.compat.torchmetrics._sums import (
     FRACTIONS,
-    Sums,
+    ClassSums,
     add_classes,
     apply_once,
-    as_float32,
     compute_mean,
+    convert_to_float32,
     divide,
     is_plain,
 )
@@ -110,7 +110,7 @@ class OneVsRestMetric(CountedMetric):
         return ""
 
     def _size_of_four(self: Any) -> int:
-        """Return the number of classes or labels of which torchmetrics keeps counts."""
+        """Return the number of classes or labels for which torchmetrics' own state has counts."""
         if hasattr(self, "num_classes"):
             return 1 if self.average == "micro" and self.top_k == 1 else int(self.num_classes)
         return int(getattr(self, "num_labels", 1))
@@ -146,13 +146,13 @@ class OneVsRestMetric(CountedMetric):
         found: tuple[Tensor, Tensor, Tensor, Tensor] = super()._final_state()  # type: ignore[misc]
         return found
 
-    def _read_sums(self: Any, *, over_classes: bool = False) -> Sums:
+    def _read_sums(self: Any, *, over_classes: bool = False) -> ClassSums:
         """Return the sums of all added samples, of each class or over all classes."""
         if "confmat" in self._defaults:
-            found: Sums = apply_once(self._sum_classes if over_classes else self._sum, self.confmat)
+            found: ClassSums = apply_once(self._sum_classes if over_classes else self._sum, self.confmat)
             return found
         tp, fp, tn, fn = self._final_state()
-        sums = Sums(tp, tp + fn, tp + fp, tp + fp + tn + fn)
+        sums = ClassSums(tp, tp + fn, tp + fp, tp + fp + tn + fn)
         return add_classes(sums) if over_classes and tp.ndim else sums
 
     @skip_wrapper
@@ -163,14 +163,14 @@ class OneVsRestMetric(CountedMetric):
         values = divide(*FRACTIONS[self.METRIC](*sums), self._fill)
         if average in ("macro", "weighted"):
             values = compute_mean(values, self._weights(sums))
-        return as_float32(values)
+        return convert_to_float32(values)
 
     @property
     def _fill(self: Any) -> float:
         """The value of an undefined metric."""
         return float(self.zero_division)
 
-    def _weights(self: Any, sums: Sums) -> Any:
+    def _weights(self: Any, sums: ClassSums) -> Any:
         """Return the weights of classes for averaging."""
         if self.average == "weighted":
             return sums.truths
@@ -179,7 +179,7 @@ class OneVsRestMetric(CountedMetric):
         return (sums.truths + sums.guesses if self.top_k == 1 else sums.truths) > 0
 
 
-def split_sums(sums: Sums) -> tuple[Any, Any, Any, Any]:
+def split_sums(sums: ClassSums) -> tuple[Any, Any, Any, Any]:
     """Return true positives, false positives, true negatives and false negatives."""
     hits, truths, guesses, total = sums
     return hits, guesses - hits, total - truths - guesses + hits, truths - hits
@@ -201,7 +201,7 @@ class FourCounts(OneVsRestMetric):
         sums = self._read_sums(over_classes=average in ("macro", "micro"))
         scores = (*split_sums(sums), sums.truths)
         if average == "macro":
-            return as_float32([score / len(counts) for score in scores])
+            return convert_to_float32([score / len(counts) for score in scores])
         if isinstance(sums.hits, int):
             return torch.from_numpy(np.array(scores, np.int64))
         table = np.empty((len(counts), 5), np.int64)
@@ -209,7 +209,7 @@ class FourCounts(OneVsRestMetric):
             table[:, k] = score
         if average == "weighted":
             samples = np.add.reduce(sums.truths)
-            return as_float32(sums.truths @ table / samples if samples else np.full(5, np.nan))
+            return convert_to_float32(sums.truths @ table / samples if samples else np.full(5, np.nan))
         return torch.from_numpy(table)
 
 
