@@ -16,7 +16,7 @@ from cmfast.compat.torchmetrics._counting import (
 )
 from cmfast.compat.torchmetrics._sums import (
     FRACTIONS,
-    ClassSums,
+    OneVsRestSums,
     apply_once,
     compute_mean,
     convert_to_float32,
@@ -110,20 +110,20 @@ class Jaccard(MatrixMetric):
             kept = self.confmat.diagonal() >= 0
             kept[ignored] = False
         if average == "micro" and kept is None:
-            sums: ClassSums = apply_once(self._sum_classes, self.confmat)
+            sums: OneVsRestSums = apply_once(self._sum_classes, self.confmat)
         else:
             sums = apply_once(self._sum, self.confmat)
             kept = kept.numpy() if kept is not None and not isinstance(sums.hits, Tensor) else kept
             if average == "micro":
                 hits, truths, guesses = (part[kept].sum() for part in sums[:3])
-                sums = ClassSums(hits, truths, guesses, None)
+                sums = OneVsRestSums(hits, truths, guesses, None)
         values = divide(*FRACTIONS["jaccard"](*sums), float(self.zero_division))
         if average in ("macro", "weighted"):
             weights = self._weights(sums, kept)
             values = compute_mean(values, weights) if weights.any() else values.sum() * math.nan  # as torchmetrics
         return convert_to_float32(values)
 
-    def _weights(self: Any, sums: ClassSums, kept: Any) -> Any:
+    def _weights(self: Any, sums: OneVsRestSums, kept: Any) -> Any:
         """Return the weights of classes for averaging."""
         if self.average == "weighted":
             return sums.truths

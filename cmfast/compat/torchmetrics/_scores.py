@@ -11,7 +11,7 @@ from torchmetrics import classification as theirs
 from cmfast.compat.torchmetrics._counting import BinaryCounts, CountedMetric, Multiclass, Multilabel, skip_wrapper
 from cmfast.compat.torchmetrics._sums import (
     FRACTIONS,
-    ClassSums,
+    OneVsRestSums,
     add_classes,
     apply_once,
     compute_mean,
@@ -146,13 +146,13 @@ class OneVsRestMetric(CountedMetric):
         found: tuple[Tensor, Tensor, Tensor, Tensor] = super()._final_state()  # type: ignore[misc]
         return found
 
-    def _read_sums(self: Any, *, over_classes: bool = False) -> ClassSums:
+    def _read_sums(self: Any, *, over_classes: bool = False) -> OneVsRestSums:
         """Return the sums of all added samples, of each class or over all classes."""
         if "confmat" in self._defaults:
-            found: ClassSums = apply_once(self._sum_classes if over_classes else self._sum, self.confmat)
+            found: OneVsRestSums = apply_once(self._sum_classes if over_classes else self._sum, self.confmat)
             return found
         tp, fp, tn, fn = self._final_state()
-        sums = ClassSums(tp, tp + fn, tp + fp, tp + fp + tn + fn)
+        sums = OneVsRestSums(tp, tp + fn, tp + fp, tp + fp + tn + fn)
         return add_classes(sums) if over_classes and tp.ndim else sums
 
     @skip_wrapper
@@ -170,7 +170,7 @@ class OneVsRestMetric(CountedMetric):
         """The value of an undefined metric."""
         return float(self.zero_division)
 
-    def _weights(self: Any, sums: ClassSums) -> Any:
+    def _weights(self: Any, sums: OneVsRestSums) -> Any:
         """Return the weights of classes for averaging."""
         if self.average == "weighted":
             return sums.truths
@@ -179,7 +179,7 @@ class OneVsRestMetric(CountedMetric):
         return (sums.truths + sums.guesses if self.top_k == 1 else sums.truths) > 0
 
 
-def split_sums(sums: ClassSums) -> tuple[Any, Any, Any, Any]:
+def split_sums(sums: OneVsRestSums) -> tuple[Any, Any, Any, Any]:
     """Return true positives, false positives, true negatives and false negatives."""
     hits, truths, guesses, total = sums
     return hits, guesses - hits, total - truths - guesses + hits, truths - hits

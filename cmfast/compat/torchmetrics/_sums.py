@@ -14,7 +14,7 @@ import torch  # noqa: TID251
 from torch import Tensor  # noqa: TID251
 
 
-class ClassSums(NamedTuple):
+class OneVsRestSums(NamedTuple):
     """Correct samples, true samples and predicted samples of each class, and the number of all samples."""
 
     hits: Any
@@ -75,47 +75,47 @@ def view_counts(counts: Tensor) -> Any:
     return counts.numpy() if is_plain(counts) else counts
 
 
-def sum_table(counts: Any) -> ClassSums:
+def sum_table(counts: Any) -> OneVsRestSums:
     """Return the sums of one 2x2 table, as ints on the CPU."""
     if isinstance(counts, Tensor):
         return sum_tables(counts)
     true_negatives, false_positives, false_negatives, hits = counts.ravel().tolist()
     truths = hits + false_negatives
-    return ClassSums(hits, truths, hits + false_positives, truths + true_negatives + false_positives)
+    return OneVsRestSums(hits, truths, hits + false_positives, truths + true_negatives + false_positives)
 
 
-def sum_tables(counts: Any) -> ClassSums:
+def sum_tables(counts: Any) -> OneVsRestSums:
     """Return the sums of 2x2 tables ``(..., 2, 2)``."""
     hits, false_positives = counts[..., 1, 1], counts[..., 0, 1]
     truths = hits + counts[..., 1, 0]
-    return ClassSums(hits, truths, hits + false_positives, truths + false_positives + counts[..., 0, 0])
+    return OneVsRestSums(hits, truths, hits + false_positives, truths + false_positives + counts[..., 0, 0])
 
 
-def sum_matrices(counts: Any) -> ClassSums:
+def sum_matrices(counts: Any) -> OneVsRestSums:
     """Return the sums of each class of matrices ``(..., C, C)``; the total of tensors has an axis of length 1."""
     if isinstance(counts, Tensor):
         truths = counts.sum(-1)
-        return ClassSums(counts.diagonal(0, -2, -1), truths, counts.sum(-2), truths.sum(-1, keepdim=True))
+        return OneVsRestSums(counts.diagonal(0, -2, -1), truths, counts.sum(-2), truths.sum(-1, keepdim=True))
     truths = np.add.reduce(counts, 1)
-    return ClassSums(counts.diagonal(), truths, np.add.reduce(counts, 0), int(np.add.reduce(truths)))
+    return OneVsRestSums(counts.diagonal(), truths, np.add.reduce(counts, 0), int(np.add.reduce(truths)))
 
 
-def sum_all_classes(counts: Any) -> ClassSums:
+def sum_all_classes(counts: Any) -> OneVsRestSums:
     """Return the sums over all classes of one matrix, for averages over samples ("micro")."""
     hits, total = counts.trace(), counts.sum()
     hits, total = (hits, total) if isinstance(counts, Tensor) else (int(hits), int(total))
-    return ClassSums(hits, total, total, len(counts) * total)
+    return OneVsRestSums(hits, total, total, len(counts) * total)
 
 
-def sum_all_tables(counts: Any) -> ClassSums:
+def sum_all_tables(counts: Any) -> OneVsRestSums:
     """Return the sums over all labels of 2x2 tables ``(labels, 2, 2)``."""
     return sum_table(counts.sum(0))
 
 
-def add_classes(sums: ClassSums) -> ClassSums:
+def add_classes(sums: OneVsRestSums) -> OneVsRestSums:
     """Return the sums over all classes of tensors, for averages over samples ("micro")."""
     classes = sums.hits.shape[-1] if sums.total.shape[-1] == 1 else 1
-    return ClassSums(*(part.sum(-1) for part in (sums.hits, sums.truths, sums.guesses, classes * sums.total)))
+    return OneVsRestSums(*(part.sum(-1) for part in (sums.hits, sums.truths, sums.guesses, classes * sums.total)))
 
 
 def divide(numerator: Any, denominator: Any, undefined: float) -> Any:
