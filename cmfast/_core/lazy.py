@@ -47,6 +47,7 @@ def accept_dask_arrays(
 
         @wraps(function)
         def wrapper(*args: P.args, **options: P.kwargs) -> R:
+            """Map the call over the blocks of Dask arrays; for other arrays call `function`."""
             if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                 bound = known.bind(*args, **options)
                 out: R = dask().map_batches(wrapper, bound, cores, numbers)
@@ -81,6 +82,7 @@ def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        """Delay the call if an argument is, or directly holds, a Dask Delayed; else call `function`."""
         if "dask.delayed" in sys.modules and any(map(is_delayed, _flatten(chain(args, options.values())))):
             out: R = dask().call_delayed(wrapper, *args, **options)  # the wrapper, which workers import by name
             return out

@@ -124,6 +124,7 @@ def _solve_newton_step(shares: _RowShares, g: np.ndarray) -> np.ndarray:
     right = g - D * (g.sum() / D.sum())  # the Hessian is zero along a change of all columns alike
 
     def multiply(d: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the Hessian times `d`, and the curvature along `d`."""
         product = shares.product(d)
         return product, float(d @ product)
 

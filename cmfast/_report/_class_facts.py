@@ -13,7 +13,10 @@ from cmfast._report._sparse_counts import SparseCounts
 def describe_classes(
     M: Any, cells: SparseCounts, scaled: ScalingFactors, request: ReportOptions
 ) -> dict[str, np.ndarray]:
-    """Return a column per fact of the classes; `M` holds the `cells`, dense or as CSR."""
+    """Return support, recall, precision, F1 and main confusion of each class.
+
+    `M` holds the `cells`, dense or as CSR.
+    """
     d, t, p = cells.sums()
     found = metrics.compute(M, ["recall", "precision", "f1"], undefined="nan", num_threads=request.num_threads)
     columns: dict[str, np.ndarray] = {"support": t, "predicted": p}

@@ -141,7 +141,7 @@ def _describe_directions(
     labels: Sequence[str],
     request: ReportOptions,
 ) -> list[Facts]:
-    """Return one line per direction of a pair if they differ significantly, else one line for both."""
+    """Return a row of facts for each direction of a pair if they differ significantly, else one for both."""
     i, j = int(pairs.first[k]), int(pairs.second[k])
     M = {(i, j): pairs.forth[k], (j, i): pairs.back[k]}
     ways = [[(i, j)], [(j, i)]] if told else [[(i, j), (j, i)]]

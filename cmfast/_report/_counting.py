@@ -31,7 +31,7 @@ class CountedSamples(NamedTuple):
 
 
 def name_models(y_pred: Any) -> dict[str, Any]:
-    """Return the predictions by model name."""
+    """Return the predictions by model name; refuse more models than a report compares, and duplicate names."""
     if not isinstance(y_pred, Mapping) or not y_pred:
         return {"model": y_pred}
     if len(y_pred) > MOST_MODELS:

@@ -29,8 +29,8 @@ class Notes:
         """Collect the warnings of a block."""
         with failures.collect_warnings() as texts:
             yield
-        for name_label in texts:
-            text = name_label.removeprefix(f"{caller.name()}: ")
+        for warning in texts:
+            text = warning.removeprefix(f"{caller.name()}: ")
             if text not in self.found:
                 self.found.append(text)
 

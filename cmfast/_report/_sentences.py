@@ -63,7 +63,7 @@ def write_lead(facts: Facts) -> str:
 
 
 def explain_matrix(facts: Facts) -> str:
-    """Return how to use the matrix, and which classes it shows if not all."""
+    """State how to use the matrix, and which classes it shows if not all."""
     if facts["shown"] == len(facts["labels"]):
         return MATRIX
     return (
@@ -73,7 +73,7 @@ def explain_matrix(facts: Facts) -> str:
 
 
 def _write_main_confusions(one: Facts) -> str:
-    """Return which confusions are significant, by count and when balanced."""
+    """State which confusions are significant, by count and when balanced."""
     found, name = one["standing"], isolate(one["name"])
     if not found["confused"]:
         return f"{name} has no confusions"
@@ -106,7 +106,7 @@ def _write_main_confusions(one: Facts) -> str:
 
 
 def explain_balancing(facts: Facts) -> list[str]:
-    """Return what bi-normalisation does, for this matrix, and what was added to it."""
+    """State what bi-normalisation does, for this matrix, and what was added to it."""
     one = facts["models"][0]
     support, predicted = one["classes"]["support"], one["classes"]["predicted"]
     most, least = int(support.max()), int(support.min())
@@ -138,7 +138,7 @@ def explain_balancing(facts: Facts) -> list[str]:
 
 
 def explain_rank_changes(one: Facts) -> str:
-    """Return whether bi-normalisation changes a rank significantly; empty if a table lists changes."""
+    """State whether bi-normalisation changes a rank significantly; empty if a table lists changes."""
     found = one["standing"]
     if not found["judged"]:
         return (
@@ -149,7 +149,7 @@ def explain_rank_changes(one: Facts) -> str:
 
 
 def explain_intervals(facts: Facts) -> str:
-    """Return what the intervals cover."""
+    """State what the intervals cover."""
     return (
         f"In {100 * facts['level']:g} % of test sets like this one the interval contains the true value. Intervals "
         "cover the chance in the samples, not that of another training."
@@ -157,7 +157,7 @@ def explain_intervals(facts: Facts) -> str:
 
 
 def explain_comparison(one: Facts) -> str:
-    """Return which of two models is better, and how often only one is correct."""
+    """State which of two models is better, and how often only one is correct."""
     first, second = (isolate(name) for name in one["models"])
     only = one["right"]
     one_alone, other_alone = int(only["only_first"]), int(only["only_second"])
@@ -176,7 +176,7 @@ def explain_comparison(one: Facts) -> str:
 
 
 def explain_groups(one: Facts) -> str:
-    """Return the groups with the lowest and the highest accuracy."""
+    """State the groups with the lowest and the highest accuracy."""
     said = []
     for name, model in one["models"].items():
         values = model["metrics"]["accuracy"]["estimate"]
@@ -192,7 +192,7 @@ def explain_groups(one: Facts) -> str:
 
 
 def explain_sets(one: Facts) -> str:
-    """Return the nominal and the observed coverage of the prediction sets."""
+    """State the nominal and the observed coverage of the prediction sets."""
     return (
         f"Each set contains its label with a probability of {100 * (1 - one['alpha']):g} %, calibrated on "
         f"{one['calibration']:,} samples; of the {one['samples']:,} others {100 * one['coverage']:.1f} % of the sets "
@@ -202,12 +202,12 @@ def explain_sets(one: Facts) -> str:
 
 
 def explain_geometry(facts: Facts, *, drawn: bool) -> str:
-    """Return how to read the geometric matrix, and where it is shown."""
+    """State how to read the geometric matrix, and where it is shown."""
     return f"{GEOMETRY} Select it above; it is that of {isolate(facts['models'][0]['name'])}." if drawn else GEOMETRY
 
 
 def describe_page(facts: Facts) -> str:
-    """Return what the page contains."""
+    """State what the page contains."""
     return (
         f"This page contains counts, not samples, and loads no other files. {facts['samples']:,} samples were counted."
     )

@@ -32,7 +32,7 @@ def compute_interval(differences: np.ndarray, level: float) -> dict[str, Any]:
 
 
 def _compute_ends(mean: float, error: float, n: int, level: float) -> dict[str, Any]:
-    """Return mean, ends and side of an interval of `n` repetitions."""
+    """Return Student's interval of the mean of `n` repetitions with standard error `error`, and its side of zero."""
     half = float(t.ppf((1 + level) / 2, n - 1)) * error if n > 1 else np.inf
     low, high = mean - half, mean + half
     side = HIGHER if low > 0 else LOWER if high < 0 else OPEN

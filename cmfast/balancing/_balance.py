@@ -154,6 +154,7 @@ def balance(
     result: BalanceResult[Any] = BalanceResult(*out)
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the matrix at `index` was not balanced."""
         return _explain_failure.explain_unbalanced(index, arrays, n, options["blocks"], options["upper"], result)
 
     failures.report(result.status, on_failure, failed="blocks not balanced", describe=describe)

@@ -61,6 +61,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         return adapter(self.reason).evaluate(lambda reason: reason == 0, self.reason)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         found = np.bincount(adapter(self.reason).to_host(self.reason), minlength=len(REASONS)).tolist()
         out = [f"{number:,} {name}" for name, number in zip(REASONS, found, strict=True) if number]
         return {

@@ -55,6 +55,7 @@ class CoverageCounts(BatchedCounts):
             return adapter(V).evaluate(lambda V, n: adapter(V).cast(V, np.float64) / n[..., None], V, n)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"counts": result_repr.format_shape(self.V), "empty": self.empty}
 
     def explain(self) -> str:

@@ -91,6 +91,7 @@ class ScoreHistogram(BatchedCounts):
         return adapter(counts).send(out.reshape(*host.shape[:-1], len(alphas)), counts)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"counts": result_repr.format_shape(self.counts, 1), "top": f"{self.top:.4g}"}
 
     def explain(self) -> str:

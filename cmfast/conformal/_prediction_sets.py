@@ -137,6 +137,7 @@ class PredictionSets:
         return SizeCoverage(*count_with_labels("set_coverage", self, y, on_failure))
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"sets": result_repr.format_shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
 
     def explain(self) -> str:

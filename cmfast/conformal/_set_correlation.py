@@ -113,6 +113,7 @@ class CcmCounts(BatchedCounts):
         every = adapter(G).send(np.eye(self.n_classes, dtype=np.int64), G)
 
         def mean(G: Any, every: Any, n: Any) -> Any:
+            """Divide the trace of G by the number of sets."""
             hits = (G * every).sum(-1).sum(-1)
             return adapter(hits).cast(hits, np.float64) / n
 
@@ -126,6 +127,7 @@ class CcmCounts(BatchedCounts):
         return found
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {
             "counts": result_repr.format_shape(self.G),
             "sets": result_repr.format_largest(self.n, ","),

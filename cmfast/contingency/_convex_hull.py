@@ -27,6 +27,7 @@ class Hull(NamedTuple):
     """Area below the hull: that of the ROC curve of the best thresholds and their mixtures."""
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"models": str(int((self.which >= 0).sum())), "area": result_repr.format_values(self.area)}
 
     def explain(self) -> str:

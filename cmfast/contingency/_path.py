@@ -28,6 +28,7 @@ class LearningPath(NamedTuple, Generic[ArrayT]):
     """(...): displacement over length, 1 for a straight path, NaN for length 0."""
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         names = ("length", "displacement", "straightness")
         parts = {name: result_repr.format_values(getattr(self, name)) for name in names}
         return {"checkpoints x coordinates": result_repr.format_shape(self.points), **parts}

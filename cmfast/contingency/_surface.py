@@ -29,6 +29,7 @@ class Sensitivity(NamedTuple):
     closed form. NaN for sums over a grid."""
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"value": result_repr.format_values(self.value), "error": result_repr.format_values(self.error)}
 
     def explain(self) -> str:

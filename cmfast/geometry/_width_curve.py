@@ -66,7 +66,7 @@ class WidthCurve:
         return parts | {"origin spread": result_repr.format_largest(self.origin_spread)}
 
     def explain(self) -> str:
-        """Return the verdict, the last line of the printed table: how far the overlap depends on the cells."""
+        """Return a verdict: how far the overlap varies over cell widths and origins, and over origins alone."""
         known = self.overlaps[np.isfinite(self.overlaps)]
         if not known.size:
             return "Verdict: no overlap is defined."

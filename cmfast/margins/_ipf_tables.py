@@ -178,6 +178,7 @@ def build_result(out: Any, problem: _explain_failure.TableProblem, on_failure: O
     result: MarginsResult[Any] = MarginsResult(out[0], list(out[1 : n + 1]), list(out[n + 1 : 2 * n + 1]), *out[-4:])
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the table at `index` was not scaled."""
         return _explain_failure.explain_table_failure(index, problem, result)
 
     failures.report(result.status, on_failure, failed="tables not scaled", describe=describe, limit_is_answer=True)

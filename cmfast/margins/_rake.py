@@ -222,6 +222,7 @@ def rake(
     problem = _explain_rake_failure.RakeProblem(batch, rows or design, weights, given, axes, lines, words)
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the weights at `index` were not found."""
         return _explain_rake_failure.explain_rake_failure(index, problem, result)
 
     failed = "sets of weights not found"

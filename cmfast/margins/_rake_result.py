@@ -61,6 +61,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         batch = dispatch.shape_of(self.status)
         return {
             "records": f"{dispatch.shape_of(self.weights)[-1]:,}"

@@ -60,6 +60,7 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         shape, batch = dispatch.shape_of(self.table), dispatch.shape_of(self.status)
         return {
             "of": " x ".join(map(str, shape[len(batch) :]))

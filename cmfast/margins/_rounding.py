@@ -40,6 +40,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {
             "of": " x ".join(map(str, dispatch.shape_of(self.table))),
             "status": result_repr.format_statuses(self.status),
@@ -158,6 +159,7 @@ def round_to_margins(
     result: RoundedTable[Any] = RoundedTable(*out)
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the table at `index` was not rounded."""
         status = Status(int(adapter(result.status).to_host(result.status)[index]))
         if status is Status.INVALID:
             return bad_values.describe_bad_value(M=adapter(M).to_host(M)[index])

@@ -50,6 +50,7 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
     carried: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         core = len(dispatch.shape_of(self.dead_cells)) - len(dispatch.shape_of(self.status))
         parts = {"of": result_repr.format_shape(self.dead_cells, core), "margins": str(len(self.proof))}
         parts |= {"status": result_repr.format_statuses(self.status)}

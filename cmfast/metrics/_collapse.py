@@ -28,6 +28,7 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
     groups: tuple[Any, ...]
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return self._named_parts(str)
 
     def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:

@@ -165,6 +165,7 @@ class Confusions(NamedTuple, Generic[ArrayT]):
     col: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {
             "pairs": result_repr.format_shape(self.value, 1),
             "value": result_repr.format_largest(self.value, ".4g"),

@@ -23,6 +23,7 @@ class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
     matrices: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
@@ -47,6 +48,7 @@ class Roc(NamedTuple, Generic[ArrayT]):
     tpr: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
@@ -71,6 +73,7 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
     recall: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"thresholds": result_repr.format_shape(self.thresholds, 1)}
 
     def explain(self) -> str:
@@ -98,6 +101,7 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
     matrix: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"threshold": result_repr.format_values(self.threshold), "cost": result_repr.format_values(self.cost)}
 
     def explain(self) -> str:

@@ -29,6 +29,7 @@ def make_matrix_function(name: str, *doc: str) -> PerMatrix:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
+        """Return the metric of every matrix."""
         return evaluate_one(name, M, undefined, on_failure, num_threads)
 
     return _set_name_and_doc(function, name, "Shape (...).", *doc)
@@ -48,6 +49,7 @@ def make_class_function(name: str, *doc: str) -> PerClass:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
+        """Return the metric of every class, or its average over classes."""
         return evaluate_average(name, M, average, undefined, on_failure, num_threads, positive, average_over)
 
     return _set_name_and_doc(function, name, "Shape (..., C); with `average` shape (...).", *doc)
@@ -65,6 +67,7 @@ def make_binary_function(name: str, *doc: str) -> Binary:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
+        """Return the metric of every 2x2 matrix."""
         return evaluate_one(name, M, undefined, on_failure, num_threads, positive)
 
     return _set_name_and_doc(function, name, "Shape (...); `M` has two classes.", *doc)

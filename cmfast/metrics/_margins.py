@@ -41,6 +41,7 @@ class Margins(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {
             "classes": result_repr.format_shape(self.diagonal, 1),
             "total": result_repr.format_values(self.total, ","),

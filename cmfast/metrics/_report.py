@@ -42,6 +42,7 @@ class Report(NamedTuple):
     undefined: Undefined
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         shown = {name: _format_value(self.overall[name]) for name in ("accuracy", "mcc")}
         return {"classes": str(len(self.rows) - len(AVERAGES)), "0/0": str(self.undefined), **shown}
 
@@ -91,6 +92,7 @@ class Report(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
+        """Return the report as HTML, which notebooks show."""
         return self.to_html()
 
     def to_pandas(self) -> Any:

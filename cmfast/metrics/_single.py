@@ -122,6 +122,7 @@ def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        """Call the metric; raise TypeError for surplus positional arguments or unknown options."""
         if len(args) > most or not options_of.issuperset(options):
             refuse(args, options)
         return function(*args, **options)
@@ -141,6 +142,7 @@ def reject_zero_division(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        """Call the function; raise TypeError for the option ``zero_division``."""
         refuse_zero_division(function.__name__, options)
         return function(*args, **options)
 

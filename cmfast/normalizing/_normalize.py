@@ -255,6 +255,7 @@ def _weigh_by_target(
         out, status = adapter(cells).evaluate(_weigh_samples, cells, wanted)
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the matrix at `index` cannot be weighted to its target."""
         arrays = [np.broadcast_to(adapter(array).to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
         return explain_unreachable_target(*arrays)
 

@@ -53,6 +53,7 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
     status: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {
             "of": result_repr.format_shape(self.matrix),
             "status": result_repr.format_statuses(self.status),
@@ -195,6 +196,7 @@ def estimate_for_target(
         matrix, weights, size, status = adapter(cells).evaluate(partial(_estimate, by), cells, wanted)
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the matrix at `index` has no estimate for its target."""
         M_of_it, wanted_of_it = (
             np.broadcast_to(adapter(array).to_host(array), (*batch, *dispatch.shape_of(array)[-n_core:]))[index]
             for array, n_core in zip(arrays, (2, 2 if class_shares is None else 1), strict=True)

@@ -54,6 +54,7 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     line_error: ArrayT
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         R, C = (dispatch.shape_of(line)[-1] for line in (self.row_scale, self.col_scale))
         batch = " x ".join(map(str, dispatch.shape_of(self.row_scale)[:-1]))
         return {

@@ -49,6 +49,7 @@ def solve_sparse(
     result: ScalingResult[Any, Any] = ScalingResult(scaled, x, y, residual, n_iter, status, np.float64(0.0), line_error)
 
     def describe(index: tuple[int, ...]) -> str:
+        """Return the reason why the matrix was not scaled; there is only one, so `index` is ignored."""
         del index
         return _explain_failure(cells, u, v, result, rows, columns)
 

@@ -42,6 +42,7 @@ class Comparisons(NamedTuple):
     benjamini_hochberg: Any
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= self._alpha())} differ"}
 
     def _alpha(self) -> float:
@@ -53,6 +54,7 @@ class Comparisons(NamedTuple):
         return self._explain(str)
 
     def _explain(self, name: Callable[[object], str]) -> str:
+        """Return a line of text for each pair, with classifiers rendered by `name`."""
         said = []
         for pair, one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
             first, second = map(name, pair)

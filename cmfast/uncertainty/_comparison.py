@@ -71,6 +71,7 @@ class Comparison(NamedTuple):
     axes: dict[str, tuple[Any, ...]]
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         if np.ndim(self.difference):
             each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
             return {f"{self.name} of": each, "p": result_repr.format_largest(self.p_value)}

@@ -49,6 +49,7 @@ class Equivalence(NamedTuple):
     level: float
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         if np.ndim(self.p_value):
             return {self.name: result_repr.format_shape(self.p_value, 0), "p": result_repr.format_largest(self.p_value)}
         return {self.name: f"{self.difference:+.4f}, margin {self.margin:g}, p {self.p_value:.3g}"}

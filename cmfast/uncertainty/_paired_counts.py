@@ -184,6 +184,7 @@ class PairedCounts(State):
         return f"<PairedCounts: {text}>"
 
     def _repr_html_(self) -> str:
+        """Return the repr and the explanation as HTML, which notebooks show."""
         said = f"<table><caption>{escape_prose(repr(self)[1:-1])}</caption>"
         return f"{said}</table><p>{escape_prose(self._explain(isolate))}</p>"
 
@@ -202,6 +203,7 @@ class PairedCounts(State):
         return self._explain(str)
 
     def _explain(self, name: Callable[[object], str]) -> str:
+        """Return the text of `explain`, with labels rendered by `name`."""
         if not self.n_samples:
             return "no samples"
         _, *sides = self._held.decode()

@@ -33,6 +33,7 @@ class Interval(NamedTuple):
     n_undefined: Any
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         names = ("estimate", "low", "high", "standard_error")
         parts = {name: result_repr.format_values(getattr(self, name)) for name in names}
         if np.any(adapter(self.n_undefined).to_host(self.n_undefined)):
@@ -165,6 +166,7 @@ class Posterior(NamedTuple):
         return adapter(self.draws).evaluate(lambda draws: (draws > above).sum(-1) / size, self.draws)
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {"draws": result_repr.format_shape(self.draws, 1), "mean": result_repr.format_values(self.mean)}
 
     def explain(self) -> str:

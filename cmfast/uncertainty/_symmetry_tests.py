@@ -38,6 +38,7 @@ class McNemar(NamedTuple):
     degrees: int | None
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         parts = {name: result_repr.format_values(getattr(self, name), ",") for name in ("only_first", "only_second")}
         return {"p": result_repr.format_values(self.p_value), **parts}
 
@@ -70,6 +71,7 @@ class Symmetry(NamedTuple):
     degrees: Any
 
     def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
         return {name: result_repr.format_values(getattr(self, name)) for name in ("statistic", "degrees", "p_value")}
 
     def explain(self) -> str:

@@ -29,7 +29,7 @@ def some():
 
 def test_counts_of_clients_add_up_to_those_of_all(some):
     data, weights, tested = some
-    own = _clients.own_counts(weights, data, tested, 0)
+    own = _clients.count_client_sets(weights, data, tested, 0)
     whole = conformal.ccm(make_sets(weights, data, 0, [0.1]))
     assert (whole.G[0] == sum(own).G).all()
     found = _clients.compare_merged_with_mean(own)

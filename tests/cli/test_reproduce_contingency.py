@@ -38,7 +38,7 @@ def test_all_p_of_the_test_by_another_library():
 
 
 def test_whiskers_end_at_values():
-    assert _paths.whiskers(np.array([1.0, 2.0, 3.0, 4.0, 100.0])) == (1.0, 4.0)
+    assert _paths.compute_whiskers(np.array([1.0, 2.0, 3.0, 4.0, 100.0])) == (1.0, 4.0)
 
 
 def test_formulas_as_printed_on_the_tornadoes():
@@ -61,7 +61,7 @@ def test_guesses():
 
 
 def test_errors_of_a_forecast():
-    for one in _costs.forecasts(0):
+    for one in _costs.compute_forecasts(0):
         density = np.exp(-((one.closed - np.array([_costs.SHIFT, 0.0])) ** 2) / 2)
         assert one.cost * density[0] == pytest.approx(density[1])
         assert one.error_by_tau >= one.least
@@ -69,13 +69,13 @@ def test_errors_of_a_forecast():
 
 
 def test_what_is_drawn_of_weights_is_weighted_tau():
-    S = _costs.weighted_surface(1, 5, 1.5, 3)
+    S = _costs.compute_weighted_surface(1, 5, 1.5, 3)
     M = [[0.5, 0.5], [1.0, 0.0]]  # tnr 1/2, tpr 0
     assert S[0, 1] == pytest.approx(float(metrics.tau_weighted(M, [1, 5], v=1.5)))
 
 
 def test_sensitivities_are_bounded_and_agnostic_ones_zero():
-    found = _surfaces.sensitivities(3)
+    found = _surfaces.compute_sensitivities(3)
     assert found.by_name["accuracy"] == pytest.approx((found.ratios - 1) / (6 * (found.ratios + 1)), abs=1e-4)
     claims = {claim.text.split()[0]: claim for claim in _surfaces.claim_volumes(found)}
     assert (claims["Tau,"].verdict, claims["Other"].verdict) == ("holds", "fails")
@@ -84,11 +84,11 @@ def test_sensitivities_are_bounded_and_agnostic_ones_zero():
 def test_curves_that_move_alike():
     rng = np.random.default_rng(0)
     a = rng.random((3, 20))
-    assert _epochs._correlation(a, 2 * a + 1) == pytest.approx(1)
-    assert _epochs._correlation(a, -a) == pytest.approx(-1)
+    assert _epochs._correlate_runs(a, 2 * a + 1) == pytest.approx(1)
+    assert _epochs._correlate_runs(a, -a) == pytest.approx(-1)
     b = np.vstack([a[:2], np.ones((1, 20))])  # one stands still
-    assert _epochs._correlation(b, a) == pytest.approx(1)
-    assert np.isnan(_epochs._correlation(np.ones((2, 5)), a[:2, :5]))
+    assert _epochs._correlate_runs(b, a) == pytest.approx(1)
+    assert np.isnan(_epochs._correlate_runs(np.ones((2, 5)), a[:2, :5]))
 
 
 def test_images_of_a_share():

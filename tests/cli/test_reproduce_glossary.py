@@ -37,7 +37,7 @@ def test_a_printed_figure_holds_to_its_last_digit():
 
 
 def test_a_model_may_agree_more_than_two_annotators_do():
-    (claim,) = _practice.ceiling(4000)
+    (claim,) = _practice.judge_annotator_ceiling(4000)
     found = claim.figures
     errors = found["standard_errors"]
     assert found["between"] == pytest.approx(0.85, abs=4 * errors[0])
@@ -46,7 +46,7 @@ def test_a_model_may_agree_more_than_two_annotators_do():
 
 
 def test_thresholds_by_cost_and_the_hierarchy():
-    claims, sections = _practice.thresholds(20_000)
+    claims, sections = _practice.judge_thresholds(20_000)
     assert claims[0].verdict.startswith("holds where")
     by_cost = claims[0].figures["by_cost"]
     (table,) = sections[0].find(Table)
@@ -55,5 +55,5 @@ def test_thresholds_by_cost_and_the_hierarchy():
         theory, found, cost, at_half = map(float, row[1:])
         assert found == pytest.approx(theory, abs=0.1)
         assert cost <= at_half
-    claims, _ = _practice.hierarchy()
+    claims, _ = _practice.judge_hierarchy()
     assert claims[0].figures["within"] + claims[0].figures["across"] == 540

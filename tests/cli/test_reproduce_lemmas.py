@@ -33,31 +33,31 @@ def test_the_rate_of_convergence_is_that_of_the_limit(rng):
 
 def test_convergence_that_is_not_linear_fails(rng, monkeypatch):
     M = matrices(rng)
-    assert lemmas.converge(M, SETTINGS).verdict == "holds"
+    assert lemmas.judge_convergence(M, SETTINGS).verdict == "holds"
     measured = lemmas.measure_rates
     monkeypatch.setattr(lemmas, "measure_rates", lambda M: (np.zeros(len(M)), measured(M)[1]))
-    assert lemmas.converge(M, SETTINGS).verdict == "fails"  # faster than linear
+    assert lemmas.judge_convergence(M, SETTINGS).verdict == "fails"  # faster than linear
     monkeypatch.setattr(lemmas, "measure_rates", lambda M: (np.full(len(M), np.nan), measured(M)[1]))
-    assert lemmas.converge(M, SETTINGS).verdict == "fails"  # never done
+    assert lemmas.judge_convergence(M, SETTINGS).verdict == "fails"  # never done
 
 
 def test_each_lemma_fails_where_it_is_broken(rng, monkeypatch):
     M = matrices(rng)
     A, B = np.exp(rng.normal(size=(2, len(M), M.shape[1])))
-    assert lemmas.scale_lines(M, A, B).verdict == "holds"
-    assert lemmas.minimize(M, SETTINGS).verdict == "holds"
-    assert lemmas.fill_volumes(SETTINGS).verdict == "holds where no constant is added to M"
+    assert lemmas.judge_scaling_invariance(M, A, B).verdict == "holds"
+    assert lemmas.judge_minimality(M, SETTINGS).verdict == "holds"
+    assert lemmas.judge_volumes(SETTINGS).verdict == "holds where no constant is added to M"
     normalize, weights, ipf = cmfast.normalize, cmfast.importance_weights, cmfast.ipf
     with monkeypatch.context() as patch:
         patch.setattr(cmfast, "normalize", lambda M, method: normalize(M, "all"))
-        assert lemmas.scale_lines(M, A, B).verdict == "fails"
+        assert lemmas.judge_scaling_invariance(M, A, B).verdict == "fails"
     with monkeypatch.context() as patch:
         patch.setattr(cmfast, "importance_weights", lambda M, method, **more: weights(M, "all"))
-        assert lemmas.fill_volumes(SETTINGS).verdict == "fails"
+        assert lemmas.judge_volumes(SETTINGS).verdict == "fails"
     with monkeypatch.context() as patch:
         # The outer product of the sums has the sums, but is the closest matrix to no other than a constant one.
         patch.setattr(cmfast, "ipf", lambda M, u, v, tol: ipf(np.ones_like(M), u, v, tol=tol))
-        assert lemmas.minimize(M, SETTINGS).verdict == "fails"
+        assert lemmas.judge_minimality(M, SETTINGS).verdict == "fails"
 
 
 def test_stripes_are_found(rng):

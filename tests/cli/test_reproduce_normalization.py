@@ -88,9 +88,9 @@ def test_a_folder_of_tests_around_python_is_no_test(tmp_path, monkeypatch):
         (package / f"{name}.py").write_text(line.format(Path(name).name))
     (package / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(package.parent)
-    assert data._lines_of("of_the_library") == [line.format("one").strip()]
+    assert data._read_code_lines("of_the_library") == [line.format("one").strip()]
     with pytest.raises(FileError, match=r"^no_such_package: the sources"):
-        data._lines_of("no_such_package")
+        data._read_code_lines("no_such_package")
 
 
 def test_verdicts_follow_planted_numbers():
@@ -128,7 +128,7 @@ def test_propositions_are_decided_by_their_figures(monkeypatch):
     volume = next(text for text in found if text.startswith("The volume"))
     assert found.pop(volume) == "holds where no constant is added to M"
     assert set(found.values()) == {"holds"}
-    assert properties._exact("", "", 1e-3).verdict == "fails"
+    assert properties._judge_identity("", "", 1e-3).verdict == "fails"
     monkeypatch.setattr(cmfast, "bi_normalize", lambda M, tol: cmfast.normalize(M, "row"))
     rows = {claim.text: claim.verdict for claim in properties.claims(SMALL)}
     assert rows["bi(A M B) is bi(M) for positive diagonal A and B."] == "fails"
@@ -152,8 +152,8 @@ def test_effective_samples_are_those_of_kish(rng):
 
 def test_uneven_predictions_are_told_from_chance(rng):
     even = np.stack([rng.multinomial(600, [1 / 9] * 9).reshape(3, 3) for _ in range(500)])
-    assert recovery._unevenness(even).mean() == pytest.approx(1, abs=0.15)
-    assert recovery._unevenness(np.array([[[30, 0], [30, 0]]]))[0] == 60
+    assert recovery._measure_unevenness(even).mean() == pytest.approx(1, abs=0.15)
+    assert recovery._measure_unevenness(np.array([[[30, 0], [30, 0]]]))[0] == 60
 
 
 # Networks

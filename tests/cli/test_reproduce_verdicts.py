@@ -183,16 +183,16 @@ def test_agreement_is_the_rank_correlation_of_clients_with_all(rng):
     P = rng.dirichlet(np.ones(10) / 2, 900)
     parts = [conformal.prediction_sets(P[k::3], [0.7], u=rng.random(300)) for k in range(3)]
     counts = [conformal.ccm(part).sum(0) for part in parts]
-    assert _clients.rank_agreement([counts[0]]) == pytest.approx(1)
-    assert 0 < _clients.rank_agreement(counts) < 1
+    assert _clients.measure_rank_agreement([counts[0]]) == pytest.approx(1)
+    assert 0 < _clients.measure_rank_agreement(counts) < 1
     empty = conformal.ccm(conformal.prediction_sets(np.eye(10)[[0]], [0.5], u=np.ones(1))).sum(0)
-    assert np.isnan(_clients.rank_agreement([empty]))
+    assert np.isnan(_clients.measure_rank_agreement([empty]))
 
 
 def test_unevenness_is_a_distance_from_the_shares_of_all():
     y = np.array([0, 0, 1, 1])
-    assert _clients.unevenness(y, [np.arange(4)], 2) == 0
-    assert _clients.unevenness(y, [np.array([0, 1]), np.array([2, 3]), np.array([], int)], 2) == 0.5
+    assert _clients.measure_unevenness(y, [np.arange(4)], 2) == 0
+    assert _clients.measure_unevenness(y, [np.array([0, 1]), np.array([2, 3]), np.array([], int)], 2) == 0.5
 
 
 def test_tau_is_lower_only_where_that_is_shown(monkeypatch):
@@ -204,7 +204,7 @@ def test_tau_is_lower_only_where_that_is_shown(monkeypatch):
     half = {"changes": dict.fromkeys(less, 0.95), "levels": {}, "tau_less": found}
     whole = {"first half": half, "second half": half, "moves": {"flat": 1.0, "other": 2.0}}
     monkeypatch.setattr(_epochs, "summarize_tracks", lambda M: whole)
-    monkeypatch.setattr(_epochs, "concentration", lambda seed: {2: 1.0, 5: 1.0, 10: 1.0, 100: 1.0})
+    monkeypatch.setattr(_epochs, "compute_spread_ratios", lambda seed: {2: 1.0, 5: 1.0, 10: 1.0, 100: 1.0})
     tracks = dict.fromkeys(_epochs.KINDS, np.zeros(0))
     claim = _epochs.claim_epochs(tracks, _epochs.ContingencySettings())[1]
     assert claim.verdict == "holds where the other is F1, undecided where the other is Heidke, fails elsewhere"

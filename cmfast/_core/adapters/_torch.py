@@ -44,7 +44,7 @@ class Torch(Adapter):
     has_devices = True
 
     def adopt(self, name: str, x: Any, op: str | None) -> Any:
-        """Return `x`; raise TypeError if it has no NumPy counterpart, or would lose gradients silently.
+        """Return `x` if cmfast can use it, else raise TypeError; also make torch.compile skip cmfast.
 
         With `op`, `x` may require the gradients that the op propagates.
         """

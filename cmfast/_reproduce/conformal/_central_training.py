@@ -66,7 +66,7 @@ def train_network(seed: int, settings: ConformalSettings) -> dict[str, Any]:
 def correlate_by_likeness(rho: np.ndarray, data: Data) -> dict[str, float]:
     """Return the mean correlation of the most similar, the middle and the most distant pairs of classes.
 
-    Pairs are ranked by the distance of the mean images of the rows to learn from, no network comes into it.
+    Pairs are ranked by the distance of the mean images of the training rows, without a network.
     """
     centre = np.stack([data[0][data[1] == c].mean(axis=0) for c in range(DIGIT_CLASSES)])
     upper = np.triu_indices(DIGIT_CLASSES, 1)
@@ -87,7 +87,7 @@ def _evaluate_network(weights: Weights, data: Data, seed: int) -> tuple[Any, np.
 
 
 def _summarize_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> dict[str, Any]:
-    """Return coverage, sizes and correlations of the sets of one alpha."""
+    """Return coverage, mean size and shared class pairs of the prediction sets at the alpha of index `k`."""
     shared = np.triu(counts.G[k] > 0, 1)
     sizes = sets.sizes[k]
     return {
@@ -102,9 +102,9 @@ def _summarize_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: in
 
 
 def compute_foretold_shares(sets: Any, y: np.ndarray, guess: np.ndarray) -> list[float]:
-    """Return the shares of pairs confused only in the second half of rows: with and without a shared set.
+    """Return the share of class pairs confused in the second half of the rows, among those not confused in the first.
 
-    One share per kind; NaN without a pair of that kind.
+    First of pairs that share a prediction set in the first half, then of the others; NaN for no such pair.
     """
     first, last = np.split(np.arange(len(y)), [len(y) // 2])
     before, after = (cmfast.confusion_matrix(y[rows], guess[rows], n_classes=DIGIT_CLASSES) for rows in (first, last))

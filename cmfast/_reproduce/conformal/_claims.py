@@ -32,11 +32,13 @@ SLIGHT = 0.07  # the paper calls .808 to .742 and .630 to .570 slight
 Numbers = dict[str, Any]
 
 
-def _interval(values: Any, settings: ConformalSettings) -> Numbers:
+def _compute_interval(values: Any, settings: ConformalSettings) -> Numbers:
+    """Return the mean of values by seed with Student's interval."""
     return paired.compute_interval(np.asarray(values, float), settings.interval)
 
 
 def _list_intervals(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return means with their intervals as text, each after its name."""
     return ", ".join(f"{name} {paired.format_interval_of_mean(each)}" for name, each in found.items())
 
 
@@ -75,13 +77,16 @@ def _judge_within(margin: float) -> Callable[[Numbers], str]:
 
 
 def _judge_above(margin: float) -> Callable[[Numbers], str]:
+    """Return a judge of "above zero" that fails if the whole interval is below `margin`."""
     return lambda found: paired.judge_above(found, margin)
 
 
 def claim_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
     """Judge the claims on coverage and on perfect classifiers."""
     covered = {
-        f"alpha {alpha:g}": _interval([one["by_alpha"][k]["coverage"] - (1 - alpha) for one in centre], settings)
+        f"alpha {alpha:g}": _compute_interval(
+            [one["by_alpha"][k]["coverage"] - (1 - alpha) for one in centre], settings
+        )
         for k, alpha in enumerate(ALPHAS)
     }
     y = np.arange(4000) % 4
@@ -125,14 +130,14 @@ def claim_central_training(centre: list[Numbers], settings: ConformalSettings) -
     lost = _check_symmetry()
     shared, never = (np.mean([one["by_alpha"][CENTRE][key] for one in centre]) for key in ("shared", "never_confused"))
     foretold = np.array([one["foretold"] for one in centre])
-    with_set, without = (_interval(foretold[:, k], settings)["mean"] for k in (0, 1))
+    with_set, without = (_compute_interval(foretold[:, k], settings)["mean"] for k in (0, 1))
     by_alpha = np.array([[each["shared"] for each in one["by_alpha"]] for one in centre])
     nested = bool((np.diff(by_alpha, axis=1) >= 0).all())
     return [
         _claim(
             "The correlation of sets shows potential confusions of pairs that were never confused.",
             "benefit 1",
-            {"difference": _interval(foretold[:, 0] - foretold[:, 1], settings)},
+            {"difference": _compute_interval(foretold[:, 0] - foretold[:, 1], settings)},
             _judge_above(FORESEEN),
             settings,
             before=f"of {shared:.1f} pairs that share a set at alpha = 0.1, {never:.1f} were never confused; pairs "
@@ -175,10 +180,10 @@ def _claim_epochs(centre: list[Numbers], settings: ConformalSettings) -> list[Cl
             "epochs and stay.",
             "benefit 2, Fig. 3",
             {
-                "similar classes start higher": _interval(alike[:, 0] - other[:, 0], settings),
-                "similar classes fall": _interval(alike[:, 0] - alike[:, -1], settings),
-                "others drop early": _interval(other[:, 0] - other[:, early], settings),
-                "others stay": _interval(other[:, -1] - other[:, early], settings),
+                "similar classes start higher": _compute_interval(alike[:, 0] - other[:, 0], settings),
+                "similar classes fall": _compute_interval(alike[:, 0] - alike[:, -1], settings),
+                "others drop early": _compute_interval(other[:, 0] - other[:, early], settings),
+                "others stay": _compute_interval(other[:, -1] - other[:, early], settings),
             },
             {
                 "similar classes start higher": _judge_above(LEAST_CORRELATION_CHANGE),
@@ -195,8 +200,8 @@ def _claim_epochs(centre: list[Numbers], settings: ConformalSettings) -> list[Cl
             "The confusion matrix behaves alike for similar classes and for others.",
             "benefit 2, Fig. 4",
             {
-                "the first epochs": _interval(gap[:, :early].mean(axis=1), settings),
-                "the last epoch": _interval(gap[:, -1], settings),
+                "the first epochs": _compute_interval(gap[:, :early].mean(axis=1), settings),
+                "the last epoch": _compute_interval(gap[:, -1], settings),
             },
             _judge_within(CONFUSED),
             settings,
@@ -216,10 +221,11 @@ def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[
     }
     other = np.array([one["by_epoch"][-1]["rho"][1] for one in centre])
 
-    def ends(kind: str) -> dict[str, Numbers]:
+    def compute_end_intervals(kind: str) -> dict[str, Numbers]:
+        """Return the intervals of the correlation of one kind of pairs after the first and the last epoch."""
         return {
-            "after the first epoch": _interval(rho[kind][:, 0], settings),
-            "after the last": _interval(rho[kind][:, -1], settings),
+            "after the first epoch": _compute_interval(rho[kind][:, 0], settings),
+            "after the last": _compute_interval(rho[kind][:, -1], settings),
         }
 
     single = "sets of one label of ten equally frequent classes give -1/9 = -0.111 to every pair"
@@ -227,7 +233,7 @@ def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[
         _claim(
             "Similar classes have a positive correlation.",
             "remark 1",
-            ends("alike"),
+            compute_end_intervals("alike"),
             _judge_above(EQUAL),
             settings,
             before="the five pairs of 45 whose mean images are nearest, at alpha = 0.1: ",
@@ -237,8 +243,8 @@ def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[
             "Dissimilar classes have a strong negative correlation.",
             "remark 2",
             {
-                "0 and 1": _interval(other, settings),
-                "the five most distant pairs": _interval(rho["distant"][:, -1], settings),
+                "0 and 1": _compute_interval(other, settings),
+                "the five most distant pairs": _compute_interval(rho["distant"][:, -1], settings),
             },
             _judge_at_most(STRONG),
             settings,
@@ -247,7 +253,7 @@ def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[
         _claim(
             "Unrelated classes have a correlation near zero.",
             "remark 3",
-            ends("middle"),
+            compute_end_intervals("middle"),
             _judge_within(EQUAL),
             settings,
             before="the middle third of the pairs by the distance of their mean images: ",
@@ -257,7 +263,7 @@ def _claim_likeness(centre: list[Numbers], settings: ConformalSettings) -> list[
 
 
 def _check_symmetry() -> dict[str, Any]:
-    """Return whether the correlation of sets is symmetric while two different matrices give the same sets."""
+    """Return whether counts of sets are symmetric, and in how many cells two matrices with equal sets differ."""
     guess = np.arange(40) % 4
     sets = conformal.prediction_sets(np.eye(4)[guess], [0.5], u=np.full(len(guess), 0.6))
     G = conformal.ccm(sets).G[0]
@@ -275,7 +281,7 @@ def claim_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: 
             "A higher Dirichlet parameter makes the clients' distributions more heterogeneous.",
             "section 6",
             {
-                "difference": _interval(
+                "difference": _compute_interval(
                     _stack_seeds(apart[many], "uneven") - _stack_seeds(apart[few], "uneven"), settings
                 )
             },
@@ -300,6 +306,7 @@ def claim_clients(apart: dict[float, Numbers], runs: dict[int, Runs], settings: 
 
 
 def _stack_seeds(one: Numbers, key: str) -> np.ndarray:
+    """Return the values of `key` by seed as a float array."""
     return np.array(one["by_seed"][key], float)
 
 
@@ -309,7 +316,7 @@ def _claim_patterns(apart: dict[float, Numbers], settings: ConformalSettings) ->
     for c, one in apart.items():
         places[f"the Dirichlet parameter at {c:g}"] = keys = (f"agreement at {c:g}", f"undefined at {c:g}")
         for name, key in zip(keys, ("agreement", "undefined"), strict=True):
-            found[name] = _interval(_stack_seeds(one, key), settings)
+            found[name] = _compute_interval(_stack_seeds(one, key), settings)
     wide = paired.widen_to_simultaneous(found, settings.interval)
     verdicts = {
         place: paired.judge_all([_judge_at_least(PATTERN)(wide[agree]), _judge_at_most(UNDEFINED)(wide[undefined])])
@@ -338,9 +345,10 @@ def _claim_rounds(runs: dict[int, Runs], settings: ConformalSettings) -> list[Cl
         gain = {}
         for k, alpha in enumerate(ALPHAS):
             own, all_of_them = (
-                [_defined_mean(one["by_round"][1:, k]) for one in by_name[name]] for name in ("highest", "all clients")
+                [_average_defined(one["by_round"][1:, k]) for one in by_name[name]]
+                for name in ("highest", "all clients")
             )
-            gain[f"alpha {alpha:g}"] = _interval(np.subtract(own, all_of_them), settings)
+            gain[f"alpha {alpha:g}"] = _compute_interval(np.subtract(own, all_of_them), settings)
         out.append(
             _claim(
                 "Excluding the clients of lowest correlation raises the correlation of the critical pair, at every "
@@ -357,7 +365,8 @@ def _claim_rounds(runs: dict[int, Runs], settings: ConformalSettings) -> list[Cl
     return out
 
 
-def _defined_mean(values: np.ndarray) -> float:
+def _average_defined(values: np.ndarray) -> float:
+    """Return the mean of the values without NaN, or NaN if all are NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 
@@ -373,53 +382,56 @@ def find_weaker_class(by_name: Runs) -> int:
 def _claim_table_1(runs: dict[int, Runs], settings: ConformalSettings) -> list[Claim]:
     """Judge the accuracies of Table 1: chosen clients minus all clients."""
 
-    def gains(of: Callable[[Numbers, Runs], float], name: str = "highest") -> dict[str, Numbers]:
+    def compute_gains(of: Callable[[Numbers, Runs], float], name: str = "highest") -> dict[str, Numbers]:
+        """Return, by number of classes, the interval of `of` with the clients `name` minus `of` with all clients."""
         return {
-            f"{classes} classes": _interval(
+            f"{classes} classes": _compute_interval(
                 [of(a, by) - of(b, by) for a, b in zip(by[name], by["all clients"], strict=True)], settings
             )
             for classes, by in runs.items()
             if name in by
         }
 
-    def weaker(one: Numbers, by: Runs) -> float:
+    def get_weaker_accuracy(one: Numbers, by: Runs) -> float:
+        """Return the accuracy of the class of the pair that all clients recognise less often."""
         return float(one["each_of_pair"][find_weaker_class(by)])
 
-    def stronger(one: Numbers, by: Runs) -> float:
+    def get_stronger_accuracy(one: Numbers, by: Runs) -> float:
+        """Return the accuracy of the class of the pair that all clients recognise more often."""
         return float(one["each_of_pair"][1 - find_weaker_class(by)])
 
     at_all = f"{settings.chosen} of {settings.clients} clients against all: "
-    lowest = {key: gains(lambda one, _, key=key: one[key], "lowest") for key in ("pair", "accuracy")}  # type: ignore[misc]
+    lowest = {key: compute_gains(lambda one, _, key=key: one[key], "lowest") for key in ("pair", "accuracy")}  # type: ignore[misc]
     weak = ", ".join(f"{PAIR[find_weaker_class(by)]} of {classes} classes" for classes, by in runs.items())
     where = "benefit 5, Table 1"
     said: list[tuple[str, dict[str, Numbers], Callable[[Numbers], str], str]] = [
         (
             "Choosing the clients of highest correlation improves the accuracy of the critical pair.",
-            gains(lambda one, _: one["pair"]),
+            compute_gains(lambda one, _: one["pair"]),
             _judge_above(ACCURACY),
             f"; {ACCURACY:g} would be an improvement. Choosing the lowest: {_list_intervals(lowest['pair'])}",
         ),
         (
             "It significantly improves the critical class of lowest accuracy.",
-            gains(weaker),
+            compute_gains(get_weaker_accuracy),
             _judge_above(ACCURACY),
             f"; digit {weak}; {ACCURACY:g} would be an improvement",
         ),
         (
             "It slightly decreases the accuracy of the critical class of highest accuracy.",
-            gains(stronger),
+            compute_gains(get_stronger_accuracy),
             lambda found: paired.judge_between(found, -SLIGHT, 0.0),
             f"; slight is up to {SLIGHT:g}, what the paper calls so",
         ),
         (
             "It has small effects on the accuracy of the other classes.",
-            gains(lambda one, _: one["others"]),
+            compute_gains(lambda one, _: one["others"]),
             _judge_within(ACCURACY),
             f"; up to {ACCURACY:g} is small",
         ),
         (
             "The average accuracy is not affected.",
-            gains(lambda one, _: one["accuracy"]),
+            compute_gains(lambda one, _: one["accuracy"]),
             _judge_within(ACCURACY),
             f"; {ACCURACY:g} would be a change. Choosing the lowest: {_list_intervals(lowest['accuracy'])}",
         ),

@@ -36,7 +36,7 @@ Runs = dict[str, list[dict[str, Any]]]
 def train_seeds(
     settings: ConformalSettings, tick: Callable[[int, int], object]
 ) -> tuple[dict[int, Runs], dict[float, dict[str, Any]]]:
-    """Return the runs of each way to choose clients, by number of classes; and client distances by concentration."""
+    """Train all seeds; return runs by number of classes and choice of clients, and distances by concentration."""
     middle = sorted(settings.concentrations)[len(settings.concentrations) // 2]
     runs: dict[int, Runs] = {
         DIGIT_CLASSES: {name: [] for name in ORDERS},
@@ -60,7 +60,7 @@ def train_seeds(
 
 
 def _summarize_distances(alone: list[tuple[list[Any], float]]) -> dict[str, Any]:
-    """Return the distances between clients over all seeds, and the means per seed."""
+    """Return how far the mean of clients' correlations is from the merged correlations, over all seeds and by seed."""
     counts = [own for own, _ in alone]
     found = [compare_merged_with_mean(one) for one in counts]
     gaps = np.concatenate([one["gaps"] for one in found])
@@ -73,7 +73,7 @@ def _summarize_distances(alone: list[tuple[list[Any], float]]) -> dict[str, Any]
         "by_seed": {
             "gap": [float(one["gaps"].mean()) for one in found],
             "undefined": [one["undefined"] for one in found],
-            "agreement": [rank_agreement(one) for one in counts],
+            "agreement": [measure_rank_agreement(one) for one in counts],
             "uneven": [uneven for _, uneven in alone],
         },
     }
@@ -82,13 +82,13 @@ def _summarize_distances(alone: list[tuple[list[Any], float]]) -> dict[str, Any]
 def split_among_clients(
     y: np.ndarray, concentration: float, clients: int, rng: np.random.Generator, classes: int = DIGIT_CLASSES
 ) -> list[np.ndarray]:
-    """Return the rows of every client, with Dirichlet class shares."""
+    """Split every class among the clients by a Dirichlet draw; return the rows of every client."""
     shares = rng.dirichlet(np.full(clients, concentration), classes)
     owner = np.array([rng.choice(clients, p=shares[label]) for label in y])
     return [np.flatnonzero(owner == k) for k in range(clients)]
 
 
-def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
+def measure_unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
     """Return the mean total variation distance of clients' class shares from the overall shares, in [0, 1]."""
     whole = np.bincount(y, minlength=classes) / len(y)
     own = [np.bincount(y[rows], minlength=classes) / len(rows) for rows in owned if len(rows)]
@@ -98,7 +98,10 @@ def unevenness(y: np.ndarray, owned: list[np.ndarray], classes: int) -> float:
 def federate(
     seed: int, order: Order | None, concentration: float, settings: ConformalSettings, classes: int = DIGIT_CLASSES
 ) -> dict[str, Any]:
-    """Train with a subset of clients per round: all, or those ranked first or last by the pair's correlation."""
+    """Train by federated averaging, three clients per round; return accuracies, correlations and the clients' counts.
+
+    The three are drawn from all clients, or with `order` from those ranked first by the pair's correlation.
+    """
     data, rng = digits(seed, classes), np.random.default_rng(seed)
     X, y, _, _, new, truth = data
     owned, tested = (
@@ -107,14 +110,14 @@ def federate(
     weights, allowed, by_round = init_weights(rng, classes), np.arange(settings.clients), []
     for turn in range(settings.rounds):
         if order is not None and turn:
-            ranked = conformal.rank_clients(own_counts(weights, data, tested, seed), [PAIR], order=order)
+            ranked = conformal.rank_clients(count_client_sets(weights, data, tested, seed), [PAIR], order=order)
             allowed = np.asarray(ranked)[: settings.chosen]
         picked = [k for k in rng.choice(allowed, 3, replace=False) if len(owned[k])]
         if picked:
             weights = average_weights(weights, [(X[owned[k]], y[owned[k]]) for k in picked], rng)
         by_round.append(conformal.ccm(make_sets(weights, data, seed)).correlation()[:, PAIR[0], PAIR[1]])
     right = predict(weights, new)[1].argmax(-1) == truth
-    counts = own_counts(weights, data, tested, seed)
+    counts = count_client_sets(weights, data, tested, seed)
     return {
         "accuracy": float(right.mean()),
         "pair": float(right[np.isin(truth, PAIR)].mean()),
@@ -123,7 +126,7 @@ def federate(
         "rho": float(by_round[-1][CENTRE]),
         "by_round": np.array(by_round),  # by alpha
         "counts": counts,
-        "uneven": unevenness(y, owned, classes),
+        "uneven": measure_unevenness(y, owned, classes),
     }
 
 
@@ -134,14 +137,17 @@ def average_weights(weights: Weights, own: list[tuple[np.ndarray, np.ndarray]], 
     return [np.tensordot(sizes / sizes.sum(), np.stack(w), 1) for w in zip(*trained, strict=True)]
 
 
-def own_counts(weights: Weights, data: Data, tested: list[np.ndarray], seed: int) -> list[Any]:
-    """Return the counts of every client on its test rows at alpha = 0.1."""
+def count_client_sets(weights: Weights, data: Data, tested: list[np.ndarray], seed: int) -> list[Any]:
+    """Return the counts of prediction sets of every client on its test rows, at alpha = 0.1."""
     whole = make_sets(weights, data, seed, [0.1])
     return [conformal.ccm(select_rows(whole, rows)).sum(0) for rows in tested]
 
 
 def compare_merged_with_mean(counts: list[Any]) -> dict[str, Any]:
-    """Return the distance of the mean of clients' correlations from that of all their sets."""
+    """Return the gaps between the mean of clients' correlations and the correlations of all their sets, by class pair.
+
+    Also the largest of all sets' correlations in magnitude, and the share of clients' correlations that is undefined.
+    """
     merged = reduce(add, counts).correlation()
     each = np.stack([one.correlation() for one in counts])
     known = ~np.isnan(each)
@@ -155,7 +161,7 @@ def compare_merged_with_mean(counts: list[Any]) -> dict[str, Any]:
     }
 
 
-def rank_agreement(counts: list[Any]) -> float:
+def measure_rank_agreement(counts: list[Any]) -> float:
     """Return the mean rank correlation of clients' correlations with those of all sets.
 
     Of pairs of classes that are defined in both; NaN where no client has three such pairs.
@@ -173,9 +179,9 @@ def rank_agreement(counts: list[Any]) -> float:
 
 
 def find_revealed_counts(counts: list[Any], most: int = 400) -> list[bool]:
-    """Return per client whether the shares of its counts reveal its number of rows.
+    """Return whether the shares of a client's counts reveal its number of rows, for clients with 1 to `most` - 1 rows.
 
-    They do where that is the least number by which all shares are whole.
+    They do if that is the smallest number of rows for which all counts are whole.
     """
     out = []
     for one in counts:

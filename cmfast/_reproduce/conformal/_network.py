@@ -56,7 +56,7 @@ def _rotate_images(X: np.ndarray) -> np.ndarray:
 
 
 def init_weights(rng: np.random.Generator, classes: int = DIGIT_CLASSES) -> Weights:
-    """Return initial weights."""
+    """Return random initial weights and zero biases of both layers."""
     out = (
         rng.normal(0, 0.2, (64, HIDDEN_UNITS)),
         np.zeros(HIDDEN_UNITS),
@@ -67,7 +67,7 @@ def init_weights(rng: np.random.Generator, classes: int = DIGIT_CLASSES) -> Weig
 
 
 def predict(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hidden layer and the probabilities."""
+    """Return the hidden layer and the class probabilities (softmax)."""
     hidden = np.maximum(X @ weights[0] + weights[1], 0)
     z = hidden @ weights[2] + weights[3]
     P = np.exp(z - z.max(-1, keepdims=True))
@@ -75,7 +75,7 @@ def predict(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train_epoch(weights: Weights, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Weights:
-    """Return the weights after one epoch of gradient descent."""
+    """Return the weights after one epoch of gradient descent in batches of about 16 rows."""
     for batch in np.array_split(rng.permutation(len(y)), max(1, len(y) // 16)):
         hidden, P = predict(weights, X[batch])
         error = (P - np.eye(P.shape[1])[y[batch]]) / max(1, len(batch))
@@ -93,5 +93,5 @@ def make_sets(weights: Weights, data: Data, seed: int, alpha: Any = ALPHAS) -> A
 
 
 def select_rows(sets: Any, rows: np.ndarray) -> Any:
-    """Return the sets of the given rows."""
+    """Return the prediction sets of the given rows."""
     return conformal.PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], sets.n_classes, "allow")

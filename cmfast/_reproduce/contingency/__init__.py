@@ -23,8 +23,8 @@ def reproduce(*, quick: bool, progress: Progress, settings: ContingencySettings 
     timings: dict[str, float] = {}
     with limit_to_one_thread():
         with measure_time(timings, "surfaces"):
-            volumes, guesses = _surfaces.sensitivities(settings.n_ratios), _space.compute_chance_levels()
-            forecasts = _costs.forecasts(settings.seed)
+            volumes, guesses = _surfaces.compute_sensitivities(settings.n_ratios), _space.compute_chance_levels()
+            forecasts = _costs.compute_forecasts(settings.seed)
         with measure_time(timings, "paths"):
             paths = _paths.train_all_pairs(settings, progress("paths", "problems"))
         with measure_time(timings, "epochs"):
@@ -63,7 +63,7 @@ def reproduce(*, quick: bool, progress: Progress, settings: ContingencySettings 
                 "Weighted tau and costs (Fig. 8)",
                 [
                     _pictures.draw_weights(),
-                    Table("Thresholds of a forecast", _costs.HEAD, _costs.table_rows(forecasts)),
+                    Table("Thresholds of a forecast", _costs.HEAD, _costs.format_forecasts(forecasts)),
                 ],
                 after=["Colours are those of [-1, 1], contours a tenth of v = 2. Two normal densities, 1.5 apart."],
             ),

@@ -21,7 +21,7 @@ HEAD = ("cost of a miss", "threshold of E_c", "E_c", "threshold of tau", "E_c th
 PLACES = np.linspace(-5.0, 6.5, 11_501)
 
 
-def weighted_surface(x: int, y: int, v: float, size: int) -> np.ndarray:
+def compute_weighted_surface(x: int, y: int, v: float, size: int) -> np.ndarray:
     """Return the surface of weighted tau (definition 5.5), which is linear in v."""
     return v * contingency.metric_surface(cast(MetricName, f"tau_weighted_{x}_{y}"), size=size)
 
@@ -42,60 +42,65 @@ class Forecast(NamedTuple):
     """Share of pairs of models that ``E_c`` and weighted tau rank differently."""
 
 
-def forecasts(seed: int) -> list[Forecast]:
-    """Return the thresholds of a forecast with two normal densities."""
-    fnr = np.array([_below(x - SHIFT) for x in PLACES])
-    fpr = np.array([1.0 - _below(x) for x in PLACES])
+def compute_forecasts(seed: int) -> list[Forecast]:
+    """Return the best thresholds of a forecast by error and by weighted tau, for each cost of a miss.
+
+    The forecast has two normal densities.
+    """
+    fnr = np.array([_compute_normal_cdf(x - SHIFT) for x in PLACES])
+    fpr = np.array([1.0 - _compute_normal_cdf(x) for x in PLACES])
     one, other = np.random.default_rng(seed).random((2, 2, 100_000))
     out = []
     for cost in COSTS:
-        error = _error(1.0 - fpr, 1.0 - fnr, cost)
+        error = _compute_error(1.0 - fpr, 1.0 - fnr, cost)
         closed = SHIFT / 2.0 - np.log(cost) / SHIFT
-        chosen = int(np.argmax(_tau(1.0 - fpr, 1.0 - fnr, cost)))
-        at = cost * _below(closed - SHIFT) + 1.0 - _below(closed)
-        cheaper = _error(one[0], one[1], cost) < _error(other[0], other[1], cost)
-        nearer = _tau(one[0], one[1], cost) > _tau(other[0], other[1], cost)
+        chosen = int(np.argmax(_compute_weighted_tau(1.0 - fpr, 1.0 - fnr, cost)))
+        at = cost * _compute_normal_cdf(closed - SHIFT) + 1.0 - _compute_normal_cdf(closed)
+        cheaper = _compute_error(one[0], one[1], cost) < _compute_error(other[0], other[1], cost)
+        nearer = _compute_weighted_tau(one[0], one[1], cost) > _compute_weighted_tau(other[0], other[1], cost)
         tilted = float((cheaper != nearer).mean())
         out.append(Forecast(cost, float(closed), float(at), float(PLACES[chosen]), float(error[chosen]), tilted))
     return out
 
 
-def _below(x: float) -> float:
-    """Return the standard normal distribution function."""
+def _compute_normal_cdf(x: float) -> float:
+    """Return the standard normal distribution function at `x`."""
     return 0.5 * (1.0 + erf(x / sqrt(2.0)))
 
 
-def _error(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
-    """Return the total error of models at the given rates."""
+def _compute_error(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
+    """Return the total error E_c: `cost` times the miss rate, plus the false alarm rate."""
     return cost * (1.0 - tpr) + (1.0 - tnr)
 
 
-def _tau(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
-    """Return weighted tau with the costs as weights."""
+def _compute_weighted_tau(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
+    """Return tau of models at the given rates, weighted by 1 for tnr and `cost` for tpr."""
     M = np.stack([tnr, 1.0 - tnr, 1.0 - tpr, tpr], axis=-1).reshape(-1, 2, 2)
     return metrics.tau_weighted(M, [1.0, cost])
 
 
-def _widths(x: int, y: int) -> list[float]:
-    """Return the distance from (1, 1) at which weighted tau falls by a tenth, along x and along y."""
-    S, axis = weighted_surface(x, y, 1.0, 1001), np.linspace(0.0, 1.0, 1001)
+def _measure_widths(x: int, y: int) -> list[float]:
+    """Return the distance from (1, 1) at which weighted tau has fallen to 0.9, along x and along y."""
+    S, axis = compute_weighted_surface(x, y, 1.0, 1001), np.linspace(0.0, 1.0, 1001)
     return [float(1.0 - np.interp(0.9, line, axis)) for line in (S[-1], S[:, -1])]
 
 
 def claim_costs(found: list[Forecast], seed: int) -> list[Claim]:
     """Judge the claims on weights, on v and on costs."""
-    plain, heavy_x = _widths(1, 1), _widths(5, 1)
+    plain, heavy_x = _measure_widths(1, 1), _measure_widths(5, 1)
     flatter = heavy_x[0] > plain[0] + MOST_ROUNDING and heavy_x[1] < plain[1] - MOST_ROUNDING
     misses, alarms = np.array([[9, 1], [5, 5]]), np.array([[5, 5], [1, 9]])
     by = {
         name: [float(metrics.tau_weighted(M, weights)) for M in (misses, alarms)]
         for name, weights in (("omega_x", [5.0, 1.0]), ("omega_y", [1.0, 5.0]))
     }
-    single, double = (weighted_surface(1, 5, v, 21).ravel() for v in (1.0, 2.0))
+    single, double = (compute_weighted_surface(1, 5, v, 21).ravel() for v in (1.0, 2.0))
     same = bool((np.argsort(single, kind="stable") == np.argsort(double, kind="stable")).all())
     slope = [float(contingency.iso_performance_slope([[0, 1], [10, 0]], r)) for r in (1.0, 5.0)]
     ten = next(one for one in found if one.cost == 10.0)
-    grid = PLACES[int(np.argmin([ten.cost * _below(x - SHIFT) + 1.0 - _below(x) for x in PLACES]))]
+    grid = PLACES[
+        int(np.argmin([ten.cost * _compute_normal_cdf(x - SHIFT) + 1.0 - _compute_normal_cdf(x) for x in PLACES]))
+    ]
     density = [exp(-((ten.closed - shift) ** 2) / 2.0) for shift in (SHIFT, 0.0)]
     extra = {f"{one.cost:g}": one.error_by_tau / one.least - 1.0 for one in found}
     return [
@@ -147,7 +152,7 @@ def claim_costs(found: list[Forecast], seed: int) -> list[Claim]:
     ]
 
 
-def table_rows(found: list[Forecast]) -> list[list[str]]:
+def format_forecasts(found: list[Forecast]) -> list[list[str]]:
     """Return the forecasts as rows of text."""
     return [
         [f"{one.cost:g}", *(f"{x:.3f}" for x in (one.closed, one.least, one.by_tau, one.error_by_tau)),
@@ -157,5 +162,5 @@ def table_rows(found: list[Forecast]) -> list[list[str]]:
 
 
 def numbers(found: list[Forecast]) -> dict[str, Any]:
-    """Return the forecasts by cost."""
+    """Return the forecasts as dicts, by cost of a miss."""
     return {f"{one.cost:g}": one._asdict() for one in found}

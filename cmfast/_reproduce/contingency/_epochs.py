@@ -35,14 +35,14 @@ def train_tracked(settings: ContingencySettings, tick: Callable[[int, int], obje
     return out
 
 
-def curves(M: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the ten metrics, (runs, epochs) each."""
+def compute_ten_metrics(M: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the ten metrics by name, each of shape (runs, epochs)."""
     found = metrics.compute(M, list(TEN.values()))
     return {name: found[metric] for name, metric in TEN.items()}
 
 
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the mean over runs of the correlation over epochs; runs with a constant metric are left out."""
+def _correlate_runs(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the correlation of two metrics over epochs, averaged over the runs in which neither is constant."""
     a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
     size = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
     known = size > MOST_ROUNDING
@@ -50,16 +50,16 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def summarize_tracks(M: np.ndarray) -> dict[str, Any]:
-    """Return correlation and distance of tau and the other metrics, per half of the epochs."""
-    found = curves(M)
+    """Return correlation and mean difference of tau and each other metric, per half of the epochs."""
+    found = compute_ten_metrics(M)
     half = M.shape[1] // 2
     out: dict[str, Any] = {}
     for which, part in (("first half", slice(0, half)), ("second half", slice(half, None))):
         tau = found["tau"][:, part]
         others = {name: one[:, part] for name, one in found.items() if name != "tau"}
         out[which] = {
-            "levels": {name: _correlation(tau, one) for name, one in others.items()},
-            "changes": {name: _correlation(np.diff(tau), np.diff(one)) for name, one in others.items()},
+            "levels": {name: _correlate_runs(tau, one) for name, one in others.items()},
+            "changes": {name: _correlate_runs(np.diff(tau), np.diff(one)) for name, one in others.items()},
             "tau_less": paired.widen_to_simultaneous(
                 {
                     name: paired.compute_interval((one - tau).mean(axis=1), paired.CLAIM_LEVEL)
@@ -68,12 +68,15 @@ def summarize_tracks(M: np.ndarray) -> dict[str, Any]:
                 paired.CLAIM_LEVEL,
             ),
         }
-    out["moves"] = _moves(M, found["tau"])
+    out["moves"] = _measure_moves(M, found["tau"])
     return out
 
 
-def _moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
-    """Return the changes of models while tau rises to 0.9, where they are smallest and elsewhere."""
+def _measure_moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
+    """Return the mean step of a learning path while tau rises: where tau changes least (a quarter), and elsewhere.
+
+    Tau rises until it first reaches 0.9 of its maximum in the run.
+    """
     steps, climbs = contingency.learning_path(M).steps, np.abs(np.diff(tau))
     reached = np.maximum.accumulate(tau, axis=1)[:, 1:] >= LEAST_SIMILAR_CORRELATION * tau.max(axis=1, keepdims=True)
     flat, other = [], []
@@ -85,8 +88,8 @@ def _moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
     return {"flat": float(np.mean(flat)), "other": float(np.mean(other))}
 
 
-def concentration(seed: int) -> dict[int, float]:
-    """Return the spread of tau relative to balanced accuracy over random models, by number of classes."""
+def compute_spread_ratios(seed: int) -> dict[int, float]:
+    """Return the standard deviation of tau over that of balanced accuracy for random recalls, by number of classes."""
     rng = np.random.default_rng(seed)
     out = {}
     for k in (2, 5, 10, 100):
@@ -108,7 +111,7 @@ def claim_epochs(tracks: Tracks, settings: ContingencySettings) -> list[Claim]:
     first = balanced["first half"]["changes"]
     moved = [name for name, rho in first.items() if rho >= LEAST_SIMILAR_CORRELATION]
     moves = balanced["moves"]
-    spread = concentration(settings.seed)
+    spread = compute_spread_ratios(settings.seed)
     return [
         Claim(
             "In the second half of the epochs tau moves as the other metrics do, small fluctuations too.",

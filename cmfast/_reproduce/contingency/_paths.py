@@ -66,7 +66,7 @@ def list_attainable_p(n: int) -> list[float]:
             for k in range(1, n + 1)]  # fmt: skip
 
 
-def whiskers(lengths: np.ndarray) -> tuple[float, float]:
+def compute_whiskers(lengths: np.ndarray) -> tuple[float, float]:
     """Return the whiskers of a box plot: the farthest values within 1.5 interquartile ranges of the box."""
     low, high = np.quantile(lengths, (0.25, 0.75))
     reach = 1.5 * (high - low)
@@ -75,12 +75,12 @@ def whiskers(lengths: np.ndarray) -> tuple[float, float]:
 
 
 def compare_lengths(runs: dict[str, Runs]) -> dict[str, Any]:
-    """Return the comparison of the path lengths of both pairs."""
+    """Return medians, whiskers and the Kolmogorov-Smirnov test of the path lengths of the easy and the hard pair."""
     from scipy.stats import ks_2samp
 
     easy, hard = (np.asarray(one.path.length) for one in runs.values())
     test: Any = ks_2samp(easy, hard, method="exact")
-    ends = whiskers(easy), whiskers(hard)
+    ends = compute_whiskers(easy), compute_whiskers(hard)
     return {
         "D": float(test.statistic),
         "p": float(test.pvalue),
@@ -171,5 +171,5 @@ def claim_paths(found: Paths, settings: ContingencySettings) -> list[Claim]:
 
 
 def _compute_f1(tnr: float, tpr: float) -> float:
-    """Return F1 at the given rates."""
+    """Return F1 of the positive class of balanced data at the given rates."""
     return float(metrics.f1(np.array([[tnr, 1.0 - tnr], [1.0 - tpr, tpr]]))[1])

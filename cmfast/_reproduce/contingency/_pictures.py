@@ -16,6 +16,7 @@ KEPT = 21  # nodes a side of the surfaces that are written down
 
 
 def _hide_axes(ax: Any, title: str) -> None:
+    """Set a title, remove the labels of the x and y axes and keep only their ticks at 0 and 1."""
     ax.set(xlabel="", ylabel="", xticks=(0, 1), yticks=(0, 1))
     ax.set_title(title, fontsize="small")
 
@@ -123,11 +124,11 @@ def draw_weights() -> Picture:
     figure, axes = plotting.make_axes_grid(3, 4, 2.2)
     kept = {}
     for ax, (x, y, v) in zip(axes, _costs.WEIGHTED, strict=True):
-        shown = SurfaceDisplay(_costs.weighted_surface(x, y, v, _surfaces.SURFACE_POINTS), low=-2.0, high=2.0)
+        shown = SurfaceDisplay(_costs.compute_weighted_surface(x, y, v, _surfaces.SURFACE_POINTS), low=-2.0, high=2.0)
         shown.plot(ax=ax, colorbar=False, levels=21)
         title = f"omega ({x}, {y}), v = {v:g}"
         _hide_axes(ax, title)
-        kept[title] = _costs.weighted_surface(x, y, v, KEPT)
+        kept[title] = _costs.compute_weighted_surface(x, y, v, KEPT)
     return make_picture(
         "figure_8_weighted_tau", figure, kept, "weighted tau: quarters of ellipses about (1, 1)", dpi=64
     )
@@ -137,7 +138,7 @@ def draw_epochs(tracks: _epochs.Tracks) -> list[Picture]:
     """Draw Fig. 9 for one run: tau with three metrics, and with six."""
     out = []
     for kind, M in tracks.items():
-        found = {name: one[0] for name, one in _epochs.curves(M[:1]).items()}
+        found = {name: one[0] for name, one in _epochs.compute_ten_metrics(M[:1]).items()}
         figure, axes = plotting.make_axes_row(2, 5.0, 3.6)
         epochs = np.arange(1, M.shape[1] + 1)
         for ax, names in zip(axes, (list(found)[1:4], list(found)[4:]), strict=True):

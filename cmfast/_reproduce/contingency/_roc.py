@@ -39,7 +39,7 @@ def compute_scores(settings: ContingencySettings) -> Scores:
 
 
 def find_tangent_vertex(found: Scores, cost: np.ndarray) -> tuple[int, float]:
-    """Return the hull vertex that an iso-performance line touches, and the slope of the line."""
+    """Return the index of the hull vertex that an iso-performance line touches, and the slope of the line."""
     slope = float(contingency.iso_performance_slope(cost, found.r))
     return int(np.argmax(found.hull.points @ [-slope, 1.0])), slope
 
@@ -49,7 +49,7 @@ def claim_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
     area = float(metrics.auc(found.score, found.y))
     tnr, tpr = found.rates.T
     under = abs(float(np.trapezoid(tpr, tnr)))
-    roc_hull = _area_of_hull(1.0 - tnr, tpr)
+    roc_hull = _compute_hull_area(1.0 - tnr, tpr)
     gap, angles = {}, {}
     for name, cost in LINES.items():
         vertex, slope = find_tangent_vertex(found, cost)
@@ -117,7 +117,7 @@ def _make_matrices(recalls: np.ndarray) -> np.ndarray:
     return np.where(np.eye(C, dtype=bool), recalls[..., None], off[..., None])
 
 
-def _area_of_hull(fpr: np.ndarray, tpr: np.ndarray) -> float:
+def _compute_hull_area(fpr: np.ndarray, tpr: np.ndarray) -> float:
     """Return the area below the convex hull in ROC space, by SciPy."""
     from scipy.spatial import ConvexHull
 
@@ -126,7 +126,7 @@ def _area_of_hull(fpr: np.ndarray, tpr: np.ndarray) -> float:
 
 
 def numbers(found: Scores) -> dict[str, Any]:
-    """Return the curve, its hull, and the tangent vertices."""
+    """Return the curve, its convex hull with the area, and the tangent vertices."""
     lines = {}
     for name, cost in LINES.items():
         vertex, slope = find_tangent_vertex(found, cost)

@@ -18,7 +18,7 @@ AWAY = np.array([100.0, 1e4, 1e6])
 
 
 def surface(name: str, r: float, size: int = SURFACE_POINTS) -> np.ndarray:
-    """Return the surface of a metric of Table 2."""
+    """Return the values of a metric of Table 2 over (tpr, tnr) at imbalance `r`, (size, size)."""
     return contingency.metric_surface(METRICS[name], r, size)
 
 
@@ -34,7 +34,7 @@ class Sensitivities(NamedTuple):
     """At the ratios of ``AWAY``."""
 
 
-def sensitivities(n_ratios: int) -> Sensitivities:
+def compute_sensitivities(n_ratios: int) -> Sensitivities:
     """Return the imbalance sensitivity of every metric, from 1 to 32 and far beyond."""
     ratios = np.linspace(1.0, 32.0, n_ratios)
     names: dict[str, MetricName] = {**METRICS, **OTHERS}
@@ -44,21 +44,21 @@ def sensitivities(n_ratios: int) -> Sensitivities:
     return Sensitivities(ratios, {name: one.value for name, one in found.items()}, worst, far)
 
 
-def _bend(name: str, r: float) -> float:
-    """Return the spread of the curvature (sum of second differences over the squared step) in the middle."""
+def _measure_bend(name: str, r: float) -> float:
+    """Return the range (largest minus smallest) of the Laplacian of a metric's surface, away from its edges."""
     S = surface(name, r)[20:-20, 20:-20]
     bent = S[2:, 1:-1] + S[:-2, 1:-1] + S[1:-1, 2:] + S[1:-1, :-2] - 4.0 * S[1:-1, 1:-1]
     return float(np.ptp(bent) * (SURFACE_POINTS - 1) ** 2)
 
 
-def _slopes(name: str, r: float) -> tuple[float, float]:
-    """Return the mean slopes with the true negative and the true positive rate."""
+def _measure_slopes(name: str, r: float) -> tuple[float, float]:
+    """Return the mean slope of a metric along the true negative rate, and along the true positive rate."""
     S = surface(name, r)
     return float(np.mean(S[:, -1] - S[:, 0])), float(np.mean(S[-1] - S[0]))
 
 
-def _prefers_misses(name: str, r: float) -> float:
-    """Return the share of mirrored model pairs, better than chance, in which more misses are preferred."""
+def _measure_miss_preference(name: str, r: float) -> float:
+    """Return in which share of mirrored model pairs, better than chance, the metric prefers more misses."""
     S, places = surface(name, r), np.arange(SURFACE_POINTS)
     tpr, tnr = places[:, None], places[None, :]
     chosen = (tpr > tnr) & (tpr + tnr > SURFACE_POINTS - 1) & (tpr < SURFACE_POINTS - 1)
@@ -69,14 +69,14 @@ def claim_shapes() -> list[Claim]:
     """Judge the claims read off Fig. 2."""
     across = {name: float(max(np.ptp(surface(name, r), axis=1).max() for r in SIDES)) for name in METRICS}
     one_class = [name for name, width in across.items() if width < MOST_ROUNDING]
-    bend = {name: _bend(name, 5.0) for name in METRICS}
+    bend = {name: _measure_bend(name, 5.0) for name in METRICS}
     curved = [name for name in PLANES if bend[name] > 1e-8]
     straight = [name for name in BENT if bend[name] <= 1e-8]
     moved = {name: float(np.abs(surface(name, 5.0) - surface(name, 1.0)).max()) for name in METRICS}
     still = [name for name in METRICS if moved[name] < MOST_ROUNDING]
-    slopes = {name: {r: _slopes(name, r) for r in SIDES} for name in ("Gilbert", "Heidke")}
+    slopes = {name: {r: _measure_slopes(name, r) for r in SIDES} for name in ("Gilbert", "Heidke")}
     leans = {r: [name for name, each in slopes.items() if each[r][0] > each[r][1] + MOST_ROUNDING] for r in SIDES}
-    misses = {name: _prefers_misses(name, 5.0) for name in ("Gilbert", "Heidke")}
+    misses = {name: _measure_miss_preference(name, 5.0) for name in ("Gilbert", "Heidke")}
     red = {r: float((surface("Heidke", r) > 0.5).mean()) for r in STRICT}
     where = {r: float(np.argwhere(surface("Heidke", r) > 0.5)[:, 1].mean() / (SURFACE_POINTS - 1)) for r in STRICT}
     shrinks, goes = (all(np.diff(sign * np.array(list(each.values()))) < 0) for sign, each in ((1, red), (-1, where)))

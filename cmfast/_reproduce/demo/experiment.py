@@ -57,10 +57,10 @@ def run(seed: int, settings: DemoSettings, bar: Callable[[str, str], Tick]) -> R
         _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
     with measure_time(results.timings, "normalising"):
-        _compare(repetitions, settings, results)
+        _compare_normalizations(repetitions, settings, results)
     with measure_time(results.timings, "geometry"):
-        _geometry(seed, repetitions, settings, results, bar("geometry", "matrices"))
-    _bootstrap(seed, repetitions[0].skewed.M, settings, results, bar("bootstrap", "matrices"))
+        _measure_geometry(seed, repetitions, settings, results, bar("geometry", "matrices"))
+    _bootstrap_matrix(seed, repetitions[0].skewed.M, settings, results, bar("bootstrap", "matrices"))
     return results
 
 
@@ -75,7 +75,7 @@ def _warm_up(settings: DemoSettings, tick: Tick) -> None:
         lambda: cmfast.ipf(many, smoothing=settings.smoothing, tol=settings.tol),
         lambda: (cmfast.overlap(M, M), cmfast.kl_divergence(M, M)),
         lambda: _compute_delta_intervals(M, settings),
-        lambda: _gcm(rng.normal(size=(5000, 12)), y, predicted, settings, seed=0),
+        lambda: _compute_gcm(rng.normal(size=(5000, 12)), y, predicted, settings, seed=0),
     )
     for done, call in enumerate(first_calls):
         tick(done, len(first_calls))
@@ -84,7 +84,7 @@ def _warm_up(settings: DemoSettings, tick: Tick) -> None:
 
 
 def _train(seed: int, settings: DemoSettings, results: Results, tick: Tick) -> list[Twins]:
-    """Train as in the reproduction of the paper, at one level of heterogeneity."""
+    """Train twin networks on the digits, balanced and at one level of imbalance; return their predictions."""
     common = {each.name: getattr(settings, each.name) for each in fields(Common)}
     options = training.NormalizationSettings(**common, seed=seed, levels=(settings.alpha,), stops=(training.LATE,))
     pool = digits()
@@ -113,7 +113,7 @@ def halve_pool(pool: Pool, rng: np.random.Generator) -> Halves:
 
 
 def _pick_pictures(pool: Pool, rows: np.ndarray) -> np.ndarray:
-    """Return one picture per class."""
+    """Return one test picture per class; neighbouring classes have different rotations."""
     chosen = [pool.X[rows[pool.y[rows] == c]] for c in range(C)]
     # The four ways of turning follow each other, so that four neighbours of this list are turned differently.
     return np.stack([X[(c % 4) * (len(X) // 4)] for c, X in enumerate(chosen)])
@@ -122,7 +122,8 @@ def _pick_pictures(pool: Pool, rows: np.ndarray) -> np.ndarray:
 # Experiment 1: which normalisation of the imbalanced matrix comes closest to the balanced one?
 
 
-def _compare(repetitions: list[Twins], settings: DemoSettings, results: Results) -> None:
+def _compare_normalizations(repetitions: list[Twins], settings: DemoSettings, results: Results) -> None:
+    """Write to `results` the overlap and KL divergence of each normalised imbalanced matrix and the balanced matrix."""
     M1 = np.stack([r.balanced.M for r in repetitions])
     M2 = np.stack([r.skewed.M for r in repetitions])
     eps = settings.smoothing
@@ -135,8 +136,8 @@ def _compare(repetitions: list[Twins], settings: DemoSettings, results: Results)
     results.numbers["samples"] |= {
         "balanced_test": M1[0].sum(axis=1),
         "imbalanced_test": M2[0].sum(axis=1),
-        "accuracy_balanced": _accuracy(M1),
-        "accuracy_imbalanced": _accuracy(M2),
+        "accuracy_balanced": _compute_accuracy(M1),
+        "accuracy_imbalanced": _compute_accuracy(M2),
         "empty_cells_imbalanced": int((M2[0] == 0).sum()),
         "never_predicted": np.flatnonzero(M2[0].sum(axis=0) == 0),
     }
@@ -150,12 +151,14 @@ def _compare(repetitions: list[Twins], settings: DemoSettings, results: Results)
 
 
 def _normalize(M: np.ndarray, method: Method, smoothing: float | None, settings: DemoSettings) -> np.ndarray:
+    """Normalise matrices by `method`; only "bi" takes the smoothing and the tolerance."""
     options: dict[str, Any] = {"smoothing": smoothing, "tol": settings.tol} if method == "bi" else {}
     out: np.ndarray = cmfast.normalize(M, method, **options)
     return out
 
 
-def _accuracy(M: np.ndarray) -> dict[str, Any]:
+def _compute_accuracy(M: np.ndarray) -> dict[str, Any]:
+    """Return the accuracy of the first matrix ("shown") and the mean accuracy of all."""
     share = np.trace(M, axis1=-2, axis2=-1) / M.sum(axis=(-2, -1))
     return {"shown": share[0], "mean": share.mean()}
 
@@ -169,7 +172,8 @@ def _summarize_methods(by_method: Mapping[Any, np.ndarray], *, largest: bool) ->
 # Experiment 2: is a normalised matrix a picture of how the classes lie in the hidden layer?
 
 
-def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: DemoSettings, *, seed: int) -> Any:
+def _compute_gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: DemoSettings, *, seed: int) -> Any:
+    """Return the geometric confusion matrices of all four weightings, without warnings."""
     with warnings.catch_warnings():  # what it warns of is in the numbers, and the report says it in words
         warnings.simplefilter("ignore")
         return cmfast.geometric_confusion_matrix(
@@ -184,11 +188,14 @@ def _gcm(X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: DemoSett
         )
 
 
-def _geometry(seed: int, repetitions: list[Twins], settings: DemoSettings, results: Results, tick: Tick) -> None:
+def _measure_geometry(
+    seed: int, repetitions: list[Twins], settings: DemoSettings, results: Results, tick: Tick
+) -> None:
+    """Write to `results` the geometric confusion matrices and their overlap with every normalisation (experiment 2)."""
     found = []
     total = len(repetitions) + len(settings.width_factors)
     for r in repetitions:
-        found.append(_gcm(r.skewed.points, r.skewed.y, r.skewed.predicted, settings, seed=seed))
+        found.append(_compute_gcm(r.skewed.points, r.skewed.y, r.skewed.predicted, settings, seed=seed))
         tick(len(found), total)
     G = np.stack([f.matrix for f in found])
     W = np.stack([f.diagnostics.normalized for f in found])
@@ -252,7 +259,8 @@ def _measure_widths(
 # How sure are the entries? Draw the test set again, very often; or follow what every sample moves.
 
 
-def _bootstrap(seed: int, M: np.ndarray, settings: DemoSettings, results: Results, tick: Tick) -> None:
+def _bootstrap_matrix(seed: int, M: np.ndarray, settings: DemoSettings, results: Results, tick: Tick) -> None:
+    """Write to `results` bootstrap and delta-method intervals of the bi-normalised matrix `M`, with their timings."""
     rng = np.random.default_rng([seed, settings.repeats])
     with measure_time(results.timings, "bootstrap_drawing"):
         flat = M.reshape(-1)

@@ -13,7 +13,7 @@ PALE = 'fill-opacity="0.35"'
 TRUTH = "#c0322b"
 
 
-def heat_legend(most: float) -> Svg:
+def draw_heat_legend(most: float) -> Svg:
     """Draw the common colour scale of the heatmaps."""
     svg = Svg(348, 150, "colour scale of the heatmaps")
     svg.text(42, 16, "Colours", size=15, weight=650)
@@ -28,7 +28,7 @@ def heat_legend(most: float) -> Svg:
     return svg
 
 
-def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title: str) -> Svg:
+def draw_class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title: str) -> Svg:
     """Draw grouped bars of the class sizes in each set."""
     classes = [str(c) for c in range(len(next(iter(sizes.values()))))]
     most = max(max(values) for values in sizes.values())
@@ -39,7 +39,7 @@ def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title:
         chart.rect(x, 25, 10, 10, colours[name])
         chart.text(x + 15, 34, name, size=11.5, fill=MUTED)
         x += 27 + 6.2 * len(name)
-    chart.draw_scale({tick: f"{tick:g}" for tick in _ticks(most)})
+    chart.draw_scale({tick: f"{tick:g}" for tick in _choose_ticks(most)})
     chart.text(13, chart.centre(len(classes) // 2), "class (digit)", size=11, anchor="middle", fill=MUTED, turn=True)
     for k, (name, values) in enumerate(sizes.items()):
         shift = 6.0 * (k - (len(sizes) - 1) / 2)
@@ -48,13 +48,14 @@ def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title:
     return chart
 
 
-def _ticks(most: float) -> Iterable[float]:
+def _choose_ticks(most: float) -> Iterable[float]:
+    """Return axis ticks from 0 to at most `most`; their distance is a power of ten or half of one."""
     step = 10 ** np.floor(np.log10(most))
     step = step if most / step >= 3 else step / 2
     return [float(t) for t in np.arange(0, most * 1.0001, step)]
 
 
-def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
+def draw_bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> Svg:
     """Draw one bar per method: mean, standard deviation, and the shown run."""
     chart = RowChart(title, list(values), margins=(44.0, 62.0, 52.0, 0.0), step=40, scale=(0.0, limit), bold=best)
     chart.write_title(title, subtitle)
@@ -70,7 +71,7 @@ def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limi
     return chart
 
 
-def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Svg:
+def draw_overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Svg:
     """Draw the overlaps of normalisations (rows) with geometric matrices (columns)."""
     cell_w, cell_h, left, top = 82.0, 46.0, 96.0, 62.0
     svg = Svg(CHART, top + cell_h * len(names) + 6, "overlap of every normalisation with every geometric matrix")
@@ -89,7 +90,7 @@ def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> Sv
     return svg
 
 
-def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
+def draw_guaranteed_parts(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
     """Draw per weighting the overlap, its guaranteed part and that of permuted labels."""
     label = "overlap beside its guaranteed share and the permuted labels"
     chart = RowChart(label, list(values), margins=(44.0, 46.0, 62.0, 0.0), step=42)
@@ -112,7 +113,7 @@ def decided(values: dict[str, dict[str, dict[str, float]]]) -> Svg:
     return chart
 
 
-def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg:
+def draw_intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg:
     """Draw rows of (name, (low, value, high, reference, ...)): a range with a dot, the reference as a diamond.
 
     The last two are the ends of another interval, a thin line.
@@ -124,11 +125,11 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
     chart.line(0, 32, 26, 32, METHOD_COLOURS["bi"], 5, 'stroke-opacity="0.35"')
     chart.dot(13, 32, 5, METHOD_COLOURS["bi"])
     chart.text(34, 36, "bi-normalised, with its interval", size=11.5, fill=MUTED)
-    _diamond(chart, 240.5, 31.5, "")
+    _draw_diamond(chart, 240.5, 31.5, "")
     chart.text(254, 36, "balanced truth", size=11.5, fill=MUTED)
     chart.line(0, 50, 26, 50, INK, 1.5)
     chart.text(34, 54, "the same by the delta method, without draws", size=11.5, fill=MUTED)
-    chart.draw_scale({tick / 100: f"{tick:g} %" for tick in _ticks(100 * limit)}, "share of the class")
+    chart.draw_scale({tick / 100: f"{tick:g} %" for tick in _choose_ticks(100 * limit)}, "share of the class")
     for k, (_, (low, value, high, reference, first, last)) in enumerate(rows):
         y = chart.centre(k)
         more = 'stroke-opacity="0.3" stroke-linecap="round"'
@@ -136,15 +137,16 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> Svg
         chart.draw_bar(k, first, last, 1.5, INK, title=f"without draws: {100 * first:.1f} % to {100 * last:.1f} %")
         said = f"{100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
         chart.dot(chart.place(value), y, 5, METHOD_COLOURS["bi"], title=said)
-        _diamond(chart, chart.place(reference), y, f"balanced: {100 * reference:.1f} %")
+        _draw_diamond(chart, chart.place(reference), y, f"balanced: {100 * reference:.1f} %")
     return chart
 
 
-def _diamond(svg: Svg, x: float, y: float, title: str) -> None:
+def _draw_diamond(svg: Svg, x: float, y: float, title: str) -> None:
+    """Draw a diamond centred at (x, y) with a tooltip."""
     svg.rect(x - 4.5, y - 4.5, 9, 9, TRUTH, title=title, more=f'transform="rotate(45 {x:.1f} {y:.1f})"')
 
 
-def pictures(images: np.ndarray, title: str) -> Svg:
+def draw_pictures(images: np.ndarray, title: str) -> Svg:
     """Draw small grey pictures in two rows."""
     size, columns, gap = images.shape[-1], -(-len(images) // 2), 3.0
     unit = (CHART + gap) / (columns * (size + gap))

@@ -55,13 +55,15 @@ def compose(numbers: Numbers, matrices: dict[str, np.ndarray]) -> Demo:
         source=SOURCE,
         lead=LEAD,
         claims=(),
-        sections=[part(numbers, matrices) for part in (_data, _normalisation, _geometry, _bootstrap)],
+        sections=[
+            part(numbers, matrices) for part in (_show_data, _show_normalisations, _show_geometry, _show_bootstrap)
+        ],
         settings=numbers["settings"],
         asked=[f"--seed {numbers['seed']}"],
         numbers=numbers,
         timings=timings,
         arrays=matrices,
-        cards=_cards(numbers),
+        cards=_make_cards(numbers),
         opening=[(f"{sentences.level(numbers)} ", Code(sentences.REPRODUCTION), ".")],
         making=[sentences.making(numbers)],
     )
@@ -83,10 +85,11 @@ def _maps(shown: dict[str, tuple[str, np.ndarray]], caption: str) -> Figure:
     maps = [
         charts.draw_heatmap(S, title=title, subtitle=text, off_diagonal_max=top) for title, (text, S) in scaled.items()
     ]
-    return Figure([make_picture("", picture) for picture in (*maps, figures.heat_legend(top))], [caption], "maps")
+    return Figure([make_picture("", picture) for picture in (*maps, figures.draw_heat_legend(top))], [caption], "maps")
 
 
-def _cards(numbers: Numbers) -> list[tuple[str, str]]:
+def _make_cards(numbers: Numbers) -> list[tuple[str, str]]:
+    """Return the headline numbers of the page, each with its explanation."""
     overlap, geometry = numbers["normalisation"]["overlap"], numbers["geometry"]["matched"]["bi"]
     timings, repeats = numbers["timings"], numbers["settings"]["repeats"]
     rival, took = sentences.best_but(overlap, "bi"), format_seconds(timings["bootstrap_bi_normalising"])
@@ -107,19 +110,21 @@ def _cards(numbers: Numbers) -> list[tuple[str, str]]:
     ]
 
 
-def _data(numbers: Numbers, matrices: Matrices) -> Section:
+def _show_data(numbers: Numbers, matrices: Matrices) -> Section:
+    """Return section 1: class sizes of the sets, and one picture of each class."""
     samples = numbers["samples"]
     sizes = {
         "imbalanced training": samples["imbalanced_train"],
         "imbalanced test": samples["imbalanced_test"],
         "balanced": samples["balanced_test"],
     }
-    bars = figures.class_sizes(sizes, SET_COLOURS, "Pictures per class")
-    pictures = figures.pictures(matrices["pictures"], "One picture of each class")
+    bars = figures.draw_class_sizes(sizes, SET_COLOURS, "Pictures per class")
+    pictures = figures.draw_pictures(matrices["pictures"], "One picture of each class")
     return Section("1. The data", [_pair(bars, pictures, sentences.data(numbers))])
 
 
-def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
+def _show_normalisations(numbers: Numbers, matrices: Matrices) -> Section:
+    """Return section 2: the four normalised matrices, and their overlap with and divergence from the balanced one."""
     overlap, kl = numbers["normalisation"]["overlap"], numbers["normalisation"]["kl"]
     repeats, eps = numbers["settings"]["repeats"], numbers["settings"]["smoothing"]
     titles = {
@@ -133,14 +138,14 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
         title: (f"overlap with the truth {overlap[name]['shown']:.3f}", matrices[f"imbalanced_{name}"])
         for name, title in titles.items()
     }
-    overlap_bars = figures.bars(
+    overlap_bars = figures.draw_bars(
         overlap,
         title="Overlap with the balanced truth",
         subtitle=f"higher is better; mean of {repeats} ± one sd, dot: the one shown above",
         limit=1.0,
         best=sentences.best_of(overlap, largest=True),
     )
-    kl_bars = figures.bars(
+    kl_bars = figures.draw_bars(
         kl,
         title="Distance from the balanced truth",
         subtitle=f"lower is better; Kullback-Leibler, nats, all matrices + {eps:g}",
@@ -150,12 +155,13 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> Section:
     framed: list[Part] = [
         _maps(shown, sentences.matrices(numbers)),
         _pair(overlap_bars, kl_bars, f"{sentences.verdict(numbers)} {sentences.divergence(numbers)}"),
-        _pair(_smoothing_curve(numbers), _normalisation_table(numbers), sentences.smoothing(numbers)),
+        _pair(_draw_smoothing_curve(numbers), _make_normalisation_table(numbers), sentences.smoothing(numbers)),
     ]
     return Section("2. Four ways to normalise one matrix", framed)
 
 
-def _smoothing_curve(numbers: Numbers) -> Svg:
+def _draw_smoothing_curve(numbers: Numbers) -> Svg:
+    """Draw the overlap of bi by smoothing constant, and of the best other normalisation as a constant line."""
     overlap, others = numbers["normalisation"]["overlap"], numbers["normalisation"]["overlap_by_smoothing"]
     rival = sentences.best_but(overlap, "bi")
     return charts.draw_lines(
@@ -168,7 +174,8 @@ def _smoothing_curve(numbers: Numbers) -> Svg:
     )
 
 
-def _normalisation_table(numbers: Numbers) -> Table:
+def _make_normalisation_table(numbers: Numbers) -> Table:
+    """Return a table of overlap and KL divergence by normalisation: as shown, mean and standard deviation."""
     rows = []
     for name in NORMALIZATIONS:
         row: list[str] = [name]
@@ -179,9 +186,10 @@ def _normalisation_table(numbers: Numbers) -> Table:
     return Table("", ("", "overlap", "mean ± sd", "KL", "mean ± sd"), rows)
 
 
-def _geometry(numbers: Numbers, matrices: Matrices) -> Section:
+def _show_geometry(numbers: Numbers, matrices: Matrices) -> Section:
+    """Return section 3: overlaps of normalised and geometric matrices, and how they depend on the cell width."""
     g = numbers["geometry"]
-    table = figures.overlap_table(
+    table = figures.draw_overlap_table(
         [[g["overlap_table"][a][b]["mean"] for b in NORMALIZATIONS] for a in NORMALIZATIONS], NORMALIZATIONS
     )
     shown = {
@@ -211,14 +219,17 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> Section:
         "these clouds is the geometric confusion matrix."
     )
     framed: list[Part] = [
-        _pair(table, figures.decided(g["matched"]), sentences.geometry(numbers), sentences.decided(numbers)),
+        _pair(
+            table, figures.draw_guaranteed_parts(g["matched"]), sentences.geometry(numbers), sentences.decided(numbers)
+        ),
         _maps(shown, sentences.clouds(numbers)),
         _pair(curve, widths, sentences.widths(numbers)),
     ]
     return Section("3. Does the matrix show how the classes lie?", [said, *framed])
 
 
-def _bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
+def _show_bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
+    """Return section 4: intervals of the largest confusions, and the outcome and speed of the bootstrap."""
     b, timings = numbers["bootstrap"], numbers["timings"]
     bi, truth = matrices["imbalanced_bi"], matrices["balanced"] / matrices["balanced"].sum(axis=1, keepdims=True)
     size = len(bi)
@@ -241,5 +252,5 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> Section:
         ("... width, in that of the drawn", f"{b['median_width_ratio_without_draws']:.2f}"),
         ("Truth inside the interval", f"{100 * b['balanced_inside_interval']:.0f} % of the confusions"),
     ]
-    picture = figures.intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
+    picture = figures.draw_intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
     return Section("4. How sure are the numbers?", [_pair(picture, Table("", (), facts), sentences.bootstrap(numbers))])

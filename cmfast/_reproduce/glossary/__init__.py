@@ -17,10 +17,15 @@ def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Repro
     with measure_time(timings, "claims"):
         claims = _printed.list_claims()
         tick(1, 4)
-        sections = _practice.triple_cells()
+        sections = _practice.draw_triple_cells()
         tick(2, 4)
-        for found, shown in (_practice.hierarchy(), ([], _practice.checkpoints()), (_practice.ceiling(n), []),
-                             _practice.thresholds(n), _practice.snippet()):  # fmt: skip
+        for found, shown in (
+            _practice.judge_hierarchy(),
+            ([], _practice.compare_checkpoints()),
+            (_practice.judge_annotator_ceiling(n), []),
+            _practice.judge_thresholds(n),
+            _practice.judge_snippet(),
+        ):
             claims += found
             sections += shown
     tick(3, 4)

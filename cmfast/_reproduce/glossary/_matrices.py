@@ -25,7 +25,7 @@ TRIVIAL = np.array([[9500, 0], [500, 0]])  # intact, crack: always "intact"
 CHECKPOINT_SEED, ANNOTATOR_SEED, SCORE_SEED = 1, 2, 3
 
 
-def earlier_checkpoint() -> np.ndarray:
+def draw_earlier_checkpoint() -> np.ndarray:
     """Return an invented earlier checkpoint of the defects: three tenths of the predictions random."""
     shares = DEFECTS / DEFECTS.sum(axis=1, keepdims=True)
     early = 0.7 * shares + 0.3 / len(shares)
@@ -33,7 +33,7 @@ def earlier_checkpoint() -> np.ndarray:
     return np.stack([rng.multinomial(n, row) for n, row in zip(DEFECTS.sum(axis=1), early, strict=True)])
 
 
-def two_annotators(n: int, agreement: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def draw_two_annotators(n: int, agreement: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return true grades and two annotators with independent, equal error rates and the given agreement."""
     right = (1 + np.sqrt(2 * agreement - 1)) / 2  # right**2 + (1 - right)**2 is the agreement
     rng = np.random.default_rng(ANNOTATOR_SEED)
@@ -42,7 +42,7 @@ def two_annotators(n: int, agreement: float) -> tuple[np.ndarray, np.ndarray, np
     return truth, one, other
 
 
-def crack_scores(n: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_crack_scores(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return calibrated probabilities of a crack and labels drawn from them; a fifth are cracks."""
     rng = np.random.default_rng(SCORE_SEED)
     probability = rng.beta(0.4, 1.6, n)

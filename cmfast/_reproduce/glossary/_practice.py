@@ -14,8 +14,8 @@ AGREEMENT = 0.85
 COSTS = (1, 4, 19)
 
 
-def triple_cells() -> list[Section]:
-    """Return its matrices with count, row share and column share in each cell."""
+def draw_triple_cells() -> list[Section]:
+    """Return the section of the glossary's matrices with count, row share and column share in each cell."""
     shown = {
         "three_surfaces": (given.SURFACES, given.SURFACE_NAMES),
         "four_surfaces": (given.FOUR_SURFACES, given.FOUR_NAMES),
@@ -36,8 +36,8 @@ def triple_cells() -> list[Section]:
     return [make_figure_section("Its matrices, in triple cells", pictures, after=[said])]
 
 
-def hierarchy() -> tuple[list[Claim], list[Section]]:
-    """Return the defects collapsed to categories: confusion within and across categories."""
+def judge_hierarchy() -> tuple[list[Claim], list[Section]]:
+    """Judge whether most confusions are within a category: the defects collapsed to categories."""
     M, names = metrics.collapse(given.DEFECTS, given.CATEGORIES)
     total, right = int(given.DEFECTS.sum()), int(np.trace(given.DEFECTS))
     stays = int(np.trace(M))
@@ -64,9 +64,9 @@ def hierarchy() -> tuple[list[Claim], list[Section]]:
     ]
 
 
-def checkpoints() -> list[Section]:
-    """Return the difference of two checkpoints: the printed defects and an invented earlier one."""
-    early = given.earlier_checkpoint()
+def compare_checkpoints() -> list[Section]:
+    """Return the section on the difference of two checkpoints: the printed defects and an invented earlier one."""
+    early = given.draw_earlier_checkpoint()
     shares = [np.asarray(cmfast.normalize(M, "row")) for M in (given.DEFECTS, early)]
     change = shares[0] - shares[1]
     picture = display.ConfusionDisplay.compare(
@@ -95,9 +95,9 @@ def checkpoints() -> list[Section]:
     ]
 
 
-def ceiling(n: int) -> list[Claim]:
+def judge_annotator_ceiling(n: int) -> list[Claim]:
     """Judge whether a model can agree with one annotator more often than two annotators do."""
-    truth, one, other = given.two_annotators(n, AGREEMENT)
+    truth, one, other = given.draw_two_annotators(n, AGREEMENT)
     between, model = (cmfast.confusion_matrix(one, guess, n_classes=2) for guess in (other, truth))
     found = [float(metrics.accuracy(M)) for M in (between, model)]
     error = [float(cmfast.uncertainty.standard_error(M, "accuracy")) for M in (between, model)]
@@ -117,9 +117,9 @@ def ceiling(n: int) -> list[Claim]:
     ]
 
 
-def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
+def judge_thresholds(n: int) -> tuple[list[Claim], list[Section]]:
     """Judge recall and precision over thresholds, and the threshold of least cost."""
-    score, crack = given.crack_scores(n)
+    score, crack = given.draw_crack_scores(n)
     rates = {t: np.asarray(cmfast.confusion_matrix(crack, score >= t, n_classes=2)) for t in (0.3, 0.5, 0.8)}
     precision, recall = ({t: float(f(M)[1]) for t, M in rates.items()} for f in (metrics.precision, metrics.recall))
     counter = metrics.precision_recall([0.9, 0.6, 0.5], [0, 1, 1])
@@ -165,7 +165,7 @@ def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
     return [claim], [make_figure_section("A threshold by cost", [table], after=[note])]
 
 
-def snippet() -> tuple[list[Claim], list[Section]]:
+def judge_snippet() -> tuple[list[Claim], list[Section]]:
     """Judge the glossary's program: its colours, and that it does not run."""
     colours = plotting.load_pyplot().get_cmap("RdYlGn")
     empty, full = ([round(float(part), 3) for part in colours(value)[:3]] for value in (0.0, 1.0))

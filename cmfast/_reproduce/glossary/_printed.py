@@ -20,14 +20,16 @@ THREE, FOUR, GRADED, DEFECTIVE = (f"matrix of {name}" for name in ("3 surfaces",
 
 def _claim_printed(text: str, where: str, found: dict[str, float], printed: dict[str, float]) -> Claim:
     """Return a claim on printed values: it holds if all equal the computed values after rounding."""
-    wrong = {name for name, value in printed.items() if abs(found[name] - value) > 0.5001 * 10.0 ** -_digits(value)}
+    wrong = {
+        name for name, value in printed.items() if abs(found[name] - value) > 0.5001 * 10.0 ** -_count_decimals(value)
+    }
     said = ", ".join(
         f"{name} {found[name]:.3f}" + (f" (printed {printed[name]})" if name in wrong else "") for name in printed
     )
     return Claim(text, where, "fails" if wrong else "holds", said, {"found": found, "printed": printed})
 
 
-def _digits(value: float) -> int:
+def _count_decimals(value: float) -> int:
     """Return the number of decimals of a printed value."""
     return len(f"{value}".partition(".")[2])
 

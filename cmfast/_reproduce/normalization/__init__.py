@@ -35,7 +35,7 @@ def reproduce(
     **files: Path,
 ) -> Reproduction:
     """Train the networks of both experiments and compare all normalisations of their matrices."""
-    networks.check(network)
+    networks.check_network(network)
     settings = replace(settings or training.NormalizationSettings(), network=network)
     if network != "perceptron":  # by the paper alone
         settings = replace(settings, stops=(training.EARLY,))
@@ -77,7 +77,7 @@ def _reproduce_pools(
         training.make_training_repeat(pool) if predicted is None else training.make_answer_repeat(pool, predicted)
         for pool in pools
     ]
-    truth, skewed, seen, tested = _answers(by, settings, progress, timings)
+    truth, skewed, seen, tested = _collect_matrices(by, settings, progress, timings)
     names = tuple(pool.name for pool in pools)
     with measure_time(timings, "comparing"):
         first = recovery.compare(truth, skewed, names, settings)
@@ -109,15 +109,15 @@ def _reproduce_pools(
     )
 
 
-def _answers(
+def _collect_matrices(
     repeat: list[training.Repeat],
     settings: training.NormalizationSettings,
     progress: Progress,
     timings: dict[str, float],
 ) -> tuple[np.ndarray, np.ndarray, clouds.Clouds, shift.TestSets]:
-    """Return all matrices, (data sets, stops, repetitions, C, C), those by level, the clouds and the test sets.
+    """Run all repetitions; return balanced and imbalanced matrices, geometric matrices and pairs of test sets.
 
-    Last, the pairs of test sets of the balanced networks.
+    Balanced: (data sets, stops, repetitions, C, C); imbalanced: with the levels before the repetitions.
     """
     tick, done, seen = progress("networks", "repetitions"), 0, clouds.Clouds(settings)
     tested = shift.TestSets(settings)

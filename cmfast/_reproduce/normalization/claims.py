@@ -105,13 +105,14 @@ def judge_claims(first: Numbers, trend: Numbers, second: Numbers, settings: Norm
 def _list_recovery_claims(first: Numbers, trend: Numbers, settings: NormalizationSettings) -> list[Said]:
     """Return the claims of experiment 1 with their intervals."""
     stop, eps = settings.stops[0], f"{settings.smoothings[0]:g}"
-    levels = _levels(first, stop, eps)
+    levels = _collect_levels(first, stop, eps)
     overlap = {place: level["overlap_of_bi_against_best"] for place, level in levels.items()}
     ceilings = ", ".join(f"{name} {found[stop][eps][0]['ceiling']['bi']:.3f}" for name, found in first.items())
     high = [place for place, level in levels.items() if level["alpha"] <= 1]
     low = [place for place in levels if place not in high]
 
     def collect_by_method(key: str) -> Numbers:
+        """Return the numbers under `key` of every data set and method, in one dict."""
         return {f"{name} by {m}": each for name, found in trend.items() for m, each in found[key].items()}
 
     return [
@@ -161,7 +162,8 @@ def _list_recovery_claims(first: Numbers, trend: Numbers, settings: Normalizatio
     ]
 
 
-def _levels(first: Numbers, stop: str, eps: str) -> Numbers:
+def _collect_levels(first: Numbers, stop: str, eps: str) -> Numbers:
+    """Return the levels of experiment 1 of all data sets at one stop and smoothing, by data set and alpha."""
     return {f"{name} at {level['alpha']:g}": level for name, found in first.items() for level in found[stop][eps]}
 
 
@@ -174,7 +176,7 @@ def _list_claims_elsewhere(first: Numbers, settings: NormalizationSettings) -> l
         (
             f"The same of {words}.",
             "not in the paper",
-            {name: level["overlap_of_bi_against_best"] for name, level in _levels(first, *at).items()},
+            {name: level["overlap_of_bi_against_best"] for name, level in _collect_levels(first, *at).items()},
         )
         for words, *at in asked
     ]
@@ -185,13 +187,14 @@ def _list_cloud_claims(second: Numbers, settings: NormalizationSettings) -> list
     axes, eps = f"{settings.components[0]} axes", f"{settings.smoothings[0]:g}"
     found = {name: each[axes][eps] for name, each in second.items()}
 
-    def everywhere(of: Callable[[Numbers], Numbers]) -> Numbers:
+    def collect_from_levels(of: Callable[[Numbers], Numbers]) -> Numbers:
+        """Return `of` of every data set and level, in one dict."""
         return {f"{name} at {level['alpha']:g}": of(level) for name, each in found.items() for level in each["levels"]}
 
     out: list[Said] = []
     for against, words in (("normalised", ""), ("permuted", ", and no longer so where pairs are permuted")):
         for g in NORMALIZATIONS:
-            own = everywhere(lambda level, against=against, g=g: level[against][g]["own_against_best"])  # type: ignore[misc]
+            own = collect_from_levels(lambda level, against=against, g=g: level[against][g]["own_against_best"])  # type: ignore[misc]
             if against == "permuted":  # claim: no overlap remains
                 own = {place: paired.negate_interval(each) for place, each in own.items()}
             text = f"The geometric matrix of {g} is closest to the normalisation {g}{words}."
@@ -200,7 +203,7 @@ def _list_cloud_claims(second: Numbers, settings: NormalizationSettings) -> list
         (
             "The correspondence is weaker for bi than for row.",
             "section 6, Fig. 3c",
-            everywhere(lambda level: level["row_before_bi"]),
+            collect_from_levels(lambda level: level["row_before_bi"]),
         )
     )
     for g, where in (("row", "Fig. 3b"), ("all", "Fig. 5a"), ("col", "Fig. 5b")):

@@ -35,7 +35,7 @@ class Clouds:
     cells: list[np.ndarray] = field(default_factory=list)
 
     def add(self, answers: Answers) -> None:
-        """Bin the points of a network per number of axes, and again with permuted pairs."""
+        """Compute and store a network's geometric matrices per number of axes, and again with permuted pairs."""
         M, eps = answers.M, self.settings.smoothings
         # Every smoothing is a weighting of its own; the other three weightings are one computation for all.
         tables = [cmfast.importance_weights(M, "bi", smoothing=e, tol=self.settings.tol) for e in eps]
@@ -70,7 +70,7 @@ class Clouds:
         out: dict[str, Any] = {name: {f"{m} axes": {} for m in s.components} for name in names}
         for e, eps in enumerate(s.smoothings):
             of = [0, 1, 2, 3 + e]
-            pairs = _pairs(M, G[..., of, :, :], W[..., of, :, :], permuted[..., of, :, :], eps, s)
+            pairs = _compute_overlaps(M, G[..., of, :, :], W[..., of, :, :], permuted[..., of, :, :], eps, s)
             missing = 1 - W[..., 3 + e, :, :].sum(axis=(-2, -1)) / M.shape[-1]
             for d, name in enumerate(names):
                 for a, axes in enumerate(s.components):
@@ -82,7 +82,7 @@ class Clouds:
         return out
 
 
-def _pairs(
+def _compute_overlaps(
     M: np.ndarray, G: np.ndarray, W: np.ndarray, permuted: np.ndarray, eps: float, settings: NormalizationSettings
 ) -> dict[str, np.ndarray]:
     """Return the overlap of every normalisation (last but one axis) with every geometric matrix (last)."""
@@ -111,7 +111,9 @@ def _summarize_levels(
         level: dict[str, Any] = {"alpha": alpha, "points": points, "cells": occupied, "alone": alone}
         level |= {"unmixed": unmixed, "missing_mass_bi": missing[:, k].mean()}
         for key in AGAINST:
-            level[key] = {g: _row(pairs[key][:, k, :, j], g, settings) for j, g in enumerate(NORMALIZATIONS)}
+            level[key] = {
+                g: _summarize_overlaps(pairs[key][:, k, :, j], g, settings) for j, g in enumerate(NORMALIZATIONS)
+            }
         own = {g: pairs["normalised"][:, k, j, j] for j, g in enumerate(NORMALIZATIONS)}
         level["row_before_bi"] = paired.compute_interval(own["row"] - own["bi"], settings.interval)
         level["matched"] = {
@@ -135,8 +137,8 @@ def _summarize_levels(
     return {"levels": levels, "growth": growth}
 
 
-def _row(values: np.ndarray, own: str, settings: NormalizationSettings) -> dict[str, Any]:
-    """Return the overlaps of all normalisations with one geometric matrix, and its own against the best other."""
+def _summarize_overlaps(values: np.ndarray, own: str, settings: NormalizationSettings) -> dict[str, Any]:
+    """Return the overlaps of all normalisations with one geometric matrix, and `own` against the best other."""
     by_name: dict[str, np.ndarray] = {name: values[:, i] for i, name in enumerate(NORMALIZATIONS)}
     found: dict[str, Any] = {"overlap": {name: v.mean() for name, v in by_name.items()}}
     found["best_in"] = int((values.argmax(axis=1) == NORMALIZATIONS.index(own)).sum())

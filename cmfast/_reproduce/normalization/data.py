@@ -118,7 +118,7 @@ def code() -> Pool:
     blocks: list[int] = []
     for c, package in enumerate(PACKAGES):
         taken = set(lines)
-        mine = [line for line in dict.fromkeys(_lines_of(package)) if line not in taken]
+        mine = [line for line in dict.fromkeys(_read_code_lines(package)) if line not in taken]
         # Evenly over the package: its first files alone would be another choice in every version of Python.
         groups = [mine[k : k + TOGETHER] for k in range(0, len(mine), TOGETHER)]
         wanted = min(len(groups), MOST_CLASS_SAMPLES // TOGETHER)
@@ -131,7 +131,8 @@ def code() -> Pool:
     return Pool("code", "lines of code by package", X.astype(np.float32), np.array(labels), np.array(blocks), PACKAGES)
 
 
-def _lines_of(package: str) -> list[str]:
+def _read_code_lines(package: str) -> list[str]:
+    """Return the stripped code lines of a package without its tests, without short lines and comments."""
     found = find_spec(package)
     places = [Path(place) for place in found.submodule_search_locations or ()] if found else []
     files = [

@@ -18,7 +18,7 @@ MOVES = 50
 RISE = 0.25  # of the chi-square distance of a move: half of it for a short one, a third for one of half a cell
 
 
-def scale_lines(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> Claim:
+def judge_scaling_invariance(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> Claim:
     """Judge section 3.1: row(A M) = row(M) and col(M B) = col(M) for positive diagonal A and B."""
     rows = cmfast.normalize(A[:, :, None] * M, "row") - cmfast.normalize(M, "row")
     columns = cmfast.normalize(M * B[:, None, :], "col") - cmfast.normalize(M, "col")
@@ -52,7 +52,7 @@ def measure_rates(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rate, sweeps
 
 
-def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
+def judge_convergence(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge section 3.2: the residual falls by a constant ratio below one, which the limit bi(M) foretells.
 
     It is the square of the second singular value of bi(M); where the third is as large the ratio comes near it late,
@@ -80,7 +80,7 @@ def converge(M: np.ndarray, settings: NormalizationSettings) -> Claim:
 
 
 def measure_volumes(seed: int) -> dict[str, float]:
-    """Return how far volumes of weighted histograms are from what lemma 1 and appendix G.1 say, relative to them.
+    """Return the largest relative errors of lemma 1 and appendix G.1: volumes of weighted histograms.
 
     The volume is a sum over the cells of a grid, by NumPy's own histogram; of each class and each weighting.
     """
@@ -92,24 +92,25 @@ def measure_volumes(seed: int) -> dict[str, float]:
     r = float(np.prod([edge[1] - edge[0] for edge in edges]))
     M = cmfast.confusion_matrix(y, predicted, n_classes=POINT_CLASSES)
 
-    def volumes(table: np.ndarray, group: np.ndarray) -> np.ndarray:
+    def compute_volumes(table: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Return the volume of each class's histogram: points of class `group`, weighted by their cell of `table`."""
         w = table[y, predicted]
         parts = [np.histogramdd(X[group == c], edges, weights=w[group == c])[0] for c in range(POINT_CLASSES)]
         return np.array([part.sum() * r for part in parts])
 
     table = rng.gamma(0.5, size=(POINT_CLASSES, POINT_CLASSES))
     sums = np.bincount(y, weights=table[y, predicted]) * r
-    off = {"lemma": float(np.abs(volumes(table, y) / sums - 1).max())}
+    off = {"lemma": float(np.abs(compute_volumes(table, y) / sums - 1).max())}
     weights = {method: cmfast.importance_weights(M, method) for method in ("row", "col", "bi")}
     pairs = [("row", y), ("bi", y), ("col", predicted), ("bi", predicted)]
-    off["unit"] = max(float(np.abs(volumes(weights[name], group) / r - 1).max()) for name, group in pairs)
+    off["unit"] = max(float(np.abs(compute_volumes(weights[name], group) / r - 1).max()) for name, group in pairs)
     for eps in (1e-3, 0.5):
         smoothed = cmfast.importance_weights(M, "bi", smoothing=eps)
-        off[f"unit_smoothed_{eps:g}"] = float(np.abs(volumes(smoothed, y) / r - 1).max())
+        off[f"unit_smoothed_{eps:g}"] = float(np.abs(compute_volumes(smoothed, y) / r - 1).max())
     return off
 
 
-def fill_volumes(settings: NormalizationSettings) -> Claim:
+def judge_volumes(settings: NormalizationSettings) -> Claim:
     """Judge lemma 1 and what appendix G.1 concludes from it."""
     off = measure_volumes(settings.seed)
     right = off["lemma"] <= TINY and off["unit"] <= TINY
@@ -127,7 +128,7 @@ def fill_volumes(settings: NormalizationSettings) -> Claim:
     )
 
 
-def minimize(M: np.ndarray, settings: NormalizationSettings) -> Claim:
+def judge_minimality(M: np.ndarray, settings: NormalizationSettings) -> Claim:
     """Judge lemma 2: the scaled matrix with any given sums is the one minimiser of the divergence from M."""
     rng = np.random.default_rng([settings.seed, MOVES])
     u, v = rng.gamma(1.0, size=(2, *M.shape[:2])) + 0.05

@@ -9,31 +9,38 @@ NOISE = 0.35
 Strokes = tuple[np.ndarray, ...]
 
 
-def _line(*points: tuple[float, float]) -> np.ndarray:
+def _make_polyline(*points: tuple[float, float]) -> np.ndarray:
+    """Return the points as an array of shape (points, 2)."""
     return np.array(points)
 
 
-def _arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> np.ndarray:
+def _make_arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> np.ndarray:
+    """Return nine points of an elliptic arc around (x, y), from angle `start` to `end` in degrees."""
     angles = np.radians(np.linspace(start, end, 9))
     return np.stack([x + rx * np.cos(angles), y + ry * np.sin(angles)], axis=-1)
 
 
-_BACK = _line((0.2, 0.0), (0.2, 1.0))
-_ROUND = _arc(0.5, 0.5, 0.4, 0.5, 0, 360)
-_OPEN = _arc(0.5, 0.5, 0.4, 0.5, 45, 315)
-_BOWL = _arc(0.2, 0.25, 0.55, 0.25, -90, 90)
+_BACK = _make_polyline((0.2, 0.0), (0.2, 1.0))
+_ROUND = _make_arc(0.5, 0.5, 0.4, 0.5, 0, 360)
+_OPEN = _make_arc(0.5, 0.5, 0.4, 0.5, 45, 315)
+_BOWL = _make_arc(0.2, 0.25, 0.55, 0.25, -90, 90)
 # Letters in similar families, so that they can be confused; x to the right, y down.
 ALPHABET: dict[str, Strokes] = {
     "O": (_ROUND,),
-    "Q": (_ROUND, _line((0.6, 0.7), (0.95, 1.05))),
+    "Q": (_ROUND, _make_polyline((0.6, 0.7), (0.95, 1.05))),
     "C": (_OPEN,),
-    "G": (_OPEN, _line((0.55, 0.55), (0.8, 0.55), (0.8, 0.85))),
-    "D": (_BACK, _arc(0.2, 0.5, 0.6, 0.5, -90, 90)),
+    "G": (_OPEN, _make_polyline((0.55, 0.55), (0.8, 0.55), (0.8, 0.85))),
+    "D": (_BACK, _make_arc(0.2, 0.5, 0.6, 0.5, -90, 90)),
     "P": (_BACK, _BOWL),
-    "R": (_BACK, _BOWL, _line((0.35, 0.5), (0.8, 1.0))),
-    "B": (_BACK, _BOWL, _arc(0.2, 0.75, 0.6, 0.25, -90, 90)),
-    "E": (_BACK, _line((0.8, 0.0), (0.2, 0.0)), _line((0.7, 0.5), (0.2, 0.5)), _line((0.8, 1.0), (0.2, 1.0))),
-    "F": (_BACK, _line((0.8, 0.0), (0.2, 0.0)), _line((0.7, 0.5), (0.2, 0.5))),
+    "R": (_BACK, _BOWL, _make_polyline((0.35, 0.5), (0.8, 1.0))),
+    "B": (_BACK, _BOWL, _make_arc(0.2, 0.75, 0.6, 0.25, -90, 90)),
+    "E": (
+        _BACK,
+        _make_polyline((0.8, 0.0), (0.2, 0.0)),
+        _make_polyline((0.7, 0.5), (0.2, 0.5)),
+        _make_polyline((0.8, 1.0), (0.2, 1.0)),
+    ),
+    "F": (_BACK, _make_polyline((0.8, 0.0), (0.2, 0.0)), _make_polyline((0.7, 0.5), (0.2, 0.5))),
 }
 
 
@@ -44,7 +51,7 @@ def draw(letter: str, count: int, rng: np.random.Generator) -> np.ndarray:
     centres = (
         np.stack(np.meshgrid(np.arange(LETTER_PIXELS), np.arange(LETTER_PIXELS)), axis=-1) + 0.5
     ) / LETTER_PIXELS - 0.5
-    distance = _distance(centres.reshape(-1, 2), moved)
+    distance = _compute_distances(centres.reshape(-1, 2), moved)
     width = rng.uniform(0.03, 0.09, (count, 1))
     ink = 1 / (1 + np.exp(SHARPNESS * (distance - width) / width.mean()))
     noisy = ink + rng.normal(0, NOISE, ink.shape)
@@ -62,7 +69,7 @@ def _transform_strokes(pieces: np.ndarray, count: int, rng: np.random.Generator)
     return moved
 
 
-def _distance(points: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+def _compute_distances(points: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     """Return the distance of each point to the nearest stroke of each picture, (pictures, points)."""
     nearest = np.full((len(pieces), len(points)), np.inf)
     for start, end in pieces.transpose(1, 2, 0, 3):

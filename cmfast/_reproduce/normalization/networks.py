@@ -30,8 +30,8 @@ class Network(Protocol):
         ...
 
 
-def check(name: str) -> None:
-    """Refuse a network that is unknown or lacks torch."""
+def check_network(name: str) -> None:
+    """Raise FileError for an unknown network, and for "cnn" without torch."""
     if name not in NETWORKS:
         refuse(f"--network {name}", f"must be one of {', '.join(NETWORKS)}")
     if name == "cnn" and find_spec("torch") is None:
@@ -92,7 +92,7 @@ class Convolutional:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             colours = shape[2] if len(shape) == 3 else 1
-            layers = _large(torch.nn, colours, shape) if colours > 1 else _small(torch.nn)
+            layers = _make_large_layers(torch.nn, colours, shape) if colours > 1 else _make_small_layers(torch.nn)
             self._body = torch.nn.Sequential(*layers)
             example = torch.zeros(2, colours, *shape[:2])
             width = self._body(example).shape[1]
@@ -102,14 +102,19 @@ class Convolutional:
         options: dict[str, Any] = {"lr": LEARNING_RATE, "momentum": SGD_MOMENTUM, "weight_decay": DECAY}
         self._steps = torch.optim.SGD(self._whole.parameters(), **options)
 
-    def _tensor(self, X: np.ndarray) -> Any:
+    def _make_tensor(self, X: np.ndarray) -> Any:
+        """Return pictures as a tensor (samples, channels, height, width) on the network's device."""
         pictures = X[..., None] if X.ndim == 3 else X
         return self._torch.from_numpy(np.ascontiguousarray(np.moveaxis(pictures, -1, 1))).to(self._device)
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
         """Train one epoch."""
         torch = self._torch
-        loss, pictures, classes = torch.nn.CrossEntropyLoss(), self._tensor(X), torch.from_numpy(y).to(self._device)
+        loss, pictures, classes = (
+            torch.nn.CrossEntropyLoss(),
+            self._make_tensor(X),
+            torch.from_numpy(y).to(self._device),
+        )
         self._whole.train()
         with torch.random.fork_rng():  # what is dropped comes from the global stream
             torch.manual_seed(int(torch.randint(2**31, (), generator=self._random)))
@@ -120,32 +125,36 @@ class Convolutional:
                     loss(self._whole(pictures[rows]), classes[rows]).backward()
                     self._steps.step()
 
-    def _applied(self, network: Any, X: np.ndarray) -> np.ndarray:
+    def _evaluate(self, network: Any, X: np.ndarray) -> np.ndarray:
+        """Return the output of `network` for all samples, in evaluation mode and in batches."""
         self._whole.eval()
         with self._torch.no_grad():
-            parts = [network(part).cpu().numpy() for part in self._tensor(X).split(ROWS)]
+            parts = [network(part).cpu().numpy() for part in self._make_tensor(X).split(ROWS)]
         return np.concatenate(parts)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the class of every sample."""
-        found: np.ndarray = self._applied(self._whole, X).argmax(axis=1)
+        found: np.ndarray = self._evaluate(self._whole, X).argmax(axis=1)
         return found
 
     def embed(self, X: np.ndarray) -> np.ndarray:
         """Return the last layer before the classes."""
-        return self._applied(self._body, X)
+        return self._evaluate(self._body, X)
 
 
-def _small(nn: Any) -> list[Any]:
-    """C(8)-R-M-C(16)-R-M-L(64)-R, kernels of 3 with a border."""
+def _make_small_layers(nn: Any) -> list[Any]:
+    """Return the layers C(8)-R-M-C(16)-R-M-L(64)-R: convolutions of 3 x 3 with padding, ReLU, max pooling, linear."""
     layers: list[Any] = []
     for before, after in ((1, 8), (8, 16)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     return [*layers, nn.Flatten(), nn.LazyLinear(64), nn.ReLU()]
 
 
-def _large(nn: Any, colours: int, shape: tuple[int, ...]) -> list[Any]:
-    """C(64)-R-B-C(64)-R-B-M-D-C(128)-R-B-C(128)-R-B-M-D-L(128)-R, kernels of 5, or of 3 with a border if small."""
+def _make_large_layers(nn: Any, colours: int, shape: tuple[int, ...]) -> list[Any]:
+    """Return the layers C(64)-R-B-C(64)-R-B-M-D-C(128)-R-B-C(128)-R-B-M-D-L(128)-R; B is batch norm, D dropout.
+
+    Kernels are 5 x 5, or 3 x 3 with padding for small pictures.
+    """
     kernel, border = (5, 0) if min(shape[:2]) >= LARGE else (3, 1)
     layers: list[Any] = []
     for before, after in ((colours, 64), (64, 128)):

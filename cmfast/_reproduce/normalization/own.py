@@ -14,7 +14,7 @@ ANSWERED = 10 * MOST_CLASS_SAMPLES  # most samples per class with given predicti
 
 
 def refuse(argument: str, what: str) -> NoReturn:
-    """Raise an error that names the argument of the command."""
+    """Raise FileError that names the argument of the command."""
     raise FileError(argument, what)
 
 
@@ -23,13 +23,13 @@ class UserData(NamedTuple):
 
     pool: Pool
     predicted: np.ndarray | None
-    """Of every sample, where a network has answered already."""
+    """Class index predicted for every sample, or None."""
 
 
 def read_user_data(
     images: Path | None = None, embeddings: Path | None = None, labels: Path | None = None, pred: Path | None = None
 ) -> UserData | None:
-    """Return the user data, None without; FileError names the invalid argument."""
+    """Return the validated user data, or None if there is no file; FileError names the invalid argument."""
     if images is None and embeddings is None:
         for name, path in (("labels", labels), ("pred", pred)):
             if path is not None:
@@ -42,13 +42,14 @@ def read_user_data(
         refuse(f"--{name}", "needs --labels beside it")
     if pred is not None and name == "images":
         refuse("--pred", "needs --embeddings beside it: of images a network is trained here")
-    X = _samples(name, path)
-    y, classes = _classes(_column("labels", labels, len(X)))
-    guess = None if pred is None else _answers(_column("pred", pred, len(X)), classes)
-    return _cut(name, path, X, y, classes, guess)
+    X = _read_samples(name, path)
+    y, classes = _encode_classes(_read_labels("labels", labels, len(X)))
+    guess = None if pred is None else _encode_predictions(_read_labels("pred", pred, len(X)), classes)
+    return _thin_samples(name, path, X, y, classes, guess)
 
 
-def _samples(name: str, path: Path) -> np.ndarray:
+def _read_samples(name: str, path: Path) -> np.ndarray:
+    """Return the pictures or embeddings in a .npy file; FileError if shape or dtype do not fit."""
     array, at = open_npy(path), f"--{name} {path}"
     ranks = (2, 3, 4) if name == "images" else (2,)
     if array.ndim not in ranks:
@@ -63,7 +64,8 @@ def _samples(name: str, path: Path) -> np.ndarray:
     return array
 
 
-def _column(name: str, path: Path, n: int) -> np.ndarray:
+def _read_labels(name: str, path: Path, n: int) -> np.ndarray:
+    """Return the labels in a .npy file; FileError unless they are `n` whole numbers or texts."""
     array, at = open_npy(path), f"--{name} {path}"
     if array.shape != (n,):
         refuse(at, f"must have shape ({n},) as there are {n} samples, has {array.shape}")
@@ -72,7 +74,8 @@ def _column(name: str, path: Path, n: int) -> np.ndarray:
     return array
 
 
-def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _encode_classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class index of each label and the sorted classes; FileError for one class, or one with few samples."""
     classes, y = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         refuse("--labels", f"must name two classes at least, has {len(classes)}")
@@ -83,7 +86,8 @@ def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return y, classes
 
 
-def _answers(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _encode_predictions(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the class index of each prediction; FileError for a prediction that is not among `classes`."""
     if (pred.dtype.kind == "U") != (classes.dtype.kind == "U"):
         refuse("--pred", f"must be of the kind of --labels, has dtype {pred.dtype} for {classes.dtype}")
     strange = np.setdiff1d(pred, classes)
@@ -92,10 +96,10 @@ def _answers(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.searchsorted(classes, pred)
 
 
-def _cut(
+def _thin_samples(
     name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarray, guess: np.ndarray | None
 ) -> UserData:
-    """Return at most the useful number of samples per class, spread evenly over the file."""
+    """Return the user data with a limited number of samples per class, taken evenly; FileError for NaN."""
     most = MOST_CLASS_SAMPLES if guess is None else ANSWERED
     rows = [np.flatnonzero(y == c) for c in range(len(classes))]
     kept = np.sort(np.concatenate([r[np.linspace(0, len(r) - 1, min(most, len(r))).astype(int)] for r in rows]))
@@ -110,7 +114,7 @@ def _cut(
 
 
 def _scale_features(X: np.ndarray, name: str) -> np.ndarray:
-    """Return pictures scaled to about [0, 1], and embeddings scaled to unit variance."""
+    """Divide pictures by their largest absolute value, embeddings by their standard deviation."""
     X = X.astype(np.float32)
     unit = float(np.abs(X).max() if name == "images" else X.std())
     return X / np.float32(unit) if unit > 0 else X

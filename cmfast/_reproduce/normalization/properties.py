@@ -23,7 +23,7 @@ COLOURS = ("#2457c5", "#d9922b", "#2a9d8f")
 
 
 def claims(settings: NormalizationSettings) -> list[Claim]:
-    """Judge its propositions on random positive matrices."""
+    """Judge the propositions of the paper on random positive matrices."""
     rng = np.random.default_rng([settings.seed, DRAWS])
     M = rng.gamma(0.5, size=(DRAWS, 6, 6)) + 1e-3
     A, B = np.exp(rng.normal(0, 2, (2, DRAWS, 6)))
@@ -36,9 +36,9 @@ def claims(settings: NormalizationSettings) -> list[Claim]:
     apart = float(np.abs(l1 - (2 - 2 * shared)).max())
     doubled = float(cmfast.overlap(M[0], 2 * M[0]))
     out = [
-        _exact("Bi-normalising twice is bi-normalising once.", "Prop. 1", twice),
-        _exact("bi(A M B) is bi(M) for positive diagonal A and B.", "Prop. 1", own),
-        _exact("The L1 distance is 2 less twice the overlap.", "section 5.3, C.2", apart),
+        _judge_identity("Bi-normalising twice is bi-normalising once.", "Prop. 1", twice),
+        _judge_identity("bi(A M B) is bi(M) for positive diagonal A and B.", "Prop. 1", own),
+        _judge_identity("The L1 distance is 2 less twice the overlap.", "section 5.3, C.2", apart),
         Claim(
             "The overlap is 1 if and only if both matrices are equal.",
             "section 5.3",
@@ -49,21 +49,22 @@ def claims(settings: NormalizationSettings) -> list[Claim]:
     ]
     return [
         *out,
-        *(_closest(method, M, rng, settings) for method in ("row", "col", "bi", "all")),
-        *_weights(M, settings),
-        lemmas.scale_lines(M, A, B),
-        lemmas.converge(M, settings),
-        lemmas.fill_volumes(settings),
-        lemmas.minimize(M, settings),
+        *(_judge_closest(method, M, rng, settings) for method in ("row", "col", "bi", "all")),
+        *_judge_weights(M, settings),
+        lemmas.judge_scaling_invariance(M, A, B),
+        lemmas.judge_convergence(M, settings),
+        lemmas.judge_volumes(settings),
+        lemmas.judge_minimality(M, settings),
     ]
 
 
-def _exact(text: str, where: str, off: float) -> Claim:
+def _judge_identity(text: str, where: str, off: float) -> Claim:
+    """Judge an identity by the largest difference of its two sides, `off`."""
     found = f"largest difference {off:.1e}, of {DRAWS} random matrices of six classes"
     return Claim(text, where, "holds" if off <= TINY else "fails", found, {"largest_difference": off})
 
 
-def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: NormalizationSettings) -> Claim:
+def _judge_closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: NormalizationSettings) -> Claim:
     """Judge whether a normalisation is the closest matrix with its sums, by feasible moves."""
     options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
     P = cmfast.normalize(M, method, **options)
@@ -74,7 +75,7 @@ def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: Nor
         D -= D.mean(axis=2, keepdims=True)
         step = 0.5 * (P / np.maximum(np.abs(D), 1e-300)).min(axis=(1, 2), keepdims=True)
         for Q in (P + step * D, P - step * D):
-            least = min(least, float((_divergence(Q, M) - _divergence(P, M)).min()))
+            least = min(least, float((_compute_divergence(Q, M) - _compute_divergence(P, M)).min()))
     return Claim(
         f"Of all matrices with its sums of rows and columns, {method}(M) has the least KL divergence from M.",
         "section 3, appendix E.1",
@@ -84,20 +85,20 @@ def _closest(method: Any, M: np.ndarray, rng: np.random.Generator, settings: Nor
     )
 
 
-def _divergence(P: np.ndarray, M: np.ndarray) -> np.ndarray:
+def _compute_divergence(P: np.ndarray, M: np.ndarray) -> np.ndarray:
     """Return the divergence of P from M as the paper defines it, without normalising totals."""
     out: np.ndarray = (P * np.log(P / M)).sum(axis=(1, 2))
     return out
 
 
-def _weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
+def _judge_weights(M: np.ndarray, settings: NormalizationSettings) -> list[Claim]:
     """Judge whether counting pairs with their weights gives the normalised matrix."""
     off = 0.0
     for method in ("all", "row", "col", "bi"):
         options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
         weighted = cmfast.importance_weights(M, method, **options) * M
         off = max(off, float(np.abs(weighted - cmfast.normalize(M, method, **options)).max()))
-    return [_exact("Every normalisation is a sum of pairs with weights.", "section 4.1, appendix F", off)]
+    return [_judge_identity("Every normalisation is a sum of pairs with weights.", "section 4.1, appendix F", off)]
 
 
 def sections(settings: NormalizationSettings) -> list[Section]:
@@ -105,16 +106,17 @@ def sections(settings: NormalizationSettings) -> list[Section]:
     return [
         make_figure_section(
             "What a matrix mixes (Fig. 1)",
-            _mixed(settings),
+            _draw_mixed_effects(settings),
             after=["The first three have one cause each, the fourth all of them; bi of the fourth is the third again."],
         ),
         make_figure_section(
-            "Clusters and their histograms (Fig. 2)", _clusters(settings), after=["Drawn points, as in the paper."]
+            "Clusters and their histograms (Fig. 2)", _draw_clusters(settings), after=["Drawn points, as in the paper."]
         ),
     ]
 
 
-def _mixed(settings: NormalizationSettings) -> list[Picture]:
+def _draw_mixed_effects(settings: NormalizationSettings) -> list[Picture]:
+    """Draw figure 1: class frequencies, biased predictions and similarity, all in one matrix, and what bi recovers."""
     shown = {
         "test_set": ("(a) test set", "B is frequent, C is rare", TRUE[:, None] * APART),
         "predictions": ("(b) predictions", "C too often, B too rarely", APART * ANSWERED),
@@ -131,7 +133,8 @@ def _mixed(settings: NormalizationSettings) -> list[Picture]:
     return out
 
 
-def _clusters(settings: NormalizationSettings) -> list[Picture]:
+def _draw_clusters(settings: NormalizationSettings) -> list[Picture]:
+    """Draw figure 2: random points of three classes, and the histogram cells coloured by the most frequent class."""
     rng = np.random.default_rng([settings.seed, CLOUDS])
     centres = np.array([[-1.0, 0.0], [1.0, 0.4], [0.1, 1.5]])
     points = np.concatenate([rng.normal(c, 0.55, (CLOUDS, 2)) for c in centres])

@@ -16,24 +16,24 @@ MEASURES = ("overlap", "kl")
 def compare(
     truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
 ) -> dict[str, Any]:
-    """Return everything about experiment 1, by data set, stop, smoothing and level.
+    """Return the results of experiment 1 by data set, stop, smoothing and level: overlaps, divergences, weights.
 
     `truth` are the balanced matrices (data sets, stops, repetitions, C, C), `skewed` the imbalanced ones with a level
     before the repetitions. Every normalisation and every measure is one call for all of them.
     """
-    by_smoothing = {f"{eps:g}": _measures(truth, skewed, eps, settings) for eps in settings.smoothings}
+    by_smoothing = {f"{eps:g}": _compute_measures(truth, skewed, eps, settings) for eps in settings.smoothings}
     out: dict[str, Any] = {}
     for d, name in enumerate(names):
-        out[name] = {"samples": _samples(truth[d], skewed[d], settings)}
+        out[name] = {"samples": _summarize_samples(truth[d], skewed[d], settings)}
         for s, stop in enumerate(settings.stops):
-            out[name][stop] = {eps: _levels(found, (d, s), settings) for eps, found in by_smoothing.items()}
+            out[name][stop] = {eps: _summarize_levels(found, (d, s), settings) for eps, found in by_smoothing.items()}
     return out
 
 
-def _measures(
+def _compute_measures(
     truth: np.ndarray, skewed: np.ndarray, eps: float, settings: NormalizationSettings
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return by method: overlap and divergence, their ceiling, and the effective sample size."""
+    """Return by method the overlap, its ceiling, the divergence, the effective share and the variance of weights."""
     aim = truth[:, :, None]
     out: dict[str, dict[str, np.ndarray]] = {key: {} for key in (*MEASURES, "ceiling", "effective", "variance")}
     for method in NORMALIZATIONS:
@@ -55,9 +55,13 @@ def measure_weights(M: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.
     return share, 1 / share - 1
 
 
-def _levels(
+def _summarize_levels(
     found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settings: NormalizationSettings
 ) -> list[dict[str, Any]]:
+    """Return the measures of each level of imbalance by method, and bi against the best other method.
+
+    `at` is the pair (data set, stop).
+    """
     out = []
     for k, alpha in enumerate(settings.levels):
         values = {key: {m: v[at][k] for m, v in found[key].items()} for key in (*MEASURES, "effective", "variance")}
@@ -78,9 +82,9 @@ def _levels(
 def compute_changes(
     truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
 ) -> dict[str, Any]:
-    """Return the changes of the overlaps of the first stop between levels, paired over repetitions."""
+    """Return intervals of the changes of overlaps from the first to the last level, at the first stop."""
     eps = settings.smoothings[0]
-    found = _measures(truth[:, :1], skewed[:, :1], eps, settings)
+    found = _compute_measures(truth[:, :1], skewed[:, :1], eps, settings)
     out: dict[str, Any] = {}
     for d, name in enumerate(names):
         overlap = {m: v[d, 0] for m, v in found["overlap"].items()}
@@ -89,7 +93,7 @@ def compute_changes(
         out[name] = {
             "loss": {m: paired.compute_interval(v[0] - v[-1], settings.interval) for m, v in overlap.items()},
             "gap": paired.compute_interval(gap[-1] - gap[0], settings.interval),
-            "predicted_evenly": paired.compute_interval(1 - _unevenness(truth[d, 0]), settings.interval),
+            "predicted_evenly": paired.compute_interval(1 - _measure_unevenness(truth[d, 0]), settings.interval),
             "overlap_follows_effective_share": {
                 m: paired.compute_interval(
                     _rank_correlations(found["effective"][m][d, 0], overlap[m]), settings.interval
@@ -101,7 +105,7 @@ def compute_changes(
     return out
 
 
-def _unevenness(M: np.ndarray) -> np.ndarray:
+def _measure_unevenness(M: np.ndarray) -> np.ndarray:
     """Return the chi-square of predicted class counts over its degrees of freedom; 1 for chance."""
     predicted = M.sum(axis=-2)
     mean = predicted.mean(axis=-1, keepdims=True)
@@ -110,19 +114,20 @@ def _unevenness(M: np.ndarray) -> np.ndarray:
 
 
 def _rank_correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the rank correlation over the levels, the first axis, in every repetition; 0 where one is all alike."""
-    return np.array([_rank_correlation(x, y) for x, y in zip(a.T, b.T, strict=True)])
+    """Return Spearman's rank correlation over the levels (first axis) by repetition, 0 for a constant series."""
+    return np.array([_compute_rank_correlation(x, y) for x, y in zip(a.T, b.T, strict=True)])
 
 
-def _rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+def _compute_rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Spearman's rank correlation, 0 if `x` or `y` is constant."""
     if min(np.ptp(x), np.ptp(y)) == 0:
         return 0.0
     found: Any = spearmanr(x, y)
     return float(found.statistic)
 
 
-def _samples(truth: np.ndarray, skewed: np.ndarray, settings: NormalizationSettings) -> dict[str, Any]:
-    """Return how many samples there were and how often the networks were right, by stop."""
+def _summarize_samples(truth: np.ndarray, skewed: np.ndarray, settings: NormalizationSettings) -> dict[str, Any]:
+    """Return the numbers of samples, and the accuracies and numbers of empty cells by stop."""
     share = np.trace(skewed, axis1=-2, axis2=-1) / skewed.sum(axis=(-2, -1))
     stops = list(enumerate(settings.stops))
     right = np.trace(truth, axis1=-2, axis2=-1) / truth.sum(axis=(-2, -1))

@@ -14,7 +14,7 @@ from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.data import LEVELS
-from cmfast._reproduce.normalization.stripes import measure_stripes, nearest_level
+from cmfast._reproduce.normalization.stripes import find_nearest_level, measure_stripes
 from cmfast._reproduce.normalization.training import OF_STOPS, NormalizationSettings
 
 Numbers = dict[str, Any]
@@ -35,7 +35,7 @@ def lay_out_sections(
         make_figure_section(
             "Experiment 1: the overlap with the balanced matrix (Fig. 3a)",
             [
-                _draw_levels(f"recovered_{name}", name, _means(found[stop][eps], "overlap"), 1.0)
+                _draw_levels(f"recovered_{name}", name, _collect_means(found[stop][eps], "overlap"), 1.0)
                 for name, found in first.items()
             ],
             [f"From left to right more heterogeneous: {', '.join(LEVELS.values())}. Of {OF_STOPS[stop]}."],
@@ -45,24 +45,30 @@ def lay_out_sections(
             "The same by KL divergence (Fig. 6)",
             [
                 _draw_levels(
-                    f"divergence_{name}", name, _means(found[stop][eps], "kl"), float(np.ceil(2 * divergence) / 2)
+                    f"divergence_{name}",
+                    name,
+                    _collect_means(found[stop][eps], "kl"),
+                    float(np.ceil(2 * divergence) / 2),
                 )
                 for name, found in first.items()
             ],
             [f"In nats, lower is better; all matrices + {eps}, or an empty cell would make it infinite."],
         ),
         make_figure_section(
-            "The same in numbers", [_recovery(first, s, e) for s in settings.stops for e in first[next(iter(first))][s]]
+            "The same in numbers",
+            [_tabulate_recovery(first, s, e) for s in settings.stops for e in first[next(iter(first))][s]],
         ),
         make_figure_section(
             "One instance (Fig. 4)",
-            _instance(list(first), matrices, settings),
+            _draw_instance(list(first), matrices, settings),
             after=["Stripes: share of the variance of errors that the row and the column alone explain."],
         ),
         make_figure_section(
             "Experiment 2: the overlap with geometric matrices (Figs. 3b, 3c and 5)",
             [
-                _draw_levels(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g), 1.0)
+                _draw_levels(
+                    f"clouds_{name}_{g}", f"{name}: {g}", _collect_cloud_overlaps(found[axes][eps]["levels"], g), 1.0
+                )
                 for name, found in second.items()
                 for g in NORMALIZATIONS
             ],
@@ -72,11 +78,12 @@ def lay_out_sections(
                 "The constant may grow so large that bi lies below what is guaranteed of W o M.",
             ],
         ),
-        make_figure_section("The same in numbers, with their own normalisation", _geometry(second)),
+        make_figure_section("The same in numbers, with their own normalisation", _tabulate_geometry(second)),
     ]
 
 
-def _means(levels: list[Numbers], key: str) -> dict[str, dict[str, float]]:
+def _collect_means(levels: list[Numbers], key: str) -> dict[str, dict[str, float]]:
+    """Return the mean of measure `key` by alpha and normalisation; for the overlap also the ceiling of bi."""
     ceiling = {"overlap": "ceiling of bi"}.get(key)
     return {
         f"{level['alpha']:g}": {m: float(level[key][m]["mean"]) for m in NORMALIZATIONS}
@@ -85,7 +92,8 @@ def _means(levels: list[Numbers], key: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _clouds(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
+def _collect_cloud_overlaps(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
+    """Return by alpha the overlaps of every normalisation with the geometric matrix of `g`, and their baselines."""
     return {
         f"{level['alpha']:g}": {m: float(v) for m, v in level["normalised"][g]["overlap"].items()}
         | {said: float(level["matched"][g][key]) for said, key in OF_WEIGHTED.items() if g == "bi" or key != "overlap"}
@@ -94,6 +102,7 @@ def _clouds(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
 
 
 def _draw_levels(name: str, title: str, values: dict[str, dict[str, float]], highest: float) -> Picture:
+    """Draw lines of `values` over alpha, one for each series."""
     series: dict[str, Sequence[float]] = {
         m: [level[m] for level in values.values()] for m in next(iter(values.values()))
     }
@@ -109,7 +118,8 @@ def _draw_levels(name: str, title: str, values: dict[str, dict[str, float]], hig
     return make_picture(name, image, {"by_alpha": values})
 
 
-def _recovery(first: Numbers, stop: str, eps: str) -> Table:
+def _tabulate_recovery(first: Numbers, stop: str, eps: str) -> Table:
+    """Return the table of experiment 1 at one stop and smoothing: a row for each data set and alpha."""
     rows = []
     for name, found in first.items():
         for level in found[stop][eps]:
@@ -127,11 +137,12 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
     return Table(f"Of {OF_STOPS[stop]}; M + {eps} before bi", head, rows)
 
 
-def _instance(
+def _draw_instance(
     names: list[str], matrices: tuple[np.ndarray, np.ndarray], settings: NormalizationSettings
 ) -> list[Picture]:
+    """Draw one balanced matrix, and the four normalisations of an imbalanced one, with their overlaps and stripes."""
     truth, skewed = (M[0, 0] for M in matrices)
-    k = nearest_level(settings)
+    k = find_nearest_level(settings)
     M1, M2 = truth[0], skewed[k, 0]
     shown: dict[str, np.ndarray] = {"balanced": M1}
     for m in NORMALIZATIONS:
@@ -146,7 +157,8 @@ def _instance(
     return out
 
 
-def _geometry(second: Numbers) -> list[Table]:
+def _tabulate_geometry(second: Numbers) -> list[Table]:
+    """Return a table of experiment 2 for each number of axes and smoothing: overlaps of bi by data set and alpha."""
     head = [
         "data, alpha",
         "norm(M)",

@@ -21,9 +21,9 @@ class TestSets:
 
     settings: NormalizationSettings
     lost: list[list[float]] = field(default_factory=list)
-    """Overlap of row-normalised matrices: less than chance alone takes from it, by level."""
+    """Overlap of row-normalised matrices lost beyond chance (mean of permuted test sets minus observed), by level."""
     gained: list[list[float]] = field(default_factory=list)
-    """... and how much more than that of matrices divided by their totals."""
+    """Overlap of row-normalised matrices minus that of matrices divided by their totals, by level."""
 
     def add(self, answers: Answers, repetition: int, n_classes: int) -> None:
         """Draw two test sets at every level from balanced predictions, and compare their matrices."""
@@ -33,9 +33,9 @@ class TestSets:
             sides = self._draw(answers.y, alpha, n_classes, rng)
             M = count_answers(answers, sides[None], n_classes)[0]
             dealt = count_answers(answers, permute_sides(answers.y, sides, rng), n_classes)
-            by_row = float(_overlap(M, "row"))
-            lost.append(float(_overlap(dealt, "row").mean()) - by_row)
-            gained.append(by_row - float(_overlap(M, "all")))
+            by_row = float(_compute_overlap(M, "row"))
+            lost.append(float(_compute_overlap(dealt, "row").mean()) - by_row)
+            gained.append(by_row - float(_compute_overlap(M, "all")))
         self.lost.append(lost)
         self.gained.append(gained)
 
@@ -52,7 +52,7 @@ class TestSets:
         return sides
 
     def compare(self, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-        """Return the intervals of both differences, by data set and level."""
+        """Return the intervals of the lost and the gained overlap, by data set and level."""
         shape = (len(names), self.settings.repeats, len(self.settings.levels))
         out: dict[str, dict[str, Any]] = {}
         for key in ("lost", "gained"):
@@ -81,7 +81,7 @@ def count_answers(answers: Answers, sides: np.ndarray, n_classes: int) -> np.nda
     return np.array(out).reshape(len(sides), 2, n_classes, n_classes)
 
 
-def _overlap(M: np.ndarray, method: Any) -> np.ndarray:
+def _compute_overlap(M: np.ndarray, method: Any) -> np.ndarray:
     """Return the overlap of the normalised matrices of both test sets, of (..., 2, C, C)."""
     first, second = np.moveaxis(cmfast.normalize(M, method), -3, 0)
     found: np.ndarray = cmfast.overlap(first, second)

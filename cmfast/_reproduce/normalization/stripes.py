@@ -28,7 +28,7 @@ def measure_stripes(S: np.ndarray) -> np.ndarray:
     return np.where(total > 0, share, np.nan)
 
 
-def nearest_level(settings: NormalizationSettings) -> int:
+def find_nearest_level(settings: NormalizationSettings) -> int:
     """Return the index of the level that is nearest to that of Fig. 4, a concentration of 0.3."""
     return min(range(len(settings.levels)), key=lambda k: abs(settings.levels[k] - 0.3))
 
@@ -36,11 +36,11 @@ def nearest_level(settings: NormalizationSettings) -> int:
 def compare_stripes(
     truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: NormalizationSettings
 ) -> dict[str, dict[str, Any]]:
-    """Return the stripes of every normalisation of the imbalanced matrices less those of the balanced ones.
+    """Return the stripes of every normalised imbalanced matrix, and intervals of their excess over the balanced matrix.
 
     `truth` and `skewed` are those of both experiments; of the first stop, at the level of Fig. 4.
     """
-    level = nearest_level(settings)
+    level = find_nearest_level(settings)
     balanced = measure_stripes(truth[:, 0])
     out: dict[str, dict[str, Any]] = {"share": {}, "against_balanced": {}}
     for method in NORMALIZATIONS:

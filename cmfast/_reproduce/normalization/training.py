@@ -62,6 +62,7 @@ def make_training_repeat(pool: Pool, halve: Callable[[Pool, np.random.Generator]
     """Return a function that makes a repetition by training networks on halves of a pool."""
 
     def repeat(r: int, settings: NormalizationSettings) -> Repetition:
+        """Train twin networks on a random split and on imbalanced draws of it; the seed and `r` fix the result."""
         rng = np.random.default_rng([settings.seed, r])
         rows, first_weights = [halve(pool, rng)], int(rng.integers(2**31))
         rows += [
@@ -83,16 +84,20 @@ def make_answer_repeat(pool: Pool, predicted: np.ndarray) -> Repeat:
     """Return a function that makes a repetition from given predictions and imbalanced draws."""
 
     def repeat(r: int, settings: NormalizationSettings) -> Repetition:
+        """Count the given predictions of one random half, and of imbalanced draws of the other half."""
         rng = np.random.default_rng([settings.seed, r])
         split = halve_pool(pool, rng)
 
-        def answered(rows: np.ndarray) -> dict[str, Answers]:
+        def tabulate_answers(rows: np.ndarray) -> dict[str, Answers]:
+            """Return the given predictions of these rows and their confusion matrix, the same for every stop."""
             y, guess = pool.y[rows], predicted[rows]
             M = cmfast.confusion_matrix(y, guess, n_classes=len(pool.classes))
             return dict.fromkeys(settings.stops, Answers(M, pool.X[rows], y, guess))
 
-        skewed = [answered(_draw_imbalanced_rows(pool, split.test, alpha, settings, rng)) for alpha in settings.levels]
-        return Repetition(answered(split.train), skewed)
+        skewed = [
+            tabulate_answers(_draw_imbalanced_rows(pool, split.test, alpha, settings, rng)) for alpha in settings.levels
+        ]
+        return Repetition(tabulate_answers(split.train), skewed)
 
     return repeat
 
@@ -100,7 +105,7 @@ def make_answer_repeat(pool: Pool, predicted: np.ndarray) -> Repeat:
 def _draw_imbalanced_rows(
     pool: Pool, rows: np.ndarray, alpha: float, settings: NormalizationSettings, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return an imbalanced part of the rows."""
+    """Return an imbalanced sample of the rows, sorted as they are."""
     chosen = draw_imbalanced(pool.y[rows], rng, alpha=alpha, kept=settings.kept, n_classes=len(pool.classes))
     part: np.ndarray = rows[chosen]
     return part
@@ -109,7 +114,7 @@ def _draw_imbalanced_rows(
 def _train_network(
     network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, settings: NormalizationSettings
 ) -> dict[str, Answers]:
-    """Return the predictions at all stops of one training."""
+    """Train a network; return its predictions of the test rows at every stop."""
     found: dict[str, Answers] = {}
     X, y, X_test, y_test = pool.X[train], pool.y[train], pool.X[test], pool.y[test]
     for epoch in range(1, max(settings.epochs, settings.most_epochs) + 1):

@@ -35,7 +35,10 @@ class Difference(NamedTuple):
 
 
 def couple_teams(A: np.ndarray, B: np.ndarray, pairing: str) -> np.ndarray:
-    """Return a joint table of two teams' predictions, shape (truth, a, b), with the given row sums."""
+    """Return a joint table (truth, a, b) of two teams' predictions, independent or as alike as possible.
+
+    Summed over b it is `A`, summed over a it is `B`; both have the same row sums.
+    """
     size = A.sum(axis=1)[:, None, None]
     if pairing == "independent":
         return np.asarray(A[:, :, None] * B[:, None, :] / size)
@@ -94,7 +97,10 @@ def count_distinct_pairs(found: list[Difference]) -> dict[str, Any]:
 
 
 def find_reversals(found: list[Difference]) -> list[tuple[tuple[int, int], str, bool]]:
-    """Return pairs and metrics for which counts and normalised matrices rank differently, and if significantly."""
+    """Return pairs and metrics that counts and normalised matrices rank differently, and if both significantly.
+
+    Differences are those of the most alike pairing.
+    """
     out = []
     by = {(d.pair, d.metric, d.kind): d for d in found if d.pairing == "most alike"}
     for pair, metric in dict.fromkeys((d.pair, d.metric) for d in found):

@@ -70,13 +70,13 @@ PRINTED_WIDTHS = {  # by size, for counts and normalised each
 
 
 def normalize_kind(M: Any, kind: str) -> np.ndarray:
-    """Return counts unchanged, or row-normalised."""
+    """Return counts as they are, or the row-normalised matrices, as `kind` says."""
     shares: np.ndarray = M if kind == "counts" else cmfast.normalize(M, "row", on_failure="ignore")
     return shares
 
 
 def compute_metrics(M: Any) -> dict[str, np.ndarray]:
-    """Return the six metrics of matrices."""
+    """Return the six metrics of matrices by name."""
     return dict(metrics.compute(M, list(NAMES), on_failure="ignore"))
 
 
@@ -98,6 +98,6 @@ def compute_widths(scheme: Any, n: int, n_replicates: int, rng: int) -> dict[str
 
 
 def _width(each: np.ndarray) -> float:
-    """Return the largest percentile width over the teams."""
+    """Return the largest 2.5 to 97.5 percentile width over the teams; replicates are the last axis."""
     low, high = np.quantile(each, (0.025, 0.975), axis=-1)
     return float((high - low).max())

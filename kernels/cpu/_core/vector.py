@@ -60,7 +60,7 @@ def load_elements(numbers, k):
 
 
 def store_elements(numbers, k, value):
-    """Write a vector to ``numbers[k : k + 8]`` of a float64, int64 or int8 array, truncating to integers."""
+    """Write a vector to ``numbers[k : k + 8]`` of a float64, int64 or int8 array, truncating for integer arrays."""
     numbers[k : k + WIDTH] = value
 
 
@@ -416,20 +416,20 @@ def _line_pointer(context, builder, kind, value, k):
 
 @lower_builtin(load, types.Array, types.intp)
 def _load(context, builder, sig, args):
-    """Emit ``load``."""
+    """Emit ``load``: load line `k` of an (n, 8) array as a vector."""
     return builder.load(_line_pointer(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
 
 
 @lower_builtin(store, types.Array, types.intp, vector)
 def _store(context, builder, sig, args):
-    """Emit ``store``."""
+    """Emit ``store``: write a vector to line `k` of an (n, 8) array."""
     builder.store(args[2], _line_pointer(context, builder, sig.args[0], args[0], args[1]), align=ELEMENT_ALIGNMENT)
     return context.get_dummy_value()
 
 
 @lower_builtin(load_elements, types.Array, types.intp)
-def _load_numbers(context, builder, sig, args):
-    """Emit ``load_elements``."""
+def _load_elements(context, builder, sig, args):
+    """Emit ``load_elements``: load eight consecutive elements as a float64 vector."""
     kind = sig.args[0]
     data = _extract_field(context, builder, kind, args[0], "data")
     narrow = kind.dtype == types.float32
@@ -440,8 +440,8 @@ def _load_numbers(context, builder, sig, args):
 
 
 @lower_builtin(store_elements, types.Array, types.intp, vector)
-def _store_numbers(context, builder, sig, args):
-    """Emit ``store_elements``, truncating to integers."""
+def _store_elements(context, builder, sig, args):
+    """Emit ``store_elements``: write a vector to eight consecutive elements, truncating for integer arrays."""
     (kind, *_), (numbers, k, value) = sig.args, args
     converted = ir.VectorType(_KINDS_OF[kind.dtype], WIDTH)
     if isinstance(kind.dtype, types.Integer):

@@ -19,9 +19,9 @@ EXP2 = 16  # cost of two powers of two, in units of reading a cell
 
 @jit(inner=True)
 def pair_and_balance(A, order, row_power, col_power):
-    """Write the column paired with each row and the powers of two to divide by; `A` is log2 of a square matrix.
+    """Pair rows with columns (largest product) and write powers of two to divide by; False if no pairing is nonzero.
 
-    Return False where every assignment has a zero cell.
+    Divided by them, paired cells are near one and the rest is balanced. `A` is log2 of a square matrix.
     """
     n = A.shape[0]
     if not _assign(A, order):

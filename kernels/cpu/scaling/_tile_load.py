@@ -13,9 +13,9 @@ from cmfast.kernels.status import OK
 @unroll_unit_targets("M", line.LOW, line.HIGH, line.VALID)
 @jit(inner=True, borrows=True)
 def load_cells(t, M, rows):
-    """Copy the cells into the tile and add the smoothing.
+    """Copy the cells of eight matrices to the tile, add the smoothing, store each lane's smallest, largest, validity.
 
-    Store each lane's smallest and largest cell and whether all are valid.
+    Smallest and largest are of the smoothed cells.
     """
     S = t.S
     cells = t.R * t.C

@@ -182,7 +182,10 @@ class SymmetricProducts:
         return float(min(found.min(initial=np.inf), cells.min(initial=np.inf)))
 
     def triangles(self, x):
-        """Return the best triangle of each row: its smallest scaled pixel, and its other two bins."""
+        """Return for each bin the triangle found with the largest smallest pixel, scaled by `x`.
+
+        A tuple of host arrays: that pixel (0 without a triangle) and the two other bins.
+        """
         found = np.empty(self.n), np.empty(self.n, np.int64), np.empty(self.n, np.int64)
         self.run_blocks(find_triangles, x, *found)
         return found

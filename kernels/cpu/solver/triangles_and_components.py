@@ -13,7 +13,10 @@ MAX_FIRST_PIXELS = 2  # pixels of a row that are joined in the first round
 
 @jit()
 def find_triangles(p, x, weights, second, third, start, stop):
-    """Write the best triangle of each row: its smallest scaled pixel (0 without a triangle) and its other two bins."""
+    """Write for each row the triangle found with the largest smallest scaled pixel: that pixel and the other two bins.
+
+    The pixel is 0 where no triangle was found.
+    """
     for t in range(start, stop):
         for i in range(p.cuts[t], p.cuts[t + 1]):
             weights[i], second[i], third[i] = 0.0, 0, 0

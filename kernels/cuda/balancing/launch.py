@@ -111,7 +111,10 @@ class SymmetricProducts:
         return float(out.min())
 
     def triangles(self, x: Any) -> tuple[Any, ...]:
-        """Return the best triangle of each row: its smallest scaled pixel, and its other two bins."""
+        """Return for each bin the triangle found with the largest smallest pixel, scaled by `x`.
+
+        A tuple of host arrays: that pixel (0 without a triangle) and the two other bins.
+        """
         self.count += 1
         found = tuple(self.xp.empty(self.n, kind) for kind in (np.float64, np.int64, np.int64))
         out = dict(zip(("out", "second", "third"), found, strict=True))

@@ -103,7 +103,7 @@ def encode_runs(keys: Any) -> tuple[Any, Any]:
 
 
 def merge_runs(keys: Any, counts: Any, n_keys: int) -> tuple[Any, Any]:
-    """Return the distinct keys, sorted, and the summed counts of keys below `n_keys` in any order."""
+    """Return the distinct keys, sorted, and their summed counts; `n_keys` is only an upper bound of the keys."""
     sorted_order = argsort(keys, n_keys)
     first, found = find_starts_and_keys(keys[sorted_order])
     return found, sum_segments(counts[sorted_order], first)
