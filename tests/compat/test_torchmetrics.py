@@ -371,6 +371,21 @@ def test_odd_tensors_have_the_same_values_and_errors_on_both_ways(name, kind):
                 torch.testing.assert_close(*answers, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("name", [*SCORES, "JaccardIndex", "CohenKappa", "MatthewsCorrCoef"])
+@pytest.mark.parametrize("task", BASES)
+def test_counts_that_numpy_does_not_read_have_the_same_values(name, task):
+    if task == "multilabel" and name == "CohenKappa":
+        return  # torchmetrics has none
+    averages = ("macro", "micro", "weighted", "none") if name in (*SCORES, "JaccardIndex") else (None,)
+    for average, ignored in product(averages, (None, 0)):
+        options = {"task": task, **BASES[task], "ignore_index": ignored} | ({"average": average} if average else {})
+        metric, other = getattr(ours, name)(**options), getattr(ours, name)(**options)
+        for each in (metric, other):
+            each.update(*next(batches(task)))
+        other.confmat = other.confmat.int()  # as counts on another device: tensors throughout
+        torch.testing.assert_close(metric.compute(), other.compute(), check_dtype=False, rtol=1e-6, atol=1e-7)
+
+
 def test_the_best_of_equal_scores_is_that_of_torchmetrics():
     scores = torch.tensor(
         [[0.5, 0.5, 0.1], [float("nan"), 0.9, 0.1], [0.1, float("nan"), float("nan")], [-0.0, 0.0, 0.0]]
