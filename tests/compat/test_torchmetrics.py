@@ -417,3 +417,8 @@ def test_subclasses_and_other_ways_of_calling_count_as_well():
     assert matrix.compute() is kept  # kept as in torchmetrics, until the next update
     with pytest.warns(UserWarning, match="was called before the"):
         ours.BinaryRecall().compute()
+
+
+@pytest.mark.parametrize("name", ["MultilabelJaccardIndex", "MultilabelF1Score"])
+def test_torch_script_accepts_metrics(name):
+    torch.jit.script(getattr(ours, name)(num_labels=3))  # as torchmetrics' own suite does

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch  # noqa: TID251
 from torch import Tensor  # noqa: TID251
+from torchmetrics import Metric
 from torchmetrics.__about__ import __version__
 from torchmetrics.functional.classification.confusion_matrix import (
     _binary_confusion_matrix_format,
@@ -132,6 +133,7 @@ class LockedMetric:
             guard = self.__dict__.setdefault("_guard", ObjectLock())
         return guard.lock
 
+    @torch.jit.unused
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Add predictions and targets, and return the metric of these alone."""
         with self._lock:
@@ -156,6 +158,8 @@ class CountedMetric(LockedMetric):
     outside the classes make it return None, and take torchmetrics' path. Its wrappers of update and compute, which
     switch gradients off and synchronise processes, take 3 us each and are skipped without gradients and processes.
     """
+
+    __jit_unused_properties__ = [*Metric.__jit_unused_properties__, "_lock", "_is_apart", "_fill"]  # noqa: RUF012
 
     def _add_counts(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add the counts of predictions and targets to the state, validated by torchmetrics."""
