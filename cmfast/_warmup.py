@@ -197,6 +197,7 @@ def _rake() -> None:
     cmfast.rake(np.repeat(A, 3, 0), known)
     cmfast.rake(np.eye(120), np.full(120, 2.0))
     each: list[dict[str, Any]] = [{}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}]
+    cmfast.rake(A, known, method="logit", bounds=(0.5, 3.0))
     for options in each:
         cmfast.rake(A, known, **options)
     for design in (zeros := np.repeat(np.eye(9), 2, 0), csr_array(zeros)):

@@ -122,9 +122,11 @@ def _read_table(path: Path) -> PixelMap:
         _, names, _ = next(lines, (0, [], 0))
         places = _find_pixel_columns(path, [name.strip() for name in names])
         cells = [[row[k] for k in places] for _, row, _ in lines if len(row) > max(places)]
-        with tables.catch_reader_errors(path, "holds a cell that is not a number"):
-            text = np.array(cells, np.str_).reshape(-1, 3)
+        text = np.array(cells, np.str_).reshape(-1, 3)
+        try:
             rows, columns, values = text[:, 0].astype(np.int64), text[:, 1].astype(np.int64), text[:, 2].astype(float)
+        except (ValueError, OverflowError):  # whose text is NumPy's
+            raise FileError(path, "holds a cell that is not a number, or a bin that is not a whole one") from None
     else:
         tables.require_module("pyarrow", path)
         names, _, parts = tables.arrow_batches(path)

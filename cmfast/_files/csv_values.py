@@ -61,7 +61,7 @@ class ColumnKind:
         self._gap: tuple[str, int] | None = None
 
     def add(self, texts: Lines) -> None:
-        """Add texts with their line numbers."""
+        """Narrow the type by more texts; remember the line of the first missing value."""
         for text, line in texts.items():
             if text in GAPS_OF_NUMBERS:
                 self._gap = self._gap or (text, line)

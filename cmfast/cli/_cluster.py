@@ -234,7 +234,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    """Run a task on every part in this process."""
+    """Run a task on every part in this process; yield its number and result, raise the error it returned."""
     for k, part in enumerate(parts):
         failed, result = task(part)
         if failed is not None:

@@ -99,7 +99,7 @@ def _compute_positions(kept: Any) -> Any:
 def _find_reasons(
     pixels: Pixels, n: int, keep: Any, groups: Any, min_nnz: int, min_count: float, mad_max: float | None
 ) -> tuple[Any, Any]:
-    """Return the reason code of each bin (0 if kept), by cooler's filters, and its number of remaining pixels."""
+    """Return per bin the reason code (0 if kept), by cooler's filters or `keep`, and the number of remaining pixels."""
     reason, all_bins = np.zeros(n, np.int8), np.arange(n, dtype=np.int32)
 
     def leave_out(wrong: Any, code: int) -> None:

@@ -24,11 +24,11 @@ def test_a_program_draws_what_it_should(program: Path) -> None:
     assert found
     assert set(found) == {path.stem for path in gallery.KEPT.glob(f"{program.stem}_[0-9].png")}
     for name, pixels in found.items():
-        assert difference(pixels, gallery.kept(name)) < NEAR, name
+        assert difference(pixels, gallery.load_expected(name)) < NEAR, name
 
 
 def test_another_picture_is_noticed() -> None:
-    kept = {path.stem: gallery.kept(path.stem) for path in gallery.KEPT.glob("*.png")}
+    kept = {path.stem: gallery.load_expected(path.stem) for path in gallery.KEPT.glob("*.png")}
     for name, pixels in kept.items():
         assert difference(pixels, pixels[:, ::-1]) > NEAR, name  # mirrored
     apart = [difference(a, b) for x, a in kept.items() for y, b in kept.items() if x < y]

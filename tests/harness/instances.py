@@ -216,7 +216,7 @@ def _thresholds_by_bits(kind: str, key: str) -> Call:
         return keys[order], values[order]
 
     def run(scores: Any, y: Any) -> Any:
-        with mock.patch.multiple(sorting, is_there=lambda keys: True, by_bits=sort_by_bits):
+        with mock.patch.multiple(sorting, has_bit_range_sort=lambda keys: True, sort_by_bits=sort_by_bits):
             return call.function(scores, y)
 
     return Call(run, call.arrays)

@@ -130,7 +130,7 @@ def patch_sklearn():
 
 def noted(theirs, *args, **options):
     """Call scikit-learn's own function, and note why: it raises, it warns, or neither, which ours should have done."""
-    asked = sys._getframe(1).f_code.co_name == "ask"
+    asked = sys._getframe(1).f_code.co_name == "replay"
     why = "raised"
     try:
         with warnings.catch_warnings(record=True) as said:

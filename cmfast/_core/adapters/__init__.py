@@ -139,7 +139,7 @@ class Adapter:
         return data
 
     def name_dimensions(self, signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
-        """Name the axes of the result `out` after the letters of `signature`, as named in `arrays`."""
+        """Return `out` unchanged: arrays of this library have no named axes."""
         del signature, arrays
         return out
 

@@ -82,7 +82,7 @@ def _judge_above(margin: float) -> Callable[[Numbers], str]:
 
 
 def claim_sets(centre: list[Numbers], settings: ConformalSettings) -> list[Claim]:
-    """Judge the claims on coverage and on perfect classifiers."""
+    """Judge the claims on coverage, its upper bound and perfect classifiers, the last two on made-up rows."""
     covered = {
         f"alpha {alpha:g}": _compute_interval(
             [one["by_alpha"][k]["coverage"] - (1 - alpha) for one in centre], settings

@@ -34,7 +34,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Count the matrix, or one per group; failed if one could not be normalised."""
+    """Return the matrix, or one per group, as a Result to print and save; failed if one could not be normalised."""
     args.tasks = start_tasks(args)
     if args.smoothing is not None and args.normalize != "bi":
         misuse("--smoothing belongs to --normalize bi")

@@ -178,7 +178,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
         """Count samples `start` to `stop` of row `b` into `sums`, in blocks; return the pairs out of range."""
         number = 0
         tables = None
-        if is_plain and n_classes <= stop - start < 2**32:
+        if is_plain and 0 < n_classes <= stop - start < 2**32:
             tables = np.zeros(n_classes, np.uint32), np.zeros((n_classes, 4), np.uint32), np.zeros(n_classes, np.uint32)
         for first in range(start, stop, SAMPLES_PER_PIECE):
             pool.checkpoint()

@@ -27,7 +27,7 @@ def _gather_slope(lines, C, i, j):
 
 @jit()
 def _count_effective_samples(M, slopes, wanted, prior, out, start, stop):
-    """Write the effective sample sizes (registers, n) for matrices of counts and derivatives (n, registers, 5 C + 1).
+    """Write Kish's effective sample sizes (registers, n) from counts and derivatives (n, registers, 5 C + 1).
 
     Matrices are scaled to `wanted` samples first, unless that is negative.
     """

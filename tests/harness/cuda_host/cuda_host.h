@@ -165,7 +165,9 @@ double fmax(double, double) noexcept;
 inline unsigned long long add_and_load(unsigned long long* where, unsigned long long value) {
   return __atomic_fetch_add(where, value, __ATOMIC_ACQ_REL);
 }
-inline unsigned long long load_acquire(const unsigned long long* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
+inline unsigned long long load_acquire(const unsigned long long* where) {
+  return __atomic_load_n(where, __ATOMIC_ACQUIRE);
+}
 inline void back_off() { cuda_host::rest(); }
 // The upper half of the right bits.
 inline double upper_half(double x) { return __longlong_as_double(__double_as_longlong(x) & ~0xffffffffLL); }

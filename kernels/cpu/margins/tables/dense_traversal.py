@@ -34,7 +34,7 @@ def make_plan(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
     """Return the traversal plan of tables of a shape without empty axes (cached)."""
     layout = make_cellless_layout(shape, axes)
     ordered = [axes[b] for b in layout.order]
-    groups = _merge_axes(shape, ordered)
+    groups = _group_axes(shape, ordered)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
     cut = len(groups) - 1
     while cut > 0 and math.prod(sizes[cut:]) < LEAST_ROW_CELLS and math.prod(sizes[cut - 1 :]) <= MAX_MERGED_ROW_CELLS:
@@ -65,7 +65,7 @@ def make_plan(shape: tuple[int, ...], axes: Axes) -> TraversalPlan:
     )
 
 
-def _merge_axes(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[list[int]]:
+def _group_axes(shape: tuple[int, ...], margins: list[tuple[int, ...]]) -> list[list[int]]:
     """Group neighbouring axes that belong to the same margins."""
     groups: list[list[int]] = []
     before = None
