@@ -21,6 +21,7 @@ pytestmark = pytest.mark.peers
 
 SCORES = ["Accuracy", "Precision", "Recall", "F1Score", "Specificity", "StatScores"]
 MATRICES = ["ConfusionMatrix", "CohenKappa", "MatthewsCorrCoef", "JaccardIndex"]
+NONE_OF_THEIRS = ("CohenKappa", "multilabel")
 BASES = {"binary": {}, "multiclass": {"num_classes": 4}, "multilabel": {"num_labels": 3}}
 
 
@@ -176,10 +177,10 @@ def test_reset_clone_pickle_state_and_plot():
     other = ours.F1Score("multiclass", num_classes=4)
     other.persistent(True)
     other.load_state_dict(metric.state_dict())
-    assert metric.state_dict()["confmat"].sum() == target.numel()
+    assert set(metric.state_dict()) == {"tp", "fp", "tn", "fn"}  # torchmetrics' names
     for each in (metric.clone(), pickle.loads(pickle.dumps(metric))):
         assert each.compute() == value
-    assert torch.equal(other.confmat, metric.confmat)
+    assert all(torch.equal(part, metric.state_dict()[name]) for name, part in other.state_dict().items())
     figure, _ = metric.plot()
     assert figure is not None
     metric.reset()
@@ -215,51 +216,60 @@ def test_processes_add_up(tmp_path):
     assert eval(said[0]) == pytest.approx([float(metric(preds, target)) for metric in want], abs=1e-6)
 
 
-@pytest.mark.parametrize("name", SCORES)
-@pytest.mark.parametrize("task", BASES)
-@pytest.mark.parametrize("average", ["macro", "micro", "weighted", "none"])
-def test_checkpoints_of_torchmetrics_load(task, name, average):
-    options = {"task": task, **BASES[task], "average": average}
-    mine, other = getattr(ours, name)(**options), getattr(theirs, name)(**options)
-    other.persistent(True)
+AVERAGED = [*product([*SCORES, "JaccardIndex"], BASES, ["macro", "micro", "weighted", "none"])]
+PLAIN = [(name, task, None) for name, task in product(MATRICES[:3], BASES) if (name, task) != NONE_OF_THEIRS]
+
+
+@pytest.mark.parametrize(("name", "task", "average"), AVERAGED + PLAIN)
+def test_checkpoints_load_both_ways(name, task, average):
+    options = {"task": task, **BASES[task]} | ({"average": average} if average else {})
+    mine, other, again = (getattr(module, name)(**options) for module in (ours, theirs, theirs))
     first, second = batches(task)
+    for metric in (mine, other, again):
+        metric.persistent(True)
     other.update(*first)
     mine.load_state_dict(other.state_dict())
-    for metric in (mine, other):
+    for metric in (mine, other, again):
         metric._update_count = 1  # no part of a checkpoint; without samples both warn
     torch.testing.assert_close(mine.compute(), other.compute())
     for metric in (mine, pickle.loads(pickle.dumps(mine)), mine.clone(), other):
         metric.update(*second)
-        if metric is not other:
-            assert type(metric) is type(mine)
+        torch.testing.assert_close(metric.compute(), mine.compute())
     torch.testing.assert_close(mine.compute(), other.compute())
-    torch.testing.assert_close(mine(*first), other(*first))
-    torch.testing.assert_close(mine.compute(), other.compute())
-    mine.reset()
-    mine.update(*second)
-    other.reset()
-    other.update(*second)
-    torch.testing.assert_close(mine.compute(), other.compute())
-
-
-def test_a_loaded_checkpoint_is_saved_and_replaced():
-    options = {"task": "multiclass", "num_classes": 4}
-    other, mine, again = theirs.Recall(**options), ours.Recall(**options), ours.Recall(**options)
-    for metric in (other, mine, again):
-        metric.persistent(True)
-    preds, target = next(batches("multiclass"))
-    other.update(preds, target)
-    mine.load_state_dict(other.state_dict())
-    assert set(mine.state_dict()) == {"tp", "fp", "tn", "fn"}
     again.load_state_dict(mine.state_dict())
-    again._update_count = 1
-    assert again.compute() == pytest.approx(float(other.compute()))
-    counted = ours.Recall(**options)
-    counted.persistent(True)
-    counted.update(preds, target)
-    again.load_state_dict(counted.state_dict())
-    assert set(again.state_dict()) == {"confmat"}
-    assert torch.equal(again.confmat, counted.confmat)
+    assert {key: part.tolist() for key, part in again.state_dict().items()} == {
+        key: part.tolist() for key, part in other.state_dict().items()
+    }
+    torch.testing.assert_close(again.compute(), other.compute())
+    for metric in (mine, other, again):
+        metric.reset()
+        metric.update(*second)
+    torch.testing.assert_close(mine.compute(), other.compute())
+    again.load_state_dict(mine.state_dict())  # of counts that did not come from a checkpoint
+    torch.testing.assert_close(again.compute(), other.compute())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_checkpoints_of_any_matrix_load(n_classes):
+    generator = torch.Generator().manual_seed(n_classes)
+    for zero in (0.0, 0.5, 0.9, 1.0):
+        counts = torch.randint(1000, (n_classes, n_classes), generator=generator)
+        counts[torch.rand(counts.shape, generator=generator) < zero] = 0
+        tp, fp, fn = counts.diag(), counts.sum(0) - counts.diag(), counts.sum(1) - counts.diag()
+        states = {"tp": tp, "fp": fp, "tn": counts.sum() - tp - fp - fn, "fn": fn}
+        metric = ours.MulticlassStatScores(num_classes=n_classes, average="none")
+        metric.persistent(True)
+        metric.load_state_dict(states)
+        metric._update_count = 1
+        assert torch.equal(metric.compute(), torch.stack([*states.values(), tp + fn], 1))
+        assert all(torch.equal(part, states[name]) for name, part in metric.state_dict().items())
+
+
+def test_a_matrix_loads():
+    metric = ours.Recall("multiclass", num_classes=2)
+    metric.load_state_dict({"confmat": torch.tensor([[3, 1], [2, 2]])})
+    metric._update_count = 1
+    assert metric.compute() == pytest.approx((3 / 4 + 2 / 4) / 2 if metric.average == "macro" else 5 / 8)
 
 
 def test_checkpoints_of_other_metrics_are_refused():
@@ -271,42 +281,60 @@ def test_checkpoints_of_other_metrics_are_refused():
         return metric.state_dict()
 
     metric = ours.MulticlassRecall(num_classes=4)
-    with pytest.raises(
-        RuntimeError, match=r"MulticlassRecall: tp of the checkpoint must have shape \(4,\), got \(1,\)"
-    ):
-        metric.load_state_dict(save("MulticlassRecall", num_classes=4, average="micro"))
-    with pytest.raises(RuntimeError, match=r"must have shape \(4,\), got \(5,\)"):
-        metric.load_state_dict(save("MulticlassRecall", num_classes=5))
-    with pytest.raises(RuntimeError, match="tp of the checkpoint must be a tensor, got a list"):
-        metric.load_state_dict(save("MulticlassRecall", num_classes=4, multidim_average="samplewise"))
     states = save("MulticlassRecall", num_classes=4)
-    del states["fn"]
-    with pytest.raises(RuntimeError, match="must have tp, fp, tn, fn, got tp, fp, tn only"):
-        metric.load_state_dict(states)
+    lost = {name: part for name, part in states.items() if name != "fn"}
+    more = {**states, "fp": states["fp"] + torch.tensor([0, 1, 0, 0])}
+    for found, message in (
+        (
+            save("MulticlassRecall", num_classes=4, average="micro"),
+            r"must be a tensor of shape \(4,\), got shape \(1,\)",
+        ),
+        (save("MulticlassRecall", num_classes=5), r"tp of the checkpoint must be .* \(4,\), got shape \(5,\)"),
+        (
+            save("MulticlassRecall", num_classes=4, multidim_average="samplewise"),
+            r"MulticlassRecall: tp .*, got list\. ",
+        ),
+        (lost, "fn of the checkpoint must be a tensor of shape .*, got NoneType"),
+        (more, "must be counts of the same samples"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            metric.load_state_dict(found)
     metric.update(*next(batches("multiclass")))
     assert metric.confmat.sum() == 100  # as before it was refused
 
 
-def test_checkpoints_of_collections_load():
+@pytest.mark.parametrize("groups", [True, False, [["MulticlassRecall", "MulticlassCohenKappa"]]])
+def test_checkpoints_of_collections_load(groups):
     names = [*SCORES, *MATRICES]
     options = {"task": "multiclass", "num_classes": 4}
     first, second = batches("multiclass")
     other = torchmetrics.MetricCollection([getattr(theirs, name)(**options) for name in names])
     other.persistent(True)
     other.update(*first)
-    for grouped in (False, True):
-        mine = ours.MetricCollection([getattr(ours, name)(**options) for name in names])
-        if grouped:  # all metrics in one group, which has to be split
+    want = pickle.loads(pickle.dumps(other))
+    want.update(*second)
+    for before in (False, True):
+        mine = ours.MetricCollection([getattr(ours, name)(**options) for name in names], compute_groups=groups)
+        if before:  # all metrics in one group, which has to be split
             mine.update(*second)
         outer = torch.nn.ModuleDict({"metrics": mine})
-        saved = torch.nn.ModuleDict({"metrics": other}).state_dict()
-        outer.load_state_dict(saved)
+        outer.load_state_dict(torch.nn.ModuleDict({"metrics": other}).state_dict())
         mine.update(*second)
-        want = pickle.loads(pickle.dumps(other))
-        want.update(*second)
-        assert len(mine.compute_groups) == 2
+        assert len(mine.compute_groups) == (2 if groups else 0)
         for name, value in mine.compute().items():
             torch.testing.assert_close(value, want.compute()[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_collection_that_loads_nothing_keeps_its_counts():
+    metrics = ours.MetricCollection([ours.BinaryRecall(), ours.BinaryConfusionMatrix()])
+    want = metrics.clone()
+    for preds, target in batches("binary"):
+        metrics.load_state_dict({})  # no state is persistent
+        metrics.update(preds, target)
+        want.update(preds, target)
+    assert len(metrics.compute_groups) == 1
+    for name, value in metrics.compute().items():
+        torch.testing.assert_close(value, want.compute()[name])
 
 
 def test_a_collection_computes_its_sums_once(monkeypatch):
@@ -419,6 +447,7 @@ def test_subclasses_and_other_ways_of_calling_count_as_well():
         ours.BinaryRecall().compute()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit, and of a property that it reads
 @pytest.mark.parametrize("name", ["MultilabelJaccardIndex", "MultilabelF1Score"])
 def test_torch_script_accepts_metrics(name):
     torch.jit.script(getattr(ours, name)(num_labels=3))  # as torchmetrics' own suite does

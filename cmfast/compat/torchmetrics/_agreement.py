@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
-from cmfast import metrics, normalizing
+from cmfast import metrics
 from cmfast.compat.torchmetrics._counting import (
     BinaryMatrix,
     CountedMetric,
@@ -21,6 +21,7 @@ from cmfast.compat.torchmetrics._sums import (
     compute_mean,
     convert_to_float32,
     divide,
+    sum_matrices,
     view_counts,
 )
 
@@ -36,15 +37,13 @@ class MatrixMetric(CountedMetric):
 
 def is_degenerate(counts: Any) -> bool:
     """Return whether a matrix has no correct sample, or fewer than two true or two predicted classes."""
-    if len(counts) == 2:
-        (a, b), (c, d) = counts.tolist()
-        return not (a + d and a + b and c + d and a + c and b + d)
-    return not int(counts.trace()) or min(int((counts.sum(axis) > 0).sum()) for axis in (0, 1)) < 2
+    sums = sum_matrices(counts)
+    return not sums.hits.any() or min(int((part > 0).sum()) for part in (sums.truths, sums.guesses)) < 2
 
 
 def compute_agreement(counts: Any) -> dict[str, Any]:
-    """Return the Matthews correlation and Cohen's kappa of a matrix; 0 if undefined."""
-    found: dict[str, Any] = metrics.compute(counts, ("mcc", "kappa"), undefined=0.0)
+    """Return the Matthews correlation and Cohen's kappa of a matrix; NaN if undefined."""
+    found: dict[str, Any] = metrics.compute(counts, ("mcc", "kappa"), undefined="strict")
     return found
 
 
@@ -55,22 +54,15 @@ class Confusion(MatrixMetric):
     def compute(self: Any) -> Tensor:
         """Return the matrix of all added samples."""
         if self.normalize in (None, "none"):
-            counts: Tensor = self.confmat.clone()  # the state must not change with the value
-            return counts
+            copy: Tensor = self.confmat.clone()  # the state must not change with the value
+            return copy
         axes = {"true": (-1,), "pred": (-2,), "all": (-2, -1)}[self.normalize]
-        host = view_counts(self.confmat)
-        if isinstance(host, Tensor):
-            if (host.sum(axes) == 0).any():
-                return self._normalize_empty()
-            shares: Tensor = normalizing.normalize(host, self.normalize)
-            return shares.float()
-        sums = host.sum(axes, keepdims=True)
-        return convert_to_float32(host / sums) if sums.all() else self._normalize_empty()
-
-    def _normalize_empty(self: Any) -> Tensor:
-        """Return the matrix of all added samples by torchmetrics, which warns of empty rows or columns."""
-        left: Tensor = super().compute()  # type: ignore[misc]
-        return left
+        counts = view_counts(self.confmat)
+        sums = counts.sum(axes, keepdims=True)
+        if not sums.all():
+            left: Tensor = super().compute()  # type: ignore[misc]  # which warns
+            return left
+        return convert_to_float32(divide(counts, sums, math.nan))
 
 
 class Kappa(MatrixMetric):
@@ -79,10 +71,9 @@ class Kappa(MatrixMetric):
     @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return kappa of all added samples."""
-        if self.weights in (None, "none") and (value := apply_once(compute_agreement, self.confmat)["kappa"]) != 0:
-            return convert_to_float32(value)
-        weights = None if self.weights == "none" else self.weights
-        return convert_to_float32(metrics.kappa(view_counts(self.confmat), weights=weights, undefined="strict"))
+        if self.weights in (None, "none"):
+            return convert_to_float32(apply_once(compute_agreement, self.confmat)["kappa"])
+        return convert_to_float32(metrics.kappa(view_counts(self.confmat), weights=self.weights, undefined="strict"))
 
 
 class Correlation(MatrixMetric):
@@ -105,30 +96,21 @@ class Jaccard(MatrixMetric):
     def compute(self: Any) -> Tensor:
         """Return the Jaccard index of all added samples."""
         average, ignored = getattr(self, "average", "binary"), self.ignore_index
-        kept = None
-        if average != "binary" and self.confmat.ndim == 2 and ignored is not None and 0 <= ignored < len(self.confmat):
-            kept = self.confmat.diagonal() >= 0
+        sums: OneVsRestSums = apply_once(self._sum, self.confmat)
+        kept = sums.hits >= 0
+        is_matrix = average != "binary" and self.confmat.ndim == 2
+        if is_matrix and ignored is not None and 0 <= ignored < len(self.confmat):
             kept[ignored] = False
-        if average == "micro" and kept is None:
-            sums: OneVsRestSums = apply_once(self._sum_classes, self.confmat)
-        else:
-            sums = apply_once(self._sum, self.confmat)
-            kept = kept.numpy() if kept is not None and not isinstance(sums.hits, Tensor) else kept
-            if average == "micro":
-                hits, truths, guesses = (part[kept].sum() for part in sums[:3])
-                sums = OneVsRestSums(hits, truths, guesses, None)
+        if average == "micro":
+            hits, truths, guesses = (part[kept].sum() for part in sums[:3])
+            sums = OneVsRestSums(hits, truths, guesses, None)
         values = divide(*FRACTIONS["jaccard"](*sums), float(self.zero_division))
         if average in ("macro", "weighted"):
-            weights = self._weights(sums, kept)
+            if is_matrix:
+                kept = kept & (sums.truths + sums.guesses > 0)
+            weights = sums.truths if average == "weighted" else kept
             values = compute_mean(values, weights) if weights.any() else values.sum() * math.nan  # as torchmetrics
         return convert_to_float32(values)
-
-    def _weights(self: Any, sums: OneVsRestSums, kept: Any) -> Any:
-        """Return the weights of classes for averaging."""
-        if self.average == "weighted":
-            return sums.truths
-        weights = sums.truths + sums.guesses > 0 if self.confmat.ndim == 2 else sums.hits >= 0
-        return weights if kept is None else kept & weights
 
 
 class BinaryConfusionMatrix(BinaryMatrix, Confusion, theirs.BinaryConfusionMatrix):

@@ -16,10 +16,6 @@ class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
     its sums per class.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.register_load_state_dict_post_hook(split_groups)
-
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Add predictions and targets to all metrics."""
         with self._lock:
@@ -31,16 +27,10 @@ class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
             found: dict[str, Any] = super().compute()
             return found
 
-
-def split_groups(collection: Any, incompatible_keys: object) -> None:
-    """Split compute groups, in place, whose metrics no longer keep the same states after a checkpoint was loaded."""
-    del incompatible_keys  # given by torch
-    if not collection._groups_checked:
-        return
-    parts: dict[tuple[Any, ...], list[str]] = {}
-    for number, names in collection._groups.items():
-        for name in names:
-            metric = getattr(collection, name)
-            shapes = tuple((state, getattr(getattr(metric, state), "shape", None)) for state in metric._defaults)
-            parts.setdefault((number, shapes), []).append(name)
-    collection._groups = dict(enumerate(parts.values()))
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Give each metric a state of its own, to be loaded; the next update finds out again which are the same."""
+        if self._enable_compute_groups:
+            self._compute_groups_create_state_ref(copy=True)
+            self._groups = {number: [str(name)] for number, name in enumerate(self.keys(keep_base=True))}
+            self._groups_checked = False
+        super()._load_from_state_dict(*args, **kwargs)

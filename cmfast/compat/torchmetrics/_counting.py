@@ -30,7 +30,14 @@ from cmfast import counting
 from cmfast._core import dispatch
 from cmfast._core.adapters import read_only
 from cmfast._core.locking import ObjectLock
-from cmfast.compat.torchmetrics._sums import sum_all_classes, sum_all_tables, sum_matrices, sum_table, sum_tables
+from cmfast.compat.torchmetrics._sums import (
+    build_matrix,
+    build_tables,
+    sum_all_classes,
+    sum_all_tables,
+    sum_matrices,
+    sum_tables,
+)
 
 if tuple(int(part) for part in __version__.split(".")[:3] if part.isdecimal()) < (1, 7, 3):
     msg = f"cmfast.compat.torchmetrics needs torchmetrics 1.7.3 or later, got {__version__}"
@@ -101,8 +108,20 @@ def view_class_predictions(preds: Tensor, target: Tensor, n_classes: int) -> np.
     return labels
 
 
-def count_valid(truth: np.ndarray, guess: np.ndarray, n_classes: int, ignored: int | None) -> np.ndarray | None:
-    """Return the matrices of class ids ``(..., n)``; None if torchmetrics might refuse one of them."""
+def count_plain(
+    target: Tensor, guess: np.ndarray | None, n_classes: int, ignored: int | None, n_labels: int | None = None
+) -> np.ndarray | None:
+    """Return the matrix of a target and predicted classes; with labels on the second axis, one for each.
+
+    If the general path must count, or torchmetrics might refuse a value, return None.
+    """
+    truth = view_tensor(target, LABELS)
+    if truth is None or guess is None:
+        return None
+    if n_labels is None:
+        truth, guess = truth.reshape(-1), guess.reshape(-1)
+    else:
+        truth, guess = (np.moveaxis(y, 1, 0).reshape(n_labels, -1) for y in (truth, guess))
     options = {"n_groups": None, "n_classes": n_classes, "labels": None, "ignored": ignored}
     counts: np.ndarray
     counts, _, outside = dispatch.call("confusion_matrix", read_only(truth), read_only(guess), None, None, **options)
@@ -133,7 +152,7 @@ class LockedMetric:
             guard = self.__dict__.setdefault("_guard", ObjectLock())
         return guard.lock
 
-    @torch.jit.unused
+    @torch.jit.unused  # type: ignore[untyped-decorator]
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Add predictions and targets, and return the metric of these alone."""
         with self._lock:
@@ -239,13 +258,10 @@ class BinaryCounts:
         """Return the matrix of plain CPU tensors; None if they need the general path."""
         if preds.shape != target.shape or not target.ndim:
             return None
-        truth = view_tensor(target, LABELS)
-        guess = None if truth is None else view_binary_predictions(self, preds)
-        if truth is None or guess is None:
-            return None
-        return count_valid(truth.reshape(-1), guess.reshape(-1), 2, self.ignore_index)
+        return count_plain(target, view_binary_predictions(self, preds), 2, self.ignore_index)
 
-    _sum = _sum_classes = staticmethod(sum_table)
+    _sum = _sum_classes = staticmethod(sum_tables)
+    _build = staticmethod(build_tables)
 
 
 class Multiclass:
@@ -274,14 +290,12 @@ class Multiclass:
         """Return the matrix of plain CPU tensors; None if they need the general path."""
         if getattr(self, "top_k", 1) != 1 or not target.ndim:
             return None
-        truth = view_tensor(target, LABELS)
-        guess = None if truth is None else view_class_predictions(preds, target, self.num_classes)
-        if truth is None or guess is None:
-            return None
-        return count_valid(truth.reshape(-1), guess.reshape(-1), self.num_classes, self.ignore_index)
+        guess = view_class_predictions(preds, target, self.num_classes)
+        return count_plain(target, guess, self.num_classes, self.ignore_index)
 
     _sum = staticmethod(sum_matrices)
     _sum_classes = staticmethod(sum_all_classes)
+    _build = staticmethod(build_matrix)
 
 
 class Multilabel:
@@ -311,15 +325,11 @@ class Multilabel:
         labels = self.num_labels
         if preds.shape != target.shape or target.ndim < 2 or target.shape[1] != labels:
             return None
-        truth = view_tensor(target, LABELS)
-        guess = None if truth is None else view_binary_predictions(self, preds)
-        if truth is None or guess is None:
-            return None
-        truth, guess = (np.moveaxis(y, 1, 0).reshape(labels, -1) for y in (truth, guess))
-        return count_valid(truth, guess, 2, self.ignore_index)
+        return count_plain(target, view_binary_predictions(self, preds), 2, self.ignore_index, labels)
 
     _sum = staticmethod(sum_tables)
     _sum_classes = staticmethod(sum_all_tables)
+    _build = staticmethod(build_tables)
 
 
 class BinaryMatrix(BinaryCounts):

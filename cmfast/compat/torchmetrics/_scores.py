@@ -1,6 +1,5 @@
 """torchmetrics' accuracy, precision, recall, F1 score, specificity and stat scores."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,13 @@ from cmfast.compat.torchmetrics._counting import BinaryCounts, CountedMetric, Mu
 from cmfast.compat.torchmetrics._sums import (
     FRACTIONS,
     OneVsRestSums,
-    add_classes,
     apply_once,
     compute_mean,
     convert_to_float32,
     divide,
-    is_plain,
+    join_sums,
+    split_sums,
+    view_counts,
 )
 
 FOUR = ("tp", "fp", "tn", "fn")  # torchmetrics' state
@@ -28,15 +28,14 @@ class OneVsRestMetric(CountedMetric):
 
     METRIC = ""  # name of the metric in cmfast
 
-    _from_checkpoint = False  # whether the state is torchmetrics' own, loaded from its checkpoint
-
     @property
     def _is_apart(self: Any) -> bool:
-        """Whether torchmetrics counts: the matrix is unknown, or the number of classes."""
-        return self._from_checkpoint or getattr(self, "num_classes", 2) is None
+        """Whether the number of classes is unknown, so that torchmetrics counts correct and wrong samples."""
+        return getattr(self, "num_classes", 2) is None
 
     def _create_state(self: Any, size: int, multidim_average: str = "global") -> None:
         """Create the state: a matrix of counts, or torchmetrics' lists for samplewise metrics."""
+        self._size = size  # of torchmetrics' tp, fp, tn and fn
         if multidim_average == "samplewise" or self._is_apart:
             super()._create_state(size, multidim_average)  # type: ignore[misc]
         else:
@@ -59,85 +58,42 @@ class OneVsRestMetric(CountedMetric):
                 for name, part in zip(FOUR, parts, strict=True):
                     getattr(self, name).append(part)
 
-    def _load_from_state_dict(
-        self: Any,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: Any,
-        unexpected_keys: Any,
-        error_msgs: Any,
-    ) -> None:
-        """Load a matrix of counts, or the tp, fp, tn and fn that torchmetrics' own class has saved.
+    def state_dict(self: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """Return the persistent state with torchmetrics' names: tp, fp, tn and fn instead of a matrix."""
+        found = super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)  # type: ignore[misc]
+        counts = found.pop(prefix + "confmat", None)
+        if counts is not None:
+            found |= zip((prefix + name for name in FOUR), self._list_four(counts), strict=True)
+        return found
 
-        These are the 2x2 tables of a binary metric and of labels. They do not determine the matrix of several classes,
-        so such a metric keeps all four as its state from then on, and torchmetrics adds to them.
-        """
-        if self.multidim_average == "global" and getattr(self, "num_classes", 2) is not None:
-            found = {name: state_dict[prefix + name] for name in FOUR if prefix + name in state_dict}
-            if found and prefix + "confmat" not in state_dict:
-                problem = self._find_problem(found)
-                if problem:
-                    error_msgs.append(f"{type(self).__name__}: {problem}")
-                    for name in found:
-                        del state_dict[prefix + name]
-                    return
-                self._adopt_four(state_dict, prefix)
-            elif self._from_checkpoint and prefix + "confmat" in state_dict:
-                self._replace_state(from_checkpoint=False)
-        rest = (local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[misc]
+    def _load_from_state_dict(self: Any, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        """Load tp, fp, tn and fn, which torchmetrics' own classes save as well, or a matrix of counts."""
+        if "confmat" in self._defaults and any(prefix + name in state_dict for name in FOUR):
+            state_dict[prefix + "confmat"] = self._build_counts([state_dict.pop(prefix + n, None) for n in FOUR])
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)  # type: ignore[misc]
 
-    def _find_problem(self: Any, found: dict[str, Any]) -> str:
-        """Return why torchmetrics' counts cannot be loaded; an empty text if they can."""
-        if len(found) < len(FOUR):
-            return f"a checkpoint of torchmetrics must have {', '.join(FOUR)}, got {', '.join(found)} only"
-        lists = [name for name, counts in found.items() if not isinstance(counts, Tensor)]
-        if lists:
-            return (
-                f"{lists[0]} of the checkpoint must be a tensor, got a list. "
-                "Pass multidim_average='samplewise' for a checkpoint of such a metric"
-            )
-        shapes = {name: tuple(counts.shape) for name, counts in found.items()}
-        size = self._size_of_four()
-        for name, shape in shapes.items():
-            if math.prod(shape) != size or len(shape) > 1:
-                return (
-                    f"{name} of the checkpoint must have shape ({size},), got {shape}. "
-                    "Load it into a metric of the same task, average and number of classes"
+    def _build_counts(self: Any, four: list[Any]) -> Tensor:
+        """Return counts that have the tp, fp, tn and fn of a checkpoint; raise RuntimeError, as torch, if none have."""
+        name = type(self).__name__
+        for kind, part in zip(FOUR, four, strict=True):
+            if not isinstance(part, Tensor) or part.numel() != self._size or part.ndim > 1:
+                got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
+                msg = (
+                    f"{name}: {kind} of the checkpoint must be a tensor of shape ({self._size},), got {got}. "
+                    "Load it into a metric of the same task, average, multidim_average and number of classes"
                 )
-        return ""
+                raise RuntimeError(msg)
+        four = [part.reshape(-1) for part in four]
+        counts: Tensor = self._build(*four, self._shape())
+        if not all(map(torch.equal, four, self._list_four(counts))):
+            msg = f"{name}: tp, fp, tn and fn of the checkpoint must be counts of the same samples, got others"
+            raise RuntimeError(msg)
+        return counts
 
-    def _size_of_four(self: Any) -> int:
-        """Return the number of classes or labels for which torchmetrics' own state has counts."""
-        if hasattr(self, "num_classes"):
-            return 1 if self.average == "micro" and self.top_k == 1 else int(self.num_classes)
-        return int(getattr(self, "num_labels", 1))
-
-    def _adopt_four(self: Any, state_dict: dict[str, Any], prefix: str) -> None:
-        """Replace torchmetrics' counts in the checkpoint by tables, or make them this metric's state, in place."""
-        if hasattr(self, "num_classes"):
-            self._replace_state(from_checkpoint=True)
-            for name in FOUR:
-                state_dict[prefix + name] = state_dict[prefix + name].reshape(-1)
-            return
-        tp, fp, tn, fn = (state_dict.pop(prefix + name) for name in FOUR)
-        state_dict[prefix + "confmat"] = torch.stack([tn, fp, fn, tp], -1).reshape(self._shape())
-
-    def _replace_state(self: Any, *, from_checkpoint: bool) -> None:
-        """Replace the state by torchmetrics' four counts, or by a matrix of counts; both of no samples."""
-        persistent = any(self._persistent.values())
-        for name in list(self._defaults):
-            delattr(self, name)
-            for known in (self._defaults, self._persistent, self._reductions):
-                del known[name]
-        self._from_checkpoint = from_checkpoint
-        self._create_state(self._size_of_four())
-        self.persistent(persistent)
-        for name, default in self._defaults.items():
-            self._defaults[name] = default.to(self.device)
-            setattr(self, name, self._defaults[name].clone())
+    def _list_four(self: Any, counts: Tensor) -> list[Tensor]:
+        """Return tp, fp, tn and fn of counts as torchmetrics keeps them."""
+        sums = self._sum_classes(counts) if self._size == 1 else self._sum(counts)
+        return [part.reshape(-1).clone() for part in split_sums(sums)]  # not views of the counts
 
     def _final_state(self: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return tp, fp, tn and fn from the state."""
@@ -151,9 +107,8 @@ class OneVsRestMetric(CountedMetric):
         if "confmat" in self._defaults:
             found: OneVsRestSums = apply_once(self._sum_classes if over_classes else self._sum, self.confmat)
             return found
-        tp, fp, tn, fn = self._final_state()
-        sums = OneVsRestSums(tp, tp + fn, tp + fp, tp + fp + tn + fn)
-        return add_classes(sums) if over_classes and tp.ndim else sums
+        sums = join_sums(*self._final_state())
+        return OneVsRestSums(*(part.sum(-1) for part in sums)) if over_classes and sums.hits.ndim else sums
 
     @skip_wrapper
     def compute(self: Any) -> Tensor:
@@ -179,36 +134,22 @@ class OneVsRestMetric(CountedMetric):
         return (sums.truths + sums.guesses if self.top_k == 1 else sums.truths) > 0
 
 
-def split_sums(sums: OneVsRestSums) -> tuple[Any, Any, Any, Any]:
-    """Return true positives, false positives, true negatives and false negatives."""
-    hits, truths, guesses, total = sums
-    return hits, guesses - hits, total - truths - guesses + hits, truths - hits
-
-
 class FourCounts(OneVsRestMetric):
-    """Mixin for the stat scores; `THEIRS` computes what is not computed with NumPy."""
-
-    THEIRS: Any = None
+    """Mixin for the stat scores; torchmetrics computes what is not computed with NumPy."""
 
     @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return true positives, false positives, true negatives, false negatives and true samples."""
         average = getattr(self, "average", "binary")
-        counts = self.confmat if "confmat" in self._defaults else None
-        if counts is None or not is_plain(counts):
-            found: Tensor = self.THEIRS.compute(self)
+        if "confmat" not in self._defaults or isinstance(view_counts(self.confmat), Tensor):
+            found: Tensor = super(OneVsRestMetric, self).compute()  # type: ignore[misc]
             return found
         sums = self._read_sums(over_classes=average in ("macro", "micro"))
-        scores = (*split_sums(sums), sums.truths)
+        table = np.ascontiguousarray(np.array([*split_sums(sums), sums.truths]).T)
         if average == "macro":
-            return convert_to_float32([score / len(counts) for score in scores])
-        if isinstance(sums.hits, int):
-            return torch.from_numpy(np.array(scores, np.int64))
-        table = np.empty((len(counts), 5), np.int64)
-        for k, score in enumerate(scores):
-            table[:, k] = score
+            return convert_to_float32(table / len(self.confmat))
         if average == "weighted":
-            samples = np.add.reduce(sums.truths)
+            samples = sums.truths.sum()
             return convert_to_float32(sums.truths @ table / samples if samples else np.full(5, np.nan))
         return torch.from_numpy(table)
 
@@ -249,19 +190,13 @@ class MultilabelAccuracy(Multilabel, TableAccuracy, theirs.MultilabelAccuracy):
 class BinaryStatScores(BinaryCounts, FourCounts, theirs.BinaryStatScores):
     """Drop-in replacement for `torchmetrics.classification.BinaryStatScores`."""
 
-    THEIRS = theirs.BinaryStatScores
-
 
 class MulticlassStatScores(Multiclass, FourCounts, theirs.MulticlassStatScores):
     """Drop-in replacement for `torchmetrics.classification.MulticlassStatScores`."""
 
-    THEIRS = theirs.MulticlassStatScores
-
 
 class MultilabelStatScores(Multilabel, FourCounts, theirs.MultilabelStatScores):
     """Drop-in replacement for `torchmetrics.classification.MultilabelStatScores`."""
-
-    THEIRS = theirs.MultilabelStatScores
 
 
 class BinaryPrecision(BinaryCounts, OneVsRestMetric, theirs.BinaryPrecision):

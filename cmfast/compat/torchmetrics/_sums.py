@@ -65,57 +65,76 @@ def apply_once(function: Callable[[Any], Any], counts: Tensor) -> Any:
     return entry[1]
 
 
-def is_plain(counts: Tensor) -> bool:
-    """Return whether counts are int64 on the CPU, which NumPy reads in place."""
-    return counts.is_cpu and counts.dtype is torch.int64
-
-
 def view_counts(counts: Tensor) -> Any:
     """Return an array that shares the memory of int64 counts on the CPU; other tensors are returned unchanged."""
-    return counts.numpy() if is_plain(counts) else counts
+    return counts.numpy() if counts.is_cpu and counts.dtype is torch.int64 else counts
 
 
-def sum_table(counts: Any) -> OneVsRestSums:
-    """Return the sums of one 2x2 table, as ints on the CPU."""
-    if isinstance(counts, Tensor):
-        return sum_tables(counts)
-    true_negatives, false_positives, false_negatives, hits = counts.ravel().tolist()
-    truths = hits + false_negatives
-    return OneVsRestSums(hits, truths, hits + false_positives, truths + true_negatives + false_positives)
+def join_sums(tp: Any, fp: Any, tn: Any, fn: Any) -> OneVsRestSums:
+    """Return the sums of true positives, false positives, true negatives and false negatives."""
+    truths = tp + fn
+    return OneVsRestSums(tp, truths, tp + fp, truths + fp + tn)
+
+
+def split_sums(sums: OneVsRestSums) -> tuple[Any, Any, Any, Any]:
+    """Return true positives, false positives, true negatives and false negatives."""
+    hits, truths, guesses, total = sums
+    return hits, guesses - hits, total - truths - guesses + hits, truths - hits
 
 
 def sum_tables(counts: Any) -> OneVsRestSums:
-    """Return the sums of 2x2 tables ``(..., 2, 2)``."""
-    hits, false_positives = counts[..., 1, 1], counts[..., 0, 1]
-    truths = hits + counts[..., 1, 0]
-    return OneVsRestSums(hits, truths, hits + false_positives, truths + false_positives + counts[..., 0, 0])
+    """Return the sums of 2x2 tables ``(..., 2, 2)``; of one table on the CPU, as ints."""
+    if isinstance(counts, np.ndarray) and counts.ndim == 2:
+        tn, fp, fn, tp = counts.ravel().tolist()
+    else:
+        tn, fp, fn, tp = (counts[..., i, j] for i in (0, 1) for j in (0, 1))
+    return join_sums(tp, fp, tn, fn)
+
+
+def sum_all_tables(counts: Any) -> OneVsRestSums:
+    """Return the sums over all labels of 2x2 tables ``(labels, 2, 2)``, for averages over samples ("micro")."""
+    return sum_tables(counts.sum(0))
 
 
 def sum_matrices(counts: Any) -> OneVsRestSums:
-    """Return the sums of each class of matrices ``(..., C, C)``; the total of tensors has an axis of length 1."""
-    if isinstance(counts, Tensor):
-        truths = counts.sum(-1)
-        return OneVsRestSums(counts.diagonal(0, -2, -1), truths, counts.sum(-2), truths.sum(-1, keepdim=True))
-    truths = np.add.reduce(counts, 1)
-    return OneVsRestSums(counts.diagonal(), truths, np.add.reduce(counts, 0), int(np.add.reduce(truths)))
+    """Return the sums of each class of matrices ``(..., C, C)``; the total has an axis of length 1."""
+    truths = counts.sum(-1)
+    return OneVsRestSums(counts.diagonal(0, -2, -1), truths, counts.sum(-2), truths.sum(-1, keepdims=True))
 
 
 def sum_all_classes(counts: Any) -> OneVsRestSums:
     """Return the sums over all classes of one matrix, for averages over samples ("micro")."""
     hits, total = counts.trace(), counts.sum()
-    hits, total = (hits, total) if isinstance(counts, Tensor) else (int(hits), int(total))
+    if isinstance(counts, np.ndarray):
+        hits, total = int(hits), int(total)  # NumPy's own scalars are slower
     return OneVsRestSums(hits, total, total, len(counts) * total)
 
 
-def sum_all_tables(counts: Any) -> OneVsRestSums:
-    """Return the sums over all labels of 2x2 tables ``(labels, 2, 2)``."""
-    return sum_table(counts.sum(0))
+def build_tables(tp: Tensor, fp: Tensor, tn: Tensor, fn: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the 2x2 tables of given counts; the inverse of :func:`sum_tables`."""
+    return torch.stack([tn, fp, fn, tp], -1).reshape(shape)
 
 
-def add_classes(sums: OneVsRestSums) -> OneVsRestSums:
-    """Return the sums over all classes of tensors, for averages over samples ("micro")."""
-    classes = sums.hits.shape[-1] if sums.total.shape[-1] == 1 else 1
-    return OneVsRestSums(*(part.sum(-1) for part in (sums.hits, sums.truths, sums.guesses, classes * sums.total)))
+def build_matrix(tp: Tensor, fp: Tensor, tn: Tensor, fn: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return a matrix whose classes have the given counts; whose sums over all classes, if there is one of each count.
+
+    Many matrices have the same counts, and so the same one-vs-rest metrics. In this one, samples in the wrong class are
+    in the first row and the first column, and one more entry balances them, so that an entry may be negative.
+    """
+    del tn  # the rest
+    if len(tp) == 1:
+        counts = tp.new_zeros(shape)
+        counts[0, :2] = torch.cat([tp, fp])
+        return counts
+    counts = tp.diag()
+    counts[0, 1:] = fp[1:]
+    counts[1:, 0] = fn[1:]
+    if len(counts) > 2:
+        excess = fp[0] + fn[0] - fn.sum()
+        counts[0, 1] += excess
+        counts[2, 0] += excess
+        counts[2, 1] -= excess
+    return counts
 
 
 def divide(numerator: Any, denominator: Any, undefined: float) -> Any:
@@ -124,18 +143,15 @@ def divide(numerator: Any, denominator: Any, undefined: float) -> Any:
         return torch.where(denominator == 0, undefined, numerator.double() / denominator)
     if isinstance(denominator, int):
         return numerator / denominator if denominator else undefined
-    if np.logical_and.reduce(denominator):
+    if denominator.all():
         return numerator / denominator
     return np.divide(numerator, denominator, out=np.full(numerator.shape, undefined), where=denominator != 0)
 
 
 def compute_mean(values: Any, weights: Any) -> Any:
     """Return the mean over the last axis, weighted by counts or flags; 0 if all weights are 0."""
-    if isinstance(weights, Tensor):
-        return (values * weights).sum(-1) / weights.sum(-1).clamp(min=1)
-    if weights.dtype == np.bool_ and np.logical_and.reduce(weights):
-        return np.add.reduce(values) / len(values)
-    return np.add.reduce(values * weights) / (np.add.reduce(weights) or 1)
+    total = weights.sum(-1)
+    return (values * weights).sum(-1) / (total + (total == 0))
 
 
 def convert_to_float32(values: Any) -> Tensor:
