@@ -38,7 +38,7 @@ def test_a_first_call_compiles():
         first_calls.main(["sum"])
 
 
-def test_a_rival_that_is_not_installed_is_named():
+def test_the_table_names_a_rival_that_is_not_installed():
     rival = Rival("other", lambda: 6, 3, lambda _: "right", needs="no_module_has_this_name")
     job = Job("sum", "3 numbers", 3, "numbers", lambda _: 6, lambda _: "right", lambda: None, "read", [rival])
     row = measure(job, seconds=0.001)
