@@ -58,7 +58,7 @@ class Job:
     limit : callable
         A plain copy or read of the bytes that the job must move.
     limit_name : str
-        "copy" or "read".
+        "copy", "read", or which bytes.
     rivals : list of Rival
         The popular ones and the honest ones, in the form that its best user would write. Each uses the cores that it
         can, as `run(None)` does. Empty where nobody does it.

@@ -454,7 +454,7 @@ def _make_probabilities(dtype: type, n_classes: int = 3) -> np.ndarray:
 
 
 def _row_draws() -> None:
-    """Call functions that compile the kernels of op ``row_draws``."""
+    """Call functions that compile the kernels of op ``row_draws``, the random numbers of conformal scores."""
     for dtype in FLOATS:
         cmfast.conformal.scores(_make_probabilities(dtype))
 

@@ -39,8 +39,7 @@ def explain_weights(weight: Any, samples: tuple[int, ...], groups: Any, index: t
     """Explain why sample weights give no valid sums for the matrix at `index`; `samples` is its samples' shape.
 
     Both arrays have the sample axes flattened into the last one, and leading axes that broadcast; with `groups` the
-    last
-    entry of `index` is a group.
+    last entry of `index` is a group.
     """
     weights = _get_row(weight, index if groups is None else index[:-1])
     wrong = ~np.isfinite(weights)

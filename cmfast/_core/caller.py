@@ -21,7 +21,7 @@ def prefix_name(text: str) -> str:
 
 @contextmanager
 def set_task(function: str, where: str = "", *, is_part: bool = False) -> Iterator[None]:
-    """Run a block as a task of public function `function`: messages get its name in front and `where` at the end.
+    """Run a block as a task of `function`: errors and warnings get its name in front and `where` at the end.
 
     `is_part` says that the task sees only some of the samples.
     """

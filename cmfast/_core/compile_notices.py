@@ -1,8 +1,7 @@
 """Log a notice when compiling takes long, so that a first call is not mistaken for a hang.
 
 Notices go through `logging`, where programs decide what is shown: a warning would become a failure under `-W error`,
-and
-a write to stderr could not be turned off. Without logging set up a notice is a line on stderr;
+and a write to stderr could not be turned off. Without logging set up a notice is a line on stderr;
 ``logging.getLogger("cmfast").setLevel("ERROR")`` or CMFAST_QUIET=1 turns notices off.
 """
 

@@ -73,6 +73,30 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
     return out
 
 
+def adopt_output(name: str, array: Any, like: Any) -> np.ndarray | None:
+    """Return the memory of the argument `name`, which results are written to; None if it is on a device.
+
+    Raises TypeError unless it is a writable C-contiguous array of the library and on the device of `like`.
+    """
+    one = adapter(like)
+    try:
+        if one.names_axes or adapter(array) is not one:
+            wanted = "None for arrays with named axes" if one.names_axes else f"an array of {library_name(like)}"
+            msg = f"{name} must be {wanted}, got {library_name(array)}"
+            raise TypeError(msg)
+        host = one.share_memory(name, array)
+        if one.has_devices and one.device(array) != one.device(like):
+            msg = f"{name} must be on {one.device(like)}, as the matrices are, got one on {one.device(array)}"
+            raise TypeError(msg)
+        if host is not None and not host.flags.carray:
+            flaw = "read-only" if not host.flags.writeable else "misaligned" if host.flags.c_contiguous else "strided"
+            msg = f"{name} must be a C-contiguous array that can be written to, got a {flaw} one"
+            raise TypeError(msg)
+    except (TypeError, ValueError) as error:
+        raise type(error)(caller.prefix_name(str(error))) from error.__cause__
+    return host
+
+
 def check_agreement(**arrays: Any) -> None:
     """Raise ValueError if row labels, dimensions or coordinates of separately adopted arrays differ in order.
 

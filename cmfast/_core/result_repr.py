@@ -132,7 +132,7 @@ def format_values(values: Any, form: str = ".3g") -> str:
 
 
 def format_least_p(p_values: Any) -> str:
-    """Return the number of groups and their smallest p-value, as text."""
+    """Return a text with the number of groups and the smallest of their p-values."""
     return (
         f"{np.size(p_values):,} groups, the least p is {format_values(np.min(p_values))}"
         if np.size(p_values)

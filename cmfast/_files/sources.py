@@ -52,7 +52,7 @@ def is_several(source: Source) -> bool:
 
 
 def _is_glob(path: Path) -> bool:
-    """Whether a path is a glob pattern and not an existing file."""
+    """Whether a path is a glob pattern and no file or folder has that name."""
     return glob.has_magic(str(path)) and not path.exists()
 
 

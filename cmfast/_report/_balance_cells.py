@@ -62,7 +62,7 @@ class _RowShares(NamedTuple):
         return np.bincount(self.top[there], values[there], len(self.c))
 
     def lacking(self) -> np.ndarray:
-        """Return one minus the sum of every column."""
+        """Return one minus every column sum of the row-normalised matrix, without cancellation for dominant cells."""
         left = self.others.sum(axis=1) + self.constant_share()  # share of a row without its largest cell
         found = 1.0 - self.sum_by_top(np.ones_like(self.r)) + self.sum_by_top(left)
         return np.asarray(found - self.turned.sum(axis=1) - self.smoothing * self.r.sum() * self.c)

@@ -46,7 +46,10 @@ def name_models(y_pred: Any) -> dict[str, Any]:
 def count_samples(
     y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, *, listed: bool
 ) -> CountedSamples:
-    """Count matrices, pairs and groups; with `listed`, many classes are counted as sparse cells only."""
+    """Count matrices, pairs of predictions and groups.
+
+    With `listed`, more than MOST_DENSE classes are counted as sparse cells only.
+    """
     names = list(predictions)
     if listed and _count_classes(y_true, predictions, labels) > MOST_DENSE:
         return _count_cells(y_true, predictions, labels)

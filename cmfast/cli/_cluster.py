@@ -1,8 +1,7 @@
 """Count partitions of files in separate tasks, one after another or on a Dask cluster, resumably.
 
 The result of a task is a state file that ``cmfast merge`` can read, named by a hash of its inputs, so that an
-interrupted
-run can be resumed.
+interrupted run can be resumed.
 """
 
 import argparse

@@ -27,7 +27,7 @@ class LabelTable(NamedTuple):
 
 
 def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:
-    """Read truth, predictions (with common classes) and other columns, in one pass over the file."""
+    """Read label columns (truth, predictions; common classes) and others as codes, in one pass over the file."""
     n = len(labels)
     values, codes, orders = _read_codes(args, (*labels, *others), n)
     classes = list(dict.fromkeys(label for own in values[:n] for label in own))

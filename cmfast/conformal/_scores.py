@@ -123,9 +123,8 @@ def scores(
     Bad values: an entry up to 2^-20 below 0 or above 1 (rounding) counts as 0 or 1. A row with an entry that is NaN or
     farther outside, a U outside [0, 1], or a label that is not a class (INVALID) gives NaN for that row alone and is
     reported as `on_failure` says. :func:`threshold` takes NaN as infinity, :func:`prediction_sets` gives such a row all
-    classes: both can only raise coverage. Synchronises the
-    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads, and for any
-    chunks of Dask arrays, for which `rng` must be a seed.
+    classes: both can only raise coverage. Synchronises the device unless `on_failure` is "ignore". Reproducible: same
+    input, same bits, for any number of threads, and for any chunks of Dask arrays, for which `rng` must be a seed.
 
     References
     ----------

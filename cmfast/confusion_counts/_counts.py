@@ -377,13 +377,10 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> Any:
         """Return metrics of the matrix, or of each group's matrix; arguments as for :func:`cmfast.metrics.compute`.
 
-        Two options take labels instead of positions: `pos_label`, the positive class of two, replaces
-        `positive`, and
-        `average_over` lists the classes to average over. Without `pos_label`, two integer classes not declared
-        by
-        `n_classes` are treated as by :func:`cmfast.metrics.from_labels`: the positive class is 1 of 0 and 1,
-        and 1 of -1
-        and 1; other pairs raise.
+        Two options take labels instead of positions: `pos_label`, the positive class of two, replaces `positive`, and
+        `average_over` lists the classes to average over. Without `pos_label`, two integer classes not declared by
+        `n_classes` are treated as by :func:`cmfast.metrics.from_labels`: the positive class is 1 of 0 and 1, and 1 of
+        -1 and 1; other pairs raise.
 
         Warns if the labels are text and no label is both a truth and a prediction, so that accuracy is 0; and if a
         metric of ordered classes is requested for more than two text classes without a given order.
@@ -399,7 +396,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         average_over: Sequence[Label] | None,
         options: dict[str, Any],
     ) -> tuple[Any, tuple[Label, ...]]:
-        """Return metrics of the state `held`, and the class labels that they refer to."""
+        """Return metrics of the state `held`, and all its class labels, in the order of values per class."""
         _count_samples.warn_of_disjoint_labels(held)
         check_options(**options)
         if _plan.is_binary(_plan.resolve_names(names)):

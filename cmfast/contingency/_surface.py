@@ -78,7 +78,7 @@ def _evaluate_grid(metric: MetricName, r: np.ndarray, axis: np.ndarray, *, resca
 def _evaluate_points(
     metric: MetricName, r: np.ndarray, tpr: np.ndarray, tnr: np.ndarray, *, rescale: bool
 ) -> np.ndarray:
-    """Return the metric at points and ratios that broadcast."""
+    """Evaluate a metric at points (tpr, tnr) and imbalances `r`, negatives per positive; the three broadcast."""
     M = np.empty((*np.broadcast_shapes(r.shape, tpr.shape, tnr.shape), 2, 2))
     M[..., 0, 0], M[..., 0, 1] = r * tnr, r * (1.0 - tnr)
     M[..., 1, 0], M[..., 1, 1] = 1.0 - tpr, tpr

@@ -7,9 +7,11 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.lazy import are_lazy
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, get_ordered_sums
 from cmfast.metrics._names import MetricName, Names
+from cmfast.metrics._outputs import label_outputs
 from cmfast.metrics._single import reject_zero_division
 
 
@@ -24,6 +26,7 @@ def compute(
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
+    out: DeviceT | None = ...,
 ) -> DeviceT: ...
 @overload
 def compute(
@@ -36,6 +39,7 @@ def compute(
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
+    out: dict[str, DeviceT] | None = ...,
 ) -> dict[str, DeviceT]: ...
 @overload
 def compute(
@@ -48,6 +52,7 @@ def compute(
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
+    out: Floats | None = ...,
 ) -> Floats: ...
 @overload
 def compute(
@@ -60,6 +65,7 @@ def compute(
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
+    out: dict[str, Floats] | None = ...,
 ) -> dict[str, Floats]: ...
 @reject_zero_division
 def compute(
@@ -72,6 +78,7 @@ def compute(
     average_over: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
+    out: Any = None,
 ) -> Any:
     """Compute any number of metrics of confusion matrices, in one pass over the cells.
 
@@ -94,18 +101,24 @@ def compute(
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
+    out : array, or dict of str to array, optional
+        Where to write the results: what an earlier call with these names returned for a batch of this shape, or other
+        C-contiguous arrays of these shapes and this dtype, apart from `M` and from each other in memory. Saves the time
+        in which the system clears new memory, a fifth of that of small matrices. Not for sparse matrices, Dask and
+        xarray, nor for tensors that require gradients.
 
     Returns
     -------
     array, or dict of str to array
         The array of one name, or one per name of several: shape (...), or (..., C) for a metric per class. float32 if
         `M` is, else float64. With `average_over` a metric per class has those alone, in their order. Library and
-        device of `M`.
+        device of `M`. `out`, if given.
 
     Raises
     ------
     TypeError, ValueError
-        `M` is not real, or not square; an unknown name; a binary name for other than two classes.
+        `M` is not real, or not square; an unknown name; a binary name for other than two classes; an array of `out`
+        of another shape, dtype, library or device, that is read-only or strided, or overlaps another.
 
     Notes
     -----
@@ -130,10 +143,24 @@ def compute(
     >>> found = metrics.compute(M, ["accuracy", "mcc", "recall"])
     >>> round(float(found["mcc"]), 6), found["recall"].round(3).tolist()
     (0.844933, [0.933, 0.933, 0.8])
+
+    A series of batches of one shape, in the memory of the first results:
+
+    >>> import numpy as np
+    >>> batches = np.random.default_rng(0).integers(1, 100, (3, 1000, 4, 4))
+    >>> found = metrics.compute(batches[0])
+    >>> for batch in batches[1:]:
+    ...     found = metrics.compute(batch, out=found)
     """
     wanted = _plan.resolve_names(names)
-    found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over)
-    return _plan.match_requested_type(names, wanted, found)
+    if out is None:
+        found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over)
+        return _plan.match_requested_type(names, wanted, found)
+    if are_lazy(M):
+        validate.refuse("out", "None for a Dask array, which is computed later", type(out).__name__, TypeError)
+    given = label_outputs(out, names, wanted)
+    evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over, given)
+    return out
 
 
 @overload

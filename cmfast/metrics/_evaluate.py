@@ -12,6 +12,7 @@ from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find_form
+from cmfast.metrics._outputs import Labelled, adopt_outputs
 
 FAILED = "matrices not evaluated"
 SUMS: tuple[str, ...] = ("d", "t", "p", "bands", "tops")
@@ -26,22 +27,36 @@ def evaluate(
     on_failure: OnFailure,
     num_threads: int | None,
     labels: Sequence[int] | None = None,
+    out: Labelled | None = None,
 ) -> list[Any]:
-    """Return the arrays of the known metric names `names` for dense, sparse or lazy matrices."""
+    """Return the arrays of the known metric names `names` for dense, sparse or lazy matrices; those of `out` if given.
+
+    Lazy matrices have no `out`.
+    """
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
     if sparse.is_sparse(M):
+        if out is not None:
+            validate.refuse("out", "None for a sparse matrix", type(M).__name__, TypeError)
         validate.matrices(square=True, M=M)
         sums = dict(zip(SUMS, sparse.sum_margins(M), strict=True))
         why = partial(sparse.explain_bad_cells, M)
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
-    M = dispatch.adopt_one("M", M, "metrics_of_matrices")
+    M = dispatch.adopt_one("M", M, "metrics_of_matrices" if out is None else None)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.validate_class_ids(labels, C)
     layout = _plan.make_plan(names, C, undefined, positive, chosen, argument="M")
-    *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
+    outputs, options = None, dict[str, Any](plan=layout.plan, num_threads=num_threads)
+    if out is not None:
+        shapes = _list_shapes(names, M.shape[:-2], C if chosen is None else len(chosen))
+        outputs = adopt_outputs(out, M, shapes, layout)
+    memory = outputs.list_memory(layout) if outputs is not None and chosen is None else None
+    if memory:
+        options["into"] = memory
+    *found, status = dispatch.call("metrics_of_matrices", M, **options)
     failures.report(status, on_failure, failed=FAILED, why=partial(bad_values.explain_sum, M))
-    return _order_results(found, layout, chosen)
+    found = _order_results(memory or found, layout, chosen)
+    return found if outputs is None else outputs.fill(found)
 
 
 def evaluate_sums(
@@ -118,6 +133,12 @@ def _order_results(found: list[Any], layout: _plan.IndexedPlan, labels: tuple[in
             for place, part in enumerate(found)
         ]
     return found if len(found) == 1 == len(layout.positions) else [found[place] for place in layout.positions]
+
+
+def _list_shapes(names: tuple[str, ...], batch: tuple[int, ...], n_classes: int) -> list[tuple[int, ...]]:
+    """Return the shape of each metric of a batch: one value per matrix, or one per class."""
+    per_class = [form is not None and form.per_class for form in map(find_form, names)]
+    return [(*batch, n_classes) if each else tuple(batch) for each in per_class]
 
 
 def check_options(undefined: object, positive: object, on_failure: object) -> None:

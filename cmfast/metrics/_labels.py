@@ -108,9 +108,8 @@ def label_margins(
     Notes
     -----
     Memory: five values per class and a block of samples; for integers other than 0, 1, ... also one to four bytes per
-    label. Bad values: labels raise; sums of weights that are NaN or exceed int64 have the status
-    INVALID. Synchronises the device. Reproducible: same input,
-    same bits, for any number of threads.
+    label. Bad values: labels raise; sums of weights that are NaN or exceed int64 have the status INVALID. Synchronises
+    the device. Reproducible: same input, same bits, for any number of threads.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class PairedCells(NamedTuple):
 
     @property
     def n_units(self) -> int:
-        """Number of units: groups, clusters, or 1."""
+        """Number of units: groups, clusters (within each group), or 1 for all samples together."""
         return 1 if self.units is None else len(self.units.rows)
 
     def decode(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SHORT = 64  # rows or columns on the shorter side up to which Newton's method is used alone, beyond it after sweeps
+SHORT = 64
 SMALL_CELLS = 1 << 14  # cells up to which it is used alone
 PSEUDO_BAYES = -1.0  # the value of `amount` that selects this rule
 MOST_SWEEPS = 10_000
@@ -34,7 +34,9 @@ NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals 
 SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual: e**w - 1 - w <= w * w
 
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
-SETTLED_PASSES = 3  # passes after which residuals show the effect of a new momentum
+PATIENT_MOMENTUM_SWEEPS = 120  # the same for sweeps with momentum over one large matrix
+RATE_PASSES = 4  # passes over which the rate of sweeps is estimated; two of them before there is momentum
+MOST_RESTARTS = 3  # steps without momentum after the residual grew, before sweeps count as slow
 GAP_MARGIN = 0.9  # part of the estimated spectral gap that is used: early estimates are too large
 MOST_TAKEN = 0.9  # part of a factor that a step with momentum may take away
 MOST_MOMENTUM_WIDTH = 200.0  # largest norm of a Newton step that is tried at full length

@@ -35,7 +35,7 @@ class Shares(NamedTuple):
     numbers : array of int64, shape (n,), or None
         Number of the stream of every matrix; None: its index.
     status : array of int8, shape (n,)
-    Status of every matrix.
+        Status of every matrix.
     """
 
     cells: Any

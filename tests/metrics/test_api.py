@@ -16,7 +16,7 @@ from optional import torch
 
 import cmfast
 from cmfast import metrics
-from cmfast.kernels.cpu.metrics._formulas import PAST_BYTES
+from cmfast.kernels.cpu.metrics.values import PAST_BYTES
 from cmfast.kernels.shared.metrics import AGAIN, Value
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())

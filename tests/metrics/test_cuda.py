@@ -57,6 +57,16 @@ def test_neighbours_and_schedules_change_no_bit():
     assert_same_bits(tuple(alone), tuple(part[3] for part in want))
 
 
+def test_results_are_written_to_arrays_on_the_device():
+    matrices = device.asarray(np.random.default_rng(3).integers(0, 9, (5, 3, 3)))
+    want = metrics.compute(matrices, ["mcc", "recall"])
+    out = {name: device.asarray(np.zeros_like(x.get())) for name, x in want.items()}
+    assert metrics.compute(matrices, ["mcc", "recall"], out=out) is out
+    assert_same_bits(tuple(x.get() for x in out.values()), tuple(x.get() for x in want.values()))
+    with pytest.raises(TypeError, match=r"out must be an array of .*, got numpy"):
+        metrics.compute(matrices, "mcc", out=np.empty(5))
+
+
 def test_nothing_waits_where_failures_are_ignored():
     there = device.asarray(np.random.default_rng(3).random((3, 9))), device.asarray(np.ones((3, 9), int))
     with device.waits(0):

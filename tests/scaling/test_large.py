@@ -84,8 +84,8 @@ def test_threads_and_neighbours_change_no_bit(C, solver):
 
 @pytest.mark.parametrize("options", [{}, {"smoothing": 0.5}, {"return_matrix": False}, {"dtype": np.float32}])
 def test_many_that_sweeps_solve_have_the_bits_of_each_alone(monkeypatch, options):
-    M = confusion(9, 80, 0.6, 1e-3).astype(options.pop("dtype", float))
-    M[3] = confusion(1, 80, 0.999, 1e-9)[0]  # for Newton's method
+    M = confusion(9, 83, 0.6, 1e-3).astype(options.pop("dtype", float))
+    M[3] = confusion(1, 83, 0.999, 1e-9)[0]  # for Newton's method
     M[5, 2] = 0.0  # an empty line, unless smoothed
     M[6, :, 4] *= 1e30  # cells that span too much
     M[8, 1, 1] = np.nan
@@ -99,8 +99,24 @@ def test_many_that_sweeps_solve_have_the_bits_of_each_alone(monkeypatch, options
             found = getattr(many, name)
             for b in range(len(M) if found is not None else 0):
                 assert_same_bits(np.asarray(found[b]), np.asarray(getattr(alone[b], name)))
+    hard, scale_one = [], _large._scale_one
+    monkeypatch.setattr(_large, "_scale_one", lambda p, given, *rest: hard.append(given) or scale_one(p, given, *rest))
+    monkeypatch.setattr(pool, "PIECE_SECONDS", 1.0)  # one piece
+    scale(M[:6], **options)
+    assert len(hard) == (2 if "smoothing" not in options else 0)  # after a hard one the compiled loop goes on
     monkeypatch.setattr(_large, "_scale_one", None)
     assert (scale(M[[0, 1, 2, 4, 7]], **options).status == Status.CONVERGED).all()
+
+
+@pytest.mark.parametrize("accuracy", [0.6, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("C", [70, 100])
+def test_residuals_that_grow_for_a_while_do_not_end_the_sweeps(monkeypatch, C, accuracy):
+    P = np.eye(C) * accuracy + (1.0 - accuracy) / C
+    M = np.random.default_rng(5).poisson(20 * P, size=(8, C, C)) + 1e-3  # few samples: some rows are nearly alone
+    newton, run_newton = [], _large._run_newton
+    monkeypatch.setattr(_large, "_run_newton", lambda *args: newton.append(1) or run_newton(*args))
+    assert (cmfast.ipf(M).status == Status.CONVERGED).all()
+    assert len(newton) <= 2
 
 
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])

@@ -78,6 +78,10 @@ class Adapter:
                 parts[k] = self.from_host(host if host.flags.writeable else host.copy(), like)
         return tuple(parts) if isinstance(out, tuple) else parts[0]
 
+    def share_memory(self, name: str, x: Any) -> np.ndarray | None:
+        """Return a view of the memory of the argument `name`, to write results to; None if it is on a device."""
+        return self.to_host(self.adopt(name, x, None))
+
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Apply `function` to arrays with NumPy's methods; return the array or tuple of arrays that it returns."""
         like = arrays[0]

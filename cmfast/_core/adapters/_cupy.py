@@ -48,6 +48,10 @@ class CuPy(Adapter):
         with first.device:
             return get_kernel(op, "cuda")(*arrays, **options)
 
+    def share_memory(self, name: str, x: Any) -> None:
+        """Return None, after validation: the memory is on the device."""
+        self.adopt(name, x, None)
+
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Apply `function` to CuPy arrays as they are, on the device of the first."""
         with arrays[0].device:

@@ -78,6 +78,14 @@ class NumPy(Adapter):
             return out[()] if type(out) is np.ndarray and not out.ndim else out
         return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
 
+    def share_memory(self, name: str, x: Any) -> np.ndarray:
+        """Return a view of an ndarray; raise TypeError for anything that would have to be converted."""
+        if not isinstance(x, np.ndarray):
+            msg = f"{name} must be an ndarray, got {type(x).__name__}"
+            raise TypeError(msg)
+        refuse_unsafe(name, x)
+        return x.view(np.ndarray)
+
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Apply `function` to ndarrays as they are."""
         return function(*arrays)

@@ -116,6 +116,14 @@ class Torch(Adapter):
             return _call_cuda(op, first.device, arrays, options)
         return super().call(op, arrays, options)
 
+    def share_memory(self, name: str, x: Any) -> np.ndarray | None:
+        """Return the memory of a tensor on the CPU."""
+        tensor = self.adopt(name, x, None)
+        if tensor.is_neg():
+            msg = f"{name} is a negated view, whose memory has other values; give {name}.clone()"
+            raise TypeError(msg)
+        return self.to_host(tensor) if self.is_on_host(tensor) else None
+
     def evaluate(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Apply `function` to tensors as they are."""
         return function(*arrays)

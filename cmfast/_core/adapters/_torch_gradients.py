@@ -185,8 +185,7 @@ def _logits_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: A
     """Return the gradients of ``ipf_of_logits``, through the cells of the scaled matrix with unit factors.
 
     A row or column with target 0 has no cells there: its cells are recomputed with a finite factor, so that the largest
-    is
-    near one.
+    is near one.
     """
     matrix, row, col, status = kept
     targets = bool(needed[1] or needed[2])

@@ -2,9 +2,8 @@
 
 Each pass reads the whole function, and some compute the liveness of every variable again: a tenth of the compile time.
 Dropped are closures and comprehensions inside kernels, ``with``, exception texts made of values and loop fusion of
-array
-expressions; kernels use loops, and one that contains the others does not compile. Numba's own functions keep their
-passes. Three passes are replaced by shorter ones, and typing of the commonest operators is a table lookup.
+array expressions; kernels use loops, and one that contains the others does not compile. Numba's own functions keep
+their passes. Three passes are replaced by shorter ones, and typing of the commonest operators is a table lookup.
 """
 
 import operator

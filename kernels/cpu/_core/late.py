@@ -50,7 +50,7 @@ class LateParts:
                 key = call
 
                 def generic(self, args: Any, kws: Any) -> Any:
-                    """Return the signature for these argument types, or None if they do not fit."""
+                    """Return the signature of the part, or None if the number of arguments is not that of the part."""
                     kinds = [numba.typeof(value) for value in takes()]
                     return signature(result, args[0], *kinds) if len(args) == len(kinds) + 1 else None
 

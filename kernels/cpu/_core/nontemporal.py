@@ -14,8 +14,7 @@ def stream_row(a, row, column, value):
     """Write a vector to ``a[row, column : column + 8]`` past the caches; visible to other threads after ``settle``.
 
     For float64 the eight values must be one cache line: `a` and each of its rows begin at one. A float32 vector is half
-    a
-    line and is stored normally.
+    a line and is stored normally.
     """
     store_row(a, row, column, value)
 

@@ -561,7 +561,7 @@ def read_narrow(context, builder, kind, a, rows, n):
 
 
 def write_narrow(context, builder, kind, a, row, lines):
-    """Emit the stores of ``store_narrow`` for `a` of `n` columns: its eight rows are `n` consecutive vectors."""
+    """Emit the transpose and the stores of ``store_narrow``, for `n` columns in all: eight rows are `n` vectors."""
     n = len(lines)
     for k in range(n):
         value = lines[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.nontemporal import stream_row
-from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, store_row, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics._derived_tables import (
     CHANCE,
     COL,
@@ -43,8 +43,6 @@ from cmfast.kernels.cpu.metrics._derived_tables import (
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, SIZE_LINE, STATUS_LINE
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
 from cmfast.kernels.status import OK
-
-PAST_BYTES = 2**24  # larger results are written with non-temporal stores
 
 # Codes as plain integers, for comparisons in kernels; the last code of each kind is the final `else`.
 EACH, REDUCE = int(Step.EACH), int(Step.REDUCE)
@@ -252,18 +250,18 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
 
     Results of the second pass (``_second_pass``) are in `sums` already, in the tile whose first line is `at`.
     """
-    rows, params, values, (scalars, tables, _) = plan.rows, plan.params, plan.values, out
+    rows, params, values, (memory, starts, _, padded, past) = plan.rows, plan.params, plan.values, out
     registers = TABLES * C + NUMBERS + values * (SINGLE + C)
-    past = scalars.size * scalars.itemsize > PAST_BYTES
     bad = load(sums, at + STATUS_LINE) != float(OK)
     for row in range(values, len(rows)):
         step, code, target, a, b = rows[row, 0], rows[row, 1], rows[row, 2], rows[row, 3], rows[row, 4]
         value, fill = TABLES * C + NUMBERS + rows[row, 5] * (SINGLE + C), params[rows[row, 6], 0]
         if step == EACH:
+            start = starts[plan.scalars + target] + first * C
             for k in range(C):
                 for w in range(count):
                     x = S[value + SINGLE + k, w]
-                    tables[target, first + w, k] = fill if np.isnan(x) else x
+                    memory[0, start + w * C + k] = fill if np.isnan(x) else x
             continue
         if step == REDUCE:
             if code == MEAN:
@@ -295,9 +293,13 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
             made = (load(S, registers + a) + 1.0) * 0.5
         made = where(made != made, fill, made)  # noqa: PLR0124 - NaN alone
         store(S, registers + target, made)
-        if target < len(scalars):
-            made = where(bad, np.nan, made)
-            if past:
-                stream_row(scalars, target, first, made)
+        if target < plan.scalars:
+            made, start = where(bad, np.nan, made), starts[target] + first
+            if count < WIDTH and not padded:
+                store(S, registers + target, made)
+                for w in range(count):
+                    memory[0, start + w] = S[registers + target, w]
+            elif past:
+                stream_row(memory, 0, start, made)
             else:
-                store_row(scalars, target, first, made)
+                store_row(memory, 0, start, made)

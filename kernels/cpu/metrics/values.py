@@ -1,13 +1,15 @@
 """Class sums of confusion matrices, and every metric of a plan as a function of them, in one pass over the cells."""
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.nontemporal import settle
+from cmfast.kernels.cpu._core.nontemporal import CACHE_LINE_BYTES, settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
 from cmfast.kernels.cpu.metrics import _derived_tables, _derived_tables_exact, _formulas, _margins, _second_pass
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
@@ -18,6 +20,7 @@ SECONDS_PER_SUMMED_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
 WIDE_BYTES = 100_000  # workspace of HUGE matrices
 SUMS_BLOCK_BYTES = 500_000  # of class sums per block: half of a level-2 cache
+PAST_BYTES = 2**24  # larger results are written with non-temporal stores
 MOST_KEPT_LINES = 2000  # lines of 64 bytes in a buffer that is kept for the next call
 MOST_FREE_BUFFERS = 4  # buffers kept of each size
 MOST_BUFFER_SIZES = 16  # sizes of kept buffers: about 8 MB in total
@@ -63,12 +66,35 @@ def _give_lines(lines):
             free.append(lines)
 
 
-def _new_rows(rows, n, kind):
-    """Allocate `rows` rows of `n` values, padded so that eight can be stored at any multiple of 8."""
-    tiles = -(-n // WIDTH)
-    if kind is np.float64 and n > WIDTH:
-        return _margins.aligned_lines(rows * tiles).reshape(rows, tiles * WIDTH)
-    return np.empty((rows, tiles * WIDTH), kind)
+@lru_cache(maxsize=64)
+def _list_starts(scalars, row, tables, table):
+    """Return where results begin that follow each other: scalars every `row` numbers, then tables of `table` each."""
+    return np.r_[np.arange(scalars) * row, np.arange(tables) * table + scalars * row].astype(np.int64)
+
+
+def _new_results(plan, C, batch, kind):
+    """Allocate the results of a plan; return what kernels get of them, the scalars (S, n), and tables (T, n, C)."""
+    n = math.prod(batch)
+    row, table, lined = -(-n // WIDTH) * WIDTH, n * C, kind is np.float64 and n > WIDTH
+    first = plan.scalars * row
+    size = first + plan.tables * table
+    memory = _margins.aligned_lines(-(-size // WIDTH)).reshape(1, -1) if lined else np.empty((1, size), kind)
+    starts = _list_starts(plan.scalars, row, plan.tables, table)
+    scalars, tables = memory[0, :first].reshape(plan.scalars, row), memory[0, first:size].reshape(plan.tables, n, C)
+    out = memory, starts, np.empty(n, np.int8), True, lined and 8 * first > PAST_BYTES
+    return out, scalars[:, :n], tables
+
+
+def _use_results(plan, arrays, n):
+    """Return what kernels get of given C-contiguous results: one memory that spans all of them, and their places."""
+    addresses = np.array([a.__array_interface__["data"][0] for a in arrays], np.int64)
+    lowest = arrays[addresses.argmin()]
+    size = int((addresses + [a.nbytes for a in arrays]).max() - addresses.min())
+    memory = as_strided(lowest, (1, size // lowest.itemsize), (size, lowest.itemsize))
+    scalars = addresses[: plan.scalars]
+    lined = lowest.dtype == np.float64 and not (scalars % CACHE_LINE_BYTES).any()
+    past = lined and 8 * n * len(scalars) > PAST_BYTES
+    return memory, (addresses - addresses.min()) // lowest.itemsize, np.empty(n, np.int8), False, past
 
 
 def make_summing_kernel(cells, C, ordered, usual):
@@ -160,13 +186,16 @@ def margins(M, *, num_threads=None):
 
 @jit(borrows=True)
 def _evaluate(sums, C, plan, S, wide, out, start, stop):
-    """Run `plan` on the class sums of matrices `start` to `stop`; `out` is padded to a full last tile.
+    """Run `plan` on the class sums of matrices `start` to `stop`.
+
+    `out` is the memory of all results, where each of them begins there, the status, whether scalars are padded to full
+    tiles, and whether to write them past the caches.
 
     The plan is a plain tuple: checking the class of a named one would be a measurable share of a single matrix. `wide`
     holds the exact tables of HUGE matrices from `_derive_exactly`; without any it may have no lines.
     """
     plan = Plan(*plan)
-    _, tables, status = out
+    memory, starts, status, _, _ = out
     lines = _derived_tables.TABLES * C + _derived_tables.NUMBERS
     for first in range(start, stop, WIDTH):
         tile = (first - start) // WIDTH
@@ -186,9 +215,9 @@ def _evaluate(sums, C, plan, S, wide, out, start, stop):
             code = sums[at + STATUS_LINE, w]
             status[first + w] = np.int8(code)
             if code != OK:
-                for table in range(tables.shape[0]):
+                for table in range(plan.scalars, plan.scalars + plan.tables):
                     for k in range(C):
-                        tables[table, first + w, k] = np.nan
+                        memory[0, starts[table] + (first + w) * C + k] = np.nan
     settle()
 
 
@@ -205,16 +234,23 @@ def _derive_exactly(sums, C, plan, wide):
                 _derived_tables_exact.derive_lane_exactly(sums, whole, at, plan, wide, tile * lines, C, w)
 
 
-def metrics_of_matrices(M, *, plan, num_threads=None):
-    """Run `plan` on every matrix; return its scalars, its per-class results and the status."""
-    if M.ndim == 2 and not (plan.again or plan.ordered):
+def metrics_of_matrices(M, *, plan, num_threads=None, into=None):
+    """Run `plan` on every matrix; return its scalars, its per-class results and the status.
+
+    With `into`, aligned C-contiguous arrays for all these but the status, write to them and return the status alone.
+    """
+    if M.ndim == 2 and into is None and not (plan.again or plan.ordered):
         results = _evaluate_one(M, plan)
         if results is not None:
             return results
     C, batch = M.shape[-1], M.shape[:-2]
     usual = _common_totals(C, plan, M)
     fill = make_summing_kernel(flatten_matrices(M), C, plan.ordered, usual)
-    return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
+    if into is None:
+        return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
+    out = _use_results(plan, into, math.prod(batch))
+    _run_into(out, fill, usual, C, C * C, plan, num_threads, fractions=_has_fractions((M,)))
+    return (out[2].reshape(batch),)
 
 
 class _SingleWorkspace(NamedTuple):
@@ -228,8 +264,8 @@ class _SingleWorkspace(NamedTuple):
     scratch: Any
     lines: Any
     no_lines: Any
-    results: tuple[Any, Any, Any]
-    scalars: Any  # of the results: those of the one matrix
+    results: tuple[Any, ...]
+    scalars: Any  # of the results
     tables: Any
 
 
@@ -240,8 +276,7 @@ def _new_workspace(M, plan):
     memory = _margins.aligned_lines(size + lines + _margins.count_scratch_lines(C))
     sums, S, scratch = memory[:size], memory[size : size + lines], memory[size + lines :]
     load = _margins.sum_small_matrices if C <= _margins.MOST_LANE_CLASSES else _margins.sum_large_matrices
-    scalars, tables = np.empty((plan.scalars, WIDTH), kind), np.empty((plan.tables, 1, C), kind)
-    results = scalars, tables, np.empty(1, np.int8)
+    results, scalars, tables = _new_results(plan, C, (1,), kind)
     usual = _common_totals(C, plan, M)
     return _SingleWorkspace(
         plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0]
@@ -304,10 +339,16 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
 
     `cells` is the number of cells per matrix, for the cost estimate. The arrays `given` decide the result type.
     """
-    n, fractions, kind = math.prod(batch), _has_fractions(given), batches.result_dtype(*given)
-    scalars, tables = _new_rows(plan.scalars, n, kind), np.empty((plan.tables, n, C), kind)
-    status = np.empty(n, np.int8)
-    out, steps = (scalars, tables, status), tuple(plan)
+    out, scalars, tables = _new_results(plan, C, batch, batches.result_dtype(*given))
+    _run_into(out, fill, usual, C, cells, plan, num_threads, fractions=_has_fractions(given))
+    if not batch:
+        return (*scalars[:, 0], *tables[:, 0], out[2][0])  # fast path
+    return (*shape_results(scalars, tables, batch), out[2].reshape(batch))
+
+
+def _run_into(out, fill, usual, C, cells, plan, num_threads, *, fractions):
+    """Run `plan` on class sums that ``fill`` writes, those of matrices of `fractions` or counts; write to `out`."""
+    n, steps = len(out[2]), tuple(plan)
 
     def evaluate(sums, S, start, stop, unusual):
         """Run the plan on the class sums of a block."""
@@ -325,9 +366,6 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
     seconds = n * (cells * SECONDS_PER_SUMMED_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
     lines = _derived_tables.count_plan_lines(C, plan)
     run_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
-    if not batch:
-        return (*scalars[:, 0], *tables[:, 0], status[0])  # fast path
-    return (*shape_results(scalars[:, :n], tables, batch), status.reshape(batch))
 
 
 def _evaluate_exactly(sums, C, plan, S, out, start, stop):

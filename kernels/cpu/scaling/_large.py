@@ -12,7 +12,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sinkhorn, _preprocessing
 from cmfast.kernels.cpu.scaling._assignment_and_balancing import pair_and_balance_interruptibly
-from cmfast.kernels.cpu.scaling._large_batch import scale_batch
+from cmfast.kernels.cpu.scaling._large_batch import scale_by_sweeps
 from cmfast.kernels.cpu.scaling._large_elimination import compute_dense_step
 from cmfast.kernels.cpu.scaling._large_row_blocks import MatrixRows, read_only
 from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, OUT_OF_RANGE, SLOW, START, Goal
@@ -22,7 +22,7 @@ from cmfast.kernels.shared.scaling import (
     MOST_MOMENTUM_WIDTH,
     MOST_SCALE_RATIO,
     PAIRED_SWEEPS,
-    PATIENT_SWEEPS,
+    PATIENT_MOMENTUM_SWEEPS,
     RESCUE,
     RESIDUAL_NOISE,
     SAFE_WIDTH,
@@ -45,9 +45,9 @@ class _RangeExceeded(Exception):  # noqa: N818 (an answer, not an error)
 def scale(p, num_threads, quick):
     """Scale the matrices of a problem in place.
 
-    `quick` tries a compiled loop first, up to the first that sweeps do not solve.
+    `quick` leaves those that sweeps solve to a compiled loop.
     """
-    for b in range(scale_batch(p) if quick else 0, p.n):
+    for b in scale_by_sweeps(p) if quick else range(p.n):
         pool.checkpoint()
         given = p.cells[b * p.m_step].reshape(p.R, p.C)
         targets = _select_line(p.row_sums, b).copy(), _select_line(p.col_sums, b).copy()
@@ -221,7 +221,7 @@ def _run_momentum_sweeps(p, problem, start):
     """
     target, still, _ = p.goals
     x, y, step = np.zeros(len(problem.matrix.u)), start.copy(), np.zeros(len(start))
-    goal = Goal(problem.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
+    goal = Goal(problem.total, target, still, p.max_iter, float(PATIENT_MOMENTUM_SWEEPS))
     pace = problem.run_momentum_sweeps(x, y, step, START, goal)
     if pace.state == CONVERGED:
         hidden = problem.bound_hidden_residual(x, y, p.last_width)

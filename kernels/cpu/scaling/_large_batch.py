@@ -14,11 +14,16 @@ from cmfast.kernels.cpu.scaling._large_passes import (
     measure_sums,
     normalize_factors,
 )
-from cmfast.kernels.cpu.scaling._large_row_blocks import PASS_CELLS_PER_CHECK, MatrixRows, read_only
+from cmfast.kernels.cpu.scaling._large_row_blocks import (
+    PASS_CELLS_PER_CHECK,
+    MatrixRows,
+    allocate_padded_rows,
+    read_only,
+)
 from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, START, Goal, run_momentum_sweeps
 from cmfast.kernels.shared.scaling import (
     MOST_SCALE_RATIO,
-    PATIENT_SWEEPS,
+    PATIENT_MOMENTUM_SWEEPS,
     RESULTS_OF_PROBLEM,
     SWEEP_ROUNDING,
     WIDE,
@@ -27,7 +32,7 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import MAX_ITER, OK
 
 LEAST_BATCH_CELLS = 1 << 20  # cells of a batch from which on compiling the loop pays
-MAX_UNINTERRUPTED_SWEEPS = 64  # sweeps of a matrix without a check for interrupts
+MAX_UNINTERRUPTED_SWEEPS = 256  # sweeps of a matrix without a check for interrupts
 
 
 def can_batch_sweeps(p):
@@ -37,29 +42,34 @@ def can_batch_sweeps(p):
     return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
 
 
-def scale_batch(p):
-    """Scale the matrices of a problem in order.
-
-    Return the first that needs another method, or the number of matrices.
-    """
+def scale_by_sweeps(p):
+    """Scale the matrices of a problem in order; yield the index of each that needs another method."""
     target, still, _ = p.goals
     ones, smoothed = np.ones(p.C), np.empty((p.R, p.C))
     rows = MatrixRows(smoothed, ones, ones, 1)
-    goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
+    padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
+    sums = rows.sums, rows.sums._replace(cols=np.empty((rows.blocks, padded.shape[1] if len(padded) else p.C)))
+    goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_MOMENTUM_SWEEPS))
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
-    rest = p.m_step, smoothed, read_only(smoothed), p.amount, p.goals[2], line_bound(p.goals[2]), p.last_width
-    return _scale_batch(p.cells, ones, rows.sums, goal, START, rest, results, p.n)
+    copies = smoothed, read_only(smoothed), padded, read_only(padded)
+    rest = p.m_step, copies, p.amount, p.goals[2], line_bound(p.goals[2])
+    goals = goal, START, p.last_width
+    b = _scale_until_hard(p.cells, ones, sums, goals, rest, results, 0, p.n)
+    while b < p.n:
+        yield b
+        b = _scale_until_hard(p.cells, ones, sums, goals, rest, results, b + 1, p.n)
 
 
 @jit()
-def _scale_batch(cells, ones, sums, goal, start, rest, results, end):
-    """Scale matrices up to `end` by momentum sweeps; return the first that needs another method, or `end`."""
-    m_step, smoothed, frozen, amount, bound, at_most, last_width = rest
+def _scale_until_hard(cells, ones, sums, goals, rest, results, first, end):
+    """Scale matrices from `first` by momentum sweeps; return the first that needs another method, or `end`."""
+    m_step, (smoothed, frozen, padded, swept), amount, bound, at_most = rest
+    sums, swept_sums = sums
     out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
     C = ones.shape[0]
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
-    x, y, step = np.empty(C), np.empty(C), np.empty(C)
-    for b in range(end):
+    x, y, step = np.empty(C), np.zeros(swept_sums.cols.shape[1]), np.empty(C)
+    for b in range(first, end):
         M = cells[b * m_step].reshape(C, C)
         low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
@@ -71,16 +81,20 @@ def _scale_batch(cells, ones, sums, goal, start, rest, results, end):
         if bad or zero or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
             return b
         matrix = ScaledMatrix(M, ones, ones)
+        for i in range(padded.shape[0]):
+            for j in range(C):
+                padded[i, j] = M[i, j]
         for j in range(C):
             x[j], y[j], step[j] = 0.0, 1.0, 0.0
-        passes = _run_sweeps(matrix, x, y, step, sums, goal, start, last_width)
-        if passes == 0 or not normalize_factors(x, y, none, none, out_row[b], out_col[b]):
+        swept_matrix = ScaledMatrix(swept if padded.shape[0] > 0 else M, ones, ones)
+        passes = _run_sweeps(M, swept_matrix, x, y, step, swept_sums, goals)
+        if passes == 0 or not normalize_factors(x, y[:C], none, none, out_row[b], out_col[b]):
             return b
         if out.shape[0] > 0:
             scaled = out[b].reshape(C, C)
         measure_sums(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
         found, worst = compute_residual(matrix, sums)
-        found /= goal.total
+        found /= C
         if not found < np.inf:
             return b
         residual[b], n_iter[b], smoothing[b], line_error[b] = found, passes, amount, worst
@@ -89,18 +103,19 @@ def _scale_batch(cells, ones, sums, goal, start, rest, results, end):
 
 
 @jit(inner=True)
-def _run_sweeps(matrix, x, y, step, sums, goal, start, last_width):
-    """Run momentum sweeps until small cells are accurate too.
+def _run_sweeps(M, swept, x, y, step, sums, goals):
+    """Run momentum sweeps over `swept`, a copy of the matrix, until small cells are accurate too.
 
     Return the number of passes, 0 where sweeps are not enough.
     """
-    pace = run_momentum_sweeps(matrix, x, y, step, sums, start, goal, MAX_UNINTERRUPTED_SWEEPS)
+    goal, start, last_width = goals
+    pace = run_momentum_sweeps(swept, x, y, step, sums, start, goal, MAX_UNINTERRUPTED_SWEEPS)
     if pace.state != CONVERGED:
         return 0
-    least = bound_hidden_residual(matrix.cells, x, y, last_width, goal.total)
+    least = bound_hidden_residual(M, x, y, last_width, goal.total)
     if least < SWEEP_ROUNDING:
         return 0
     if pace.residual > least:
         closer = Goal(goal.total, min(goal.target, least), goal.still, goal.max_iter, goal.patience)
-        pace = run_momentum_sweeps(matrix, x, y, step, sums, pace, closer, MAX_UNINTERRUPTED_SWEEPS)
+        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, closer, MAX_UNINTERRUPTED_SWEEPS)
     return pace.k if pace.state == CONVERGED else 0

@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sinkhorn
 from cmfast.kernels.cpu.scaling._large_passes import ScaledMatrix, Sums
 from cmfast.kernels.cpu.scaling._large_sinkhorn import RUNNING, SWEPT_ROWS
@@ -26,6 +27,16 @@ class MatrixRows:
         self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows, np.empty(self.blocks))
         self.seconds = M.size * SECONDS_PER_PASS_CELL
         self.num_threads = num_threads
+
+    @cached_property
+    def _swept(self):
+        """The matrix and the sums for sweeps: a copy in aligned rows, padded with zeros, where that pays."""
+        if self.blocks > 1:
+            return self.matrix, self.sums
+        R, C = self.matrix.cells.shape
+        cells = allocate_padded_rows(R, C)
+        cells[:, :C] = self.matrix.cells
+        return self.matrix._replace(cells=read_only(cells)), self.sums._replace(cols=np.empty((1, cells.shape[1])))
 
     def run(self, kernel, *args, passes=1):
         """Run a pass over all blocks of rows, or a kernel that takes as long as `passes` of them."""
@@ -59,10 +70,12 @@ class MatrixRows:
         Return their number and the residual, which is that of `last` and `y`.
         """
         state, ended = (0, np.inf), False
+        matrix, sums = self._swept
+        given_y, y = y, _pad_factors(y, matrix)
         while not ended:
             pool.checkpoint()
             if self._sweeps_per_call:
-                given = self.matrix, last, x, y, self.sums, state, goal, self._sweeps_per_call
+                given = matrix, last, x, y, sums, state, goal, self._sweeps_per_call
                 *state, ended = _large_sinkhorn.run_sinkhorn(*given)
                 state = tuple(state)
             else:
@@ -71,22 +84,41 @@ class MatrixRows:
                 *state, ended = _large_sinkhorn.check_sinkhorn_convergence(
                     self.matrix, last, x, y, self.sums, tuple(state), goal
                 )
+        given_y[:] = y[: len(given_y)]
         return state
 
     def run_momentum_sweeps(self, x, y, step, pace, goal):
         """Run Sinkhorn sweeps with momentum until the state is final; return the state."""
         pace = pace._replace(state=RUNNING)
+        matrix, sums = self._swept
+        given_y, y = y, _pad_factors(y, matrix)
         while pace.state == RUNNING:
             pool.checkpoint()
             if self._sweeps_per_call:
-                given = self.matrix, x, y, step, self.sums, pace, goal, self._sweeps_per_call
+                given = matrix, x, y, step, sums, pace, goal, self._sweeps_per_call
                 pace = _large_sinkhorn.run_momentum_sweeps(*given)
             else:
                 if pace.k > 0:
-                    _large_sinkhorn.take_momentum_step(self.matrix, y, step, self.sums, pace.momentum)
+                    _large_sinkhorn.take_momentum_step(self.matrix, y, step, self.sums, pace)
                 self.run(_large_sinkhorn.sweep, x, y, self.sums)
                 pace = _large_sinkhorn.check_convergence(self.matrix, y, self.sums, pace, goal)
+        given_y[:] = y[: len(given_y)]
         return pace
+
+
+def allocate_padded_rows(R, C):
+    """Return cells for R rows that begin at cache lines: C uninitialised columns, then zeros up to whole vectors."""
+    lines = -(-C // WIDTH)
+    cells = new_lines(R * lines).reshape(R, lines * WIDTH)
+    cells[:, C:] = 0.0
+    return cells
+
+
+def _pad_factors(y, matrix):
+    """Return a copy of the column factors as long as the padded rows of a matrix, with zeros at the end."""
+    padded = np.zeros(matrix.cells.shape[1])
+    padded[: len(y)] = y
+    return padded
 
 
 def read_only(M):

@@ -1,5 +1,7 @@
 """Sinkhorn sweeps over one large matrix, plain or with momentum; each sweep reads the matrix once.
 
+The rows of the cells may be padded with zeros beyond the column targets; the column factors and sums are as long then.
+
 Near the solution a sweep is linear in the log factors, with a symmetric matrix, so acceleration of linear iterations
 applies: over-relaxation plus a part of the last step (Polyak's heavy ball). Where the slowest error shrinks by 1 - gap
 in a plain sweep (the spectral gap), it then shrinks by about 1 - 2 sqrt(gap). The gap is estimated from the residuals.
@@ -12,7 +14,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_elements, load_row, splat, store_row, total
 from cmfast.kernels.cpu.scaling._large_passes import add_blocks
-from cmfast.kernels.shared.scaling import GAP_MARGIN, MOST_TAKEN, SETTLED_PASSES
+from cmfast.kernels.shared.scaling import GAP_MARGIN, MOST_RESTARTS, MOST_TAKEN, RATE_PASSES
 
 SWEPT_ROWS = 4  # rows swept together
 
@@ -122,7 +124,7 @@ def check_sinkhorn_convergence(matrix, last, x, y, sums, state, goal):
     if residual <= goal.still and worst <= 2.0 * goal.still and residual >= before:
         return k, residual, True
     add_blocks(sums)
-    for j in range(y.shape[0]):
+    for j in range(matrix.v.shape[0]):
         y[j] = matrix.v[j] / sums.cols[0, j]
     return k + 1, residual if k > 0 else np.inf, False
 
@@ -136,14 +138,15 @@ class SweepState(NamedTuple):
     state: int
     k: int  # passes so far
     residual: float  # column residual of x and y, whose rows are exact
-    before: float  # residuals of the two passes before
-    earlier: float
+    mark: float  # residual of the pass from which the rate is measured
     momentum: float  # the factor by which, at best, a pass shrinks the residual
-    since: int  # passes since momentum was changed
+    since: int  # passes since the one before `mark`, or since momentum was changed
+    restarts: int  # times that the residual grew
+    fresh: bool  # whether the next step takes no part of the last one
 
 
 RUNNING, CONVERGED, SLOW, OUT_OF_PASSES, OUT_OF_RANGE = range(5)  # states; slow: Newton's method is faster
-START = SweepState(RUNNING, 0, np.inf, np.inf, np.inf, 0.0, -1)
+START = SweepState(RUNNING, 0, np.inf, np.inf, 0.0, -1, 0, False)
 
 
 @jit()
@@ -151,7 +154,7 @@ def run_momentum_sweeps(matrix, x, y, step, sums, pace, goal, most):
     """Run at most `most` Sinkhorn sweeps with momentum until the state is final; return the state."""
     for _ in range(most):
         if pace.k > 0:
-            take_momentum_step(matrix, y, step, sums, pace.momentum)
+            take_momentum_step(matrix, y, step, sums, pace)
         sweep(matrix, x, y, sums, 0, sums.missed.shape[0])
         pace = check_convergence(matrix, y, sums, pace, goal)
         if pace.state != RUNNING:
@@ -160,11 +163,11 @@ def run_momentum_sweeps(matrix, x, y, step, sums, pace, goal, most):
 
 
 @jit(inline=True)
-def take_momentum_step(matrix, y, step, sums, momentum):
+def take_momentum_step(matrix, y, step, sums, pace):
     """Take an over-relaxed column step plus a part of the last one (heavy ball), in place."""
-    v, cols = matrix.v, sums.cols
-    gain, keep = (1.0 + momentum) * (1.0 + momentum), momentum * momentum
-    for j in range(y.shape[0]):
+    v, cols, momentum = matrix.v, sums.cols, pace.momentum
+    gain, keep = (1.0 + momentum) * (1.0 + momentum), 0.0 if pace.fresh else momentum * momentum
+    for j in range(v.shape[0]):
         change = gain * (v[j] / cols[0, j] - y[j]) + keep * step[j]
         step[j] = max(change, -MOST_TAKEN * y[j])  # the factors stay positive
         y[j] += step[j]
@@ -176,17 +179,23 @@ def check_convergence(matrix, y, sums, pace, goal):
     v, cols = matrix.v, sums.cols
     add_blocks(sums)
     residual, worst = 0.0, 0.0
-    for j in range(y.shape[0]):
+    for j in range(v.shape[0]):
         gap = abs(y[j] * cols[0, j] - v[j])
         residual += gap
         worst = gap / v[j] if gap > worst * v[j] else worst  # few divisions
     residual /= goal.total
     left = residual if residual > goal.target else worst
-    k, momentum, since = pace.k + 1, pace.momentum, pace.since + 1
-    if since >= SETTLED_PASSES:
-        shrink = np.sqrt(residual / pace.before)
-        if shrink > momentum:
+    k, momentum, since, mark = pace.k + 1, pace.momentum, pace.since + 1, pace.mark
+    restarts, fresh = pace.restarts, False
+    passes = RATE_PASSES if momentum > 0.0 else RATE_PASSES // 2
+    if since == passes + 1:
+        shrink = (residual / mark) ** (1.0 / passes)
+        since = 1
+        if shrink >= 1.0:  # what momentum that is too large, or a passing beat of two modes, can do
+            restarts, fresh, since = restarts + 1, True, 0
+        elif shrink > momentum:
             momentum, since = _increase_momentum(momentum, shrink), 0
+    mark = residual if since == 1 else mark
     state = RUNNING
     if not residual < np.inf:
         state = OUT_OF_RANGE
@@ -194,9 +203,9 @@ def check_convergence(matrix, y, sums, pace, goal):
         state = CONVERGED
     elif k >= goal.max_iter:
         state = OUT_OF_PASSES
-    elif not momentum < 1.0 or np.log(goal.target / left) < goal.patience * np.log(momentum):
+    elif restarts > MOST_RESTARTS or np.log(goal.target / left) < goal.patience * np.log(momentum):
         state = SLOW  # more than `patience` passes are left even at the best rate
-    return SweepState(state, k, residual, pace.residual, pace.before, momentum, since)
+    return SweepState(state, k, residual, mark, momentum, since, restarts, fresh)
 
 
 @jit(inline=True)
@@ -205,8 +214,6 @@ def _increase_momentum(momentum, shrink):
 
     The slowest error then shrinks by a zero of z z - (1 + keep - gain gap) z + keep, which gives the gap.
     """
-    if not shrink < 1.0:
-        return 1.0
     keep = momentum * momentum
     gap = (1.0 + keep - shrink - keep / shrink) / ((1.0 + momentum) * (1.0 + momentum))
     root = np.sqrt(GAP_MARGIN * gap)

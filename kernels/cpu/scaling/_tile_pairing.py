@@ -129,7 +129,7 @@ def _permute_lines(t, k):
 
 @jit(inner=True, borrows=True)
 def _undo_permutation(t):
-    """Move every column back to its position in the input."""
+    """Move every column of the matrices of a tile back to its input position, with target and factor, in place."""
     S, C = t.S, t.C
     if C <= MAX_LANE_COLUMNS:
         moved = load(S, line.PERMUTED) != 0.0

@@ -90,7 +90,7 @@ def draw_rows(shares, scheme, b, replicate, seed, lines, left, drawn):
 
 @jit()
 def _draw_replicates(shares, scheme, n_replicates, seed, out, start, stop):
-    """Draw the cells of replicates `start` to `stop`, counted over all matrices."""
+    """Draw replicates `start` to `stop`, numbered matrix by matrix, from conditional probabilities, into `out`."""
     cells, rates, numbers, status = shares.cells, shares.rates, shares.numbers, shares.status
     C = cells.shape[1]
     lines, left = np.empty((LINES, MOST_DRAWN)), np.empty(MOST_DRAWN, np.int64)

@@ -35,30 +35,40 @@ __device__ __forceinline__ int run_sinkhorn(const Tile<W>& t, const Goals& goals
   return residual <= fmax(goals.target, goals.still) ? CM_CONVERGED : CM_MAX_ITER;
 }
 
-// Progress of sweeps with momentum: passes; the residual and those of two passes before; the factor by which a pass
-// shrinks it at best, and the passes since that changed.
+// Progress of sweeps with momentum: passes; the residual, and that of the pass from which the rate is measured; the
+// factor by which a pass shrinks it at best; the passes since the one before `mark`, or since momentum was changed; the
+// times that the residual grew, and whether the next step takes no part of the last one.
 struct SweepState {
   i64 k = 0;
-  double residual = CM_INF, before = CM_INF, earlier = CM_INF, momentum = 0.0;
-  int since = -1;
+  double residual = CM_INF, mark = CM_INF, momentum = 0.0;
+  int since = -1, restarts = 0;
+  bool fresh = false;
 
   __device__ __forceinline__ void update(double found) {
-    earlier = before;
-    before = residual;
     residual = found;
     ++k;
-    if (++since < CM_SETTLED_PASSES) return;
-    const double shrink = sqrt(residual / earlier), keep = momentum * momentum;
-    if (!(shrink > momentum)) return;
-    // The slowest error shrinks by a zero of z z - (1 + keep - gain gap) z + keep, which gives the spectral gap.
-    const double gap = (1.0 + keep - shrink - keep / shrink) / ((1.0 + momentum) * (1.0 + momentum));
-    const double root = sqrt(CM_GAP_MARGIN * gap);
-    momentum = shrink < 1.0 ? (1.0 - root) / (1.0 + root) : 1.0;
-    since = 0;
+    fresh = false;
+    const int passes = momentum > 0.0 ? CM_RATE_PASSES : CM_RATE_PASSES / 2;
+    if (++since == passes + 1) {
+      const double shrink = pow(residual / mark, 1.0 / passes), keep = momentum * momentum;
+      since = 1;
+      if (shrink >= 1.0) {
+        ++restarts;
+        fresh = true;
+        since = 0;
+      } else if (shrink > momentum) {
+        // The slowest error shrinks by a zero of z z - (1 + keep - gain gap) z + keep, which gives the spectral gap.
+        const double gap = (1.0 + keep - shrink - keep / shrink) / ((1.0 + momentum) * (1.0 + momentum));
+        const double root = sqrt(CM_GAP_MARGIN * gap);
+        momentum = (1.0 - root) / (1.0 + root);
+        since = 0;
+      }
+    }
+    if (since == 1) mark = residual;
   }
   // Whether more passes are left, even at the best rate, than Newton's method would take.
   __device__ __forceinline__ bool is_slow(double target, double left) const {
-    return !(momentum < 1.0) || log(target / left) < CM_PATIENT_SWEEPS * log(momentum);
+    return restarts > CM_MOST_RESTARTS || log(target / left) < CM_PATIENT_MOMENTUM_SWEEPS * log(momentum);
   }
 };
 
@@ -76,7 +86,8 @@ template <int W>
 __device__ __forceinline__ bool run_momentum_sweeps(const Tile<W>& t, SweepState& pace, double target, i64 max_iter) {
   while (true) {
     if (pace.k > 0) {
-      const double gain = (1.0 + pace.momentum) * (1.0 + pace.momentum), keep = pace.momentum * pace.momentum;
+      const double gain = (1.0 + pace.momentum) * (1.0 + pace.momentum);
+      const double keep = pace.fresh ? 0.0 : pace.momentum * pace.momentum;
       each<W>(t.C, [&](int j) {
         if (!(t.v(j) > 0.0)) return;
         const double change = gain * (t.v(j) / t.sum(j) - t.y(j)) + keep * t.d(j);

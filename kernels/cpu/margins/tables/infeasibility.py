@@ -57,9 +57,10 @@ def _store_certificate(t, lift, y):
 
 @jit(inner=True, borrows=True)
 def fix_zero_cells(t):
-    """Remove the cells that the Newton step proves to be zero, in place; return whether that leaves a marginal empty.
+    """Remove the cells that the Newton step proves to be zero, in place; or return True if that would empty a marginal.
 
-    Zero means at most 1e-9 of the smallest target of its marginals. The remaining cells have no values afterwards.
+    Zero means at most 1e-9 of the smallest target of its marginals. The remaining cells have no values afterwards. In
+    the second case the cells are only marked, and the certificate is extended.
     """
     _store_certificate(t, t.step_lift, t.step)
     top, most, product, size = _evaluate_certificate(t, t.proof)
