@@ -81,6 +81,8 @@ def measure(job: Job, *, seconds: float) -> dict[str, Any]:
 
 
 def _against(job: Job, rival: Any, ours: float, seconds: float) -> dict[str, Any]:
+    if rival.needs:
+        import_module(rival.needs)
     if rival.prepare:
         rival.prepare()
     result, runs = timed(rival.run, seconds=seconds)
