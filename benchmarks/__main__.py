@@ -50,6 +50,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "latency": {"quick": latency.jobs},
 }
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars", "pycm", "torchmetrics")
+OPTIONAL = ("pandas", "pyarrow", "jax", "ott-jax", "boost-histogram", "fast-histogram")
 IMPORTED = (
     *("ipfn", "ot.batch", "polars", "pycm", "scipy.linalg", "scipy.sparse.csgraph"),
     *("sklearn.decomposition", "sklearn.metrics", "torchmetrics.functional.classification"),
@@ -76,11 +77,14 @@ def measure(job: Job, *, seconds: float) -> dict[str, Any]:
         "times_limit": ours / limit,
         "extra_bytes_per_item": None if extra is None else extra / job.items,
         "repetitions": len(times["all"]),
-        "rivals": [_against(job, rival, ours, seconds / 4) for rival in job.rivals],
+        "rivals": [_against(job, rival, ours, seconds / 4) for rival in job.rivals if rival.is_installed],
+        "not_installed": [rival.name for rival in job.rivals if not rival.is_installed],
     }
 
 
 def _against(job: Job, rival: Any, ours: float, seconds: float) -> dict[str, Any]:
+    if rival.needs:
+        import_module(rival.needs)
     if rival.prepare:
         rival.prepare()
     result, runs = timed(rival.run, seconds=seconds)
@@ -113,6 +117,8 @@ def lines(row: dict[str, Any]) -> Iterator[str]:
             f"  {rival['name']:<20}{_time(rival['seconds_for_all_items']):>10}   we are {rival['ratio']:,.1f} x faster"
             f"  ({rival['note']}; {runs} of {rival['items']:,}{peak})"
         )
+    for name in row["not_installed"]:
+        yield f"  {name:<20} left out: not installed (pip install .[rivals])"
 
 
 def _time(seconds: float) -> str:
@@ -133,7 +139,8 @@ def machine() -> dict[str, Any]:
     info = Path("/proc/cpuinfo")
     if info.exists():
         cpu = next((x.split(":")[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")), cpu)
-    versions = {name: metadata.version(name) for name in LIBRARIES}
+    installed = {name for found in metadata.packages_distributions().values() for name in found}
+    versions = {name: metadata.version(name) for name in (*LIBRARIES, *(n for n in OPTIONAL if n in installed))}
     return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "versions": versions}
 
 

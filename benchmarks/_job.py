@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -21,6 +22,8 @@ class Rival:
         ``check(result)`` returns a note for the table, such as the verified residual; raises if the work was not done.
     prepare : callable or None
         Called once before it is timed, on little: compiles what `run` needs.
+    needs : str
+        A module that may be missing, without which the table says that the rival is left out.
     """
 
     name: str
@@ -28,6 +31,12 @@ class Rival:
     items: int
     check: Callable[[Any], str]
     prepare: Callable[[], Any] | None = None
+    needs: str = ""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its module can be imported."""
+        return not self.needs or find_spec(self.needs) is not None
 
 
 @dataclass(frozen=True)

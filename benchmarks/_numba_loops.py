@@ -80,6 +80,22 @@ def _accuracy(M, out, start, stop):
         out[b] = right / total
 
 
+def pack_cells(X, origin, inverse):
+    """Return an integer for each point: the index of its cell along each axis, in as many bits each as 63 allow."""
+    out = np.empty(len(X), np.int64)
+    run_pieces(_pack_cells, len(X), X, origin, inverse, 63 // X.shape[1], out)
+    return out
+
+
+@loop
+def _pack_cells(X, origin, inverse, bits, out, start, stop):
+    for i in range(start, stop):
+        key = 0
+        for k in range(X.shape[1]):
+            key += np.int64(np.floor((X[i, k] - origin[k]) * inverse[k])) << (bits * k)
+        out[i] = key
+
+
 def sinkhorn(M, tol, max_iter=1_000_000):
     """Sweep every matrix until its own residual is at most `tol`."""
     out = np.empty_like(M)

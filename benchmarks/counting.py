@@ -50,5 +50,7 @@ def _job(name: str, n: int, dtype: type) -> Job:
             Rival("numpy.bincount", lambda: bincount(y, p), n, check),
             Rival("the same in blocks", lambda: in_blocks(y, p), n, check),
             Rival("Numba loop", lambda: _numba_loops.count(y, p, C), n, check),  # compiled for `want`
+            Rival("boost-histogram", lambda: _rivals.boost_counts(y, p, C), n, check, needs="boost_histogram"),
+            Rival("fast-histogram", lambda: _rivals.fast_counts(y, p, C), n, check, needs="fast_histogram"),
         ],
     )

@@ -12,15 +12,16 @@ from benchmarks._job import Job, Rival
 
 WEIGHTS = ["all", "row", "col", "bi"]
 MILLIONS = 10_000_000
+PACKED = ("packed", "keyed")  # rivals of one integer key per point
 
 
 def jobs(*, small: bool = False) -> Iterator[Job]:
     """Yield the jobs, one in memory at a time; `small` ones end in a fraction of a second."""
     N = 2_000 if small else 1_000_000
-    yield _job("gcm", N, 10, 10, note="Scott", rivals_of=("packed", "columns", "scipy", "unique"))
+    yield _job("gcm", N, 10, 10, note="Scott", rivals_of=(*PACKED, "columns", "scipy", "unique"))
     many = 20 if small else 1000
-    yield _job("gcm C=1000", N, 10, many, note="Scott", rivals_of=("packed",))
-    yield _job("gcm C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=("packed",))
+    yield _job("gcm C=1000", N, 10, many, note="Scott", rivals_of=PACKED)
+    yield _job("gcm C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=PACKED)
     yield _make_weighted_job(N, 10)
     yield _pca(N, 20 if small else 128)
 
@@ -28,14 +29,14 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
 def full_jobs(*, small: bool = False) -> Iterator[Job]:
     """Yield ten million points of every kind, and the way from raw embeddings of 512 axes; one job in memory a time."""
     N = 2_000 if small else MILLIONS
-    every = ("packed", "columns", "unique")
+    every = (*PACKED, "columns", "unique")
     many = 20 if small else 1000
     yield _job("gcm 1e7", N, 10, 10, note="Scott", rivals_of=every)
-    yield _job("gcm 1e7 one weighting", N, 10, 10, note="Scott", weights=["all"], rivals_of=("packed",))
+    yield _job("gcm 1e7 one weighting", N, 10, 10, note="Scott", weights=["all"], rivals_of=PACKED)
     yield _job("gcm 1e7 f64", N, 10, 10, note="Scott", dtype=np.float64)
-    yield _job("gcm 1e7 C=1000", N, 10, many, note="Scott", rivals_of=("packed",))
-    yield _job("gcm 1e7 C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=("packed",))
-    yield _job("gcm 1e7 m=2", N, 2, 10, note="Scott", rivals_of=("packed",))
+    yield _job("gcm 1e7 C=1000", N, 10, many, note="Scott", rivals_of=PACKED)
+    yield _job("gcm 1e7 C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=PACKED)
+    yield _job("gcm 1e7 m=2", N, 2, 10, note="Scott", rivals_of=PACKED)
     yield _job("gcm 1e7 m=32", N, 32, 10, note="Scott, ranked cells", rivals_of=("columns",))
     yield _job("gcm 1e7 one cell", N, 10, 10, note="everything in one cell", scale=1e6)
     yield _job("gcm 1e7 alone", N, 10, 10, note="nearly all alone", scale=0.3)
@@ -109,9 +110,18 @@ def _job(
 
     every = {
         "packed": Rival("polars, packed key", polars(packed=True), N, whole),
+        "keyed": Rival(
+            "polars, Numba's key",
+            lambda: _rivals.keyed_polars_gcm(X, y, p, *lattice, C),
+            N,
+            whole,
+            lambda: _numba_loops.pack_cells(X[:9], *lattice),
+        ),
         "columns": Rival(f"polars, {m} columns", polars(packed=False), N, whole),
         "scipy": Rival("scipy.sparse", lambda: _rivals.scipy_gcm(*part, *lattice, C), tenth, check_scipy),
-        "unique": Rival("numpy.unique", lambda: _rivals.numpy_unique_cells(part[0], *lattice), tenth, check_unique),
+        "unique": Rival(
+            "numpy.unique of keys", lambda: _rivals.numpy_unique_keys(part[0], *lattice), tenth, check_unique
+        ),
     }
     size = f"{N:,} points, m={m} {np.dtype(dtype).name}, C={C}, {note}, {len(weights)} weightings"
     copy = lambda: np.copyto(out, X)  # noqa: E731

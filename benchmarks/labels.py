@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 import cmfast
-from benchmarks import _data, _numba_loops
+from benchmarks import _data, _numba_loops, _rivals
 from benchmarks._job import Job, Rival
 from cmfast import metrics
 
@@ -27,6 +27,7 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
     for kind in TEXTS:
         yield _make_texts_job(kind, 1000, 40_000 if small else 2_000_000)
     yield _make_many_ids_job(*((500, 3_000) if small else (100_000, 10_000_000)))
+    yield _make_text_job(2_000 if small else 1_000_000, np.array([f"class {k:03}" for k in range(100)], object))
 
 
 def _make_ids(C: int) -> np.ndarray:
@@ -65,6 +66,46 @@ def _make_ids_job(C: int, n: int) -> Job:
         [
             Rival("pandas.factorize", count_pandas, n, check, count_pandas),
             Rival("pyarrow dictionary", count_arrow, n, check, count_arrow),
+        ],
+    )
+
+
+def _make_text_job(n: int, classes: np.ndarray) -> Job:
+    """Return a job of text in object arrays; nobody is told the classes, which are in order."""
+    ids = _data.labels(n, len(classes))
+    y, p = (classes[part] for part in ids)
+    want = _numba_loops.count(*ids, len(classes))
+    rivals: dict[str, tuple[Callable[..., Any], str]] = {
+        "pandas.factorize": (_rivals.pandas_codes, "pandas"),
+        "pyarrow": (_rivals.arrow_codes, "pyarrow"),
+        "numpy.unique": (_rivals.numpy_codes, ""),
+    }
+
+    def check(found):
+        labels, M = found
+        np.testing.assert_array_equal(labels, classes)
+        np.testing.assert_array_equal(M, want)
+        return "same integers"
+
+    def run(_):
+        counts = cmfast.ConfusionCounts.from_labels(y, p)
+        return counts.labels, counts.matrix
+
+    return Job(
+        "count text",
+        f"{n:,} objects of text, {len(classes)} classes",
+        n,
+        "labels",
+        run,
+        check,
+        lambda: (y.copy(), p.copy()),
+        "copy",
+        [
+            *(
+                Rival(rival, lambda encode=encode: _rivals.coded_counts(y, p, encode), n, check, needs=needs)
+                for rival, (encode, needs) in rivals.items()
+            ),
+            Rival("polars group-by", lambda: _rivals.polars_counts(y, p), n, check),
         ],
     )
 

@@ -25,7 +25,10 @@ CALLS = {  # and whose share of the matrices
     "POT": (_rivals.pot_sinkhorn, "POT"),
     "ipfn": (_rivals.ipfn_ipf, "ipfn"),
     OT_BATCH: (_rivals.pot_batch, "NumPy"),
+    "JAX": (_rivals.jax_sinkhorn, "Numba"),
+    "ott-jax": (_rivals.ott_sinkhorn, "Numba"),
 }
+NEEDS = {"JAX": "jax", "ott-jax": "ott"}
 SIZES = {3: 300_000, 5: 200_000, 16: 40_000, 32: 5_000, 100: 200, 1000: 2}  # and how many matrices
 
 MOST = 1_000_000  # sweeps after which a rival gives up
@@ -100,7 +103,8 @@ def _job(kind: str, B: int, C: int, accuracy: float, eps: float, *, most: int, s
                 lambda call=call, n=given[name]: call(M[:n], TOL, max_iter=most),
                 given[name],
                 check_rival,
-                lambda call=call: call(np.ones((1, C, C)), TOL, max_iter=1),
+                lambda call=call, n=given[name]: call(np.ones((n, C, C)), TOL, max_iter=most),  # JAX compiles a shape
+                NEEDS.get(name, ""),
             )
             for name, (call, _) in _calls(kind, C, most)
         ],
@@ -108,8 +112,10 @@ def _job(kind: str, B: int, C: int, accuracy: float, eps: float, *, most: int, s
 
 
 def _calls(kind: str, C: int, most: int) -> list[tuple[str, tuple[Any, str]]]:
-    """Return the rivals: single products by BLAS where matrices are large, ot.batch where it may give up."""
+    """Return the rivals: BLAS where matrices are large, JAX at 100 classes, ot.batch where it may give up."""
     left_out = {BLAS} if C < 100 else set()
+    if C != 100:
+        left_out |= set(NEEDS)
     if most == MOST:
         left_out.add(OT_BATCH)
     return [] if kind == "ras" else [call for call in CALLS.items() if call[0] not in left_out]

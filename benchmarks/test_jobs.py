@@ -3,7 +3,8 @@
 import pytest
 
 from benchmarks import first_calls
-from benchmarks.__main__ import PARTS
+from benchmarks.__main__ import PARTS, lines, measure
+from benchmarks._job import Job, Rival
 
 JOBS = [job for sizes in PARTS.values() for jobs in sizes.values() for job in jobs(small=True)]
 
@@ -18,6 +19,8 @@ def test_job(benchmark, job):
 )
 def test_rival(job, rival):
     assert 0 < rival.items <= job.items
+    if not rival.is_installed:
+        pytest.skip(f"{rival.needs} is not installed")
     if rival.prepare:
         rival.prepare()
     assert rival.check(rival.run())
@@ -33,3 +36,11 @@ def test_a_first_call_compiles():
     assert first_calls.seconds("overlap") > 0.2
     with pytest.raises(SystemExit, match=r"^no call named 'sum'; there are: bi_normalize 3x3"):
         first_calls.main(["sum"])
+
+
+def test_the_table_names_a_rival_that_is_not_installed():
+    rival = Rival("other", lambda: 6, 3, lambda _: "right", needs="no_module_has_this_name")
+    job = Job("sum", "3 numbers", 3, "numbers", lambda _: 6, lambda _: "right", lambda: None, "read", [rival])
+    row = measure(job, seconds=0.001)
+    assert row["rivals"] == []
+    assert " ".join(list(lines(row))[-1].split()) == "other left out: not installed (pip install .[rivals])"

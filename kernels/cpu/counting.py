@@ -18,7 +18,8 @@ MOST_PIECES_OF_ROW = 128  # so that Python takes a small share of the time of a 
 LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
 # Samples up to which NumPy counts: as fast, and a first call compiles nothing.
 MOST_NUMPY_SAMPLES = 4096
-FEW_LABELS = 64  # classes up to which NumPy counts
+FEW_LABELS = 64  # classes up to which NumPy counts, if their number is not given
+MOST_FEW_CLASSES = 300  # given classes up to which NumPy counts
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 GUESS = 4096  # labels sampled to guess the size of the table
 FINE = np.int8(OK)
@@ -338,7 +339,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     limit, the number of values out of range, and the first of them as (index, value).
     """
     if weight is None and groups is None and labels is None and ignored is None and y_true.shape == y_pred.shape:
-        few = y_true.ndim == 1 and 0 < y_true.size <= MOST_NUMPY_SAMPLES and (n_classes or 0) <= FEW_LABELS
+        few = y_true.ndim == 1 and 0 < y_true.size <= MOST_NUMPY_SAMPLES and (n_classes or 0) <= MOST_FEW_CLASSES
         table = _count_few(y_true, y_pred, n_classes) if few else None
         if table is not None:
             return table, FINE, None

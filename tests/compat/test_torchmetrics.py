@@ -12,13 +12,16 @@ from processes import ROOT
 from cmfast._core import dispatch
 
 torch = pytest.importorskip("torch")
+torchmetrics = pytest.importorskip("torchmetrics")
 theirs = pytest.importorskip("torchmetrics.classification")
 from cmfast.compat import torchmetrics as ours  # noqa: E402
+from cmfast.compat.torchmetrics import _sums  # noqa: E402
 
 pytestmark = pytest.mark.peers
 
 SCORES = ["Accuracy", "Precision", "Recall", "F1Score", "Specificity", "StatScores"]
 MATRICES = ["ConfusionMatrix", "CohenKappa", "MatthewsCorrCoef", "JaccardIndex"]
+NONE_OF_THEIRS = ("CohenKappa", "multilabel")
 BASES = {"binary": {}, "multiclass": {"num_classes": 4}, "multilabel": {"num_labels": 3}}
 
 
@@ -174,10 +177,10 @@ def test_reset_clone_pickle_state_and_plot():
     other = ours.F1Score("multiclass", num_classes=4)
     other.persistent(True)
     other.load_state_dict(metric.state_dict())
-    assert metric.state_dict()["confmat"].sum() == target.numel()
+    assert set(metric.state_dict()) == {"tp", "fp", "tn", "fn"}  # torchmetrics' names
     for each in (metric.clone(), pickle.loads(pickle.dumps(metric))):
         assert each.compute() == value
-    assert torch.equal(other.confmat, metric.confmat)
+    assert all(torch.equal(part, metric.state_dict()[name]) for name, part in other.state_dict().items())
     figure, _ = metric.plot()
     assert figure is not None
     metric.reset()
@@ -211,3 +214,240 @@ def test_processes_add_up(tmp_path):
     want = [theirs.BinaryF1Score(), theirs.BinaryMatthewsCorrCoef()]
     assert said[0] == said[1]
     assert eval(said[0]) == pytest.approx([float(metric(preds, target)) for metric in want], abs=1e-6)
+
+
+AVERAGED = [*product([*SCORES, "JaccardIndex"], BASES, ["macro", "micro", "weighted", "none"])]
+PLAIN = [(name, task, None) for name, task in product(MATRICES[:3], BASES) if (name, task) != NONE_OF_THEIRS]
+
+
+@pytest.mark.parametrize(("name", "task", "average"), AVERAGED + PLAIN)
+def test_checkpoints_load_both_ways(name, task, average):
+    options = {"task": task, **BASES[task]} | ({"average": average} if average else {})
+    mine, other, again = (getattr(module, name)(**options) for module in (ours, theirs, theirs))
+    first, second = batches(task)
+    for metric in (mine, other, again):
+        metric.persistent(True)
+    other.update(*first)
+    mine.load_state_dict(other.state_dict())
+    for metric in (mine, other, again):
+        metric._update_count = 1  # no part of a checkpoint; without samples both warn
+    torch.testing.assert_close(mine.compute(), other.compute())
+    for metric in (mine, pickle.loads(pickle.dumps(mine)), mine.clone(), other):
+        metric.update(*second)
+        torch.testing.assert_close(metric.compute(), mine.compute())
+    torch.testing.assert_close(mine.compute(), other.compute())
+    again.load_state_dict(mine.state_dict())
+    assert {key: part.tolist() for key, part in again.state_dict().items()} == {
+        key: part.tolist() for key, part in other.state_dict().items()
+    }
+    torch.testing.assert_close(again.compute(), other.compute())
+    for metric in (mine, other, again):
+        metric.reset()
+        metric.update(*second)
+    torch.testing.assert_close(mine.compute(), other.compute())
+    again.load_state_dict(mine.state_dict())  # of counts that did not come from a checkpoint
+    torch.testing.assert_close(again.compute(), other.compute())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_checkpoints_of_any_matrix_load(n_classes):
+    generator = torch.Generator().manual_seed(n_classes)
+    for zero in (0.0, 0.5, 0.9, 1.0):
+        counts = torch.randint(1000, (n_classes, n_classes), generator=generator)
+        counts[torch.rand(counts.shape, generator=generator) < zero] = 0
+        tp, fp, fn = counts.diag(), counts.sum(0) - counts.diag(), counts.sum(1) - counts.diag()
+        states = {"tp": tp, "fp": fp, "tn": counts.sum() - tp - fp - fn, "fn": fn}
+        metric = ours.MulticlassStatScores(num_classes=n_classes, average="none")
+        metric.persistent(True)
+        metric.load_state_dict(states)
+        metric._update_count = 1
+        assert torch.equal(metric.compute(), torch.stack([*states.values(), tp + fn], 1))
+        assert all(torch.equal(part, states[name]) for name, part in metric.state_dict().items())
+
+
+def test_a_matrix_loads():
+    metric = ours.Recall("multiclass", num_classes=2)
+    metric.load_state_dict({"confmat": torch.tensor([[3, 1], [2, 2]])})
+    metric._update_count = 1
+    assert metric.compute() == pytest.approx((3 / 4 + 2 / 4) / 2 if metric.average == "macro" else 5 / 8)
+
+
+def test_checkpoints_of_other_metrics_are_refused():
+    def save(name, **options):
+        metric = getattr(theirs, name)(**options)
+        metric.persistent(True)
+        labels = torch.tensor([[0, 1], [1, 3]])
+        metric.update(labels, labels)
+        return metric.state_dict()
+
+    metric = ours.MulticlassRecall(num_classes=4)
+    states = save("MulticlassRecall", num_classes=4)
+    lost = {name: part for name, part in states.items() if name != "fn"}
+    more = {**states, "fp": states["fp"] + torch.tensor([0, 1, 0, 0])}
+    for found, message in (
+        (
+            save("MulticlassRecall", num_classes=4, average="micro"),
+            r"must be a tensor of shape \(4,\), got shape \(1,\)",
+        ),
+        (save("MulticlassRecall", num_classes=5), r"tp of the checkpoint must be .* \(4,\), got shape \(5,\)"),
+        (
+            save("MulticlassRecall", num_classes=4, multidim_average="samplewise"),
+            r"MulticlassRecall: tp .*, got list\. ",
+        ),
+        (lost, "fn of the checkpoint must be a tensor of shape .*, got NoneType"),
+        (more, "must be counts of the same samples"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            metric.load_state_dict(found)
+    metric.update(*next(batches("multiclass")))
+    assert metric.confmat.sum() == 100  # as before it was refused
+
+
+@pytest.mark.parametrize("groups", [True, False, [["MulticlassRecall", "MulticlassCohenKappa"]]])
+def test_checkpoints_of_collections_load(groups):
+    names = [*SCORES, *MATRICES]
+    options = {"task": "multiclass", "num_classes": 4}
+    first, second = batches("multiclass")
+    other = torchmetrics.MetricCollection([getattr(theirs, name)(**options) for name in names])
+    other.persistent(True)
+    other.update(*first)
+    want = pickle.loads(pickle.dumps(other))
+    want.update(*second)
+    for before in (False, True):
+        mine = ours.MetricCollection([getattr(ours, name)(**options) for name in names], compute_groups=groups)
+        if before:  # all metrics in one group, which has to be split
+            mine.update(*second)
+        outer = torch.nn.ModuleDict({"metrics": mine})
+        outer.load_state_dict(torch.nn.ModuleDict({"metrics": other}).state_dict())
+        mine.update(*second)
+        assert len(mine.compute_groups) == (2 if groups else 0)
+        for name, value in mine.compute().items():
+            torch.testing.assert_close(value, want.compute()[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_collection_that_loads_nothing_keeps_its_counts():
+    metrics = ours.MetricCollection([ours.BinaryRecall(), ours.BinaryConfusionMatrix()])
+    want = metrics.clone()
+    for preds, target in batches("binary"):
+        metrics.load_state_dict({})  # no state is persistent
+        metrics.update(preds, target)
+        want.update(preds, target)
+    assert len(metrics.compute_groups) == 1
+    for name, value in metrics.compute().items():
+        torch.testing.assert_close(value, want.compute()[name])
+
+
+def test_a_collection_computes_its_sums_once(monkeypatch):
+    view, ran = _sums.view_counts, []
+    monkeypatch.setattr(_sums, "view_counts", lambda counts: ran.append(counts) or view(counts))
+    names = [name for name in SCORES if name != "StatScores"]
+    metrics = ours.MetricCollection(
+        [getattr(ours, name)("multiclass", num_classes=4, average="none") for name in names]
+    )
+    metrics.update(*next(batches("multiclass")))
+    metrics.compute()
+    assert len(ran) == 1
+    metrics["MulticlassRecall"].compute()
+    metrics.update(*next(batches("multiclass")))
+    metrics["MulticlassRecall"].compute()
+    assert len(ran) == 2
+
+
+ODD = {
+    "logits": (torch.tensor([-3.0, 0.2, 4.0, -0.1]), torch.tensor([0, 1, 1, 1])),
+    "NaN": (torch.tensor([0.9, float("nan"), 0.2, 0.7]), torch.tensor([0, 1, 1, 1])),
+    "gradients": (torch.tensor([0.9, 0.1, 0.2, 0.7], requires_grad=True), torch.tensor([0, 1, 1, 1])),
+    "half": (torch.tensor([0.9, 0.1, 0.2, 0.7]).half(), torch.tensor([0, 1, 1, 1])),
+    "bool": (torch.tensor([True, False, True, True]), torch.tensor([False, False, True, False])),
+    "int8": (torch.tensor([1, 0, 1, 1], dtype=torch.int8), torch.tensor([1, 1, 0, 1], dtype=torch.int16)),
+    "strided": (
+        torch.tensor([0.9, 0.1, 0.2, 0.7, 0.3, 0.1, 0.6, 0.8])[::2],
+        torch.tensor([0, 1, 1, 1, 0, 0, 0, 1])[1::2],
+    ),
+    "a wrong prediction that is ignored": (torch.tensor([1, 7, 0, 1]), torch.tensor([1, -1, 0, 1])),
+    "a wrong prediction": (torch.tensor([1, 7, 0, 1]), torch.tensor([1, 1, 0, 1])),
+    "ignored": (torch.tensor([0.9, 0.1, 0.2, 0.7]), torch.tensor([1, -1, 0, 1])),
+    "ignored logits": (torch.tensor([0.9, 3.0, 0.2, 0.7]), torch.tensor([1, -1, 0, 1])),
+    "no axis": (torch.tensor(1), torch.tensor(1)),
+    "other shapes": (torch.tensor([1, 0]), torch.tensor([1, 0, 0])),
+    "a float target": (torch.tensor([0.9, 0.1]), torch.tensor([1.0, 0.0])),
+}
+
+
+@pytest.mark.parametrize("name", ["Accuracy", "ConfusionMatrix"])
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_tensors_have_the_same_values_and_errors_on_both_ways(name, kind):
+    for task, sizes in (("binary", {}), ("multilabel", {"num_labels": 2}), ("multiclass", {"num_classes": 2})):
+        preds, target = ODD[kind]
+        if task == "multilabel" and preds.ndim:
+            preds, target = (x.reshape(-1, 2) if x.numel() % 2 == 0 else x for x in (preds, target))
+        if task == "multiclass" and preds.ndim and preds.is_floating_point():
+            preds = torch.stack([1 - preds, preds], 1)
+        for ignored, checked in product((None, -1), (True, False)):
+            answers = []
+            for general in (False, True):
+                metric = getattr(ours, task.title() + name)(**sizes, ignore_index=ignored, validate_args=checked)
+                if general:
+                    metric.__dict__["_count_plain"] = lambda preds, target: None
+                try:
+                    answers.append(metric(preds, target))
+                except (RuntimeError, ValueError, IndexError) as error:
+                    answers.append(f"{type(error)}: {error}")
+            if isinstance(answers[1], str):
+                assert answers[0] == answers[1]
+            else:
+                torch.testing.assert_close(*answers, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", [*SCORES, "JaccardIndex", "CohenKappa", "MatthewsCorrCoef"])
+@pytest.mark.parametrize("task", BASES)
+def test_counts_that_numpy_does_not_read_have_the_same_values(name, task):
+    if task == "multilabel" and name == "CohenKappa":
+        return  # torchmetrics has none
+    averages = ("macro", "micro", "weighted", "none") if name in (*SCORES, "JaccardIndex") else (None,)
+    for average, ignored in product(averages, (None, 0)):
+        options = {"task": task, **BASES[task], "ignore_index": ignored} | ({"average": average} if average else {})
+        metric, other = getattr(ours, name)(**options), getattr(ours, name)(**options)
+        for each in (metric, other):
+            each.update(*next(batches(task)))
+        other.confmat = other.confmat.int()  # as counts on another device: tensors throughout
+        torch.testing.assert_close(metric.compute(), other.compute(), check_dtype=False, rtol=1e-6, atol=1e-7)
+
+
+def test_the_best_of_equal_scores_is_that_of_torchmetrics():
+    scores = torch.tensor(
+        [[0.5, 0.5, 0.1], [float("nan"), 0.9, 0.1], [0.1, float("nan"), float("nan")], [-0.0, 0.0, 0.0]]
+    )
+    target = torch.tensor([0, 1, 2, 0])
+    got, want = (module.MulticlassConfusionMatrix(num_classes=3)(scores, target) for module in (ours, theirs))
+    assert torch.equal(got, want)
+
+
+def test_subclasses_and_other_ways_of_calling_count_as_well():
+    class Flipped(ours.BinaryRecall):
+        def update(self, preds, target):
+            super().update(1 - preds, target)
+
+        def compute(self):
+            return 2 * super().compute()
+
+    preds, target = torch.tensor([0, 0, 1, 1]), torch.tensor([1, 1, 1, 0])
+    flipped, plain = Flipped(), ours.BinaryRecall()
+    flipped.update(preds, target)
+    plain.update(target=target, preds=preds)
+    assert flipped.compute() == pytest.approx(4 / 3)
+    assert plain.compute() == pytest.approx(1 / 3)
+    matrix = ours.BinaryConfusionMatrix()
+    first = matrix(preds, target)
+    kept = matrix.compute()
+    kept += 5
+    assert torch.equal(matrix.confmat, first)
+    assert matrix.compute() is kept  # kept as in torchmetrics, until the next update
+    with pytest.warns(UserWarning, match="was called before the"):
+        ours.BinaryRecall().compute()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit, and of a property that it reads
+@pytest.mark.parametrize("name", ["MultilabelJaccardIndex", "MultilabelF1Score"])
+def test_torch_script_accepts_metrics(name):
+    torch.jit.script(getattr(ours, name)(num_labels=3))  # as torchmetrics' own suite does

@@ -1,94 +1,116 @@
 """torchmetrics' confusion matrix, Cohen's kappa, Matthews correlation and Jaccard index."""
 
+import math
 from typing import Any
 
-import torch  # noqa: TID251
 from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
-from cmfast import metrics, normalizing
-from cmfast.compat.torchmetrics._counting import BinaryMatrix, LockedMetric, MulticlassMatrix, MultilabelMatrix
-from cmfast.compat.torchmetrics._scores import compute_mean
+from cmfast import metrics
+from cmfast.compat.torchmetrics._counting import (
+    BinaryMatrix,
+    CountedMetric,
+    MulticlassMatrix,
+    MultilabelMatrix,
+    skip_wrapper,
+)
+from cmfast.compat.torchmetrics._sums import (
+    FRACTIONS,
+    OneVsRestSums,
+    apply_once,
+    compute_mean,
+    convert_to_float32,
+    divide,
+    sum_matrices,
+    view_counts,
+)
 
 
-class MatrixMetric(LockedMetric):
+class MatrixMetric(CountedMetric):
     """Mixin for metrics of a whole matrix; precedes torchmetrics' class in the MRO."""
 
+    @skip_wrapper
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add predictions and targets, of any shapes that torchmetrics accepts."""
-        if self.validate_args:
-            self._validate(preds, target)
-        counts = self._counts(preds, target, each=False)
-        with self._lock:
-            self.confmat = self.confmat + counts
+        self._add_counts(preds, target)
+
+
+def is_degenerate(counts: Any) -> bool:
+    """Return whether a matrix has no correct sample, or fewer than two true or two predicted classes."""
+    sums = sum_matrices(counts)
+    return not sums.hits.any() or min(int((part > 0).sum()) for part in (sums.truths, sums.guesses)) < 2
+
+
+def compute_agreement(counts: Any) -> dict[str, Any]:
+    """Return the Matthews correlation and Cohen's kappa of a matrix; NaN if undefined."""
+    found: dict[str, Any] = metrics.compute(counts, ("mcc", "kappa"), undefined="strict")
+    return found
 
 
 class Confusion(MatrixMetric):
     """Mixin for the confusion matrix; with `normalize`, empty rows are delegated to torchmetrics, which warns."""
 
+    @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return the matrix of all added samples."""
         if self.normalize in (None, "none"):
-            counts: Tensor = self.confmat
-            return counts
+            copy: Tensor = self.confmat.clone()  # the state must not change with the value
+            return copy
         axes = {"true": (-1,), "pred": (-2,), "all": (-2, -1)}[self.normalize]
-        if (self.confmat.sum(axes) == 0).any():
-            left: Tensor = super().compute()  # type: ignore[misc]
+        counts = view_counts(self.confmat)
+        sums = counts.sum(axes, keepdims=True)
+        if not sums.all():
+            left: Tensor = super().compute()  # type: ignore[misc]  # which warns
             return left
-        shares: Tensor = normalizing.normalize(self.confmat, self.normalize)
-        return shares.float()
+        return convert_to_float32(divide(counts, sums, math.nan))
 
 
 class Kappa(MatrixMetric):
     """Mixin for Cohen's kappa; NaN if undefined."""
 
+    @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return kappa of all added samples."""
-        weights = None if self.weights == "none" else self.weights
-        value: Tensor = metrics.kappa(self.confmat, weights=weights, undefined="strict")
-        return value.float()
+        if self.weights in (None, "none"):
+            return convert_to_float32(apply_once(compute_agreement, self.confmat)["kappa"])
+        return convert_to_float32(metrics.kappa(view_counts(self.confmat), weights=self.weights, undefined="strict"))
 
 
 class Correlation(MatrixMetric):
     """Mixin for the Matthews correlation; degenerate matrices are delegated to torchmetrics."""
 
+    @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return the correlation of all added samples."""
         table = self.confmat.sum(0) if self.confmat.ndim == 3 else self.confmat
-        if min(int((table.sum(axis) > 0).sum()) for axis in (0, 1)) < 2 or int(table.diagonal().sum()) == 0:
+        if is_degenerate(view_counts(table)):
             left: Tensor = super().compute()  # type: ignore[misc]
             return left
-        value: Tensor = metrics.mcc(table)
-        return value.float()
+        return convert_to_float32(apply_once(compute_agreement, table)["mcc"])
 
 
 class Jaccard(MatrixMetric):
     """Mixin for the Jaccard index (intersection over union)."""
 
+    @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return the Jaccard index of all added samples."""
-        average = getattr(self, "average", "binary")
-        tables = self._tables(self.confmat)
-        ignored = self.ignore_index
-        kept = torch.ones(tables.shape[:-2], dtype=torch.bool, device=tables.device)
-        if average != "binary" and self.confmat.ndim == 2 and ignored is not None and 0 <= ignored < len(kept):
+        average, ignored = getattr(self, "average", "binary"), self.ignore_index
+        sums: OneVsRestSums = apply_once(self._sum, self.confmat)
+        kept = sums.hits >= 0
+        is_matrix = average != "binary" and self.confmat.ndim == 2
+        if is_matrix and ignored is not None and 0 <= ignored < len(self.confmat):
             kept[ignored] = False
         if average == "micro":
-            tables = tables[kept].sum(0)
-        values: Tensor = metrics.compute(tables, "jaccard", undefined="strict")[..., 1]
-        values = torch.where(values.isnan(), float(self.zero_division), values)
+            hits, truths, guesses = (part[kept].sum() for part in sums[:3])
+            sums = OneVsRestSums(hits, truths, guesses, None)
+        values = divide(*FRACTIONS["jaccard"](*sums), float(self.zero_division))
         if average in ("macro", "weighted"):
-            weights = self._weights(tables, kept)
-            values = torch.where(
-                weights.any(-1), compute_mean(values, weights), torch.nan
-            )  # NaN if no class counts, as in torchmetrics
-        return values.float()
-
-    def _weights(self: Any, tables: Tensor, kept: Tensor) -> Tensor:
-        """Return the weights of classes for averaging."""
-        if self.average == "weighted":
-            return tables[..., 1, :].sum(-1)
-        return kept if self.confmat.ndim == 3 else kept & (tables[..., 1, :].sum(-1) + tables[..., 0, 1] > 0)
+            if is_matrix:
+                kept = kept & (sums.truths + sums.guesses > 0)
+            weights = sums.truths if average == "weighted" else kept
+            values = compute_mean(values, weights) if weights.any() else values.sum() * math.nan  # as torchmetrics
+        return convert_to_float32(values)
 
 
 class BinaryConfusionMatrix(BinaryMatrix, Confusion, theirs.BinaryConfusionMatrix):
