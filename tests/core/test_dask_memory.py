@@ -2,9 +2,11 @@
 
 import re
 import resource
+import sys
 from pathlib import Path
 
 import numpy as np
+import processes
 import pytest
 from checks import assert_same_bits
 
@@ -66,12 +68,40 @@ def counted(rows, **options):
     return cmfast.cell_counts(rows[:, :3], y, p, grid=GRID, n_classes=4, **options)
 
 
-def test_cells_that_no_worker_holds(client):
-    rows = da.arange(CHUNKS, chunks=1).map_blocks(
-        points, chunks=((ROWS,) * CHUNKS, (5,)), new_axis=1, dtype=np.float64, meta=np.empty((0, 0))
+def make_rows(n):
+    """Return the rows of n chunks, made when they are counted."""
+    return da.arange(n, chunks=1).map_blocks(
+        points, chunks=((ROWS,) * n, (5,)), new_axis=1, dtype=np.float64, meta=np.empty((0, 0))
     )
+
+
+def test_cells_that_no_worker_holds(client):
+    rows = make_rows(CHUNKS)
     cells = cmfast.CellCounts.merge(counted(points([k])) for k in range(CHUNKS))
     assert cells.counts.nbytes + cells._keys.nbytes > ROOM
     found = client.compute(cmfast.gcm(counted(rows, n_parts=PARTS), ["bi", "row"])).result()
     assert_same_bits(found, cmfast.gcm(cells, ["bi", "row"]))
     assert min(client.run(spilled).values()) > HELD
+
+
+PROGRAM = """
+import sys
+sys.path += {path}
+import dask
+from test_dask_memory import CHUNKS, counted, limit, make_rows
+dask.compute(counted(make_rows(2), n_parts={n_parts}), scheduler="synchronous")  # loads what a task needs
+limit()
+try:
+    dask.compute(counted(make_rows(CHUNKS), n_parts={n_parts}), scheduler="synchronous")
+except MemoryError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n_parts", "advice"),
+    [(None, r"give n_parts= \(it divides the cells among tasks\)"), (2, "give more than n_parts=2")],
+)
+def test_an_error_of_memory_names_the_option(n_parts, advice):
+    found = processes.python("-c", PROGRAM.format(path=sys.path, n_parts=n_parts), cwd=Path(__file__).parent)
+    assert re.match(rf"^cell_counts: memory does not hold \d+ counts while they are merged; {advice}$", found)

@@ -89,14 +89,14 @@ class Block:
 
     def __call__(self, place: tuple[tuple[float, ...], ...], *blocks: Any) -> Any:
         """Return the function's result in a list; `blocks` are the arrays, then the `known` values."""
+        with caller.set_task(self.name):
+            require_same_version(self.made_by)  # first, because another version may lack what follows
         given = dict(zip((*self.arrays, *self.known), blocks, strict=True))
         if self.numbers is not None:
             given[self.numbers] = self._element_indices(place)
         with caller.set_task(self.name, _describe_place(place), is_part=self.is_part):
-            require_same_version(self.made_by)
-            return [
-                call(self.function, self.positional, self.values | given)
-            ]  # a list, because Dask would inspect an array
+            # a list, because Dask would inspect an array
+            return [call(self.function, self.positional, self.values | given)]
 
     def _element_indices(self, place: tuple[tuple[float, ...], ...]) -> np.ndarray:
         """Return the flat indices, in the whole batch of `shape`, of the elements of the block at `place`."""
@@ -462,7 +462,7 @@ def _merge_blocks(
     """
     every = found.every
     name = f"{found.name}-merge-{tokenize(merge, every.name, n_batch, n_shards)}"
-    step, take = WorkerTask(partial(_merge_lists, merge)), WorkerTask(_take_shard)
+    step, take = WorkerTask(partial(_merge_lists, merge, found.name)), WorkerTask(_take_shard)
     tasks: dict[Any, Any] = {}
     for batch in product(*map(range, every.numblocks[:n_batch])):
         places = product(*map(range, every.numblocks[n_batch:]))
@@ -519,9 +519,9 @@ def _make_task(key: Any, step: Callable[[list[Any]], Any], parts: list[Any]) -> 
     return Task(key, step, List(*map(TaskRef, parts)))
 
 
-def _merge_lists(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
-    """Merge one-element lists into one."""
-    return [merge([part for (part,) in parts])] if len(parts) > 1 else parts[0]
+def _merge_lists(merge: Callable[[list[Any]], Any], name: str, parts: list[list[Any]]) -> list[Any]:
+    """Merge the elements of one-element lists under the public function's name, for messages."""
+    return [_merge_values(merge, name, [part for (part,) in parts])]
 
 
 def _merge_values(merge: Callable[[list[Any]], Any], name: str, parts: list[Any]) -> Any:
@@ -551,24 +551,34 @@ def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> An
     """Return a Delayed of a call whose arguments may be or hold Delayed and Dask arrays, keyed by the public name."""
     name = caller.name() or caller.public_name(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
-    later: list[Delayed] = []
+    later: list[Any] = []
 
     def set_aside(value: Any) -> Any:
         """Keep a lazy argument for later, and return its number."""
         if not isinstance(value, Delayed | da.Array):
             return value
-        later.append(value if isinstance(value, Delayed) else _delay_array(value))
+        later.append(value)
         return _Later(len(later) - 1)
 
     step = WorkerTask(partial(_run_named_task, function, name, _map_leaves(set_aside, (args, options))))
+    later = _delay_arrays(later)
     # Dask's own calls would walk through the graphs of all arguments, for every call.
     tasks = {key: _make_task(key, step, [each.key for each in later])}
     return Delayed(key, HighLevelGraph.from_collections(key, tasks, dependencies=later))
 
 
-def _delay_array(x: Any) -> Any:
-    """Return a Dask array as a Delayed of the whole array."""
-    return x.to_delayed().item() if x.npartitions == 1 else delayed(x)
+def _delay_arrays(values: list[Any]) -> list[Any]:
+    """Return Delayed values with each Dask array among them replaced by a Delayed of the whole array.
+
+    Arrays of one block, as merged results are, are optimised together, because they share all tasks but the last.
+    """
+    keys = {k: (x.name, *(0,) * x.ndim) for k, x in enumerate(values) if isinstance(x, da.Array) and x.npartitions == 1}
+    if keys:
+        tasks = da.optimize(HighLevelGraph.merge(*(values[k].dask for k in keys)), list(keys.values()))
+        layer = f"delayed-{tokenize(*keys.values())}"
+        graph = HighLevelGraph.from_collections(layer, tasks, dependencies=())
+        values = [Delayed(keys[k], graph, layer=layer) if k in keys else x for k, x in enumerate(values)]
+    return [x if isinstance(x, Delayed) else delayed(x) for x in values]
 
 
 def _run_named_task(function: Callable[..., Any], name: str, given: tuple[Any, Any], later: list[Any]) -> Any:
