@@ -27,18 +27,18 @@ GRID = cmfast.Grid([0.0] * 3, [1.0] * 3)
 MEMORY = {"target": HELD / (200 * MIB), "spill": False, "pause": False, "terminate": False}
 
 
-def points(block):
+def points(block, rows=ROWS):
     """Return the coordinates of a chunk, label and prediction behind them: nearly every point is alone in its cell."""
     rng = np.random.default_rng(int(block[0]))
-    X = rng.random((ROWS, 3)) * 500
-    return np.column_stack([X, rng.integers(0, 4, (ROWS, 2))])
+    X = rng.random((rows, 3)) * 500
+    return np.column_stack([X, rng.integers(0, 4, (rows, 2))])
 
 
-def limit():
+def limit(room=ROOM):
     """Leave this process so much memory more than it has."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     used = 1024 * int(re.search(r"VmData:\s*(\d+) kB", status)[1])
-    resource.setrlimit(resource.RLIMIT_DATA, (used + ROOM, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    resource.setrlimit(resource.RLIMIT_DATA, (used + room, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 def spilled(dask_worker):
@@ -68,10 +68,10 @@ def counted(rows, **options):
     return cmfast.cell_counts(rows[:, :3], y, p, grid=GRID, n_classes=4, **options)
 
 
-def make_rows(n):
+def make_rows(n, rows=ROWS):
     """Return the rows of n chunks, made when they are counted."""
     return da.arange(n, chunks=1).map_blocks(
-        points, chunks=((ROWS,) * n, (5,)), new_axis=1, dtype=np.float64, meta=np.empty((0, 0))
+        points, rows=rows, chunks=((rows,) * n, (5,)), new_axis=1, dtype=np.float64, meta=np.empty((0, 0))
     )
 
 
@@ -88,11 +88,11 @@ PROGRAM = """
 import sys
 sys.path += {path}
 import dask
-from test_dask_memory import CHUNKS, counted, limit, make_rows
+from test_dask_memory import MIB, counted, limit, make_rows
 dask.compute(counted(make_rows(2), n_parts={n_parts}), scheduler="synchronous")  # loads what a task needs
-limit()
+limit(40 * MIB)  # for chunks of one, whose counts take a hundred together
 try:
-    dask.compute(counted(make_rows(CHUNKS), n_parts={n_parts}), scheduler="synchronous")
+    dask.compute(counted(make_rows(400, 15_000), n_parts={n_parts}), scheduler="synchronous")
 except MemoryError as error:
     print(error)
 """
