@@ -61,7 +61,7 @@ class Places(ArrayBlockwiseDep):  # type: ignore[misc]
     A task gets these integers rather than the sizes of all chunks, so that its size does not depend on their number.
     """
 
-    def __init__(self, chunks: tuple[tuple[float, ...], ...]) -> None:
+    def __init__(self, chunks: Any) -> None:
         super().__init__(chunks)
         self.bounds = [tuple(accumulate(sizes, initial=0)) for sizes in chunks]
 
@@ -475,7 +475,8 @@ def _merge_blocks(
             _add_tree(tasks, step, taken, (name, shard))
     chunks = every.chunks[:n_batch] if n_shards is None else ((1,) * n_shards,)
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=[every])
-    return da.Array(graph, name, chunks, meta=np.empty((0,) * len(chunks), object))
+    array: Any = da.Array
+    return array(graph, name, chunks, meta=np.empty((0,) * len(chunks), object))
 
 
 def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
@@ -492,7 +493,7 @@ def merge_partitions(function: Callable[..., Any], merge: Callable[[list[Any]], 
     parts, name = frame.to_delayed(), caller.name()
     layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
     step = WorkerTask(partial(_call_partition, function, args))
-    tasks = {(layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)}
+    tasks: dict[Any, Any] = {(layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)}
     graphs = {id(part.dask): part for part in parts}  # one for all partitions, which Dask would merge again and again
     graph = HighLevelGraph.from_collections(layer, tasks, dependencies=list(graphs.values()))
     return merge_tree(merge, [Delayed(key, graph, layer=layer) for key in tasks])
@@ -505,13 +506,12 @@ def _call_partition(function: Callable[..., Any], args: tuple[Any, ...], part: A
 
 def _add_tree(tasks: dict[Any, Any], step: Any, parts: list[Any], root: tuple[Any, ...]) -> None:
     """Add tasks that apply `step` to lists of at most MERGED_STATES parts until one is left, with the key `root`."""
-    for level in count():
+    level = 0
+    while len(parts) > MERGED_STATES:
         groups = [parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES)]
-        if len(groups) == 1:
-            break
-        parts = [(*root, level, k) for k in range(len(groups))]
+        parts, level = [(*root, level, k) for k in range(len(groups))], level + 1
         tasks |= {key: _make_task(key, step, group) for key, group in zip(parts, groups, strict=True)}
-    tasks[root] = _make_task(root, step, *groups)
+    tasks[root] = _make_task(root, step, parts)
 
 
 def _make_task(key: Any, step: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
@@ -563,7 +563,7 @@ def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> An
     step = WorkerTask(partial(_run_named_task, function, name, _map_leaves(set_aside, (args, options))))
     later = _delay_arrays(later)
     # Dask's own calls would walk through the graphs of all arguments, for every call.
-    tasks = {key: _make_task(key, step, [each.key for each in later])}
+    tasks: dict[Any, Any] = {key: _make_task(key, step, [each.key for each in later])}
     return Delayed(key, HighLevelGraph.from_collections(key, tasks, dependencies=later))
 
 
@@ -572,7 +572,9 @@ def _delay_arrays(values: list[Any]) -> list[Any]:
 
     Arrays of one block, as merged results are, are optimised together, because they share all tasks but the last.
     """
-    keys = {k: (x.name, *(0,) * x.ndim) for k, x in enumerate(values) if isinstance(x, da.Array) and x.npartitions == 1}
+    keys = {
+        k: (x.name, *(0,) * x.ndim) for k, x in enumerate(values) if isinstance(x, da.Array) and set(x.numblocks) <= {1}
+    }
     if keys:
         tasks = da.optimize(HighLevelGraph.merge(*(values[k].dask for k in keys)), list(keys.values()))
         layer = f"delayed-{tokenize(*keys.values())}"
