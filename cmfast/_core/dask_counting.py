@@ -4,7 +4,7 @@ Integer weights are summed in 32-bit halves, float weights as four 24-bit digits
 """
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -38,27 +38,40 @@ def count_blocks(
     axes = options["sample_axes"]
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
-    def sum_counts(weight: Any) -> Any:
-        """Return the lazy sum of `count` over all chunks, with these integer weights."""
-        return lazy.dask().sum_blocks(count, arrays | {"sample_weight": weight}, axes, **options)
-
-    dtype = (
-        adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None
-    )  # weights of another library are refused by sum_blocks
+    # weights of another library are refused by sum_blocks
+    dtype = adapter(weight).dtype(weight) if lazy.are_lazy(weight) else None
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
+    dask = lazy.dask()
     if dtype is None or (dtype.kind != "f" and dtype.itemsize < LEAST_SUMMED_BYTES):
-        found = sum_counts(weight)
+        found = dask.sum_blocks(count, arrays, axes, **options)
     elif dtype.kind == "f":
-        top = abs(halves.replace_nonfinite(weight)).max()
-        digits = {
-            f"d{k}": sum_counts(weight.map_blocks(_extract_digit, top, k, dtype=np.int64)) for k in range(SUMMED_DIGITS)
-        }
-        bad = sum_counts((weight != halves.replace_nonfinite(weight)).astype(np.int8))
-        found = _join_digits(**digits, bad=bad, top=top, **rest)
+        top = dask.merge_parts(_find_largest, max, {"sample_weight": weight}, {"sample_weight": 0})
+        arrays = dask.recompute_after(arrays, top)
+        *digits, bad = dask.sum_blocks(
+            _count_digits, arrays, axes, known={"top": (top, np.float64(0))}, count=count, **options
+        )
+        digits = {f"d{k}": digit for k, digit in enumerate(digits)}
+        found = _join_digits(**digits, bad=bad, top=dask.da.from_delayed(top, (), np.float64), **rest)
     else:
-        low, high = map(sum_counts, halves.split_halves(weight))
+        low, high = dask.sum_blocks(_count_halves, arrays, axes, count=count, **options)
         return _join_halves(low, high, normalize=normalize, **rest)
     return found if normalize is None else normalize(found, num_threads=options["num_threads"])
+
+
+def _count_halves(
+    y_true: Any, y_pred: Any, sample_weight: Any, groups: Any, *, count: Callable[..., Any], **options: Any
+) -> tuple[Any, ...]:
+    """Count a chunk of labels twice, weighted by the 32-bit halves of integer weights."""
+    return tuple(
+        count(y_true, y_pred, sample_weight=half, groups=groups, **options)
+        for half in halves.split_halves(sample_weight)
+    )
+
+
+def _find_largest(sample_weight: Any) -> Any:
+    """Return the largest finite magnitude of the weights, 0 of none."""
+    sizes = abs(halves.replace_nonfinite(sample_weight))
+    return np.float64(float(sizes.max()) if sizes.size else 0)  # synchronises
 
 
 @lazy.accept_dask_arrays(low="CC", high="CC")
@@ -77,13 +90,17 @@ def _join_halves(
     return shares
 
 
-def _extract_digit(weight: Any, top: Any, k: int) -> Any:
-    """Return digit `k` of float weights; the leading digit begins at the power of two above the largest weight, `top`.
+def _count_digits(
+    y_true: Any, y_pred: Any, sample_weight: Any, groups: Any, *, top: Any, count: Callable[..., Any], **options: Any
+) -> tuple[Any, ...]:
+    """Count a chunk of labels once for every digit of float weights, and once for weights that are not finite.
 
-    Bits below 2**-96 of that power are rounded off.
+    The leading digit begins at the power of two above the largest weight, `top`; bits below 2**-96 of that power are
+    rounded off.
     """
-    exponent = np.frexp(top.astype(np.float64))[1]
-    return next(islice(halves.extract_digits(weight, exponent, SUMMED_DIGITS, SUMMED_DIGIT_BITS), k, None))
+    digits = halves.extract_digits(sample_weight, int(np.frexp(top)[1]), SUMMED_DIGITS, SUMMED_DIGIT_BITS)
+    bad = (~np.isfinite(sample_weight)).astype(np.int8)
+    return tuple(count(y_true, y_pred, sample_weight=some, groups=groups, **options) for some in chain(digits, [bad]))
 
 
 @lazy.accept_dask_arrays(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")

@@ -109,10 +109,7 @@ def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: A
     if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
         wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
         validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
-    parts = [
-        lazy.dask().call_delayed(_count_partition, part, k, keys, options) for k, part in enumerate(frame.to_delayed())
-    ]
-    return lazy.dask().merge_tree(ConfusionCounts.merge, parts)
+    return lazy.dask().merge_partitions(_count_partition, ConfusionCounts.merge, frame, keys, options)
 
 
 def _count_partition(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:

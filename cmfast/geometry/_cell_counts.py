@@ -1,5 +1,6 @@
 """Count points per (cell, label, prediction), and sum weights per (cell, group)."""
 
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -146,10 +147,21 @@ def _count_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **o
     else:
         options["grid"] = grid
     cores = {"X": 1, "y_true": 0, "y_pred": 0}
+    merge = partial(_merge_chunks, n_parts=n_parts)
     if n_parts is None:
-        return lazy.dask().merge_parts(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
+        return lazy.dask().merge_parts(cell_counts, merge, arrays, cores, known=known, **options)
     options["n_parts"] = n_parts
-    return lazy.dask().merge_shards(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
+    return lazy.dask().merge_shards(cell_counts, merge, arrays, cores, n_parts, known=known, **options)
+
+
+def _merge_chunks(parts: list[CellCounts], n_parts: int | None) -> CellCounts:
+    """Merge the counts of chunks; raise MemoryError that names `n_parts` if memory does not hold the result."""
+    try:
+        return CellCounts.merge(parts)
+    except MemoryError:
+        given = "n_parts= (it divides the cells among tasks)" if n_parts is None else f"more than n_parts={n_parts}"
+        n = sum(map(len, parts))
+        validate.fail(f"memory does not hold {n} counts while they are merged; give {given}", MemoryError)
 
 
 @overload

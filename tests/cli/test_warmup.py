@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -107,6 +108,13 @@ def test_what_is_named_is_compiled_once(warmup, tmp_path):
     assert second.stdout.startswith("nothing was left to compile; 2 operations are ready in ")
     third = json.loads(warmup("overlap", "--quiet", "--json").stdout)
     assert (third["compiled"], third["operations"], set(third["seconds_by_operation"])) == (0, 1, {"overlap"})
+
+
+def test_of_two_that_start_together_one_compiles(warmup):
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(warmup, "metrics.margins", "--jobs", "1", "--quiet", "--json") for _ in range(2)]
+    compiled = sorted(json.loads(run.result().stdout)["compiled"] for run in runs)
+    assert compiled[0] == 0 < compiled[1]
 
 
 def test_a_process_that_dies_leaves_the_rest_to_this_one(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast import conformal, uncertainty
+from cmfast import cli, conformal, uncertainty
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -34,6 +34,12 @@ def client():
         distributed.Client(cluster) as found,
     ):
         yield found
+
+
+def test_workers_are_warmed_up_by_one_line(client):
+    found = client.run(cli.main, ["warmup", "overlap", "--jobs", "1", "--quiet"])
+    assert len(found) == 2
+    assert set(found.values()) == {0}
 
 
 def lazy(*arrays):

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import BoundArguments, Parameter, signature
-from itertools import chain, count
+from itertools import accumulate, chain, count, product
 from math import isnan, prod
 from typing import Any, NamedTuple, NoReturn
 
@@ -11,9 +12,11 @@ import dask.array as da  # noqa: TID251
 import numpy as np
 from dask.array.core import unify_chunks  # noqa: TID251
 from dask.base import tokenize  # noqa: TID251
-from dask.delayed import delayed  # noqa: TID251
+from dask.delayed import Delayed, delayed  # noqa: TID251
 from dask.graph_manipulation import bind  # noqa: TID251
-from dask.layers import ArrayBlockIdDep  # noqa: TID251
+from dask.highlevelgraph import HighLevelGraph  # noqa: TID251
+from dask.layers import ArrayBlockwiseDep  # noqa: TID251
+from dask.task_spec import List, Task, TaskRef  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.adapters import Adapter, adapter
@@ -52,6 +55,23 @@ class Dask(Adapter):
 ADAPTER = Dask()
 
 
+class Places(ArrayBlockwiseDep):  # type: ignore[misc]
+    """Argument of block tasks: the number of the block along every axis, and the indices where it begins and ends.
+
+    A task gets these integers rather than the sizes of all chunks, so that its size does not depend on their number.
+    """
+
+    def __init__(self, chunks: Any) -> None:
+        super().__init__(chunks)
+        self.bounds = [tuple(accumulate(sizes, initial=0)) for sizes in chunks]
+
+    def __getitem__(self, idx: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
+        return tuple((k, some[k], some[k + 1]) for k, some in zip(idx, self.bounds, strict=True))
+
+    def __dask_tokenize__(self) -> tuple[str, Any]:
+        return type(self).__name__, self.chunks
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Task of one block: calls a function with the block's arrays and names the block in its messages."""
@@ -61,41 +81,39 @@ class Block:
     positional: tuple[str, ...]
     values: dict[str, Any]
     arrays: tuple[str, ...]
-    sizes: tuple[tuple[float, ...], ...]
     known: tuple[str, ...] = ()
     numbers: str | None = None
+    shape: tuple[int, ...] = ()
     is_part: bool = False
     made_by: str = field(default_factory=version_and_digest)
 
-    def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
-        """Return a one-element list of the function's result; `blocks` are the arrays, then the `known` values."""
-        n = len(self.arrays)
-        given = dict(zip(self.arrays, map(_unpack_block, blocks[:n]), strict=True))
-        given |= zip(self.known, blocks[n:], strict=True)
+    def __call__(self, place: tuple[tuple[float, ...], ...], *blocks: Any) -> Any:
+        """Return the function's result in a list; `blocks` are the arrays, then the `known` values."""
+        with caller.set_task(self.name):
+            require_same_version(self.made_by)  # first, because another version may lack what follows
+        given = dict(zip((*self.arrays, *self.known), blocks, strict=True))
         if self.numbers is not None:
             given[self.numbers] = self._element_indices(place)
-        with caller.set_task(self.name, self._where(place), is_part=self.is_part):
-            require_same_version(self.made_by)
-            return [
-                call(self.function, self.positional, self.values | given)
-            ]  # a list, because Dask would inspect an array
+        with caller.set_task(self.name, _describe_place(place), is_part=self.is_part):
+            # a list, because Dask would inspect an array
+            return [call(self.function, self.positional, self.values | given)]
 
-    def _where(self, place: tuple[int, ...]) -> str:
-        """Return the end of a message: the chunk and the index at which it begins."""
-        if not place:
-            return ""
-        first = tuple(sum(sizes[:k]) for sizes, k in zip(self.sizes, place, strict=True))
-        from_ = "" if any(map(isnan, first)) else f", which begins at index {tuple(map(int, first))}"
-        return f", in chunk {tuple(map(int, place))}{from_}"
-
-    def _element_indices(self, place: tuple[int, ...]) -> np.ndarray:
-        """Return the flat indices, in the whole batch, of the elements of the block at `place`."""
+    def _element_indices(self, place: tuple[tuple[float, ...], ...]) -> np.ndarray:
+        """Return the flat indices, in the whole batch of `shape`, of the elements of the block at `place`."""
         whole = np.zeros((1,) * len(place), np.int64)
-        for axis, (sizes, k) in enumerate(zip(self.sizes, place, strict=True)):
-            first, n_after = int(sum(sizes[:k])), len(place) - 1 - axis
-            own = np.arange(first, first + int(sizes[k])).reshape(-1, *(1,) * n_after)
-            whole = whole + own * int(prod(map(sum, self.sizes[axis + 1 :])))
+        for axis, (_, first, last) in enumerate(place):
+            own = np.arange(first, last, dtype=np.int64).reshape(-1, *(1,) * (len(place) - 1 - axis))
+            whole = whole + own * prod(self.shape[axis + 1 :])
         return whole
+
+
+def _describe_place(place: tuple[tuple[float, ...], ...]) -> str:
+    """Return the end of a message: the chunk and the index at which it begins."""
+    if not place:
+        return ""
+    first = [first for _, first, _ in place]
+    from_ = "" if any(map(isnan, first)) else f", which begins at index {tuple(map(int, first))}"
+    return f", in chunk {tuple(int(k) for k, _, _ in place)}{from_}"
 
 
 @dataclass(frozen=True)
@@ -120,19 +138,16 @@ def call(function: Callable[..., Any], positional: tuple[str, ...], values: dict
     return function(*(values[name] for name in positional), **{k: x for k, x in values.items() if k not in positional})
 
 
-def _unpack_block(block: Any) -> Any:
-    """Return the array inside the nested one-element lists that Dask builds for contracted axes."""
-    while isinstance(block, list):
-        (block,) = block
-    return block
-
-
 class BlockCalls(NamedTuple):
-    """Calls of a function for every block of a loop over leading axes: name, lazy results, loop axes, sample result."""
+    """Calls of a function for every block of a loop over leading axes.
+
+    `every` has the lazy results, on the `n_loop` loop axes and others of one block each; `sample` is a result on
+    arrays of size 0.
+    """
 
     name: str
     every: Any
-    loop: tuple[int, ...]
+    n_loop: int
     sample: Any
 
 
@@ -174,18 +189,20 @@ def make_block_tasks(
         _check_chunks(key, x, cores[key])
         pairs += [x, (*range(n_loop - len(shapes[key]), n_loop), *(next(fresh) for _ in range(cores[key])))]
     chunks, pairs[::2] = unify_chunks(*pairs)
-    loop = tuple(range(n_loop))
-    sizes = tuple(chunks[k] for k in loop)
+    sizes = tuple(chunks[k] for k in range(n_loop))
     options = values | dict.fromkeys(arrays)
     if options.get("num_threads") is None and _takes_threads(function):
         options["num_threads"] = 1
-    block = Block(function, name, positional, options, tuple(arrays), sizes, tuple(known), numbers, is_part)
+    shape = tuple(map(sum, sizes)) if numbers else ()
+    block = Block(function, name, positional, options, tuple(arrays), tuple(known), numbers, shape, is_part)
     first = chain.from_iterable((value, None) for value, _ in known.values())
+    # The result keeps the core axes, because Dask fuses no inputs into a task that contracts axes.
+    axes = tuple(range(next(fresh)))
     every = da.blockwise(
-        block, loop, ArrayBlockIdDep(sizes), loop, *pairs, *first,
-        token=name, dtype=object, meta=np.empty((0,) * n_loop, object), align_arrays=False, concatenate=None,
+        block, axes, Places(sizes), axes[:n_loop], *pairs, *first,
+        token=name, dtype=object, meta=np.empty((0,) * len(axes), object), align_arrays=False, concatenate=None,
     )  # fmt: skip
-    return BlockCalls(name, every, loop, sample)
+    return BlockCalls(name, every, n_loop, sample)
 
 
 def _takes_threads(function: Callable[..., Any]) -> bool:
@@ -282,9 +299,9 @@ def _send_result(found: Any, k: int, like: Any) -> Any:
     return adapter(like).send(found[k], like)
 
 
-def _split_results(found: BlockCalls) -> Any:
-    """Return the results of block tasks, each array as one Dask array."""
-    lazy = (_result_array(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(iterate_arrays(found.sample)))
+def _split_results(found: BlockCalls, n_batch: int = 1) -> Any:
+    """Return the results of block tasks, each array as one Dask array; the sample result has `n_batch` batch axes."""
+    lazy = (_result_array(found, k, leaf, leaf.shape[n_batch:]) for k, leaf in enumerate(iterate_arrays(found.sample)))
     return replace_arrays(found.sample, lazy)
 
 
@@ -305,29 +322,20 @@ def _make_empty_batch(x: Any, n_core: int) -> Any:
     return np.zeros_like(x._meta, shape=(0, *x.shape[x.ndim - n_core :]))
 
 
-def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
-    """Return result number `k` of all blocks as a Dask array of dtype `leaf`, with core shape `core` after the batch.
-
-    The last `n_samples` axes of the loop are reduced by each task and get size 1.
-    """
-    # Axis numbers below 0 are not used by any array of the call.
-    fresh = {-1 - axis: n for axis, n in enumerate(core)}
-    meta = np.empty_like(leaf, shape=(0,) * (len(found.loop) + len(core)))
-    used = found.loop[len(found.loop) - n_samples :]
-    return da.blockwise(
-        _take_result, (*found.loop, *fresh), found.every, found.loop, k, None, len(found.loop), None, len(used), None,
-        new_axes=fresh, adjust_chunks={axis: (1,) * found.every.numblocks[axis] for axis in used}, meta=meta,
-        token=found.name,
-    )  # fmt: skip
+def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...]) -> Any:
+    """Return result number `k` of all blocks as a Dask array with dtype of `leaf` and shape `core` after the batch."""
+    loop, axes = tuple(range(found.n_loop)), tuple(range(found.every.ndim))
+    fresh = {len(axes) + axis: n for axis, n in enumerate(core)}
+    meta = np.empty_like(leaf, shape=(0,) * (len(loop) + len(core)))
+    take = partial(_take_result, k=k, depth=len(axes) - len(loop))  # literals would be substituted in every task
+    return da.blockwise(take, (*loop, *fresh), found.every, axes, new_axes=fresh, meta=meta, token=found.name)
 
 
-def _take_result(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
-    """Return array number `k` of a task's result, with a size-1 axis for each reduced axis."""
-    x = list(iterate_arrays(found[0]))[k]
-    if not n_samples:
-        return x
-    n_batch = n_loop - n_samples
-    return x.reshape(x.shape[:n_batch] + (1,) * n_samples + x.shape[n_batch:])
+def _take_result(found: list[Any], k: int, depth: int) -> Any:
+    """Return array number `k` of a task's result, which is in `depth` lists more than the task's own."""
+    for _ in range(depth + 1):
+        (found,) = found
+    return list(iterate_arrays(found))[k]
 
 
 def sum_blocks(
@@ -335,28 +343,23 @@ def sum_blocks(
     arrays: dict[str, Any],
     n_samples: int | None,
     cores: dict[str, int] | None = None,
+    *,
+    known: dict[str, tuple[Any, Any]] | None = None,
     **values: Any,
 ) -> Any:
     """Sum the integer results of `function` over all chunks; samples are the last axes of the arrays.
 
     `cores` gives the number of core axes after the sample axes, by default 0. Results must be integers, so that the
     order of addition does not matter; of int8 statuses the maximum is taken. Computing raises OverflowError where a sum
-    overflows int64.
+    overflows int64. `known` as for :func:`merge_parts`.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _select_lazy(arrays, cores).items()}
     _check_samples({name: loop[-(n_samples or len(loop)) :] for name, loop in loops.items()})
-    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, is_part=True)
-    n_loop = len(found.loop)
-    used = n_loop if n_samples is None else n_samples
-    lazy = []
-    for k, leaf in enumerate(iterate_arrays(found.sample)):
-        part = _result_array(found, k, leaf, leaf.shape[n_loop - used :], used)
-        axes = tuple(range(n_loop - used, n_loop))
-        options = {"axis": axes, "dtype": leaf.dtype, "split_every": MERGED_STATES}
-        reduce = WorkerTask(_take_largest if leaf.dtype == np.int8 else _sum_integers)
-        lazy.append(da.reduction(part, reduce, reduce, **options))
-    return replace_arrays(found.sample, iter(lazy))
+    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, known=known, is_part=True)
+    n_batch = 0 if n_samples is None else found.n_loop - n_samples
+    merged = found._replace(every=_merge_blocks(found, _sum_results, n_batch), n_loop=n_batch)
+    return _split_results(merged, n_batch)
 
 
 def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
@@ -366,6 +369,17 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
         if len(size) != len(first) or any(n != m for n, m in zip(size, first, strict=True) if not isnan(n + m)):
             wanted, given = (" x ".join(map(str, some)) for some in (first, size))
             validate.refuse(name, f"of {wanted} samples as {next(iter(sizes))}", given)
+
+
+def _sum_results(parts: list[Any]) -> Any:
+    """Add up results of blocks, array by array; of int8 statuses take the maximum."""
+    leaves = zip(*map(iterate_arrays, parts), strict=True)
+    return replace_arrays(parts[0], (_sum_arrays(np.stack(some)) for some in leaves))
+
+
+def _sum_arrays(x: Any) -> Any:
+    """Sum arrays, stacked, of integers; take the maximum of int8 statuses."""
+    return (_take_largest if x.dtype == np.int8 else _sum_integers)(x, axis=0, keepdims=False)
 
 
 def _sum_integers(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -401,9 +415,9 @@ def merge_parts(
 
     `known` maps names to Delayed values, each with an example of its type for validating the arguments.
     """
-    parts = _delay_parts(function, arrays, cores, values, known or {})
-    once = delayed(WorkerTask(_merge_lists), pure=True)
-    return delayed(WorkerTask(_unwrap_single), pure=True)(_reduce_tree(lambda some: once(merge, some), parts))
+    found = _call_parts(function, arrays, cores, values, known or {})
+    (merged,) = _merge_blocks(found, merge, 0).to_delayed().ravel()
+    return delayed(WorkerTask(_unwrap_single), pure=True)(merged)
 
 
 def merge_shards(
@@ -420,40 +434,100 @@ def merge_shards(
 
     `function` returns a list of `n` results per part of the points. All else as for :func:`merge_parts`.
     """
-    parts = _delay_parts(function, arrays, cores, values, known or {})
-    take = delayed(WorkerTask(_take_shard), pure=True)
-    return [merge_tree(merge, [take(part, k) for part in parts]) for k in range(n)]
+    found = _call_parts(function, arrays, cores, values, known or {})
+    merged = _merge_blocks(found, merge, 0, n)
+    unwrap = delayed(WorkerTask(_unwrap_single), pure=True)
+    return list(map(unwrap, merged.to_delayed()))
 
 
-def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    """Merge a list of Delayed by a reduction tree of fan-in MERGED_STATES; return a Delayed."""
-    return _reduce_tree(lambda some: call_delayed(merge, some), parts)
-
-
-def _reduce_tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    """Apply `once` to groups of MERGED_STATES parts until one part is left."""
-    while len(parts) > 1:
-        several = (parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES))
-        parts = [once(some) if len(some) > 1 else some[0] for some in several]
-    return parts[0]
-
-
-def _delay_parts(
+def _call_parts(
     function: Callable[..., Any],
     arrays: dict[str, Any],
     cores: dict[str, int],
     values: dict[str, Any],
     known: dict[str, tuple[Any, Any]],
-) -> list[Any]:
-    """Return a Delayed per part of the points, of a one-element list of the result of `function`."""
+) -> BlockCalls:
+    """Return the calls of `function` for all parts of the points."""
     _check_samples({name: x.shape[:1] for name, x in _select_lazy(arrays, cores).items()})
-    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, known=known, is_part=True)
-    return list(found.every.to_delayed().ravel())
+    return make_block_tasks(function, (), arrays | values, cores, _make_no_samples, known=known, is_part=True)
 
 
-def _merge_lists(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
-    """Merge one-element lists into one."""
-    return [merge([part for (part,) in parts])]
+def _merge_blocks(
+    found: BlockCalls, merge: Callable[[list[Any]], Any], n_batch: int, n_shards: int | None = None
+) -> Any:
+    """Merge the results of all blocks with the same place in the first `n_batch` axes; return an array of results.
+
+    All tasks are in one layer of the graph. With `n_shards` every block has a list of so many results; the first are
+    merged, the second, and so on, and these are the blocks of the array.
+    """
+    every = found.every
+    name = f"{found.name}-merge-{tokenize(merge, every.name, n_batch, n_shards)}"
+    step, take = WorkerTask(partial(_merge_lists, merge, found.name)), WorkerTask(_take_shard)
+    tasks: dict[Any, Any] = {}
+    for batch in product(*map(range, every.numblocks[:n_batch])):
+        places = product(*map(range, every.numblocks[n_batch:]))
+        parts = [(every.name, *batch, *place) for place in places]
+        if n_shards is None:
+            _add_tree(tasks, step, parts, (name, *batch))
+        for shard in range(n_shards or 0):
+            taken = [(name, "part", shard, k) for k in range(len(parts))]
+            tasks |= {key: Task(key, take, TaskRef(part), shard) for key, part in zip(taken, parts, strict=True)}
+            _add_tree(tasks, step, taken, (name, shard))
+    chunks = every.chunks[:n_batch] if n_shards is None else ((1,) * n_shards,)
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=[every])
+    array: Any = da.Array
+    return array(graph, name, chunks, meta=np.empty((0,) * len(chunks), object))
+
+
+def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """Merge a list of Delayed by a reduction tree of fan-in MERGED_STATES; return a Delayed."""
+    name = caller.name()
+    key = f"{name}-merge-{tokenize(merge, name, [part.key for part in parts])}"
+    tasks: dict[Any, Any] = {}
+    _add_tree(tasks, WorkerTask(partial(_merge_values, merge, name)), [part.key for part in parts], (key,))
+    return Delayed((key,), HighLevelGraph.from_collections(key, tasks, dependencies=parts), layer=key)
+
+
+def merge_partitions(function: Callable[..., Any], merge: Callable[[list[Any]], Any], frame: Any, *args: Any) -> Any:
+    """Merge the results of ``function(partition, k, *args)`` on all partitions of a Dask DataFrame in a tree."""
+    parts, name = frame.to_delayed(), caller.name()
+    layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
+    step = WorkerTask(partial(_call_partition, function, args))
+    tasks: dict[Any, Any] = {(layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)}
+    graphs = {id(part.dask): part for part in parts}  # one for all partitions, which Dask would merge again and again
+    graph = HighLevelGraph.from_collections(layer, tasks, dependencies=list(graphs.values()))
+    return merge_tree(merge, [Delayed(key, graph, layer=layer) for key in tasks])
+
+
+def _call_partition(function: Callable[..., Any], args: tuple[Any, ...], part: Any, k: int) -> Any:
+    """Call a function with a partition, its number and arguments."""
+    return function(part, k, *args)
+
+
+def _add_tree(tasks: dict[Any, Any], step: Any, parts: list[Any], root: tuple[Any, ...]) -> None:
+    """Add tasks that apply `step` to lists of at most MERGED_STATES parts until one is left, with the key `root`."""
+    level = 0
+    while len(parts) > MERGED_STATES:
+        groups = [parts[k : k + MERGED_STATES] for k in range(0, len(parts), MERGED_STATES)]
+        parts, level = [(*root, level, k) for k in range(len(groups))], level + 1
+        tasks |= {key: _make_task(key, step, group) for key, group in zip(parts, groups, strict=True)}
+    tasks[root] = _make_task(root, step, parts)
+
+
+def _make_task(key: Any, step: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """Return the task that applies `step` to the list of the results with the keys `parts`."""
+    return Task(key, step, List(*map(TaskRef, parts)))
+
+
+def _merge_lists(merge: Callable[[list[Any]], Any], name: str, parts: list[list[Any]]) -> list[Any]:
+    """Merge the elements of one-element lists under the public function's name, for messages."""
+    return [_merge_values(merge, name, [part for (part,) in parts])]
+
+
+def _merge_values(merge: Callable[[list[Any]], Any], name: str, parts: list[Any]) -> Any:
+    """Merge values under the public function's name, for messages."""
+    with caller.set_task(name):
+        return merge(parts) if len(parts) > 1 else parts[0]
 
 
 def _unwrap_single(found: list[Any]) -> Any:
@@ -462,21 +536,68 @@ def _unwrap_single(found: list[Any]) -> Any:
 
 
 def _take_shard(found: list[list[Any]], k: int) -> Any:
-    """Return element `k` of the only result of a part."""
-    return found[0][k]
+    """Return element `k` of the only result of a part, in a list."""
+    return [found[0][k]]
+
+
+@dataclass(frozen=True)
+class _Later:
+    """Stands for the argument of a delayed call that is not computed yet, by its number among these."""
+
+    number: int
 
 
 def call_delayed(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return a Delayed of a call whose arguments may be Delayed, keyed by the public function's name."""
+    """Return a Delayed of a call whose arguments may be or hold Delayed and Dask arrays, keyed by the public name."""
     name = caller.name() or caller.public_name(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
-    return delayed(WorkerTask(_run_named_task), pure=True)(function, name, list(args), options, dask_key_name=key)
+    later: list[Any] = []
+
+    def set_aside(value: Any) -> Any:
+        """Keep a lazy argument for later, and return its number."""
+        if not isinstance(value, Delayed | da.Array):
+            return value
+        later.append(value)
+        return _Later(len(later) - 1)
+
+    step = WorkerTask(partial(_run_named_task, function, name, _map_leaves(set_aside, (args, options))))
+    later = _delay_arrays(later)
+    # Dask's own calls would walk through the graphs of all arguments, for every call.
+    tasks: dict[Any, Any] = {key: _make_task(key, step, [each.key for each in later])}
+    return Delayed(key, HighLevelGraph.from_collections(key, tasks, dependencies=later))
 
 
-def _run_named_task(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:
-    """Call `function` under the public function's name, for messages."""
+def _delay_arrays(values: list[Any]) -> list[Any]:
+    """Return Delayed values with each Dask array among them replaced by a Delayed of the whole array.
+
+    Arrays of one block, as merged results are, are optimised together, because they share all tasks but the last.
+    """
+    keys = {
+        k: (x.name, *(0,) * x.ndim) for k, x in enumerate(values) if isinstance(x, da.Array) and set(x.numblocks) <= {1}
+    }
+    if keys:
+        tasks = da.optimize(HighLevelGraph.merge(*(values[k].dask for k in keys)), list(keys.values()))
+        layer = f"delayed-{tokenize(*keys.values())}"
+        graph = HighLevelGraph.from_collections(layer, tasks, dependencies=())
+        values = [Delayed(keys[k], graph, layer=layer) if k in keys else x for k, x in enumerate(values)]
+    return [x if isinstance(x, Delayed) else delayed(x) for x in values]
+
+
+def _run_named_task(function: Callable[..., Any], name: str, given: tuple[Any, Any], later: list[Any]) -> Any:
+    """Call `function` with arguments and options under the public function's name, for messages."""
+    args, options = _map_leaves(lambda x: later[x.number] if isinstance(x, _Later) else x, given)
     with caller.set_task(name):
         return function(*args, **options)
+
+
+def _map_leaves(change: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to a value, or to the elements of nested lists, tuples and dicts."""
+    if isinstance(value, dict):
+        return {key: _map_leaves(change, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [_map_leaves(change, each) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return change(value)
 
 
 def recompute_after(arrays: dict[str, Any], after: Any) -> dict[str, Any]:

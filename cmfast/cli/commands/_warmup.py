@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> Result:
     ops = _warmup.select_ops(args.names)
     bar = None if args.quiet else Bar("compiling", "operations")
     begun = time.perf_counter()
-    parts = _warmup.compile_ops(ops, args.jobs or pool.cpu_count(), bar)
+    with jit.lock_cache():  # of several that start together, as on workers of a cluster, one compiles
+        parts = _warmup.compile_ops(ops, args.jobs or pool.cpu_count(), bar)
     compiled, seconds, folder = (
         sum(part.functions for part in parts),
         time.perf_counter() - begun,

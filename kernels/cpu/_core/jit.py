@@ -396,6 +396,22 @@ class _CompileListener(event.Listener):  # type: ignore[misc]  # Numba is untype
             gc.unfreeze()
 
 
+@contextlib.contextmanager
+def lock_cache() -> Iterator[None]:
+    """In this block, hold a lock that one process of the machine can hold, so that others wait for what it compiles.
+
+    The system releases it when the process ends, however that happens. Where the system has no such locks, and where
+    the file system refuses them, processes do not wait.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            file = stack.enter_context((find_cache_root() / "warmup.lock").open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def watch(begin: Callable[[str | None], object], end: Callable[[], object]) -> None:
     """Call `begin` before each outermost compilation of a kernel, in the compiling thread, and `end` afterwards.
 

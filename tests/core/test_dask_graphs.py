@@ -1,0 +1,95 @@
+"""Graphs of Dask arrays: tasks of constant size, few tasks per chunk, graphs built by linearly many operations."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks are not installed with the package
+dask_graphs = import_module("benchmarks.dask_graphs")
+
+pytestmark = pytest.mark.cluster
+
+NAMES = [name for name in dask_graphs.CALLS if name != dask_graphs.BASE]
+FEW, MANY = 64, 2048
+# Most tasks per chunk: a task per chunk and pass, and a merge of every eight; for arrays block by block, one for each
+# array, and one for all if there are several.
+PASS = 1 + 1 / 7
+MOST_TASKS = {
+    "confusion_matrix": PASS,
+    "confusion_matrix, integer weights": PASS,
+    "confusion_matrix, float weights": 2 * PASS,
+    "by": PASS,
+    "metrics.label_margins": PASS,
+    "metrics.from_labels": PASS,
+    "conformal.score_histogram": PASS,
+    "uncertainty.paired_counts": PASS,
+    "Grid.regular": PASS,
+    "Grid.scott": 2 * PASS,
+    "pca": 2 * PASS,
+    "cell_counts": PASS,
+    "sparse_histogram": PASS,
+    "sparse_histogram, float weights": 2 * PASS,
+    "overlap": 1,
+    "bi_normalize": 1,
+    "conformal.scores": 1,
+}
+
+
+def count_tasks(name, n):
+    """Return how many tasks of a call's graph a scheduler runs."""
+    return sum(not dask_graphs.is_link(task) for task in dask_graphs.optimise(dask_graphs.CALLS[name](n)).values())
+
+
+def largest_task(name, n):
+    """Return the pickled bytes of the largest task of a call."""
+    graph = dask_graphs.optimise(dask_graphs.CALLS[name](n))
+    return max(len(distributed.protocol.pickle.dumps(task)) for task in graph.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_has_the_same_size_for_any_number_of_chunks(name):
+    assert largest_task(name, MANY) <= largest_task(name, FEW) + 64  # the digits of a few integers
+    assert largest_task(name, FEW) < 4000
+
+
+@pytest.mark.parametrize("name", MOST_TASKS)
+def test_a_chunk_has_few_tasks(name):
+    small, large = count_tasks(name, 128), count_tasks(name, 1024)
+    assert (large - small) / (1024 - 128) <= MOST_TASKS[name] + 0.01
+
+
+def count_operations(name, n):
+    """Return the number of calls of functions while a graph is built and optimised."""
+    found = 0
+
+    def note(frame, event, arg):
+        nonlocal found
+        found += event in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        dask_graphs.optimise(dask_graphs.CALLS[name](n))
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_are_built_by_linearly_many_operations(name):
+    """Twice as many chunks take twice as many operations more: four times as many show a square."""
+    count_operations(name, 8)  # imports
+    few, more, most = (count_operations(name, n) for n in (64, 128, 256))
+    assert most - more < 2.2 * (more - few) + 2000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_have_as_many_layers_for_any_number_of_chunks(name):
+    few, many = (
+        [len(each.__dask_graph__().layers) for each in dask_graphs.list_collections(dask_graphs.CALLS[name](n))]
+        for n in (16, 256)
+    )
+    assert few == many
