@@ -1,0 +1,70 @@
+"""Compile kernels ahead for levels of x86-64, into the package: a step before a wheel with machine code is built.
+
+``python -m cmfast._build_machine_code [NAME ...]`` takes names as ``cmfast warmup`` does; default: all.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+
+from cmfast._version import __version__
+from cmfast.kernels.cpu._core import jit, machine_code
+
+MANIFEST = "manifest.json"
+
+
+def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any]:
+    """Compile for every level and replace the machine code below `root`; return the manifest.
+
+    Raises SystemExit on a processor that lacks a level, because the compiled functions are called.
+    """
+    here = machine_code.list_levels(numba.core.codegen.get_host_cpu_features())
+    missing = [level for level in machine_code.LEVELS if level not in here]
+    if missing:
+        sys.exit(f"this processor lacks instructions of {', '.join(missing)}: build on one that has them")
+    shutil.rmtree(root, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for level in machine_code.LEVELS:
+            _compile_level(level, names, scratch)
+        folder = root / jit.find_cache_folder().name
+        shutil.copytree(Path(scratch) / "cmfast" / folder.name, folder)
+    return _write_manifest(folder)
+
+
+def _compile_level(level: str, names: Sequence[str], scratch: str) -> None:
+    """Compile functions for a level into a cache folder, by warm-up calls in a process of its own."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    env |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": machine_code.format_features(level)}
+    command = [sys.executable, "-m", "cmfast", "warmup", "--quiet", *names]
+    subprocess.run(command, env=env | {"NUMBA_CACHE_DIR": scratch}, check=True, stdout=sys.stderr)
+
+
+def _write_manifest(folder: Path) -> dict[str, Any]:
+    """Write what the machine code was built from beside it; return that."""
+    files = [file for file in folder.iterdir() if file.is_file()]
+    manifest = {
+        "cmfast": __version__,
+        "sources": jit.digest(),
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "python": platform.python_version(),
+        "levels": list(machine_code.LEVELS),
+        "functions": sum(file.suffix == ".nbc" for file in files),
+        "bytes": sum(file.stat().st_size for file in files),
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    return manifest
+
+
+if __name__ == "__main__":
+    print(json.dumps(build(sys.argv[1:]), indent=1))
