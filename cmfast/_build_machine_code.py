@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 
 
 def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any]:
-    """Compile for every level and replace the machine code below `root`; return the manifest.
+    """Compile for every level and replace the machine code below `root`; return what it was built from.
 
     Raises SystemExit on a processor that lacks a level, because the compiled functions are called.
     """
@@ -37,8 +37,19 @@ def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any
         for level in machine_code.LEVELS:
             _compile_level(level, names, scratch)
         folder = root / jit.find_cache_folder().name
-        shutil.copytree(Path(scratch) / "cmfast" / folder.name, folder)
-    return _write_manifest(folder)
+        functions = jit.copy_machine_code(Path(scratch) / "cmfast" / folder.name, folder)
+    manifest = {
+        "cmfast": __version__,
+        "sources": jit.digest(),
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "python": platform.python_version(),
+        "levels": list(machine_code.LEVELS),
+        "functions": functions,
+        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    return manifest
 
 
 def _compile_level(level: str, names: Sequence[str], scratch: str) -> None:
@@ -47,23 +58,6 @@ def _compile_level(level: str, names: Sequence[str], scratch: str) -> None:
     env |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": machine_code.format_features(level)}
     command = [sys.executable, "-m", "cmfast", "warmup", "--quiet", *names]
     subprocess.run(command, env=env | {"NUMBA_CACHE_DIR": scratch}, check=True, stdout=sys.stderr)
-
-
-def _write_manifest(folder: Path) -> dict[str, Any]:
-    """Write what the machine code was built from beside it; return that."""
-    files = [file for file in folder.iterdir() if file.is_file()]
-    manifest = {
-        "cmfast": __version__,
-        "sources": jit.digest(),
-        "numba": numba.__version__,
-        "llvmlite": llvmlite.__version__,
-        "python": platform.python_version(),
-        "levels": list(machine_code.LEVELS),
-        "functions": sum(file.suffix == ".nbc" for file in files),
-        "bytes": sum(file.stat().st_size for file in files),
-    }
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    return manifest
 
 
 if __name__ == "__main__":

@@ -212,6 +212,24 @@ class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
             file.write(payload)
 
 
+def copy_machine_code(source: Path, target: Path) -> int:
+    """Copy the functions in a cache folder to another folder, but those that are bitcode; return their number.
+
+    Bitcode is of functions that only kernels call: it serves to compile further kernels, and machine code contains it.
+    """
+    target.mkdir(parents=True)
+    copied = 0
+    for path in sorted(source.glob("*.nbi")):
+        file = _File(str(source), path.stem, digest())
+        kept = {key: name for key, name in file._load_index().items() if file._load_data(name)[0][1] == "object"}
+        for name in kept.values():
+            shutil.copyfile(source / name, target / name)
+        if kept:
+            _File(str(target), path.stem, digest())._save_index(kept)
+        copied += len(kept)
+    return copied
+
+
 def _read_verified(path: Path) -> bytes:
     """Return the content of a cache file after its checksum; raise ValueError if they do not match."""
     content = path.read_bytes()
