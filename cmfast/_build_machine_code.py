@@ -11,11 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-import llvmlite
-import numba
 
 from cmfast._version import __version__
 from cmfast.kernels.cpu._core import jit, machine_code
@@ -28,8 +26,7 @@ def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any
 
     Raises SystemExit on a processor that lacks a level, because the compiled functions are called.
     """
-    here = machine_code.list_levels(numba.core.codegen.get_host_cpu_features())
-    missing = [level for level in machine_code.LEVELS if level not in here]
+    missing = sorted({*machine_code.LEVELS} - {*machine_code.list_host_levels()})
     if missing:
         sys.exit(f"this processor lacks instructions of {', '.join(missing)}: build on one that has them")
     shutil.rmtree(root, ignore_errors=True)
@@ -41,8 +38,8 @@ def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any
     manifest = {
         "cmfast": __version__,
         "sources": jit.digest(),
-        "numba": numba.__version__,
-        "llvmlite": llvmlite.__version__,
+        "numba": metadata.version("numba"),
+        "llvmlite": metadata.version("llvmlite"),
         "python": platform.python_version(),
         "levels": list(machine_code.LEVELS),
         "functions": functions,
@@ -55,10 +52,10 @@ def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any
 def _compile_level(level: str, names: Sequence[str], scratch: str) -> None:
     """Compile functions for a level into a cache folder, by warm-up calls in a process of its own."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    env |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": machine_code.format_features(level)}
+    env |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": machine_code.LEVELS[level]}
     command = [sys.executable, "-m", "cmfast", "warmup", "--quiet", *names]
     subprocess.run(command, env=env | {"NUMBA_CACHE_DIR": scratch}, check=True, stdout=sys.stderr)
 
 
 if __name__ == "__main__":
-    print(json.dumps(build(sys.argv[1:]), indent=1))
+    sys.stdout.write(json.dumps(build(sys.argv[1:]), indent=1) + "\n")

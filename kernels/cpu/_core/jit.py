@@ -36,9 +36,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.runtime import rtsys  # noqa: TID251
 
 from cmfast._version import __version__
-from cmfast.kernels.cpu._core import compiler_passes
+from cmfast.kernels.cpu._core import compiler_passes, machine_code
 from cmfast.kernels.cpu._core import inner as inner_functions
-from cmfast.kernels.cpu._core import machine_code
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -274,7 +273,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         file = _File(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
         _, (triple, _, features), code = self._index_key(sig, target_context.codegen())
         for level in machine_code.list_levels(features):
-            data = file.load((sig, (triple, level, machine_code.format_features(level)), code))
+            data = file.load((sig, (triple, level, machine_code.LEVELS[level]), code))
             if data is not None:
                 return self._impl.rebuild(target_context, data)
         return None

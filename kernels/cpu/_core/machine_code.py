@@ -7,29 +7,27 @@ compiled functions names the processor and its instructions; code for a level is
 import os
 from pathlib import Path
 
-from numba.core import config  # noqa: TID251
+from numba.core import codegen, config  # noqa: TID251
 
 _V3 = (
-    "64bit avx avx2 bmi bmi2 cmov cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3 "
-    "xsave"
-).split()
-LEVELS = {  # instructions of each level, as LLVM calls them; best level first
-    "x86-64-v4": sorted([*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"]),
-    "x86-64-v3": _V3,
-}
+    "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,+sse,+sse2,+sse3,"
+    "+sse4.1,+sse4.2,+ssse3,+xsave"
+)
+_V4 = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
+LEVELS = {"x86-64-v4": _V4, "x86-64-v3": _V3}  # their instructions as LLVM lists them; best level first
 ROOT = Path(__file__).parents[2] / "machine_code"  # one folder for each version of sources and Numba
 SWITCH = "CMFAST_MACHINE_CODE"  # environment variable; "0" turns this code off
 
 
-def format_features(level: str) -> str:
-    """Return the instructions of a level as LLVM's list of features."""
-    return ",".join(f"+{name}" for name in LEVELS[level])
-
-
 def list_levels(features: str) -> list[str]:
     """Return the levels whose instructions are all in LLVM's list of features, best first."""
-    present = {name[1:] for name in features.split(",") if name.startswith("+")}
-    return [level for level, needed in LEVELS.items() if present.issuperset(needed)]
+    present = {*features.split(",")}
+    return [level for level, needed in LEVELS.items() if present.issuperset(needed.split(","))]
+
+
+def list_host_levels() -> list[str]:
+    """Return the levels that the processor of this machine has, best first."""
+    return list_levels(codegen.get_host_cpu_features())
 
 
 def find_folder(version: str) -> Path | None:
