@@ -19,6 +19,7 @@ from benchmarks import (
     dask_arrays,
     geometry,
     gradients,
+    labels,
     latency,
     margins,
     metrics,
@@ -33,6 +34,7 @@ from benchmarks._measure import interleaved, peak_extra_bytes, timed
 # By topic; without --quick both sizes.
 PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] = {
     "counting": {"quick": counting.jobs, "full": counting.full_jobs},
+    "labels": {"quick": labels.jobs},
     "scaling": {"quick": scaling.jobs, "full": scaling.full_jobs},
     "normalizing": {"quick": normalizing.jobs},
     "margins": {"quick": margins.jobs},

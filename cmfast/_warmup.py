@@ -75,6 +75,8 @@ def _confusion_matrix() -> None:
     for dtype, n_classes in product((*LABELS, np.int8), (3, 20, 400)):  # kernels by type and number of classes
         y = np.tile(_labels(dtype), SAMPLE_REPEATS)
         cmfast.confusion_matrix(y, y, n_classes=n_classes)
+    ids = np.tile(_labels(), SAMPLE_REPEATS) << 40  # far apart: hashed
+    cmfast.confusion_matrix(ids, ids)
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:

@@ -12,16 +12,18 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
+from cmfast.kernels.loading import load
+from cmfast.kernels.shared import counting
 
+NO_POSITION = counting.NO_POSITION
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
-NO_POSITION = -1  # code of a label that is not among the classes
 MOST_CODE_TABLE_CELLS = 1 << 12  # a table of codes may have so many cells, even if there are fewer samples
 SAME_BITS = 1 << 15  # cells up to which sums of weights are partitioned alike for every number of classes
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
 MOST_COUNTED_SPAN = 1 << 10  # range up to which integers are counted in a dense table of the whole range
-MOST_LOOKUP_SPAN = 1 << 16  # range up to which integers use a lookup table, even if there are fewer samples
+MOST_GAPLESS_CELLS = 1 << 16  # class sums up to which integers are taken for 0, 1, ..., even if there are fewer samples
+FEW_SAMPLES = 1 << 10  # read to tell whether integers are far apart; with fewer samples it does not matter
 LEAST_INDICATED_SAMPLES, MOST_INDICATORS = 10, 64  # rows and columns of 0/1 arrays that look like multilabel indicators
-LOOKUP_SAMPLES = 1 << 18  # samples per block of table lookups
 NAMES = ("y_true", "y_pred")
 PLAIN = (np.ndarray, list, tuple)  # types without columns, categories or row names
 
@@ -271,8 +273,8 @@ def _decode(y: _text_codes.Coded) -> np.ndarray:
 
 def _encode(y: np.ndarray) -> _text_codes.Coded:
     """Return an integer array as codes and sorted distinct values."""
-    values, codes = np.unique(y, return_inverse=True)
-    return _text_codes.Coded(codes.reshape(y.shape), values.tolist(), y.dtype)
+    values, codes = adapter(y).unique(y)
+    return _text_codes.Coded(codes, values.tolist(), y.dtype)
 
 
 def count_codes(
@@ -386,7 +388,7 @@ def match_labels(samples: Labels, ignored: str | bytes | int | None) -> tuple[La
     return samples._replace(y_true=truth, y_pred=second), order
 
 
-def list_occurring(samples: Labels, ignored: int | None) -> list[int]:
+def list_occurring(samples: Labels, ignored: int | None, num_threads: int | None = None) -> list[int]:
     """Return the sorted integers that occur as truth or prediction, without samples whose truth is `ignored`.
 
     Synchronises the device.
@@ -394,11 +396,13 @@ def list_occurring(samples: Labels, ignored: int | None) -> list[int]:
     one = adapter(samples.y_true)
     if one.is_on_host(samples.y_true):
         truth, guess = one.to_host(samples.y_true), one.to_host(samples.y_pred)
-        if truth.shape != guess.shape and ignored is not None:
-            truth, guess = np.broadcast_arrays(truth, guess)
-        return (
-            _list_occurring_on_host(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
-        )
+        if ignored is not None:
+            both = np.broadcast_arrays(truth, guess)
+            truth, guess = (y[both[0] != ignored] for y in both)
+        if not truth.size or not guess.size:
+            return []
+        found: list[int] = _integer_codes().find_distinct(truth, guess, num_threads=num_threads).tolist()
+        return found
     truth, guess = one.unwrap(samples.y_true), one.unwrap(samples.y_pred)
     if ignored is not None:
         truth, guess = adapter(truth).evaluate(partial(_drop_ignored, ignored), truth, guess)
@@ -413,27 +417,22 @@ def _drop_ignored(ignored: int, truth: Any, guess: Any) -> tuple[Any, Any]:
     return truth[seen], guess[seen]
 
 
-def _list_occurring_on_host(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
-    """Return the sorted integers that occur in host arrays, by a lookup table if their range is small."""
-    low, high = min(int(truth.min()), int(guess.min())), max(int(truth.max()), int(guess.max()))
-    size = max(truth.size, guess.size)
-    near = high - low < max(MOST_LOOKUP_SPAN, size)
-    table, found = np.zeros(high - low + 1 if near else 0, np.bool_), set[int]()
-    for start in range(0, size, LOOKUP_SAMPLES if near else size):
-        stop = start + LOOKUP_SAMPLES if near else size
-        seen = ... if ignored is None else truth[start:stop] != ignored
-        for y in (truth, guess):
-            values = y[start:stop][seen]
-            if near:
-                table[_subtract_low(values, low)] = True
-            else:
-                found.update(np.unique(values).tolist())
-    return [low + k for k in np.flatnonzero(table).tolist()] if near else sorted(found)
+def are_far_apart(samples: Labels) -> bool:
+    """Whether a few of the integer labels already show that their range exceeds their number, and any table."""
+    arrays = [samples.y_true, samples.y_pred]
+    if not all(adapter(y).is_on_host(y) for y in arrays):
+        return False
+    hosts = [adapter(y).to_host(y).reshape(-1) for y in arrays]
+    if min(y.size for y in hosts) <= FEW_SAMPLES:
+        return False
+    some = [y[:: y.size // FEW_SAMPLES] for y in hosts]
+    low, high = min(int(y.min()) for y in some), max(int(y.max()) for y in some)
+    return high - low > max(MOST_GAPLESS_CELLS, *(y.size for y in hosts))
 
 
-def _subtract_low(values: np.ndarray, low: int) -> np.ndarray:
-    """Return ``values - low`` modulo 2**64 as uint64, so that values below `low` become large."""
-    return values.astype(np.uint64) - np.uint64(low % 2**64)
+def _integer_codes() -> Any:
+    """Return the kernel module that encodes integers, imported on first use because it imports Numba."""
+    return load("cmfast.kernels.cpu._core.distinct")
 
 
 def count_dense_range(
@@ -463,36 +462,20 @@ def count_dense_range(
     return M, low, [low + k for k in np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1)).tolist()]
 
 
-def encode_positions(y: Any, classes: list[int], ignored: int | None = None) -> Any:
+def encode_positions(y: Any, classes: list[int], ignored: int | None = None, num_threads: int | None = None) -> Any:
     """Return integer labels as positions in `classes`, of a narrow type; NO_POSITION for others and `ignored`."""
     array = adapter(y).unwrap(y)
-    index = {value: k for k, value in enumerate(classes) if value != ignored}
     if adapter(array).is_on_host(array):
-        out = adapter(array).from_host(_encode_on_host(adapter(array).to_host(array), classes, index), array)
+        host = adapter(array).to_host(array)
+        found = _integer_codes().find_positions(host, classes, ignored=ignored, num_threads=num_threads)
+        out = adapter(array).from_host(found, array)
     else:
         values, codes = adapter(array).unique(array)
+        index = {value: k for k, value in enumerate(classes) if value != ignored}
         host = np.array([index.get(value, NO_POSITION) for value in values.tolist()], np.int64)
         places = adapter(array).send(host, array)
         out = adapter(array).evaluate(lambda places, codes: places[codes], places, codes)
     return adapter(y).rewrap(out, y)
-
-
-def _encode_on_host(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:
-    """Return host integers as positions given by `index`, block by block; NO_POSITION for others."""
-    out = np.empty(y.shape, np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32)
-    if not y.size:
-        return out
-    values, flat = y.reshape(-1), out.reshape(-1)
-    low, span = min(classes), max(classes) - min(classes) + 1
-    near = span <= max(MOST_LOOKUP_SPAN, y.size)
-    own = values[:0] if near else np.unique(values)
-    known: Any = range(low, low + span) if near else own.tolist()
-    table = np.array([*(index.get(value, NO_POSITION) for value in known), NO_POSITION], out.dtype)
-    for start in range(0, y.size, LOOKUP_SAMPLES):
-        some = values[start : start + LOOKUP_SAMPLES]
-        at = np.minimum(_subtract_low(some, low), np.uint64(span)) if near else np.searchsorted(own, some)
-        flat[start : start + LOOKUP_SAMPLES] = table[at]
-    return out
 
 
 def number_groups(groups: _text_codes.Coded, n_groups: int | None) -> tuple[Any, int, list[Any]]:

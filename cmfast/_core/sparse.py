@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.loading import load
 from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
-
-MOST_SPAN = 1 << 26  # range of labels up to which a lookup table is used
 
 
 def is_sparse(M: Any) -> bool:
@@ -69,26 +68,10 @@ def _encode_positions(
     y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return labels as positions in `labels` (-1: absent), or in the sorted labels that occur; and their number."""
-    pair = (y_true, y_pred)
-    full = [y for y in pair if y.size]
-    low, high = (min(int(y.min()) for y in full), max(int(y.max()) for y in full)) if full else (0, -1)
-    if high - low < MOST_SPAN and max(abs(low), abs(high)) < 2**63:
-        places = [y.astype(np.int64) - low for y in pair]
-        order = np.full(max(0, high - low + 1), -1, np.int64)
-        if labels is None:
-            for place in places:
-                order[place] = 0
-            occur = np.flatnonzero(order == 0)
-            order[occur] = np.arange(len(occur))
-            return order[places[0]], order[places[1]], len(occur)
-        known = np.asarray([int(x) - low for x in labels.tolist()], object)
-        inside = np.flatnonzero((known >= 0) & (known <= high - low))
-        order[known[inside].astype(np.int64)] = inside
-        return order[places[0]], order[places[1]], len(labels)
-    names = np.unique(np.concatenate([y.astype(object) for y in pair])) if labels is None else labels
-    index = {name: k for k, name in enumerate(names.tolist())}
-    codes = [np.array([index.get(value, -1) for value in y.tolist()], np.int64) for y in pair]
-    return codes[0], codes[1], len(names)
+    kernels = load("cmfast.kernels.cpu._core.distinct")
+    classes = kernels.find_distinct(y_true, y_pred) if labels is None else labels
+    i, j = (kernels.find_positions(y, classes) for y in (y_true, y_pred))
+    return i, j, len(classes)
 
 
 def sum_margins(M: Any) -> tuple[np.ndarray, ...]:

@@ -86,8 +86,8 @@ def sum_labels(
     if listed is not None:
         check(len(listed), listed)
         truth, guess = (
-            _labels.encode_positions(samples.y_true, listed, ignored),
-            _labels.encode_positions(samples.y_pred, listed),
+            _labels.encode_positions(samples.y_true, listed, ignored, threads),
+            _labels.encode_positions(samples.y_pred, listed, num_threads=threads),
         )
         one = adapter(truth)
         out = [one.unwrap(y) for y in (truth, guess)]
@@ -308,12 +308,14 @@ def _sum_integers(
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of integer labels over the classes that occur, and these classes."""
-    sums = _sum_gapless_integers(samples, ignored, counting)
-    table = None if sums is not None else _labels.count_dense_range(samples, ignored, counting)
+    threads, sums, table = counting["num_threads"], None, None
+    if ignored is not None or not _labels.are_far_apart(samples):
+        sums = _sum_gapless_integers(samples, ignored, counting)
+        table = None if sums is not None else _labels.count_dense_range(samples, ignored, counting)
     if sums is not None:
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
     else:
-        found = table[2] if table is not None else _labels.list_occurring(samples, ignored)
+        found = table[2] if table is not None else _labels.list_occurring(samples, ignored, threads)
     classes = _complete_integer_classes(options, found)
     C = len(classes)
     named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
@@ -321,12 +323,12 @@ def _sum_integers(
     if sums is not None and len(found) == C:
         return sums, named
     if table is not None:
-        return _sum_table(table, classes, counting["num_threads"]), named
+        return _sum_table(table, classes, threads), named
     if named is not None:
         known = [label for label in named if label is not None]
         truth, guess = (
-            _labels.encode_positions(samples.y_true, known, ignored),
-            _labels.encode_positions(samples.y_pred, known),
+            _labels.encode_positions(samples.y_true, known, ignored, threads),
+            _labels.encode_positions(samples.y_pred, known, num_threads=threads),
         )
         samples = samples._replace(y_true=truth, y_pred=guess)
         ignored = None if ignored is None else _labels.NO_POSITION
@@ -356,7 +358,7 @@ def _sum_gapless_integers(
         largest[0] = _largest_except(samples.y_true, largest[0])
     C = max(*largest, -1) + 1
     cells = C * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
-    if not 0 < cells <= max(_labels.MOST_LOOKUP_SPAN, math.prod(shape)):
+    if not 0 < cells <= max(_labels.MOST_GAPLESS_CELLS, math.prod(shape)):
         return None
     *parts, outside = dispatch.call("label_margins", *samples[:4], n_classes=C, ignored=ignored, **counting)
     sums = Margins(*parts)

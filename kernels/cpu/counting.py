@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core import distinct, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
@@ -339,7 +339,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     else:
         table = _count_range(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
-            y_true, y_pred, n_classes = _map_labels(y_true, y_pred, labels, ignored)
+            y_true, y_pred, n_classes = _map_labels(y_true, y_pred, labels, ignored, num_threads)
             samples = _LabelSamples(y_true, y_pred, weight, groups, None, num_threads)
             table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
     return (*_shape_tables(table, samples.batch, groups is not None, weight), None)
@@ -385,27 +385,23 @@ def _count_range(samples, labels, n_groups):
             return None
         order = np.asarray(labels.astype(object) - span[0], np.intp)
         return count(span, weighted=weighted)[0][..., order[:, None], order]
-    for span in _guess_ranges(samples):
-        if not fits(span):
-            continue
-        table, outside = count(span, weighted=False)
-        if not outside:
-            break
-    else:
+    step = max(1, samples.n // GUESS)
+    low, high = samples.span(samples.y_true[:GUESS, ::step], samples.y_pred[:GUESS, ::step])
+    if not fits((low, high)):
+        return None
+    # The range of a sample, widened, usually suffices.
+    span = (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABEL_SPAN else (low, high)
+    table, outside = count(span, weighted=False) if fits(span) else (None, True)
+    if outside:
+        span = samples.span(samples.y_true, samples.y_pred)
+        table = count(span, weighted=False)[0] if fits(span) else None
+    if table is None:
         return None
     present = table.any(axis=(0, 1))
     order = np.flatnonzero(present.any(axis=0) | present.any(axis=1))
     if weighted:  # a label whose samples all weigh nothing occurs nonetheless
         table, _ = count(span, weighted=True)
     return table if order.size == table.shape[-1] else table[..., order[:, None], order]
-
-
-def _guess_ranges(samples):
-    """Yield candidate label ranges: that of a sample, widened, which usually suffices, then the exact one."""
-    step = max(1, samples.n // GUESS)
-    low, high = samples.span(samples.y_true[:GUESS, ::step], samples.y_pred[:GUESS, ::step])
-    yield (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABEL_SPAN else (low, high)
-    yield samples.span(samples.y_true, samples.y_pred)
 
 
 def _are_integers(*arrays):
@@ -417,25 +413,20 @@ def _are_integers(*arrays):
     return not (large and any(a.dtype.kind == "i" for a in given))
 
 
-def _map_labels(y_true, y_pred, labels, ignored):
-    """Map labels of any type to indices in `labels`, or in the sorted distinct labels; -1 if absent or ignored.
+def _map_labels(y_true, y_pred, labels, ignored, num_threads):
+    """Map labels to indices in `labels`, or in the sorted distinct labels; -1 if absent or ignored.
 
     Labels that are only predicted where the truth is ignored do not count as present.
     """
-    values = [y.reshape(-1).tolist() for y in (y_true, y_pred)]
-    if labels is not None:
-        names = labels.tolist()
-    elif ignored is None:
-        names = sorted(set().union(*values))
-    else:
-        pair = np.broadcast_arrays(y_true, y_pred)
-        seen = pair[0] != ignored
-        names = sorted(set().union(*(y[seen].tolist() for y in pair)))
-    index = {name: k for k, name in enumerate(names)}
-    codes = [np.array([index.get(v, -1) for v in value], np.int64) for value in values]
-    if ignored is not None:
-        codes[0][(y_true == ignored).reshape(-1)] = -1
-    return codes[0].reshape(y_true.shape), codes[1].reshape(y_pred.shape), len(names)
+    classes, given = labels, (y_true, y_pred)
+    if labels is None:
+        if ignored is not None:
+            truth, guess = np.broadcast_arrays(y_true, y_pred)
+            seen = truth != ignored
+            given = truth[seen], guess[seen]
+        classes = distinct.find_distinct(*given, num_threads=num_threads)
+    truth = distinct.find_positions(y_true, classes, ignored=ignored, num_threads=num_threads)
+    return truth, distinct.find_positions(y_pred, classes, num_threads=num_threads), len(classes)
 
 
 def _shape_tables(table, batch, grouped, weight):

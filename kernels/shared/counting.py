@@ -6,6 +6,7 @@ import numpy as np
 
 MOST_LABEL_SPAN = 1024  # label range up to which one table holds all labels
 NAMED_LABELS = 3  # labels that a message names
+NO_POSITION = -1  # code of a label that is not among the classes
 
 Outside = tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]
 

@@ -110,6 +110,8 @@ def _values(rng):
     yield Case("beyond-the-guess", (np.r_[np.zeros(9000, np.int64), 700], np.r_[0, np.ones(9000, np.int64)]))
     yield Case("uint64-beside-negative", (np.array([2**64 - 1, 1], np.uint64), np.array([-1, 1])))
     yield Case("uint64-large", (np.array([2**64 - 1, 2**64 - 2], np.uint64), np.array([2**64 - 1] * 2, np.uint64)))
+    ids = rng.integers(-(2**63), 2**63 - 1, 6)
+    yield Case("random-ids", (ids[rng.integers(0, 6, 1500)], ids[rng.integers(1, 5, 1500)]))
     wide = rng.integers(0, 2, (3000, 2)) * 1000
     yield Case("wide-span-many-rows", (wide, wide[::-1]))
 

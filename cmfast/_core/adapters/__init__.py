@@ -121,7 +121,13 @@ class Adapter:
 
     def unique(self, x: Any) -> tuple[np.ndarray, Any]:
         """Return the sorted unique values of `x` on the host, and each element's position among them; synchronises."""
-        values, codes = np.unique(self.to_host(x), return_inverse=True)
+        host = self.to_host(x)
+        if host.dtype.kind in "iu":
+            kernels = load("cmfast.kernels.cpu._core.distinct")
+            found = kernels.find_distinct(host)
+            values, codes = found.astype(host.dtype), kernels.find_positions(host, found).astype(np.int64)
+        else:
+            values, codes = np.unique(host, return_inverse=True)
         return values, self.from_host(codes, x)
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight
 from cmfast import counting, metrics
 from cmfast._core import dispatch
 from cmfast._core.adapters import _text_codes
+from cmfast.kernels.cpu._core import distinct
 
 LEAST_SEARCHED_SPAN = 4096  # label range encoded by subtraction, even with fewer samples
 MATRIX = 1024  # largest number of classes for which a matrix is counted if its margins suffice
@@ -174,12 +175,18 @@ def _get_column(y: Any) -> np.ndarray | None:
 
 
 def _encode_integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return classes and positions of integers by subtraction; None if their range is too large."""
+    """Return classes and positions of integers; None if scikit-learn may warn, as of about as many as samples."""
     low, high = min(int(t.min()), int(p.min())), max(int(t.max()), int(p.max()))
-    if high - low >= max(LEAST_SEARCHED_SPAN, len(t)) or high >= 2**63:
+    if high >= 2**63:
         return None
     kind = np.result_type(t, p)
     kind = kind if kind.kind in "biu" else np.dtype(np.int64)
+    if high - low >= max(LEAST_SEARCHED_SPAN, len(t)):
+        classes = distinct.find_distinct(t, p)
+        if 2 * len(classes) > len(t):
+            return None
+        t, p = (distinct.find_positions(y, classes).astype(np.int64) for y in (t, p))
+        return classes.astype(kind), t, p
     if low != 0:
         t, p = (y.astype(np.int64) - low for y in (t, p))
     return (np.arange(high - low + 1) + low).astype(kind), t, p

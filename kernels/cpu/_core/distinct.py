@@ -1,0 +1,308 @@
+"""Find the distinct integers of arrays, and positions of integers among classes.
+
+A range that is not much larger than the arrays gets a lookup table. Integers farther apart are hashed; a few integers,
+and those that hash badly or are nearly all distinct, are sorted. All ways give the same result.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.counting import NO_POSITION
+
+BLOCK_INTEGERS = 1 << 16  # integers converted and looked up at a time: they stay in the level-2 cache
+MOST_SORTED_INTEGERS = 1 << 10  # integers up to which sorting is fast, and compiles nothing
+MOST_LOOKUP_SPAN = 1 << 16  # range up to which a lookup table is used, even for fewer integers
+LEAST_SLOTS = 1 << 14  # of a hash table: 64 KB
+SLOTS_PER_KEY = 4  # at least; with two a lookup among 1e5 keys takes twice the time
+GROWTH = 4  # factor by which a full table grows
+MOST_STEPS, SPARE_STEPS = 8, 256  # probes beyond the first, per integer and per call, after which keys are sorted
+MOST_DISTINCT = 1 << 20  # distinct integers, above which the hash table leaves the caches, and sorting is faster
+MOST_NEW_SHARE, NEW_AFTER = 0.5, 4  # new integers of the block with this number, above which sorting is faster
+FEW_NEW = 1 << 11  # new integers in a block, down to which one thread collects those that all threads share
+SECONDS_PER_INTEGER = 2e-9
+
+
+class _HashingError(Exception):
+    """Hashing was given up, because sorting is faster: many keys collide, perhaps on purpose, or most are distinct."""
+
+
+@jit(inner=True, inline=True)
+def _mix_bits(x):
+    """Mix the bits of a 64-bit key so that each affects all others: the finaliser of SplitMix64 (Steele et al. 2014).
+
+    It is one to one, so different keys collide only after bits are dropped.
+    """
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@jit()
+def _insert(values, first, slots, keys, count):
+    """Append the values, from the index `first` on, that are new to `keys`; return the index of the next, and `count`.
+
+    Returns early if `keys` is full, and with a negative count if there are too many probes. A slot holds
+    the index of a key, or -1; keys that collide are in the following slots.
+    """
+    mask, one, left = np.uint64(len(slots) - 1), np.uint64(1), MOST_STEPS * len(values) + SPARE_STEPS
+    for k in range(first, len(values)):
+        value = values[k]
+        at = _mix_bits(np.uint64(value)) & mask
+        while slots[at] >= 0 and keys[slots[at]] != value:
+            at = (at + one) & mask
+            left -= 1
+            if left < 0:
+                return k, -1
+        if slots[at] < 0:
+            if count == len(keys):
+                return k, count
+            slots[at] = count
+            keys[count] = value
+            count += 1
+    return len(values), count
+
+
+@jit()
+def _look_up(values, slots, keys, out):
+    """Write the index in `keys` of each value, -1 for other values; return False if that takes too many probes."""
+    mask, one, left = np.uint64(len(slots) - 1), np.uint64(1), MOST_STEPS * len(values) + SPARE_STEPS
+    for k in range(len(values)):
+        value = values[k]
+        at = _mix_bits(np.uint64(value)) & mask
+        index = slots[at]
+        while index >= 0 and keys[index] != value:
+            at = (at + one) & mask
+            index = slots[at]
+            left -= 1
+            if left < 0:
+                return False
+        out[k] = index
+    return True
+
+
+class _HashedKeys:
+    """A set of int64 keys in order of first occurrence, in an open-addressing hash table."""
+
+    def __init__(self, n_slots=LEAST_SLOTS):
+        self._reserve(n_slots)
+        self._count = 0
+
+    def _reserve(self, n_slots):
+        """Replace the table by an empty one."""
+        self._slots = np.full(n_slots, -1, np.int32)
+        self._keys = np.empty(n_slots // SLOTS_PER_KEY, np.int64)
+
+    @property
+    def keys(self):
+        """The keys."""
+        return self._keys[: self._count]
+
+    def add(self, values):
+        """Add the values that are no keys yet; raise _HashingError if too many collide."""
+        at = 0
+        while at < len(values):
+            at, count = _insert(values, at, self._slots, self._keys, self._count)
+            if count < 0:
+                raise _HashingError
+            self._count = count
+            if at < len(values):  # the table is full
+                before = self.keys
+                self._reserve(GROWTH * len(self._slots))
+                _, self._count = _insert(before, 0, self._slots, self._keys, 0)
+                if self._count < 0:
+                    raise _HashingError
+
+    def find(self, values):
+        """Return the index of each value among the keys, -1 for others; raise _HashingError if too many collide."""
+        out = np.empty(len(values), np.int32)
+        if not _look_up(values, self._slots, self._keys, out):
+            raise _HashingError
+        return out
+
+
+def find_distinct(*arrays: Any, num_threads: int | None = None) -> Any:
+    """Return the sorted distinct integers of arrays: int64, uint64, or objects if neither holds all of them."""
+    flats = [a.reshape(-1) for a in arrays if a.size]
+    if not flats:
+        return np.empty(0, np.int64)
+    kind: Any = np.int64
+    unsigned = [flat for flat in flats if flat.dtype == np.uint64]
+    if unsigned and _find_extent(unsigned)[1] >= 2**63:
+        kind = np.uint64
+        if _find_extent(flats)[0] < 0:
+            every = {value for flat in flats for value in find_distinct(flat, num_threads=num_threads).tolist()}
+            return np.array(sorted(every), object)
+    size = sum(flat.size for flat in flats)
+    if size <= MOST_SORTED_INTEGERS:
+        return _sort_distinct(flats, kind)
+    for step in (max(1, size // MOST_SORTED_INTEGERS), 1):  # a sample suffices if its range is large
+        low, high = _find_extent([flat[::step] for flat in flats])
+        if high - low >= max(MOST_LOOKUP_SPAN, size):
+            break
+    else:
+        occurs = np.zeros(high - low + 1, np.bool_)
+        for block in _iterate_blocks(flats):
+            occurs[_subtract(block, low)] = True
+        return np.flatnonzero(occurs).astype(kind) + kind(low)
+    try:
+        return np.sort(_hash_distinct(flats, num_threads).view(kind))
+    except _HashingError:
+        return _sort_distinct(flats, kind)
+
+
+def _find_extent(flats):
+    """Return the minimum and maximum of arrays."""
+    return min(int(flat.min()) for flat in flats), max(int(flat.max()) for flat in flats)
+
+
+def _iterate_blocks(flats):
+    """Yield the arrays in blocks."""
+    for flat in flats:
+        for start in range(0, flat.size, BLOCK_INTEGERS):
+            yield flat[start : start + BLOCK_INTEGERS]
+
+
+def _subtract(values, low):
+    """Return ``values - low`` modulo 2**64 as uint64, so that values below `low` become large."""
+    return values.astype(np.uint64) - np.uint64(low % 2**64)
+
+
+def _convert_keys(values):
+    """Return integers of any type as contiguous int64 with the same 64 bits."""
+    return np.ascontiguousarray(values, None if values.dtype == np.uint64 else np.int64).view(np.int64)
+
+
+def _sort_distinct(flats, kind):
+    """Return the sorted distinct integers of arrays by sorting."""
+    found = np.concatenate([flat.astype(kind) for flat in flats])
+    found.sort()
+    differs = np.ones(found.size, np.bool_)
+    np.not_equal(found[1:], found[:-1], out=differs[1:])
+    return found[differs]
+
+
+def _hash_distinct(flats, num_threads):
+    """Return the distinct integers of arrays as int64 of the same bits, unsorted; raise _HashingError if they are many.
+
+    One thread collects keys until a block has few new ones; the other blocks add theirs to a small set for each piece.
+    """
+    blocks, shared = list(_iterate_blocks(flats)), _HashedKeys()
+    for first, block in enumerate(blocks, start=1):
+        pool.checkpoint()
+        before = len(shared.keys)
+        shared.add(_convert_keys(block))
+        new = len(shared.keys) - before
+        if len(shared.keys) > MOST_DISTINCT or (first == NEW_AFTER and new > MOST_NEW_SHARE * BLOCK_INTEGERS):
+            raise _HashingError
+        if first > 1 and new <= FEW_NEW:
+            break
+    rest = blocks[first:]
+    seconds = len(rest) * BLOCK_INTEGERS * SECONDS_PER_INTEGER
+    bounds = pool.pieces(len(rest), seconds)
+    parts = [_HashedKeys() for _ in bounds]
+
+    def work(i, start, stop):
+        """Collect the keys of a piece that are not shared."""
+        for block in rest[start:stop]:
+            pool.checkpoint()
+            values = _convert_keys(block)
+            missing = shared.find(values) < 0
+            if missing.any():
+                parts[i].add(values[missing])
+            if len(parts[i].keys) > MOST_DISTINCT:
+                raise _HashingError
+
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    for part in parts:
+        shared.add(part.keys)
+    return shared.keys
+
+
+def find_positions(values: Any, classes: Any, *, ignored: int | None = None, num_threads: int | None = None) -> Any:
+    """Return the position in `classes` of each integer, int8 or int32; NO_POSITION for others, and for `ignored`.
+
+    `classes` are distinct integers in any order, as an array or a list of Python integers.
+    """
+    keys, places = _select_keys(classes, np.uint64 if values.dtype == np.uint64 else np.int64, ignored)
+    narrow = np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32
+    if keys.size and values.size <= MOST_SORTED_INTEGERS:
+        keys, places = _sort_keys(keys, places)
+        return _search_sorted(keys, places, values).astype(narrow)
+    out = np.full(values.shape, NO_POSITION, narrow)
+    if keys.size:
+        values, flat = values.reshape(-1), out.reshape(-1)
+        try:
+            _write_positions(values, _choose_search(values, keys, places), flat, num_threads)
+        except _HashingError:
+            keys, places = _sort_keys(keys, places)
+            _write_positions(values, partial(_search_sorted, keys, places), flat, num_threads)
+    return out
+
+
+def _select_keys(classes, kind, ignored):
+    """Return the classes that `kind` can hold, without `ignored`, and their positions."""
+    if not isinstance(classes, np.ndarray):
+        try:
+            classes = np.array(classes, np.int64)
+        except OverflowError:
+            classes = np.array(classes, object)
+    if classes.dtype == kind and ignored is None:
+        return classes, np.arange(len(classes))
+    limits = np.iinfo(kind)
+    possible = (classes >= limits.min) & (classes <= limits.max)
+    if ignored is not None:
+        possible &= classes != ignored
+    places = np.flatnonzero(possible)
+    return classes[places].astype(kind), places
+
+
+def _choose_search(values: Any, keys: Any, places: Any) -> Callable[[Any], Any]:
+    """Return a function from some values to their positions by a lookup table or, far apart, by hashing."""
+    low = int(keys.min())
+    span = int(keys.max()) - low + 1
+    if span <= max(MOST_LOOKUP_SPAN, values.size):
+        table = np.full(span + 1, NO_POSITION, np.int32)
+        table[_subtract(keys, low)] = places
+        return partial(_read_table, low, table)
+    hashed = _HashedKeys(max(LEAST_SLOTS, 1 << (SLOTS_PER_KEY * len(keys)).bit_length()))
+    hashed.add(_convert_keys(keys))
+    if len(places) == places[-1] + 1:
+        return lambda values: hashed.find(_convert_keys(values))
+    places = np.append(places, NO_POSITION)
+    return lambda values: places[hashed.find(_convert_keys(values))]
+
+
+def _sort_keys(keys, places):
+    """Return keys and their places in the order of the keys."""
+    order = keys.argsort()
+    return keys[order], places[order]
+
+
+def _search_sorted(keys, places, values):
+    """Return the positions of values by bisection in sorted keys."""
+    at = np.minimum(keys.searchsorted(values), len(keys) - 1)
+    return np.where(keys[at] == values, places[at], NO_POSITION)
+
+
+def _read_table(low, table, values):
+    """Return what a lookup table holds for each value; its last entry for values outside."""
+    return table[np.minimum(_subtract(values, low), np.uint64(len(table) - 1))]
+
+
+def _write_positions(values, search, out, num_threads):
+    """Write the positions that `search` finds, block by block in parallel."""
+    seconds = len(values) * SECONDS_PER_INTEGER
+
+    def work(_, start, stop):
+        """Write one piece."""
+        for first in range(start, stop, BLOCK_INTEGERS):
+            pool.checkpoint()
+            last = min(first + BLOCK_INTEGERS, stop)
+            out[first:last] = search(values[first:last])
+
+    pool.run_pieces(work, pool.pieces(len(values), seconds), seconds=seconds, num_threads=num_threads)
