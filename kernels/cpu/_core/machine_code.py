@@ -39,3 +39,9 @@ def find_folder(version: str) -> Path | None:
         return None
     folder = ROOT / version
     return folder if folder.is_dir() else None
+
+
+def count_functions(version: str) -> int:
+    """Return the number of functions in the machine code of this version, all levels together."""
+    folder = find_folder(version)
+    return 0 if folder is None else sum(1 for _ in folder.glob("*.nbc"))
