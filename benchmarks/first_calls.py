@@ -1,12 +1,15 @@
 """``python -m benchmarks.first_calls [NAME ...]``: how long first calls take, each in a process with an empty cache.
 
-In seconds of one processor, without the import: what else the machine does counts little.
+In seconds of one processor, without the import: what else the machine does counts little. The second column is the
+number of functions that were compiled: none where the wheel's machine code serves. With ``--compile-nothing`` any such
+function is an error.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 CALLS = {
     "bi_normalize 3x3": "cmfast.bi_normalize(M)",
@@ -39,6 +42,7 @@ CALLS = {
     "rake, two attributes": "cmfast.rake(rng.integers(0, 3, (2, 500)), [(0, np.full(3, 9.0)), (1, np.full(3, 9.0))])",
     "balance": "cmfast.balance((*np.triu_indices(30), np.ones(465), 30), symmetric='upper')",
 }
+NOTHING = "--compile-nothing"
 PROGRAM = """
 import time, warnings
 import numpy as np
@@ -54,24 +58,29 @@ print(time.process_time() - begun)
 """
 
 
-def seconds(name: str) -> float:
-    """Return the CPU seconds of a first call."""
+def measure(name: str) -> tuple[float, int]:
+    """Return the CPU seconds of a first call and the number of functions compiled meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         # Linear algebra in threads would burn seconds that nobody waits for.
         settings = {"NUMBA_CACHE_DIR": folder, "CMFAST_QUIET": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-c", PROGRAM.format(call=CALLS[name])]
         done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)
-        return float(done.stdout)
+        return float(done.stdout), sum(1 for _ in Path(folder).rglob("*.nbc"))
 
 
-def main(names: list[str]) -> None:
+def main(args: list[str]) -> None:
     """Print a line for each call, or for those that are named."""
-    unknown = set(names) - set(CALLS)
-    if unknown:
+    names = [arg for arg in args if arg != NOTHING] or list(CALLS)
+    if unknown := set(names) - set(CALLS):
         sys.exit(f"no call named {min(unknown)!r}; there are: {', '.join(CALLS)}")
     width = max(map(len, CALLS))
-    for name in names or CALLS:
-        print(f"{name:<{width}}{seconds(name):>8.2f} s", flush=True)
+    compiled = 0
+    for name in names:
+        seconds, functions = measure(name)
+        print(f"{name:<{width}}{seconds:>8.2f} s {functions:>5}", flush=True)
+        compiled += functions
+    if compiled and NOTHING in args:
+        sys.exit(f"{compiled} functions were compiled")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from numba.core.caching import NullCache
 from numba.core.registry import cpu_target
 from processes import ROOT, python
 
-from cmfast.kernels.cpu._core import compiler_passes, jit
+from cmfast.kernels.cpu._core import compiler_passes, jit, machine_code
 
 pytestmark = pytest.mark.processes
 
@@ -86,7 +86,7 @@ def copy(tmp_path, monkeypatch):
     for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu, core):
         (folder / "__init__.py").touch()
     (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
-    for name in ("jit.py", "inner.py", "compiler_passes.py"):
+    for name in ("jit.py", "inner.py", "compiler_passes.py", "machine_code.py"):
         (core / name).write_text((ROOT / "kernels" / "cpu" / "_core" / name).read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))
@@ -491,3 +491,95 @@ def test_other_errors_of_numba_are_not_swallowed(monkeypatch):
     monkeypatch.setattr(jit, "_Cache", broken)
     with pytest.raises(RuntimeError, match="something else"):
         jit.jit()(lambda x: x)
+
+
+# --- machine code of levels of x86-64 --------------------------------------------------------------------------------
+
+BUILD = """
+import sys
+from pathlib import Path
+from cmfast.kernels.cpu._core import jit, machine_code
+print(jit.copy_machine_code(Path(sys.argv[1]), machine_code.ROOT / jit.find_cache_folder().name))
+"""
+needs_v3 = pytest.mark.skipif("x86-64-v3" not in machine_code.list_host_levels(), reason="needs AVX2")
+
+
+@pytest.fixture
+def built(copy, tmp_path):
+    """Return the folder of machine code for x86-64-v3 of the small copy, and a way to ask with an empty cache."""
+    cpu, ask = copy
+    level = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": machine_code.LEVELS["x86-64-v3"]}
+    assert ask(NUMBA_CACHE_DIR=str(tmp_path / "built"), **level) == (12.0, 0)
+    (compiled,) = (tmp_path / "built" / "cmfast").iterdir()
+    assert python("-c", BUILD, str(compiled), cwd=tmp_path, path=tmp_path).split() == ["2"]
+    (folder,) = (cpu.parent / "machine_code").iterdir()
+    numbers = iter(range(99))
+
+    def ask_anew(**environment):
+        cache = tmp_path / f"empty-{next(numbers)}"
+        found = ask(**{"NUMBA_CACHE_DIR": str(cache)} | environment)
+        return *found, len(list(cache.rglob("*.nbc")))
+
+    return folder, ask_anew
+
+
+@needs_v3
+def test_machine_code_of_a_level_is_found_and_nothing_is_compiled(built):
+    _, ask = built
+    assert ask() == (12.0, 1, 0)
+
+
+@needs_v3
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"CMFAST_MACHINE_CODE": "0"},
+        {"NUMBA_ENABLE_AVX": "0"},  # Numba then reports a processor without AVX
+        {"NUMBA_CPU_NAME": "x86-64-v3"},
+        {"NUMBA_CPU_FEATURES": ""},
+        {"NUMBA_BOUNDSCHECK": "1"},
+    ],
+)
+def test_machine_code_is_not_used_where_it_must_not_be(built, environment):
+    _, ask = built
+    total, hits, compiled = ask(**environment)
+    assert (total, hits) == (12.0, 0)
+    assert compiled > 0
+
+
+@needs_v3
+def test_damaged_machine_code_is_compiled_again_and_stays(built):
+    folder, ask = built
+    for file in folder.glob("*.nbc"):
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    assert ask()[:2] == (12.0, 0)
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+
+
+@needs_v3
+def test_machine_code_serves_where_no_cache_can_be_written(built, tmp_path):
+    folder, ask = built
+    (tmp_path / "file").touch()
+    assert ask(NUMBA_CACHE_DIR=str(tmp_path / "file")) == (12.0, 1, 0)
+    assert sorted(path.suffix for path in folder.iterdir()) == [".nbc", ".nbc", ".nbi", ".nbi"]
+
+
+@needs_v3
+def test_machine_code_of_other_sources_is_not_used(built, copy):
+    (copy[0] / "callee.py").write_text(CALLEE.format(factor=5.0))
+    assert built[1]()[:2] == (30.0, 0)
+
+
+def test_a_level_needs_every_one_of_its_instructions():
+    best, second = machine_code.LEVELS
+    assert machine_code.list_levels(machine_code.LEVELS[best]) == [best, second]
+    assert machine_code.list_levels(machine_code.LEVELS[best] + ",+amx-tile,-sha") == [best, second]
+    for level, present in machine_code.LEVELS.items():
+        for name in present.split(","):
+            for masked in (present.replace(name, name.replace("+", "-")), present.replace(name, "")):
+                assert level not in machine_code.list_levels(masked), name
+    assert machine_code.list_levels(machine_code.LEVELS[best].replace("+avx512f", "-avx512f")) == [second]
+    assert machine_code.list_levels("") == []

@@ -25,7 +25,7 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Collect facts about this machine, after clearing the cache if requested."""
-    from cmfast.kernels.cpu._core import jit, pool  # imports Numba, late, so that --help stays fast
+    from cmfast.kernels.cpu._core import jit, machine_code, pool  # imports Numba, late, so that --help stays fast
 
     removed = {"removed_bytes": jit.clear_cache()} if args.clear_cache else {}
     cache = jit.summarize_cache()
@@ -42,6 +42,10 @@ def run(args: argparse.Namespace) -> Result:
             "writable": cache.writable,
             "functions": cache.n_functions,
             "bytes": cache.n_bytes,
+        },
+        "machine_code": {
+            "levels": machine_code.list_host_levels(),
+            "functions": machine_code.count_functions(cache.folder.name),
         },
         "gpus": _gpus(),
         "operations": {target: sum(target in op.targets for op in OPS.values()) for target in ("cpu", "cuda")},
@@ -86,6 +90,15 @@ def _describe_cache(folder: str, functions: int, bytes: int, *, writable: bool) 
     return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
 
 
+def _describe_machine_code(levels: list[str], functions: int) -> str:
+    """Describe the machine code of this installation in a sentence."""
+    if not functions:
+        return "none in this installation: functions are compiled on first use"
+    if not levels:
+        return f"{functions} functions, for processors with AVX2: this one compiles on first use"
+    return f"{functions} functions, found on first use; this processor has {levels[0]}"
+
+
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield a printed line per fact."""
     rows = [
@@ -95,6 +108,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         *((name, version or "not installed") for name, version in found["optional"].items()),
         ("threads", found["threads"]),
         ("cache", _describe_cache(**found["cache"])),
+        ("machine code", _describe_machine_code(**found["machine_code"])),
         ("GPU", ", ".join(found["gpus"]) or "none"),
         ("operations", ", ".join(f"{number} on {target}" for target, number in found["operations"].items())),
     ]

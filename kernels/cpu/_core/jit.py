@@ -11,6 +11,7 @@
    mismatch means compiling again.
 5. It sets up the compiler before it looks for cached code, which takes twice the rest of a first call. Here only if
    something has to be compiled.
+6. It finds code for this very processor only. Here code for a level of x86-64 that came with the wheel is found, too.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.runtime import rtsys  # noqa: TID251
 
 from cmfast._version import __version__
-from cmfast.kernels.cpu._core import compiler_passes
+from cmfast.kernels.cpu._core import compiler_passes, machine_code
 from cmfast.kernels.cpu._core import inner as inner_functions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -124,9 +125,10 @@ class _Locator:
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> "_Locator | None":
-        """Return a locator if the cache folder can be written or read, else None (Numba's protocol)."""
+        """Return a locator if there is a folder to write to or read from, else None (Numba's protocol)."""
         path = find_cache_folder()
-        return cls(function, file, path) if _prepare_folder(path) or path.is_dir() else None
+        there = _prepare_folder(path) or path.is_dir() or machine_code.find_folder(path.name) is not None
+        return cls(function, file, path) if there else None
 
     def get_cache_path(self) -> str:
         """Return the cache folder."""
@@ -209,6 +211,24 @@ class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
             file.write(payload)
 
 
+def copy_machine_code(source: Path, target: Path) -> int:
+    """Copy the functions in a cache folder to another folder, but those that are bitcode; return their number.
+
+    Bitcode is of functions that only kernels call: it serves to compile further kernels, and machine code contains it.
+    """
+    target.mkdir(parents=True)
+    copied = 0
+    for path in sorted(source.glob("*.nbi")):
+        file = _File(str(source), path.stem, digest())
+        kept = {key: name for key, name in file._load_index().items() if file._load_data(name)[0][1] == "object"}
+        for name in kept.values():
+            shutil.copyfile(source / name, target / name)
+        if kept:
+            _File(str(target), path.stem, digest())._save_index(kept)
+        copied += len(kept)
+    return copied
+
+
 def _read_verified(path: Path) -> bytes:
     """Return the content of a cache file after its checksum; raise ValueError if they do not match."""
     content = path.read_bytes()
@@ -239,8 +259,24 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         except Exception:  # noqa: BLE001  # a damaged file, or one that Numba cannot rebuild
             with contextlib.suppress(OSError):
                 self.flush()  # else the next process meets it too
-            return None
+            overload = None
+        if overload is None:
+            with contextlib.suppress(Exception):  # as above; what came with the wheel stays as it is
+                overload = self._load_level(sig, target_context)
         return overload if overload is not None and tuple(overload.signature.args) == tuple(sig) else None
+
+    def _load_level(self, sig: Any, target_context: Any) -> Any:
+        """Return the compile result of a signature for the best level of this processor in the wheel's machine code."""
+        folder = machine_code.find_folder(Path(self._cache_path).name)
+        if folder is None:
+            return None
+        file = _File(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
+        _, (triple, _, features), code = self._index_key(sig, target_context.codegen())
+        for level in machine_code.list_levels(features):
+            data = file.load((sig, (triple, level, machine_code.LEVELS[level]), code))
+            if data is not None:
+                return self._impl.rebuild(target_context, data)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write the compile result of a signature; after an error stop caching in this process."""

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, load_elements, new_lines, splat, store, total
+from cmfast.kernels.cpu.scaling._large_passes import compute_dot
 from cmfast.kernels.shared.scaling import NORMAL
 
-SUM = frozenset({"reassoc", "contract"})  # sums along a row in several partial sums, as SIMD needs
 PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
 CACHED_ROWS = 128  # rows of Q that stay in the cache
 
@@ -118,7 +118,7 @@ def _compute_flows(graph, u):
             to[k] = root * flat[j * width + k] - math.sqrt(u[k]) * flat[k * width + j]
 
 
-@jit(inner=True, fastmath=SUM, borrows=True)
+@jit(inner=True, borrows=True)
 def _eliminate_panel(graph, k0, k1, paired, q, d, r):
     """Eliminate columns k1 - 1 down to k0 (a panel), updating only the panel's own rows.
 
@@ -130,31 +130,35 @@ def _eliminate_panel(graph, k0, k1, paired, q, d, r):
         w, f = flat[W + k * width : W + k * width + k], flat[F + k * width : F + k * width + k]
         p = flat[P + (k - k0) * width : P + (k - k0) * width + k]
         _update_pivot_row(graph, k0, k, k1, paired)
-        total = 0.0
-        flow = 0.0
-        for j in range(k):
-            total += w[j]
-        if paired:
-            for j in range(k):
-                flow += f[j]
-        r[k] = 1.0 / total if total >= NORMAL else 0.0  # else the last column of a block, whose step is arbitrary
+        weight, flow = _sum(w), _sum(f) if paired else 0.0
+        r[k] = 1.0 / weight if weight >= NORMAL else 0.0  # else the last column of a block, whose step is arbitrary
         for j in range(k):
             p[j] = w[j] * r[k]
             q[j] += p[j] * q[k]
         d[k] = q[k] + flow
 
 
-@jit(inner=True, fastmath=SUM, borrows=True)
+@jit(inner=True, borrows=True)
+def _sum(numbers):
+    """Return the sum of an array, in sixteen partial sums on every processor."""
+    n = numbers.shape[0]
+    even, odd = splat(0.0), splat(0.0)
+    for j in range(0, n - 2 * WIDTH + 1, 2 * WIDTH):
+        even, odd = even + load_elements(numbers, j), odd + load_elements(numbers, j + WIDTH)
+    found = total(even + odd)
+    for j in range(n // (2 * WIDTH) * 2 * WIDTH, n):
+        found += numbers[j]
+    return found
+
+
+@jit(inner=True, borrows=True)
 def _back_substitute(graph, r, d):
     """Compute the step `d` by back substitution, from the first column up, in place."""
     flat, width, W = graph.flat, graph.per * WIDTH, graph.W * WIDTH
     d[0] = 0.0
     for k in range(1, len(d)):
         w = flat[W + k * width : W + k * width + k]
-        total = 0.0
-        for j in range(k):
-            total += w[j] * d[j]
-        d[k] = (d[k] + total) * r[k]
+        d[k] = (d[k] + compute_dot(w, d[:k])) * r[k]
 
 
 @jit(inner=True, borrows=True)
