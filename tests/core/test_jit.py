@@ -512,7 +512,7 @@ def built(copy, tmp_path):
     assert ask(NUMBA_CACHE_DIR=str(tmp_path / "built"), **level) == (12.0, 0)
     (compiled,) = (tmp_path / "built" / "cmfast").iterdir()
     assert python("-c", BUILD, str(compiled), cwd=tmp_path, path=tmp_path).split() == ["2"]
-    (folder,) = (cpu.parent / "machine_code").iterdir()
+    (folder,) = (cpu.parent / "machine-code").iterdir()
     numbers = iter(range(99))
 
     def ask_anew(**environment):

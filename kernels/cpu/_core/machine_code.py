@@ -15,7 +15,7 @@ _V3 = (
 )
 _V4 = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
 LEVELS = {"x86-64-v4": _V4, "x86-64-v3": _V3}  # their instructions as LLVM lists them; best level first
-ROOT = Path(__file__).parents[2] / "machine_code"  # one folder for each version of sources and Numba
+ROOT = Path(__file__).parents[2] / "machine-code"  # one folder for each version of sources and Numba
 SWITCH = "CMFAST_MACHINE_CODE"  # environment variable; "0" turns this code off
 
 
