@@ -22,7 +22,7 @@ ANY = "|".join([*TOPICS, "confusion_counts", "contingency"])  # two that have no
 
 # From the roof to the ground: what stands in one line may import its neighbours and what is below.
 FLOORS = [
-    r"cmfast\.(cli|compat|nn|_reproduce|_warmup|__main__)\b",
+    r"cmfast\.(cli|compat|nn|_reproduce|_warmup|_build_machine_code|__main__)\b",
     r"cmfast$",
     r"cmfast\._report\b",
     r"cmfast\.display\b",

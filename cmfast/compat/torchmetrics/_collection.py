@@ -29,8 +29,9 @@ class MetricCollection(LockedMetric, torchmetrics.MetricCollection):
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Give each metric a state of its own, to be loaded; the next update finds out again which are the same."""
-        if self._enable_compute_groups:
-            self._compute_groups_create_state_ref(copy=True)
-            self._groups = {number: [str(name)] for number, name in enumerate(self.keys(keep_base=True))}
-            self._groups_checked = False
-        super()._load_from_state_dict(*args, **kwargs)
+        with self._lock:
+            if self._enable_compute_groups:
+                self._compute_groups_create_state_ref(copy=True)
+                self._groups = {number: [str(name)] for number, name in enumerate(self.keys(keep_base=True))}
+                self._groups_checked = False
+            super()._load_from_state_dict(*args, **kwargs)

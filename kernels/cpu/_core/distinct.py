@@ -104,7 +104,7 @@ class _HashedKeys:
 
     def add(self, values):
         """Add the values that are no keys yet; raise HashingError if too many collide."""
-        at = 0
+        at, values = 0, _freeze(values)
         while at < len(values):
             at, count = _insert(values, at, self._slots, self._keys, self._count)
             if count < 0:
@@ -113,14 +113,14 @@ class _HashedKeys:
             if at < len(values):  # the table is full
                 before = self.keys
                 self._reserve(GROWTH * len(self._slots))
-                _, self._count = _insert(before, 0, self._slots, self._keys, 0)
+                _, self._count = _insert(_freeze(before), 0, self._slots, self._keys, 0)
                 if self._count < 0:
                     raise HashingError
 
     def find(self, values):
         """Return the index of each value among the keys, -1 for others; raise HashingError if too many collide."""
         out = np.empty(len(values), np.int32)
-        if not _look_up(values, self._slots, self._keys, out):
+        if not _look_up(_freeze(values), self._slots, self._keys, out):
             raise HashingError
         return out
 
@@ -170,6 +170,13 @@ def _iterate_blocks(flats):
 def _subtract(values, low):
     """Return ``values - low`` modulo 2**64 as uint64, so that values below `low` become large."""
     return values.astype(np.uint64) - np.uint64(low % 2**64)
+
+
+def _freeze(values):
+    """Return a read-only view of an array, so that kernels are compiled for one type."""
+    values = values.view()
+    values.flags.writeable = False
+    return values
 
 
 def _convert_keys(values):

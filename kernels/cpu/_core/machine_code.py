@@ -31,7 +31,7 @@ def list_host_levels() -> list[str]:
 
 
 def find_folder(version: str) -> Path | None:
-    """Return the folder of machine code of this version; None if there is none or it must not be used.
+    """Return the folder of machine code of this version; None if it does not exist or must not be used.
 
     It is not used where the user has named a processor or instructions for Numba.
     """

@@ -128,6 +128,7 @@ class TextCodes:
         """Return what :meth:`_encode` does for an array of fixed-width text."""
         data = np.zeros(texts.nbytes + WORD_BYTES, np.uint8)
         data[:-WORD_BYTES] = texts.view(np.uint8)
+        data.flags.writeable = False  # as bytes are, so that kernels are compiled for one type
         starts = np.arange(len(texts)) * texts.itemsize
         return self._encode(data, starts, starts + texts.itemsize)
 
