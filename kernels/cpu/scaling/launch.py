@@ -20,6 +20,8 @@ from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProb
 
 FLOAT64 = np.dtype(np.float64)
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
+LARGE_CELLS = 1 << 18  # the same of large matrices; a part costs some 40 us of Python
+LEAST_SWEPT = 4  # large matrices in a piece of those that a compiled loop scales, for the same reason
 # SIMD vectors of cells between two checks for interrupts: some tens of ms.
 TILE_VECTORS_PER_CHECK = 1 << 25
 UNROLLED_SIZES = range(1, 17)  # numbers of classes for which unrolled kernels pay
@@ -147,7 +149,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
     seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
     pool.run_pieces(
         _make_large_worker(problem, num_threads) if large else _make_tile_worker(problem),
-        pool.pieces(n, seconds, tile=1 if large else LANES),
+        pool.pieces(n, seconds, tile=LANES if not large else LEAST_SWEPT if can_batch_sweeps(problem) else 1),
         seconds=seconds,
         num_threads=num_threads,
         progress=progress,
@@ -171,7 +173,7 @@ def _shape_results(problem, batch):
 
 def _make_large_worker(problem, num_threads):
     """Return a function that scales a range of large matrices."""
-    quick, at_once = can_batch_sweeps(problem), max(1, CONVERTED_CELLS // (problem.R * problem.C))
+    quick, at_once = can_batch_sweeps(problem), max(1, LARGE_CELLS // (problem.R * problem.C))
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop`, converted to float64 in chunks."""
