@@ -450,4 +450,5 @@ def test_subclasses_and_other_ways_of_calling_count_as_well():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit, and of a property that it reads
 @pytest.mark.parametrize("name", ["MultilabelJaccardIndex", "MultilabelF1Score"])
 def test_torch_script_accepts_metrics(name):
-    torch.jit.script(getattr(ours, name)(num_labels=3))  # as torchmetrics' own suite does
+    scripted = torch.jit.script(getattr(ours, name)(num_labels=3))  # as torchmetrics' own suite does
+    assert isinstance(scripted, torch.jit.ScriptModule)
