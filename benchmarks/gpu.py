@@ -277,7 +277,7 @@ def sampling(size: Size) -> Iterator[Job]:
     yield Job("resample", f"{len(counts):,} 10x10, 100 replicates", 101 * counts.nbytes, run, (counts,))
     n = min(size.labels, 10_000_000)
     scores, hits = uniform(n), labels(n)[0] % 2
-    run = lambda s, y: tuple(cmfast.metrics.threshold_matrices(s, y))  # noqa: E731
+    run = lambda s, y: tuple(cmfast.metrics.threshold_matrices(y, s))  # noqa: E731
     yield Job("threshold_matrices", f"{n:,} scores", 56 * n, run, (scores, hits), per_item=False)
 
 

@@ -162,7 +162,7 @@ def test_thresholds_are_the_same(monkeypatch, by_bits, dtype, shape):
     rng = np.random.default_rng(7)
     s = (rng.integers(-40, 90, shape) * rng.choice([0.0, 0.25, -0.5], shape)).astype(dtype)
     s.ravel()[:4] = [0.0, -0.0, 0.0, -0.0]
-    there, w = [cuda_host.asarray(a) for a in (s, rng.integers(0, 2, shape))], cuda_host.asarray(rng.random(shape))
+    there, w = [cuda_host.asarray(a) for a in (rng.integers(0, 2, shape), s)], cuda_host.asarray(rng.random(shape))
 
     def results():
         weighted = metrics.threshold_matrices(*there, sample_weight=w)  # takes positions along

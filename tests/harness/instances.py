@@ -204,7 +204,7 @@ def _thresholds(kind: str, label: str = "i64", key: str = "u64") -> Call:
     rng = _rng(kind, label, key)
     shape = (3000,) if key == "unsigned" else (3, 1000)
     scores = (rng.integers(-200, 200, shape) / 7).astype(TYPES[kind])
-    return Call(cmfast.metrics.threshold_matrices, (scores, rng.integers(0, 2, shape).astype(TYPES[label])))
+    return Call(cmfast.metrics.threshold_matrices, (rng.integers(0, 2, shape).astype(TYPES[label]), scores))
 
 
 def _thresholds_by_bits(kind: str, key: str) -> Call:

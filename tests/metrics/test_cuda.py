@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 def both(s, y):
     """Return what the CPU and what the CUDA kernels make of one call."""
-    there = metrics.threshold_matrices(device.asarray(s), device.asarray(y), on_failure="ignore")
-    return metrics.threshold_matrices(s, y, on_failure="ignore"), tuple(part.get() for part in there)
+    there = metrics.threshold_matrices(device.asarray(y), device.asarray(s), on_failure="ignore")
+    return metrics.threshold_matrices(y, s, on_failure="ignore"), tuple(part.get() for part in there)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of one sample:cmfast.DiagnosticWarning")
@@ -39,16 +39,16 @@ def test_areas_of_weights_of_any_unit_are_those_of_the_cpu(exponent):
     rng = np.random.default_rng(4)
     s, y, weight = rng.integers(0, 9, (3, 60)) / 8, rng.integers(0, 2, (3, 60)), rng.random((3, 60))
     weight = np.ldexp(weight, exponent)
-    for area in (metrics.auc, metrics.average_precision):
-        there = area(*map(device.asarray, (s, y)), sample_weight=device.asarray(weight)).get()
-        np.testing.assert_allclose(there, area(s, y, sample_weight=weight), rtol=1e-12)
+    for area in (metrics.roc_auc, metrics.average_precision):
+        there = area(*map(device.asarray, (y, s)), sample_weight=device.asarray(weight)).get()
+        np.testing.assert_allclose(there, area(y, s, sample_weight=weight), rtol=1e-12)
 
 
 def test_neighbours_and_schedules_change_no_bit():
     rng = np.random.default_rng(2)
     s, y = rng.integers(0, 50, (4, 600)) / 7, rng.integers(0, 2, (4, 600))
     y[2, 5] = 2
-    there = device.asarray(s), device.asarray(y)
+    there = device.asarray(y), device.asarray(s)
     want = metrics.threshold_matrices(*there, on_failure="ignore")
     for seed in (1, 2):
         with device.schedule(seed):
@@ -68,7 +68,7 @@ def test_results_are_written_to_arrays_on_the_device():
 
 
 def test_nothing_waits_where_failures_are_ignored():
-    there = device.asarray(np.random.default_rng(3).random((3, 9))), device.asarray(np.ones((3, 9), int))
+    there = device.asarray(np.ones((3, 9), int)), device.asarray(np.random.default_rng(3).random((3, 9)))
     with device.waits(0):
         found = metrics.threshold_matrices(*there, on_failure="ignore")
     assert all(len(part.get()) == 3 for part in found), "it is done all the same"
