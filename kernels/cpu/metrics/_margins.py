@@ -37,6 +37,7 @@ SUMS = len(ClassSums)  # per class
 # scaling (SIZE), then the class sums from FIRST on.
 TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, SIZE_LINE, FIRST = 0, 1, 2, 5, 9, 10
 MOST_LANE_CLASSES = 32  # above, the lanes are eight columns of one matrix
+PREFETCHED_BYTES = 9600  # how far ahead of its use a cell is prefetched, at least two matrices
 MOST_TRANSPOSED = 256  # cells of a matrix transposed at a time: 16 KB of lines
 MOST_COUNT = np.iinfo(np.int64).max
 MOST_EXACT_TOTAL = MOST_EXACT_INTEGER - 1  # totals of counts up to which all sums are exact in float64
@@ -119,15 +120,19 @@ def sum_small_matrices(M, C, ordered, usual, sums, cells, start, stop):
 @jit(inner=True, borrows=True)
 def transpose_cells(M, first, last, column, count, cells):
     """Copy `count` cells of eight matrices, clamped at `last`, to lines; return whether any may be negative."""
+    ahead, whole = first + max(2, PREFETCHED_BYTES // (M.shape[1] * M.itemsize)), count == M.shape[1]
     if count < WIDTH:
         for k in range(count):
+            prefetch(M, ahead, WIDTH * k)
             for w in range(WIDTH):
                 cells[k, w] = M[min(first + w, last), column + k]
         return True
-    # A first pass in memory order lets the hardware prefetch; the strided loads below would wait for every cache line.
+    # A first pass in memory order, with prefetches: the strided loads below would wait for every cache line.
     least = splat(0.0)
     for w in range(WIDTH):
         for k in range(0, count, WIDTH):
+            if whole:  # of parts of matrices the next are near, and prefetches would delay them
+                prefetch(M, ahead + w, column + k)
             x = load_row(M, min(first + w, last), column + min(k, count - WIDTH))
             least = where(x < least, x, least)
     indices = (
@@ -167,9 +172,8 @@ def _add_rows(M, first, cells, C, begin, end, sums, at):
     for i in range(begin, end):
         row = splat(0.0)
         for j in range(C):
-            prefetch(
-                M, first + WIDTH, WIDTH * (i * C + j)
-            )  # a cache line of the next eight matrices, which follow in memory
+            # A cache line of the next eight matrices, which follow in memory.
+            prefetch(M, first + WIDTH, WIDTH * (i * C + j))
             x = load(cells, (i - begin) * C + j)
             row = row + x
             if i == j:
