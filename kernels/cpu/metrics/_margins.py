@@ -78,7 +78,7 @@ def count_scratch_lines(C):
 
 
 @jit(inner=True, borrows=True)
-def _is_unusual(sums, at, usual):
+def is_unusual(sums, at, usual):
     """Return whether a valid total of the tile is outside the common range."""
     n, status = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE)
     return some((status == float(OK)) & ((n > usual.most) | ((n > 0.0) & (n < usual.least))))
@@ -113,7 +113,7 @@ def sum_small_matrices(M, C, ordered, usual, sums, cells, start, stop):
         status = where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID)))
         store(sums, at + STATUS_LINE, status)
         store(sums, at + SIZE_LINE, n)
-        unusual = unusual or _is_unusual(sums, at, usual)
+        unusual = unusual or is_unusual(sums, at, usual)
     return unusual
 
 
@@ -208,24 +208,34 @@ def sum_large_matrices(M, C, ordered, usual, sums, scratch, start, stop):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         count = min(WIDTH, stop - first)
         for w in range(count):
-            _sum_one(M, C, first + w, w, ordered, sums, at, rows)
-        for w in range(count, WIDTH):
-            for k in range(FIRST + SUMS * C):
-                sums[at + k, w] = sums[at + k, count - 1]
-        unusual = unusual or _is_unusual(sums, at, usual)
+            sum_rows(M, C, (first + w, 0, C, w), ordered, sums, at, rows)
+        repeat_last_lane(sums, at, C, count)
+        unusual = unusual or is_unusual(sums, at, usual)
     return unusual
 
 
+@jit(inner=True, borrows=True)
+def repeat_last_lane(sums, at, C, count):
+    """Repeat the last of `count` matrices in the lanes after it."""
+    for w in range(count, WIDTH):
+        for k in range(FIRST + SUMS * C):
+            sums[at + k, w] = sums[at + k, count - 1]
+
+
 @jit(inner=True)
-def _sum_one(M, C, b, w, ordered, sums, at, rows):
-    """Sum one matrix of more than eight classes into lane `w`, eight columns at a time."""
+def sum_rows(M, C, place, ordered, sums, at, rows):
+    """Sum some rows of a matrix of more than eight classes into a lane, eight columns at a time.
+
+    `place` is the matrix, the first row, the row after the last, and the lane.
+    """
+    b, begin, end, w = place
     d = at + FIRST
     t, p, band, top = d + C, d + 2 * C, d + 3 * C, d + 4 * C
     lane = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
     for k in range(2 * C):
         rows[0, k], rows[1, k] = 0.0, 0.0
     low, n = splat(0.0), 0.0
-    for i in range(C):
+    for i in range(begin, end):
         above = rows[0, i]  # sum of column i above the diagonal
         upto, beyond = splat(0.0), splat(0.0)
         for j in range(0, C, WIDTH):
@@ -314,7 +324,7 @@ def load_sums(given, exact, usual, sums, start, stop):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         for w in range(WIDTH):
             _copy_sums(given, exact, usual.most, min(first + w, stop - 1), w, sums, at)
-        unusual = unusual or _is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
+        unusual = unusual or is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
     return unusual
 
 
