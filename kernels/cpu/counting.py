@@ -14,7 +14,7 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_SAMPLE = 1.2e-9
 # Samples per piece: about 0.1 ms, and 2 MB that stay in the level-2 cache after a conversion.
 SAMPLES_PER_PIECE = 1 << 17
-# A long row has 128 pieces, and more if they would be longer than four of those: Python takes a small share of the time.
+# A long row has 128 pieces, so that Python takes a small share of the time, or more of four times the samples.
 PIECES_OF_ROW, MOST_JOINED = 128, 4
 LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
 # Samples up to which NumPy counts: as fast, and a first call compiles nothing.
