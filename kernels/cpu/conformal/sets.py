@@ -17,7 +17,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
 SECONDS_PER_SET = 2e-8
-SECONDS_PER_COMPARISON, SECONDS_PER_WORD = 8e-11, 1e-9  # of two labels, and of a set, with few classes
+SECONDS_PER_COMPARISON, SECONDS_PER_CUT = 8e-11, 1e-9  # of two labels, and of a set, with few classes
 
 
 @jit()
@@ -119,7 +119,7 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     few = 0 < C <= _few_classes.MOST_TILE_CLASSES and not rule.lac
     many = C > _few_classes.MOST_TILE_CLASSES and not rule.lac and q.shape[-1] == 1
     ranking, cutting = (
-        (C * SECONDS_PER_COMPARISON, SECONDS_PER_WORD) if few else (SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET)
+        (C * SECONDS_PER_COMPARISON, SECONDS_PER_CUT) if few else (SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET)
     )
     seconds = size * n * (C * ranking + A * cutting)
     kernel, tile = (
