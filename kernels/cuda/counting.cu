@@ -95,7 +95,7 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
     const unsigned size = HELD ? unsigned(job.height * cells) : 0;
-    if (HELD) {
+    if constexpr (HELD) {
       for (unsigned k = threadIdx.x; k < size * copies; k += CM_THREADS) held[k] = 0;
       __syncthreads();
     }
@@ -113,7 +113,7 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
           else
             atomicAdd(&out[(job.row + above) * cells + (u64(group) * n_classes + u64(t)) * n_classes + u64(p)], u64(1));
         });
-    if (HELD) {
+    if constexpr (HELD) {
       __syncthreads();
       for (unsigned k = threadIdx.x; k < size; k += CM_THREADS) {
         u64 total = 0;
