@@ -28,7 +28,7 @@ class Iterate(Protocol):
     """
 
     def step(self, energy: float) -> tuple[float, float]:
-        """Move to the minimum along the search direction, update both residuals; return the curvature and the energy.
+        """Move to the minimum along the search direction, update both residuals; return curvature and energy.
 
         `energy` is the last one. Nothing moves if the curvature is not positive and finite.
         """
@@ -49,7 +49,7 @@ class HostIterate(ABC):
         """Move the solution along the search direction, update both residuals; return the energy."""
 
     def step(self, energy: float) -> tuple[float, float]:
-        """Move to the minimum along the search direction, update both residuals; return the curvature and the energy."""
+        """Move to the minimum along the search direction, update both residuals; return curvature and energy."""
         curvature = self.multiply()
         return curvature, self.move(energy / curvature) if 0.0 < curvature < math.inf else energy
 

@@ -57,15 +57,15 @@ def zeros(shape, n, seed=5):
 
 def test_tables_whose_cells_32_bits_cannot_list_are_refused(monkeypatch):
     launch._require_few_cells(715_827_882, 3)
-    with pytest.raises(OverflowError, match="tables of 715827883 cells .* with 3 margins: at most 715827882 cells"):
+    with pytest.raises(OverflowError, match=r"tables of 715827883 cells .* with 3 margins: at most 715827882 cells"):
         launch._require_few_cells(715_827_883, 3)
     M, margins = np.ones((3, 3, 4)), list(zip(PAIRS, margins_of(np.ones((3, 3, 4)), PAIRS, 0), strict=True))
     there = [(of, device.asarray(target)) for of, target in margins]
     cells = device.asarray(np.ones(36)), device.asarray(np.stack(np.unravel_index(np.arange(36), M.shape)))
     monkeypatch.setattr(launch, "MOST_INDICES", 107)
-    with pytest.raises(OverflowError, match="^ipf_nd: tables of 36 cells"):
+    with pytest.raises(OverflowError, match=r"^ipf_nd: tables of 36 cells"):
         cmfast.ipf_nd(device.asarray(M), there)
-    with pytest.raises(OverflowError, match="^ipf_cells: tables of 36 cells"):
+    with pytest.raises(OverflowError, match=r"^ipf_cells: tables of 36 cells"):
         cmfast.ipf_cells(*cells, there, shape=M.shape)
     monkeypatch.setattr(launch, "MOST_INDICES", 108)
     assert cmfast.ipf_nd(device.asarray(M), there).status == Status.CONVERGED
