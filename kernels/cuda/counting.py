@@ -18,6 +18,7 @@ MOST_SAMPLE_BLOCKS = 1 << 12  # most blocks; larger inputs get more samples per 
 MOST_HELD = SHARED // 4  # most counters of a block in shared memory, of which several blocks run together
 SAMPLES_PER_CELL = 4  # least samples of a block for each cell of a table with more counters
 TABLE_COPIES = 8  # copies of a table in shared memory, because lanes that count the same cell conflict
+MOST_BYTE_CLASSES = 16  # classes up to which a cell fits into a byte
 SUM_DIGIT_BITS = 28
 ROUND = 16 * THREADS  # one-byte labels per round of a block, 16 per thread
 DEFINES = {"SUM_DIGIT_BITS": SUM_DIGIT_BITS, "ROUND": ROUND}
@@ -114,7 +115,7 @@ class _LabelSamples:
 
     def count(self, shape: tuple[int, ...], given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
         """Return the tables of counts, and the number of pairs out of range as an array."""
-        cells = math.prod(shape[1:])
+        cells, n_classes = math.prod(shape[1:]), shape[-1]
         out, outside = workspace.prepare_results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
         out[...] = 0
         outside[...] = 0
@@ -125,7 +126,8 @@ class _LabelSamples:
         together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)), least)
         common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
         words = (4 + THREADS) * (cells // 4 + 1)  # of block and threads; the last cell is out of range
-        if together == 1 and self.groups[0] is None and self.ignored is None and 4 * words <= SHARED:
+        fits = n_classes <= MOST_BYTE_CLASSES and 4 * words <= SHARED
+        if together == 1 and self.groups[0] is None and self.ignored is None and fits:
             others = {"groups", "g_step", "together", "n_groups", "ignores", "ignored"}
             own = {name: common[name] for name in common.keys() - others}
             _BYTES.launch((self.label_type,), blocks, shared=4 * words, **own)
