@@ -15,7 +15,7 @@ from cmfast.kernels.status import INVALID, RANGE
 
 BLOCK_SAMPLES = 1 << 13  # least samples per block
 MOST_SAMPLE_BLOCKS = 1 << 12  # most blocks; larger inputs get more samples per block
-MOST_HELD = SHARED // 4  # most counters of a block in shared memory, of which several blocks run together
+MOST_HELD = SHARED // 4  # most counters of a block in shared memory if several blocks are to run together
 SAMPLES_PER_CELL = 4  # least samples of a block for each cell of a table with more counters
 TABLE_COPIES = 8  # copies of a table in shared memory, because lanes that count the same cell conflict
 MOST_BYTE_CLASSES = 16  # classes up to which a cell fits into a byte

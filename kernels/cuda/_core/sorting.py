@@ -43,7 +43,7 @@ def _import_algorithms() -> ModuleType | None:
         if error.name not in {"cuda", "cuda.compute"}:  # not installed
             _give_up(error)
         return None
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with that library, CuPy sorts
+    except Exception as error:  # noqa: BLE001  # CuPy sorts, for any fault of that library
         _give_up(error)
         return None
     return algorithms if hasattr(algorithms, "deserialize") else None  # older releases lack it

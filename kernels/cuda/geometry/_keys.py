@@ -54,7 +54,7 @@ class GridPoints(NamedTuple):
     def create(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "GridPoints":
         """Copy the grid to the device of the points."""
         xp, grid = library(X), (origin, inverse)
-        return cls(xp.ascontiguousarray(batches.as_floating(X)), *map(xp.asarray, grid), grid)
+        return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse), grid)
 
     @property
     def arguments(self) -> dict[str, Any]:
