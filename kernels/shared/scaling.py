@@ -29,6 +29,15 @@ LEAST_EQUILIBRATION = 0.01  # change of a log2 factor at which balancing has con
 
 PLAIN_SWEEPS = 3  # sweeps before Newton's method
 PAIRED_SWEEPS = 2  # sweeps over pairs of a row and a column before Newton's method
+MANY_COLUMNS = 17  # columns from which a step of Newton's method costs more than the further sweeps that save it
+FURTHER_SWEEPS = 4  # such sweeps
+FAST_COLUMNS = 40  # columns from which sweeps go on while they are fast
+MOST_PAIRED_SWEEPS = 16  # then, in all
+COLUMNS_PER_SWEEP = 5  # columns over the sweeps that cost as much as a step of Newton's method
+MOST_RELAXATION = 1.4  # largest over-relaxation of such a sweep
+# Changes of the last sweep after which Newton's method takes two steps, and one.
+TWO_STEPS_WIDTH, ONE_STEP_WIDTH = 6e-3, 3e-5
+ENOUGH_ITERATIONS = 50  # `max_iter` from which iterations are spent on further sweeps
 LEAST_PIVOT = 1e-14  # smallest pivot of a Cholesky factor over the diagonal: a smaller one is rounding
 NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
 SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual: e**w - 1 - w <= w * w

@@ -28,6 +28,8 @@ POSITIVE = {
     "confusion .9999": confusion(20, 10, 0.9999, 1e-12),
     "confusion of 3": confusion(20, 3, 0.9, 1e-9),
     "confusion of 24": confusion(3, 24, 0.95, 1e-3),
+    "confusion of 48": confusion(11, 48, 0.6, 1e-3),
+    "confusion of 64": np.concatenate([confusion(5, 64, 0.9, 1e-6), confusion(4, 64, 0.99, 1e-12)]),
     "uniform": np.random.default_rng(1).uniform(size=(20, 10, 10)),
     "wide": 10.0 ** np.random.default_rng(2).uniform(-12, 12, size=(20, 5, 5)),
     "near permutation": near_permutation(20, 10, 1e-9),
@@ -128,7 +130,7 @@ def test_sinkhorn_stops_after_the_first_sweep_that_is_good_enough():
 
 
 @pytest.mark.parametrize("solver", ["auto", "newton", "sinkhorn"])
-@pytest.mark.parametrize("C", [2, 3, 10, 24, 30])
+@pytest.mark.parametrize("C", [2, 3, 10, 24, 30, 48])
 def test_neighbours_threads_and_order_change_no_bit(solver, C):
     M = np.concatenate([confusion(60, C, 0.8, 0.5), confusion(40, C, 0.99, 1e-3), near_permutation(30, C, 1e-3)])
     M[7, 0, 0] = np.nan
@@ -144,6 +146,17 @@ def test_neighbours_threads_and_order_change_no_bit(solver, C):
     for k in (0, 6, 8, 39, 41, 42, 64, 99, 129):
         for a, b in zip(together, ipf(M[k], **options), strict=True):
             np.testing.assert_array_equal(a[k], b)
+
+
+@pytest.mark.parametrize("C", [scaling.MANY_COLUMNS, scaling.FAST_COLUMNS, scaling.SHORT])
+def test_further_sweeps_are_taken_only_where_iterations_are_many(C):
+    """A limit that holds the few iterations of fewer sweeps is not spent on sweeps."""
+    M = confusion(16, C, 0.8, 0.5)
+    few, many = ipf(M, max_iter=scaling.ENOUGH_ITERATIONS - 1), ipf(M)
+    assert (few[5] == Status.CONVERGED).all()
+    assert (many[5] == Status.CONVERGED).all()
+    assert (few[4] < many[4]).all() or scaling.SHORT == 0
+    np.testing.assert_allclose(few[0], many[0], rtol=1e-7)
 
 
 def test_ras_is_ipf_without_the_matrix():

@@ -18,6 +18,7 @@ from cmfast.kernels.cpu.scaling._tile_pairing import (
     start_paired,
     start_with_sweeps,
     sweep_pairs,
+    sweep_pairs_further,
 )
 from cmfast.kernels.cpu.scaling._tile_results import (
     check_convergence,
@@ -47,7 +48,7 @@ from cmfast.kernels.cpu.scaling._tile_workspace import (
     Tile,
     write_defaults,
 )
-from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, ScalingProblem
+from cmfast.kernels.shared.scaling import ENOUGH_ITERATIONS, MANY_COLUMNS, PAIRED_SWEEPS, Lines, ScalingProblem
 from cmfast.kernels.status import MAX_ITER, OK
 
 EVENED_ERROR_SHARE = 0.5  # part of a column's error that `halve_column_errors` leaves; the rows take the rest
@@ -90,7 +91,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     while first < end:
         if not begun:
             needs = _load_tile(t, given, rules, first, end - 1, size, parts)
-            needs = needs if needs != 0 else _find_start(t, given, first, end - 1, size, parts)
+            needs = needs if needs != 0 else _find_start(t, given, first, end - 1, size, parts, rules.max_iter)
             if needs != 0:
                 return first, needs
         passes -= run_newton(t, size, limits, passes)
@@ -205,7 +206,7 @@ def _load_tile(t, given, rules, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_start(t, given, first, last, size, parts):
+def _find_start(t, given, first, last, size, parts, max_iter):
     """Pair rows with columns and set the initial factors of a tile; return the part that is missing, or 0."""
     S = t.S
     pair_by_diagonal(t, size)
@@ -221,6 +222,8 @@ def _find_start(t, given, first, last, size, parts):
     sweep_pairs(t, size)
     paired = load(S, line.ACTIVE) * load(S, line.PAIRED)
     store(S, line.N_ITER, fma(paired, float(PAIRED_SWEEPS), load(S, line.N_ITER)))
+    if size is None and t.C >= MANY_COLUMNS and max_iter >= ENOUGH_ITERATIONS:
+        sweep_pairs_further(t)
     return 0
 
 

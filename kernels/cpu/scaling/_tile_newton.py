@@ -144,14 +144,14 @@ def _solve_newton_system_by_rows(t):
 
     The result is that of `solve_newton_system`, bit for bit.
     """
-    S, C = t.S, t.C
+    S, C, D = t.S, t.C, t.pitch
     for k in range(C - 1, 0, -1):
-        W, F = t.W + k * C, t.F + k * C
+        W, F = t.W + k * D, t.F + k * D
         _compute_weights(t, k)
         for j in range(k):
             w = load(S, W + j)
             for pivot in range(C - 1, k, -1):
-                w = fma(load(S, W + pivot), load(S, t.W + pivot * C + j), w)
+                w = fma(load(S, W + pivot), load(S, t.W + pivot * D + j), w)
             store(S, W + j, w)
         _compute_shares(t, k)
         _compute_flows(t, k)
@@ -162,8 +162,8 @@ def _solve_newton_system_by_rows(t):
         for j in range(k):
             f = load(S, F + j)
             for pivot in range(C - 1, k, -1):
-                f = fma(load(S, W + pivot), load(S, t.F + pivot * C + j), f)
-                f = fma(-load(S, t.W + j * C + pivot), load(S, t.F + pivot * C + k), f)
+                f = fma(load(S, W + pivot), load(S, t.F + pivot * D + j), f)
+                f = fma(-load(S, t.W + j * D + pivot), load(S, t.F + pivot * D + k), f)
             store(S, F + j, f)
         store(S, t.d + k, q + sum_lines(S, F, k))
     _back_substitute(t)
@@ -201,23 +201,23 @@ def solve_newton_system(t):
 @jit(inner=True, borrows=True)
 def _eliminate_column(t, k, first):
     """Eliminate column k from the graph (star-mesh transform), updating only the columns from `first` to before k."""
-    S, C = t.S, t.C
-    W, F = t.W + k * C, t.F + k * C
+    S, C, D = t.S, t.C, t.pitch
+    W, F = t.W + k * D, t.F + k * D
     square = t.R == C
     _compute_shares(t, k)
     q = load(S, t.q + k)
     for j in range(k - 1, first - 1, -1):  # the next pivot row first, since the next pivot waits for it
-        share = load(S, t.W + j * C + k)
+        share = load(S, t.W + j * D + k)
         store(S, t.q + j, fma(share, q, load(S, t.q + j)))
-        row = t.W + j * C
+        row = t.W + j * D
         for i in range(j):
             store(S, row + i, fma(share, load(S, W + i), load(S, row + i)))
         if square:
-            row = t.F + j * C
+            row = t.F + j * D
             f = load(S, F + j)
             for i in range(j):
                 flow = fma(share, load(S, F + i), load(S, row + i))
-                store(S, row + i, fma(-load(S, t.W + i * C + k), f, flow))
+                store(S, row + i, fma(-load(S, t.W + i * D + k), f, flow))
     store(S, t.d + k, q + sum_lines(S, F, k) if square else q)
 
 
@@ -227,12 +227,12 @@ def _update_weights(t, k, j):
 
     The last column first.
     """
-    S, C = t.S, t.C
-    row, other, W = t.W + j * C, t.W + (j + 1) * C, t.W + k * C
+    S, D = t.S, t.pitch
+    row, other, W = t.W + j * D, t.W + (j + 1) * D, t.W + k * D
     a, b, c, d = load(S, row + k + 3), load(S, row + k + 2), load(S, row + k + 1), load(S, row + k)
     e, f, g, h = load(S, other + k + 3), load(S, other + k + 2), load(S, other + k + 1), load(S, other + k)
     for i in range(j + 1):
-        p, q, r, s = load(S, W + 3 * C + i), load(S, W + 2 * C + i), load(S, W + C + i), load(S, W + i)
+        p, q, r, s = load(S, W + 3 * D + i), load(S, W + 2 * D + i), load(S, W + D + i), load(S, W + i)
         w = fma(f, q, fma(e, p, load(S, other + i)))
         store(S, other + i, fma(h, s, fma(g, r, w)))
         if i < j:
@@ -243,9 +243,9 @@ def _update_weights(t, k, j):
 @jit(inner=True, borrows=True)
 def _update_flows(t, k, j):
     """Add the updates by four eliminated columns, from k on, to the source and the flows of column j."""
-    S, C = t.S, t.C
-    row, F3, to = t.W + j * C + k, t.F + (k + 3) * C, t.F + j * C
-    F2, F1, F = F3 - C, F3 - 2 * C, F3 - 3 * C
+    S, C, D = t.S, t.C, t.pitch
+    row, F3, to = t.W + j * D + k, t.F + (k + 3) * D, t.F + j * D
+    F2, F1, F = F3 - D, F3 - 2 * D, F3 - 3 * D
     a, b, c, d = load(S, row + 3), load(S, row + 2), load(S, row + 1), load(S, row)
     source = fma(b, load(S, t.q + k + 2), fma(a, load(S, t.q + k + 3), load(S, t.q + j)))
     store(S, t.q + j, fma(d, load(S, t.q + k), fma(c, load(S, t.q + k + 1), source)))
@@ -253,7 +253,7 @@ def _update_flows(t, k, j):
         return
     m, n, o, p = -load(S, F3 + j), -load(S, F2 + j), -load(S, F1 + j), -load(S, F + j)
     for i in range(j):
-        share = t.W + i * C + k
+        share = t.W + i * D + k
         flow = fma(load(S, share + 3), m, fma(a, load(S, F3 + i), load(S, to + i)))
         flow = fma(load(S, share + 2), n, fma(b, load(S, F2 + i), flow))
         flow = fma(load(S, share + 1), o, fma(c, load(S, F1 + i), flow))
@@ -266,7 +266,7 @@ def _compute_weight_block(t, j, k):
 
     Those with k > j are never read.
     """
-    S, C = t.S, t.C
+    S, C, D = t.S, t.C, t.pitch
     zero = splat(0.0)
     a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
     m, n, o, p, q, r, s, u = zero, zero, zero, zero, zero, zero, zero, zero
@@ -281,11 +281,11 @@ def _compute_weight_block(t, j, k):
         m, n, o, p = fma(x, one, m), fma(x, two, n), fma(x, three, o), fma(x, four, p)
         x = load(S, row + j + 3) * inverse
         q, r, s, u = fma(x, one, q), fma(x, two, r), fma(x, three, s), fma(x, four, u)
-    W = t.W + j * C + k
+    W = t.W + j * D + k
     _store_four(S, W, a, b, c, d)
-    _store_four(S, W + C, e, f, g, h)
-    _store_four(S, W + 2 * C, m, n, o, p)
-    _store_four(S, W + 3 * C, q, r, s, u)
+    _store_four(S, W + D, e, f, g, h)
+    _store_four(S, W + 2 * D, m, n, o, p)
+    _store_four(S, W + 3 * D, q, r, s, u)
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -300,22 +300,22 @@ def _store_four(S, k, a, b, c, d):
 @jit(inner=True, inline=True, borrows=True)
 def _compute_flows(t, j):
     """Split the gap of column j into a source and, in paired lanes, flows P_jk - P_kj to the columns k < j."""
-    S, C = t.S, t.C
+    S, C, D = t.S, t.C, t.pitch
     q = load(S, t.gap + j)
     if t.R == C:
         together = load(S, line.PAIRED) != 0.0
         q = where(together, load(S, t.v + j) - load(S, t.u + j), q)
         for k in range(j):
             flow = load(S, t.P + j * C + k) - load(S, t.P + k * C + j)
-            store(S, t.F + j * C + k, where(together, flow, 0.0))
+            store(S, t.F + j * D + k, where(together, flow, 0.0))
     store(S, t.q + j, q)
 
 
 @jit(inner=True, inline=True, borrows=True)
 def _compute_weights(t, j):
     """Compute the graph weights W_jk = sum over i of p_ij p_ik / u_i for k < j, four columns at a time."""
-    S, C = t.S, t.C
-    W = t.W + j * C
+    S, C, D = t.S, t.C, t.pitch
+    W = t.W + j * D
     whole = j - j % 4
     for k in range(0, whole, 4):
         a = splat(0.0)
@@ -344,25 +344,25 @@ def _compute_weights(t, j):
 @jit(inner=True, inline=True, borrows=True)
 def _compute_shares(t, k):
     """Compute the multipliers of pivot k: the weights to its neighbours over their sum."""
-    S, C = t.S, t.C
-    total = sum_lines(S, t.W + k * C, k)
+    S, D = t.S, t.pitch
+    total = sum_lines(S, t.W + k * D, k)
     r = where(total >= NORMAL, 1.0 / total, 0.0)
     store(S, t.r + k, r)
     for j in range(k):
-        store(S, t.W + j * C + k, load(S, t.W + k * C + j) * r)
+        store(S, t.W + j * D + k, load(S, t.W + k * D + j) * r)
 
 
 @jit(inner=True, borrows=True)
 def _back_substitute(t):
     """Compute the Newton step by back substitution, from the first column up; centre it and store its range."""
-    S, C = t.S, t.C
+    S, C, D = t.S, t.C, t.pitch
     store(S, t.d, splat(0.0))
     low = splat(0.0)
     high = splat(0.0)
     for k in range(1, C):
         d = load(S, t.d + k) * load(S, t.r + k)
         for j in range(1, k):
-            d = fma(load(S, t.W + j * C + k), load(S, t.d + j), d)
+            d = fma(load(S, t.W + j * D + k), load(S, t.d + j), d)
         store(S, t.d + k, d)
         low = where(d < low, d, low)
         high = where(d > high, d, high)

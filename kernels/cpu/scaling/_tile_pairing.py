@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import fma, load, some, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, sqrt, store, where
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
 from cmfast.kernels.cpu.scaling._tile_equilibration import permute_lane
 from cmfast.kernels.cpu.scaling._tile_workspace import (
@@ -15,7 +15,17 @@ from cmfast.kernels.cpu.scaling._tile_workspace import (
     unroll_unit_targets,
     write_defaults,
 )
-from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
+from cmfast.kernels.shared.scaling import (
+    COLUMNS_PER_SWEEP,
+    FAST_COLUMNS,
+    FURTHER_SWEEPS,
+    MOST_PAIRED_SWEEPS,
+    MOST_RELAXATION,
+    ONE_STEP_WIDTH,
+    PAIRED_SWEEPS,
+    PLAIN_SWEEPS,
+    TWO_STEPS_WIDTH,
+)
 
 # Columns up to which all lanes are permuted together by SIMD selects, C**2 of them for each row.
 MAX_LANE_COLUMNS = 16
@@ -244,31 +254,103 @@ def start_paired(t):
 def sweep_pairs(t):
     """Solve each row i and column i jointly and exactly, in turn, in place.
 
-    Balances flows that single-row updates miss. That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and
-    the sums a of the row and b of the column without it.
+    Balances flows that single-row updates miss.
     """
     S, C = t.S, t.C
     paired = load(S, line.PAIRED) != 0.0
     for k in range(PAIRED_SWEEPS * C):
         i = k % C
-        a, b = _sum_unpaired_cells(t, i)
-        m, u, v = load(S, t.M + i * C + i), load(S, t.u + i), load(S, t.v + i)
-        even = u == v
-        ab = a * b
-        surplus = m * (v - u)
-        B = ab + surplus
-        D = sqrt(fma(B, B, 4.0 * m * u * ab))
-        share = (u + u) / (ab + D)
-        x, y = b * share, a * share
-        if some(~even):  # the form of each quotient is chosen by signs, so that nothing cancels
-            other = ab - surplus
-            x_odd = where(B >= 0.0, 2.0 * u * b, D - B) / where(B >= 0.0, B + D, 2.0 * m * a)
-            y_odd = where(other >= 0.0, 2.0 * v * a, D - other) / where(other >= 0.0, other + D, 2.0 * m * b)
-            x, y = where(even, x, x_odd), where(even, y, y_odd)
+        x, y = _balance_pair(t, i)
         # Unpaired lanes, dropped classes and underflows keep their factors.
         good = (x > 0.0) & (x < np.inf) & (y > 0.0) & (y < np.inf) & paired
         store(S, t.x + i, where(good, x, load(S, t.x + i)))
         store(S, t.y + i, where(good, y, load(S, t.y + i)))
+
+
+@jit(inner=True, borrows=True)
+def sweep_pairs_further(t):
+    """Go on with such sweeps where columns are many, since together they save a step of Newton's method or more."""
+    if t.C >= FAST_COLUMNS:
+        _sweep_pairs_while_fast(t)
+        return
+    swept = load(t.S, line.PAIRED) * load(t.S, line.ACTIVE)
+    for _ in range(0, FURTHER_SWEEPS, PAIRED_SWEEPS):
+        sweep_pairs(t, None)
+        store(t.S, line.N_ITER, fma(swept, float(PAIRED_SWEEPS), load(t.S, line.N_ITER)))
+
+
+@jit(inner=True, borrows=True)
+def _sweep_pairs_while_fast(t):
+    """Run over-relaxed sweeps in lanes where they cost less than the steps of Newton's method that they save."""
+    S = t.S
+    sweeping = (load(S, line.PAIRED) != 0.0) & (load(S, line.ACTIVE) != 0.0)
+    relaxation, width = splat(1.0), splat(np.inf)
+    for k in range(PAIRED_SWEEPS, MOST_PAIRED_SWEEPS):
+        before = width
+        width = _relax_pairs(t, sweeping, relaxation)
+        store(S, line.N_ITER, load(S, line.N_ITER) + where(sweeping, 1.0, splat(0.0)))
+        if k == PAIRED_SWEEPS:
+            continue
+        rate = width / before
+        if k == PAIRED_SWEEPS + 1:  # Young's optimal relaxation where plain sweeps converge at this rate
+            relaxation = 2.0 / (1.0 + sqrt(1.0 - where(rate < 1.0, rate, 1.0)))
+            relaxation = where(relaxation < MOST_RELAXATION, relaxation, MOST_RELAXATION)
+        soon = width  # the change of the sweep by which a step of Newton's method would be done
+        for _ in range(t.C // COLUMNS_PER_SWEEP):
+            soon = soon * rate
+        fast = (soon <= ONE_STEP_WIDTH) | ((soon <= TWO_STEPS_WIDTH) & (width > TWO_STEPS_WIDTH))
+        sweeping = sweeping & (width > ONE_STEP_WIDTH) & fast
+        if not some(sweeping):
+            return
+
+
+@jit(inner=True, borrows=True)
+def _relax_pairs(t, sweeping, relaxation):
+    """Run one over-relaxed sweep over all pairs of the lanes `sweeping`, in place.
+
+    Return the largest relative change of a factor that would balance a pair, infinite where one is lost.
+    """
+    S = t.S
+    width = splat(0.0)
+    for i in range(t.C):
+        x, y = load(S, t.x + i), load(S, t.y + i)
+        x_balanced, y_balanced = _balance_pair(t, i)
+        dx, dy = x_balanced - x, y_balanced - y
+        x_change, y_change = absolute(dx) / x, absolute(dy) / y
+        change = where(x_change > y_change, x_change, y_change)
+        good = (x_balanced > 0.0) & (y_balanced > 0.0) & (change < np.inf)
+        width = where(change > width, change, width)
+        width = where(good | ((x == 0.0) & (y == 0.0)), width, np.inf)  # a dropped class is no loss
+        relaxed = good & sweeping
+        # A factor that halves in one sweep is far from its limit; over-relaxed, it might change its sign.
+        x_relaxed = where(x_balanced > 0.5 * x, fma(relaxation, dx, x), x_balanced)
+        y_relaxed = where(y_balanced > 0.5 * y, fma(relaxation, dy, y), y_balanced)
+        store(S, t.x + i, where(relaxed, x_relaxed, x))
+        store(S, t.y + i, where(relaxed, y_relaxed, y))
+    return width
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _balance_pair(t, i):
+    """Return the factors x, y of row i and column i that balance both: x (m y + a) = u and y (m x + b) = v.
+
+    The paired cell is m, the sums of the row and the column without it are a and b.
+    """
+    a, b = _sum_unpaired_cells(t, i)
+    m, u, v = load(t.S, t.M + i * t.C + i), load(t.S, t.u + i), load(t.S, t.v + i)
+    even = u == v
+    ab = a * b
+    surplus = m * (v - u)
+    B = ab + surplus
+    D = sqrt(fma(B, B, 4.0 * m * u * ab))
+    share = (u + u) / (ab + D)
+    x, y = b * share, a * share
+    if some(~even):  # the form of each quotient is chosen by signs, so that nothing cancels
+        other = ab - surplus
+        x_odd = where(B >= 0.0, 2.0 * u * b, D - B) / where(B >= 0.0, B + D, 2.0 * m * a)
+        y_odd = where(other >= 0.0, 2.0 * v * a, D - other) / where(other >= 0.0, other + D, 2.0 * m * b)
+        x, y = where(even, x, x_odd), where(even, y, y_odd)
+    return x, y
 
 
 @jit(inner=True, inline=True, borrows=True)

@@ -17,6 +17,7 @@ from cmfast.kernels.cpu._core.late import LateParts
 from cmfast.kernels.cpu._core.unroll import TileLayout, unroll
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.shared.scaling import MANY_COLUMNS
 
 LANES = WIDTH
 MAX_CACHED_CELLS = 256  # cells of a matrix whose tile is cached for the next call: about 70 kB
@@ -30,6 +31,14 @@ PARTS = LateParts(6)
 LOOPS = -1  # returned for a tile that the unrolled kernel cannot handle: the looped kernel takes it
 
 
+def find_pitch(C):
+    """Return the number of SIMD lines from one row of W or F to the next: odd where columns are many.
+
+    Rows a power of two apart would share a few sets of the first-level cache.
+    """
+    return C if C < MANY_COLUMNS else C | 1
+
+
 def _list_field_sizes(R, C, newton):
     """Return the number of SIMD lines of each field of a tile, in memory order; some exist only for Newton's method.
 
@@ -38,10 +47,9 @@ def _list_field_sizes(R, C, newton):
     return {
         "M": R * C,  # matrices, after smoothing, dropping, powers of two and pairing
         "P": R * C,  # scaled cells
-        "W": C
-        * C
-        * newton,  # lower half: edge weights of the graph on the columns; upper half: multipliers of its pivots
-        "F": C * C * newton,  # flows between columns, antisymmetric, lower half
+        # Edge weights of the graph on the columns in the lower half, multipliers of its pivots in the upper half.
+        "W": C * find_pitch(C) * newton,
+        "F": C * find_pitch(C) * newton,  # flows between columns, antisymmetric, lower half
         "u": R,  # row targets
         "v": C,  # column targets
         "x": R,  # row factors
@@ -61,8 +69,9 @@ def _list_field_sizes(R, C, newton):
     }
 
 
-# The array of SIMD lines, rows and columns, whether the input is transposed, and the first line of each field.
-Tile = namedtuple("Tile", ["S", "R", "C", "flip", *_list_field_sizes(1, 1, newton=True)])  # type: ignore[misc]
+# The array of SIMD lines, rows and columns, whether the input is transposed, the number of lines from one row of W or F
+# to the next, and the first line of each field.
+Tile = namedtuple("Tile", ["S", "R", "C", "flip", "pitch", *_list_field_sizes(1, 1, newton=True)])  # type: ignore[misc]
 
 
 @cache
@@ -103,7 +112,7 @@ def _allocate_tile(R, C, flip, newton):
     numbers = np.empty((count + 1) * WIDTH)  # one more line than needed, to align to cache lines
     skip = -(numbers.ctypes.data // numbers.itemsize) % WIDTH
     lines = numbers[skip : skip + count * WIDTH].reshape(count, WIDTH)
-    return (lines, R, C, flip, *places)
+    return (lines, R, C, flip, find_pitch(C), *places)
 
 
 def make_example_tile():
@@ -114,7 +123,7 @@ def make_example_tile():
 def _describe_unit_tile(C):
     """Return the TileLayout for unrolling C x C: targets of one, rows paired with columns, no initial factors."""
     places, _ = _compute_offsets(C, C, newton=True)
-    at: Any = Tile._make((None, C, C, False, *places))
+    at: Any = Tile._make((None, C, C, False, find_pitch(C), *places))
     known = {k + i: 1.0 for k in (at.u, at.v, at.inverse, at.col_inverse) for i in range(C)}
     known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.EQUILIBRATED: 0.0, line.MASS: float(C)}
     return TileLayout(lambda lines: at._replace(S=lines), known)
