@@ -8,7 +8,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, processors
 from cmfast.kernels.cuda.geometry import _run_length
 
-SMALL_CELL = 32  # keys of a cell up to which each has a thread; with more a block takes the cell
+SMALL_CELL_KEYS = 32  # keys of a cell up to which each has a thread; with more a block takes the cell
 TILES = 8  # tiles of keys of a block whose sums are in shared memory
 MOST_PAIRS = 1 << 10  # pairs of entries of a cell that a warp handles; with more a block does
 
@@ -150,10 +150,10 @@ def sum_cell_minima(keys: Any, counts: Any, q: Any, half: int) -> Any:
     out = xp.zeros((C, C), np.uint64)
     if n:
         words = 2 * C + -(-3 * C // 2)  # of the heights of a cell
-        tile = 16 * THREADS + 4 * (THREADS // SMALL_CELL + 4)
+        tile = 16 * THREADS + 4 * (THREADS // SMALL_CELL_KEYS + 4)
         sizes = tile, tile + 8 * words, tile + 8 * (words + C * C)
         held = max(k for k, size in enumerate(sizes) if size <= SHARED)
-        tiles = -(-n // (THREADS - SMALL_CELL))
+        tiles = -(-n // (THREADS - SMALL_CELL_KEYS))
         blocks = -(-tiles // TILES) if held == 2 else min(tiles, TILES * processors(keys.device))
         _SUMS.launch(
             (str(held),), blocks, shared=sizes[held], keys=keys, counts=counts, n=n, half=half, n_classes=C, q=q,

@@ -200,19 +200,19 @@ struct CellHeights {
   }
 };
 
-constexpr int CELL_TILE = CM_THREADS - CM_SMALL_CELL;  // keys of a tile: the cells that begin there are a block's
+constexpr int CELL_TILE = CM_THREADS - CM_SMALL_CELL_KEYS;  // keys of a tile: the cells that begin there are a block's
 
 // Sums of min(L, P) over the labels and predictions of every cell: its heights by label and by prediction are sums of
-// counts times fixed-point weights q. Keys are (cell, label, prediction), sorted. In a cell of up to CM_SMALL_CELL keys
-// a thread takes each key, beyond that a block the cell. Heights of the latter are in shared memory with HELD, and with
-// 2 so are the sums; else in `scratch`, `words` for each block, zeros.
+// counts times fixed-point weights q. Keys are (cell, label, prediction), sorted. In a cell of up to CM_SMALL_CELL_KEYS
+// keys a thread takes each key, beyond that a block the cell. Heights of the latter are in shared memory with HELD, and
+// with 2 so are the sums; else in `scratch`, `words` for each block, zeros.
 template <int HELD>
 __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,
                                 int n_classes, const i64* __restrict__ q, i64 words, u64* scratch, u64* out) {
   CM_DYN_SMEM(i64, staged);
   u64* mass = reinterpret_cast<u64*>(staged + CM_THREADS);
   int* large = reinterpret_cast<int*>(staged + 2 * CM_THREADS);  // where large cells begin in the tile
-  int* number = large + CM_THREADS / CM_SMALL_CELL;              // of large cells; of labels and predictions of one
+  int* number = large + CM_THREADS / CM_SMALL_CELL_KEYS;         // of large cells; of labels and predictions of one
   u64* held = reinterpret_cast<u64*>(number + 4);
   const CellHeights heights(HELD ? held : scratch + blockIdx.x * words, n_classes);
   u64* to = HELD == 2 ? held + words : out;
@@ -238,10 +238,10 @@ __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restr
     if (me < here) {
       const i64 cell = staged[me] >> 2 * half, own = staged[me] & mask;
       int begin = me, end = me + 1;
-      while (begin > 0 && me - begin < CM_SMALL_CELL && same(begin - 1, cell)) --begin;
-      while (end < here && end - begin <= CM_SMALL_CELL && same(end, cell)) ++end;
+      while (begin > 0 && me - begin < CM_SMALL_CELL_KEYS && same(begin - 1, cell)) --begin;
+      while (end < here && end - begin <= CM_SMALL_CELL_KEYS && same(end, cell)) ++end;
       const bool before = begin == 0 && first > 0 && keys[first - 1] >> 2 * half == cell;
-      if (begin < CELL_TILE && !before && end - begin <= CM_SMALL_CELL) {
+      if (begin < CELL_TILE && !before && end - begin <= CM_SMALL_CELL_KEYS) {
         bool leads = true;  // of the keys with this prediction one adds its minima
         for (int k = begin; k < me; ++k) leads &= (staged[k] & mask) != own;
         u64 P = 0;

@@ -12,7 +12,7 @@ from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _run_length, _weights
-from cmfast.kernels.cuda.geometry._entries import SMALL_CELL, make_sides
+from cmfast.kernels.cuda.geometry._entries import SMALL_CELL_KEYS, make_sides
 from cmfast.kernels.shared.geometry_keys import (
     NAMED_POSITIONS,
     KeyLayout,
@@ -30,7 +30,11 @@ _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
 _NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_number", registers=32)
 KERNELS = (_PAIRS, _NUMBER)
 # Summary values per table of weights; keys of a thread in a tile; keys of a small cell.
-DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _run_length.RUN_KEYS, "SMALL_CELL": SMALL_CELL}
+DEFINES = {
+    "SUMMARY_NUMBERS": len(_weights.NOTHING),
+    "RUN_KEYS": _run_length.RUN_KEYS,
+    "SMALL_CELL_KEYS": SMALL_CELL_KEYS,
+}
 
 
 def _check_labels(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
