@@ -18,7 +18,7 @@ MOST_SAMPLE_BLOCKS = 1 << 12  # most blocks; larger inputs get more samples per 
 MOST_HELD = SHARED // 4  # most counters of a block in shared memory if several blocks are to run together
 SAMPLES_PER_CELL = 4  # least samples of a block for each cell of a table with more counters
 TABLE_COPIES = 8  # copies of a table in shared memory, because lanes that count the same cell conflict
-MOST_PACKED_CLASSES = 16  # classes up to which a cell fits into a byte
+MOST_BYTE_CELL_CLASSES = 16  # classes up to which a cell fits into a byte
 SUM_DIGIT_BITS = 28
 ROUND = 16 * THREADS  # one-byte labels per round of a block, 16 per thread
 DEFINES = {"SUM_DIGIT_BITS": SUM_DIGIT_BITS, "ROUND": ROUND}
@@ -126,7 +126,7 @@ class _LabelSamples:
         together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)), least)
         common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
         words = (4 + THREADS) * (cells // 4 + 1)  # of block and threads; the last cell is out of range
-        fits = n_classes <= MOST_PACKED_CLASSES and 4 * words <= SHARED
+        fits = n_classes <= MOST_BYTE_CELL_CLASSES and 4 * words <= SHARED
         if together == 1 and self.groups[0] is None and self.ignored is None and fits:
             others = {"groups", "g_step", "together", "n_groups", "ignores", "ignored"}
             own = {name: common[name] for name in common.keys() - others}

@@ -9,7 +9,7 @@ from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, p
 from cmfast.kernels.cuda.geometry import _run_length
 
 SMALL_CELL_KEYS = 32  # keys of a cell up to which each has a thread; with more a block takes the cell
-TILES = 8  # tiles of keys of a block whose sums are in shared memory
+KEY_TILES_PER_BLOCK = 8  # tiles of keys of a block whose sums are in shared memory
 MOST_PAIRS = 1 << 10  # pairs of entries of a cell that a warp handles; with more a block does
 
 _OVERLAPS = Kernel("geometry/counts", "cmfast_gcm_overlaps", (("32", "0"), ("32", "1"), ("256", "0"), ("256", "1")))
@@ -154,7 +154,9 @@ def sum_cell_minima(keys: Any, counts: Any, q: Any, half: int) -> Any:
         sizes = tile, tile + 8 * words, tile + 8 * (words + C * C)
         held = max(k for k, size in enumerate(sizes) if size <= SHARED)
         tiles = -(-n // (THREADS - SMALL_CELL_KEYS))
-        blocks = -(-tiles // TILES) if held == 2 else min(tiles, TILES * processors(keys.device))
+        blocks = (
+            -(-tiles // KEY_TILES_PER_BLOCK) if held == 2 else min(tiles, KEY_TILES_PER_BLOCK * processors(keys.device))
+        )
         _SUMS.launch(
             (str(held),), blocks, shared=sizes[held], keys=keys, counts=counts, n=n, half=half, n_classes=C, q=q,
             words=words, scratch=None if held else xp.zeros(blocks * words, np.uint64), out=out,
