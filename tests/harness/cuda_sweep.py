@@ -22,6 +22,7 @@ import cuda_host
 import numpy as np
 from calls import ENTRIES, public
 from cases import CASES
+from cases.geometry import CELL_SIZES, key_cells_of_sizes
 from cases.margins import PAIRS, margins_of
 from instances import call_for, launches
 from on_cuda_host import has_kernels, on_device
@@ -30,6 +31,7 @@ import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.balancing import launch as balancing
+from cmfast.kernels.cuda.geometry._entries import sum_cell_minima
 from cmfast.kernels.cuda.margins import launch as margins
 from cmfast.kernels.cuda.metrics import thresholds
 from cmfast.kernels.cuda.scaling import team
@@ -271,8 +273,15 @@ def call_kernel_instances(kernels: tuple[module.Kernel, ...], name: str, make: A
         yield call.function(*on_device(call.arrays, make))
 
 
+def cells(make: Any) -> Iterator[Any]:
+    """Add the minima of cells for threads and for a block, with heights in either memory."""
+    for C, sizes in CELL_SIZES:
+        keys, counts, weights, half = key_cells_of_sizes(C, sizes, 0)
+        yield sum_cell_minima(*on_device((keys, counts, weights), make), half)
+
+
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, backs, tables, scale_spread_tables, maps, sorts)
+BEYOND = (factors, zeros, sums, large, crews, backs, tables, scale_spread_tables, maps, sorts, cells)
 
 
 def report() -> int:

@@ -295,8 +295,17 @@ def _gcm(*tables: np.ndarray, C: int = 6, width: float = 0.7) -> Call:
 
 
 def _overlaps(width: str, held: str) -> Call:
-    C = 40 if held == "1" else 90
-    return _gcm(C=C, width=0.7 if width == "32" else 50.0)  # all points in one cell
+    """Overlaps of counts; with the largest cells a block has one with all points."""
+    C, grid = 40 if held == "1" else 90, _wide(0.7 if width == "32" else 50.0)
+
+    def call(X: Any, y: Any, p: Any) -> Any:
+        return cmfast.min_overlap(*(cmfast.sparse_histogram(X, grid=grid, groups=each) for each in (y, p)))
+
+    return Call(call, _points("double", "int", C=C))
+
+
+def _minima(held: str) -> Call:
+    return _gcm(C={"2": 6, "1": 90, "0": 1800}[held], width=50.0 if held == "0" else 7.0)
 
 
 def _limbs(*_: str) -> Call:
@@ -654,6 +663,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_pair_counts_add": _pairs_of_cells,
     "cmfast_min_overlap_pairs": _overlap_of_histograms,
     "cmfast_gcm_overlaps": _overlaps,
+    "cmfast_gcm_sums": _minima,
     "cmfast_gcm_summary": _gcm,
     "cmfast_gcm_integers": _gcm,
     "cmfast_gcm_round": _gcm,

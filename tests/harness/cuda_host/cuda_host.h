@@ -157,6 +157,7 @@ double fabs(double) noexcept;
 double rint(double) noexcept;
 double floor(double) noexcept;
 double ldexp(double, int) noexcept;
+double fma(double, double, double) noexcept;
 double fmin(double, double) noexcept;
 double fmax(double, double) noexcept;
 }
