@@ -307,7 +307,22 @@ def cells(make: Any) -> Iterator[Any]:
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (turns, small, odd_places, factors, zeros, sums, large, crews, backs, tables, scale_spread_tables, maps, sorts, cells)
+BEYOND = (
+    turns,
+    small,
+    odd_places,
+    factors,
+    zeros,
+    sums,
+    large,
+    crews,
+    backs,
+    tables,
+    scale_spread_tables,
+    maps,
+    sorts,
+    cells,
+)
 
 
 def report() -> int:

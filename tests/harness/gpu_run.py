@@ -163,7 +163,7 @@ def steps() -> list[Step]:
         profile("cmfast_confusion_matrix_count_bytes", "counting"),
         profile("cmfast_confusion_matrix_count", "counting", "C=100"),
         profile("cmfast_cell_counts_keys", "cells"),
-        profile("cmfast_gcm_overlaps", "cells"),
+        profile("cmfast_gcm_sums", "cells"),
         profile("cmfast_overlap_pairs", "comparing"),
         profile("cmfast_metrics_of_matrices_plan", "metrics"),
         # The last one may name memory that kernels of other libraries wrote, which it does not watch either.
