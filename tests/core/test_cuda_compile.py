@@ -87,6 +87,32 @@ def test_draws_are_made_without_fused_multiplications():
     assert counts[0] == 0 < counts[1]
 
 
+def crews():
+    """Return the instances whose blocks may share a matrix, and exchange numbers through memory; slow ones marked."""
+    for kernel in KERNELS:
+        for instance in kernel.instances if "group_size" in {p.name for p in kernel.signature[1]} else ():
+            if "true" in instance[1:2]:
+                slow = [pytest.mark.slow] if kernel.ceiling(instance) > nvrtc.HALF else []
+                yield pytest.param(kernel, instance, id=kernel.expression(instance), marks=slow)
+
+
+def test_kernels_of_crews_are_known():
+    assert {each.id for each in crews()} == {
+        "cmfast_ipf_team<256, true, false>",
+        "cmfast_ipf_team<256, true, true>",
+        "cmfast_scaling_gradient_team<256, true>",
+    }
+
+
+@needs_the_compiler
+@pytest.mark.parametrize(("kernel", "instance"), [*crews()])
+def test_blocks_that_share_a_matrix_see_what_others_wrote(kernel, instance):
+    """The host runs other words in the place of these."""
+    expression = kernel.expression(instance)
+    code, names = module.make_translation_unit(kernel.topic, expression)
+    assert not nvrtc.find_unordered(nvrtc.Program(code).assembly(names, module.options(kernel.topic)))
+
+
 @needs_the_compiler
 @pytest.mark.parametrize("topic", ["geometry/counts", "metrics/gradient", "uncertainty/resample"])
 def test_an_instance_is_compiled_by_itself(topic):

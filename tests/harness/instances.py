@@ -17,10 +17,13 @@ import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
+from cmfast.kernels.cuda.geometry import _keys
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.shared import symmetric_packing
 from cmfast.metrics._plan import make_plan as plan_of
 
+# Whose launchers ask for no more than MOST_RANGE_BLOCKS.
+BLOCKS_OF_ROWS = frozenset({"cmfast_cell_counts_ranges", "cmfast_column_ranges_blocks", "cmfast_column_moments_blocks"})
 N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
 
 
@@ -39,6 +42,24 @@ class Call:
     rtol: float = 0.0
 
 
+def compare(call: Call, device: Any) -> None:
+    """Assert that a call gives on the device, whose module is given, what it gives here."""
+    want, got = _parts(call.function(*call.arrays)), _parts(call.function(*map(device.asarray, call.arrays)))
+    for one, other in zip(got, want, strict=True):
+        found, wanted = device.host(one), np.asarray(other)
+        if not isinstance(other, np.ndarray | np.generic):
+            assert found == other
+        elif call.rtol and wanted.dtype.kind == "f":
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=call.rtol, atol=call.rtol * 1e-3)
+        else:
+            assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes())
+
+
+def _parts(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
 @contextmanager
 def launches() -> Iterator[dict[tuple[Kernel, tuple[str, ...]], None]]:
     """Give the instances that are launched in the block, in the order in which they first are."""
@@ -50,6 +71,23 @@ def launches() -> Iterator[dict[tuple[Kernel, tuple[str, ...]], None]]:
         launch(kernel, instance, *args, **options)
 
     with mock.patch.object(Kernel, "launch", noted):
+        yield found
+
+
+@contextmanager
+def small_grids(most: int) -> Iterator[set[str]]:
+    """Launch at most so many blocks in the block, which then take several turns; give the names of kernels that do."""
+    found: set[str] = set()
+    launch = Kernel.launch
+
+    def limited(kernel: Kernel, instance: Sequence[str], blocks: int, /, **options: Any) -> None:
+        # Blocks that wait for each other, or write a row of results each, must be as many as their launcher says.
+        if options.get("group_size", 1) == 1 and kernel.name not in BLOCKS_OF_ROWS and blocks > most:
+            found.add(kernel.name)
+            blocks = most
+        launch(kernel, instance, blocks, **options)
+
+    with mock.patch.object(Kernel, "launch", limited), mock.patch.object(_keys, "MOST_RANGE_BLOCKS", most):
         yield found
 
 

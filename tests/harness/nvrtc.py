@@ -137,6 +137,19 @@ def usage(topic: str, architecture: str, most: int | None = None, least: int = 0
     return Program(module.assemble_source(topic)).compile(expressions, architecture, module.options(topic))
 
 
+# What a kernel whose blocks exchange numbers must not have: loads that order nothing, or come from a cache that nobody
+# brings up to date.
+UNORDERED = (r"\bld\.(?:relaxed|volatile|weak)\b", r"\bld\.global\.nc\b", r"\batom[.\w]*\.relaxed\b")
+# What it must have, and how often: to join a group, to learn its size, at barriers.
+ORDERED = {r"\bld\.acquire\.gpu\.": 3, r"\batom[.\w]*\.acq_rel\.gpu\.": 3}
+
+
+def find_unordered(assembly: str) -> list[str]:
+    """Return what of a kernel whose blocks exchange numbers does not let them see what others wrote."""
+    found = [said for pattern in UNORDERED for said in set(re.findall(pattern, assembly))]
+    return found + [f"few of {each}" for each, least in ORDERED.items() if len(re.findall(each, assembly)) < least]
+
+
 def launched(call: Callable[[Any], Any]) -> list[tuple[str, str]]:
     """Return the kernels that a call launches, by topic and name, as the host that stands for a GPU sees them."""
     import device
