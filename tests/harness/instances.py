@@ -5,7 +5,7 @@ A new kernel needs a line in `CALLS`. Besides there are calls for matrices of a 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -17,7 +17,7 @@ import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
-from cmfast.kernels.cuda.geometry import _keys
+from cmfast.kernels.cuda.geometry import _entries, _keys
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.shared import symmetric_packing
 from cmfast.metrics._plan import make_plan as plan_of
@@ -343,7 +343,16 @@ def _overlaps(width: str, held: str) -> Call:
 
 
 def _minima(held: str) -> Call:
-    return _gcm(C={"2": 6, "1": 90, "0": 1800}[held], width=50.0 if held == "0" else 7.0)
+    """Minima of cells; without shared memory for heights if a block has little of it."""
+    gcm = _gcm(C=90 if held == "1" else 6, width=7.0)
+    if held != "0":
+        return gcm
+
+    def call(*arrays: Any) -> Any:
+        with mock.patch.object(_entries, "SHARED", 4200):
+            return gcm.function(*arrays)
+
+    return replace(gcm, function=call)
 
 
 def _limbs(*_: str) -> Call:

@@ -29,7 +29,7 @@ def test_quotients_of_counts_are_rounded_once():
     near = np.nextafter(b * (rng.integers(2**52, 2**53, 6000) + 0.5) * 2.0**-53, rng.choice([0.0, np.inf], 6000))
     powers = 2.0 ** np.arange(126)
     pairs = [small, large, (near, b), (np.nextafter(b, 0), b), (b, np.nextafter(b, 0)), (powers, powers[::-1])]
-    pairs += [(-large[0], large[1]), (np.array([0.0, 7.0, -7.0]), np.zeros(3))]
+    pairs += [(-large[0], large[1]), (large[0], -large[1]), (np.array([0.0, 7.0, -7.0]), np.zeros(3))]
     a, b = (np.concatenate(part) for part in zip(*pairs, strict=True))
     out = cuda_host.empty(a.size, np.float64)
     code = module.assemble_source("metrics/values") + QUOTIENTS

@@ -148,7 +148,7 @@ constexpr bool EXACT = S(0.5) == S(0);
 
 // Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size, so that a
 // reciprocal and the exact remainder of its product suffice (Markstein 1990), without the branches of a division for
-// zeros, denormal and infinite numbers. b is not negative, and a or b is finite.
+// zeros, denormal and infinite numbers; b is finite and not -0.
 template <typename S>
 __device__ __forceinline__ double divide(double a, double b) {
   if constexpr (!EXACT<S>) return a / b;
@@ -157,7 +157,7 @@ __device__ __forceinline__ double divide(double a, double b) {
   inverse = fma(inverse, fma(rest, rest, rest), inverse);
   inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);
   const double quotient = a * inverse;
-  return b > 0.0 ? fma(fma(-b, quotient, a), inverse, quotient) : a * CM_INF;
+  return b != 0.0 ? fma(fma(-b, quotient, a), inverse, quotient) : a * CM_INF;
 }
 
 // Quotient of two such quotients, which may be infinite or NaN.
@@ -168,7 +168,7 @@ __device__ __forceinline__ double divide_quotients(double a, double b) {
   return a < CM_INF && b < CM_INF ? quotient : a < CM_INF && b == b ? 0.0 : b < CM_INF ? a : CM_NAN;
 }
 
-// Products of sums: exact for counts. Counts whose total is below FEW_SAMPLES are added and multiplied in less.
+// Products of sums: exact for counts. If the total is below FEW_SAMPLES, counts fit into 32 bits and products into 64.
 constexpr int FEW_SAMPLES = 1 << 25;
 template <typename S>
 struct Product {
