@@ -105,7 +105,7 @@ def test_thresholds_of_many():
     s += np.float32(0.25)
     s[-2:] = device.asarray(np.array([0.75, 0.125], np.float32))
     y[-2:-1] = 1
-    found = cmfast.metrics.threshold_matrices(s, y, on_failure="ignore")
+    found = cmfast.metrics.threshold_matrices(y, s, on_failure="ignore")
     # Above all scores, at the highest, at those between, which are equal, and at the lowest.
     at = [0, 1, 2, n - 1, n]
     want = [
