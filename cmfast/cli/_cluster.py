@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -227,7 +228,10 @@ class Cluster(Processes):
         done = self._distributed.as_completed(futures, loop=self._client.loop, with_results=True)
         del futures  # keep no reference to finished futures
         try:
-            for future, (failed, result) in done:
+            for future, found in done:
+                if isinstance(found, BaseException):
+                    misuse("--scheduler: the scheduler lost the tasks, perhaps it was started anew; run this again")
+                failed, result = found
                 if failed is not None:
                     raise failed
                 yield rest.pop(future.key)[0], result
@@ -252,11 +256,22 @@ def _open_processes(where: str | int | None) -> Iterator[Processes]:
             options = {"n_workers": where or None, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
             with _undisturbed():
                 address = stack.enter_context(distributed.LocalCluster(**options, silence_logs=logging.CRITICAL))
+        elif where.startswith("tls:") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
+            misuse(f"--scheduler {where}: needs certificates, by distributed.comm.tls in the settings of Dask")
         try:
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE, set_as_default=False))
         except (OSError, ValueError) as error:
             misuse(f"--scheduler {where}: {str(error).partition(chr(10))[0] or type(error).__name__}")
+        _require_cmfast(client, where)
         yield Cluster(distributed, client)
+
+
+def _require_cmfast(client: Any, where: Any) -> None:
+    """Name the scheduler and the workers that have no cmfast: a task would end them without a message."""
+    found = {"the scheduler": client.run_on_scheduler(find_spec, "cmfast"), **client.run(find_spec, "cmfast")}
+    lacking = [name for name, spec in found.items() if spec is None]
+    if lacking:
+        misuse(f"--scheduler {where}: cmfast is not installed at {', '.join(lacking)}")
 
 
 @contextmanager
