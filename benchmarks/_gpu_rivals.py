@@ -533,7 +533,7 @@ def sampling(room: int) -> Iterator[Race]:
         Rival("torch.sort, cumsum", make_torch_call, check),
         Rival("torchmetrics", compute_with_torchmetrics, recall),
     )
-    ours = lambda: cmfast.metrics.threshold_matrices(scores, hits)  # noqa: E731
+    ours = lambda: cmfast.metrics.threshold_matrices(hits, scores)  # noqa: E731
     yield Race("threshold_matrices", f"{n:,} scores", ours, rivals)
 
 

@@ -110,7 +110,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "metrics.multilabel_tables": lambda n: metrics.multilabel_tables(matrices(n)[:, 0] - 1, matrices(n)[:, 1]),
     "metrics.compute": lambda n: metrics.compute(matrices(n), ["mcc", "recall"]),
     "metrics.mcc": lambda n: metrics.mcc(matrices(n)),
-    "metrics.auc": lambda n: metrics.auc(probabilities(n), matrices(n)[:, 0]),
+    "metrics.roc_auc": lambda n: metrics.roc_auc(matrices(n)[:, 0], probabilities(n)),
     "normalize": lambda n: cmfast.normalize(matrices(n), "row"),
     "bi_normalize": lambda n: cmfast.bi_normalize(matrices(n)),
     "ipf": lambda n: cmfast.ipf(matrices(n)),

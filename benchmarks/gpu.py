@@ -2,14 +2,17 @@
 
 Times come from CUDA events, so waiting for the device is included. The bytes of a job are the minimum that it reads and
 writes; results give the time as a multiple of copying these bytes on that device, and the target as such a multiple.
-Every result is compared with the CPU's on a part. The file of results is rewritten after every job, and jobs with a
-target come first, because a GPU may be gone before the end.
+Every result is compared with the CPU's on a part: the first, the last and random items of the whole, whose sums are
+checked on the device. "left" is the number of matrices that a fast kernel of scaling leaves to the general one, whose
+results are correct but slow. The file of results is rewritten after every job, and jobs with a target come first,
+because a GPU may be gone before the end.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -17,6 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest import mock
 
 import cupy
 import numpy as np
@@ -27,8 +31,11 @@ from benchmarks import _data
 from benchmarks._gpu_rivals import RACES, Race, Rival, back, layers
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda.balancing import launch
+from cmfast.kernels.cuda.scaling import group as lane_groups
+from cmfast.kernels.cuda.scaling import team as teams
 
-PART = 1000  # items that are compared with the CPU
+PART = 1000  # first items that are compared with the CPU, last items, and random ones
+PIECE = 1 << 26  # labels that are counted at a time by the check
 SCALED = 2e-6  # largest difference of two scaling results, each accurate to a relative 1e-6 with the default `tol`
 LEAST, MOST, BUDGET = 3, 10, 1.0  # repetitions, and the seconds that they should take
 SMOKE = 1 << 18  # bytes that a device has for rivals on tiny inputs
@@ -52,6 +59,10 @@ class Job:
         Target: how long it may take on the first device of `COPIES`; on the others less, as a copy takes.
     per_item : bool
         Whether the result has one entry per item; else a part is compared by itself.
+    check_sums : callable or None
+        Raises if sums of the result of the whole are wrong.
+    most_left : int or None
+        How many matrices the fast kernels of scaling may leave.
     timed : callable or None
         What is timed, where that is not the whole.
     rtol, atol : float
@@ -66,19 +77,58 @@ class Job:
     most: float | None = None
     most_seconds: float | None = None
     per_item: bool = True
+    check_sums: Callable[[Any], None] | None = None
+    most_left: int | None = None
     timed: Callable[[], Any] | None = None
     rtol: float = 1e-9
     atol: float = 0.0
 
-    def check(self) -> None:
-        """Raise if the result is not that of the CPU."""
-        part = tuple(a[:PART] for a in self.whole)
+    def check(self) -> int | None:
+        """Raise if the result is wrong; return how many matrices fast kernels of scaling left, None without any."""
+        with watch_queues() as lengths:
+            whole = self.run(*self.whole) if self.per_item or self.check_sums else None
+        if self.check_sums:
+            self.check_sums(whole)
+        which = choose_items(len(self.whole[0])) if self.per_item else np.arange(min(PART, len(self.whole[0])))
+        place = cupy.asarray(which)
+        part = tuple(a[place] for a in self.whole)
         want = self.run(*(a.get() for a in part))
-        got = self.run(*self.whole) if self.per_item else self.run(*part)
-        for one, other in zip(_parts(got), _parts(want), strict=True):
-            found = (one[:PART] if self.per_item else one).get()
+        got = tuple(one[place] for one in _parts(whole)) if self.per_item else _parts(self.run(*part))
+        for one, other in zip(got, _parts(want), strict=True):
             atol = self.atol * abs(other).max() if self.atol else 0.0
-            np.testing.assert_allclose(found, other, rtol=self.rtol if other.dtype.kind == "f" else 0, atol=atol)
+            np.testing.assert_allclose(one.get(), other, rtol=self.rtol if other.dtype.kind == "f" else 0, atol=atol)
+        left = sum(int(length.get()[0]) for length in lengths) if lengths else None
+        if left is not None and self.most_left is not None:
+            assert left <= self.most_left, (
+                f"{left} matrices are left to the slow kernel, at most {self.most_left} may be"
+            )
+        return left
+
+
+def choose_items(n: int) -> Any:
+    """Return the first, the last and random indices below n, in order."""
+    last, some = np.arange(max(0, n - PART), n), np.random.default_rng(0).integers(0, n, PART)
+    return np.unique(np.concatenate([np.arange(min(PART, n)), last, some]))
+
+
+@contextmanager
+def watch_queues() -> Iterator[list[Any]]:
+    """Give the lengths of the queues of matrices that fast kernels of scaling leave in the block, on the device."""
+    found: list[Any] = []
+
+    def watched(solve: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any], tuple[Any, Any]]:
+        def solve_and_note(problem: Any) -> tuple[Any, Any]:
+            queue, length = solve(problem)
+            found.append(length)
+            return queue, length
+
+        return solve_and_note
+
+    with (
+        mock.patch.object(lane_groups, "solve", watched(lane_groups.solve)),
+        mock.patch.object(teams, "solve_common", watched(teams.solve_common)),
+    ):
+        yield found
 
 
 def _parts(result: Any) -> tuple[Any, ...]:
@@ -140,11 +190,12 @@ class Size:
     points: int
 
     @classmethod
-    def choose(cls, *, small: bool) -> "Size":
-        """Return tiny sizes, or those of the targets, reduced for a device with less memory."""
+    def choose(cls, *, small: bool, most_bytes: int | None = None) -> "Size":
+        """Return tiny sizes, or those of the targets, reduced to the memory of the device or to `most_bytes`."""
         if small:
             return cls(20, 4_000, 2_000)
-        free, _ = cupy.cuda.runtime.memGetInfo()
+        free = cupy.cuda.runtime.memGetInfo()[0]
+        free = free if most_bytes is None else min(free, most_bytes)
         return cls(min(10_000_000, free // 6_000), min(1_000_000_000, free // 40), min(100_000_000, free // 400))
 
 
@@ -166,13 +217,66 @@ def scaling(size: Size) -> Iterator[Job]:
     n = size.matrices
     for accuracy, eps in ((0.6, 1e-3), (0.9, 1e-3), (0.99, 1e-3), (0.9, 1e-12)):
         M, what = matrices(n, accuracy, eps), f"{n:,} 10x10, accuracy {accuracy}, + {eps}"
-        yield Job("bi_normalize", what, 2 * M.nbytes, cmfast.bi_normalize, (M,), most=4.0, rtol=SCALED)
-    yield Job("ras", what, M.nbytes + n * 178, lambda M: cmfast.ras(M)[1:3], (M,), rtol=SCALED)
+        limits: dict[str, Any] = {"most": 4.0, "most_left": 0, "rtol": SCALED, "check_sums": check_lines}
+        yield Job("bi_normalize", what, 2 * M.nbytes, cmfast.bi_normalize, (M,), **limits)
+    run = lambda M: cmfast.ras(M)[1:3]  # noqa: E731
+    yield Job("ras", what, M.nbytes + n * 178, run, (M,), rtol=SCALED, most_left=0)
+
+
+def check_lines(P: Any) -> None:
+    """Assert that all rows and columns of matrices have the sum one."""
+    for axis in (1, 2):
+        apart = abs(P.sum(axis=axis) - 1.0).max()
+        assert float(apart) <= SCALED, f"sums along axis {axis} miss one by {float(apart)}"
+
+
+def check_total(counts: Any, n: int) -> None:
+    """Assert that every item is counted once."""
+    assert int(counts.sum()) == n, f"{int(counts.sum())} items are counted, {n} are there"
+
+
+def check_table(counts: Any, y: Any, p: Any) -> None:
+    """Assert that a table of pairs of labels has the counts of CuPy's bincount, a piece of the labels at a time."""
+    C, n = len(counts), len(y)
+    want = cupy.zeros(C * C, np.int64)
+    for start in range(0, n, PIECE):
+        part = slice(start, min(start + PIECE, n))
+        want += cupy.bincount(y[part].astype(np.int64) * C + p[part].astype(np.int64), minlength=C * C)
+    np.testing.assert_array_equal(counts.get().ravel(), want.get())
+
+
+def check_margins(M: Any, found: tuple[Any, ...]) -> None:
+    """Assert that the row and column sums of all matrices have the totals of their cells."""
+    total = M.reshape(len(M), -1).sum(axis=1)
+    for lines in found[1:3]:
+        assert bool((lines.sum(axis=1) == total).all()), "sums of rows or columns miss the total of a matrix"
+
+
+def check_draws(counts: Any, drawn: Any) -> None:
+    """Assert that every replicate has the total of its matrix."""
+    totals = counts.reshape(len(counts), -1).sum(axis=1)
+    assert bool((drawn.reshape(*drawn.shape[:2], -1).sum(axis=2) == totals[:, None]).all()), "a replicate misses draws"
+
+
+def check_matrices(found: tuple[Any, ...], n: int) -> None:
+    """Assert that the matrices of all thresholds hold every score."""
+    totals = found[1].reshape(len(found[1]), -1).sum(axis=1)
+    assert bool((totals == n).all()), "a threshold leaves out scores"
+
+
+def large(size: Size) -> Iterator[Job]:
+    """Bi-normalise matrices that a block each scales, and one that blocks share."""
+    for most, lines in ((10_000, 64), (1, 1000)):
+        n = max(1, min(size.matrices // 10, most))
+        C = lines if size.matrices > 100 else 40  # tiny inputs
+        M = uniform(n * C * C).reshape(n, C, C) + C * cupy.asarray(np.eye(C))
+        limits: dict[str, Any] = {"most_left": 0, "rtol": SCALED, "check_sums": check_lines}
+        yield Job("bi_normalize", f"{n:,} {C}x{C}", 2 * M.nbytes, cmfast.bi_normalize, (M,), **limits)
 
 
 def gradients(size: Size) -> Iterator[Job]:
     """Scale small matrices of float32 and come back: a thousand million of the smallest a second on the last device."""
-    options: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
+    options: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5, "most_left": 0}
     for most, C, limits in ((1_000_000, 4, {"most_seconds": 1e-3 * LAST / FIRST}), (100_000, 10, {"most": 4.0})):
         n = min(size.matrices, most)
         pair = layers(n, C)
@@ -185,7 +289,7 @@ def tables(size: Size) -> Iterator[Job]:
     """Scale tables, and some of their cells, to all of their two-way margins."""
     axes = (0, 1), (0, 2), (1, 2)
     for n_axis, most in ((4, 1_000_000), (7, 10_000)):
-        n = min(size.matrices, most)
+        n = min(size.matrices // 4, most)
         M = uniform(n * n_axis**3).reshape(n, n_axis, n_axis, n_axis) + 0.05
         T = M * (M[::-1] + 0.5)
         targets = [T.sum(axis) for axis in (3, 2, 1)]
@@ -197,7 +301,7 @@ def tables(size: Size) -> Iterator[Job]:
         moved = 2 * M.nbytes + 3 * sum(target.nbytes for target in targets) + 25 * n
         yield Job("ipf_nd", f"{n:,} {n_axis}x{n_axis}x{n_axis}", moved, run, (M, *targets), rtol=SCALED)
     some = np.random.default_rng(0).random((9, 9, 9)) < 0.3
-    coords, n = np.stack(np.nonzero(some)), min(size.matrices, 10_000)
+    coords, n = np.stack(np.nonzero(some)), min(size.matrices // 4, 10_000)
     values = uniform(n * int(some.sum())).reshape(n, -1) + 0.05
     T = cupy.zeros((n, 9, 9, 9))
     T[(slice(None), *map(cupy.asarray, coords))] = values * (values[::-1] + 0.5)
@@ -240,7 +344,8 @@ def metrics(size: Size) -> Iterator[Job]:
     counts, what = matrices(n, 0.9, 0.0).astype(np.int64), f"{n:,} 10x10 int64"
     run = lambda M: tuple(cmfast.metrics.compute(M, NAMES).values())  # noqa: E731
     yield Job("metrics.compute, 10 names", what, counts.nbytes + n * 81, run, (counts,), most=1.5)
-    yield Job("margins", what, counts.nbytes + n * 409, cmfast.metrics.margins, (counts,))
+    check = partial(check_margins, counts)
+    yield Job("margins", what, counts.nbytes + n * 409, cmfast.metrics.margins, (counts,), check_sums=check)
 
 
 def counting(size: Size) -> Iterator[Job]:
@@ -250,11 +355,19 @@ def counting(size: Size) -> Iterator[Job]:
     n = size.labels // 4
     y, p = labels(n)
     what = f"{n:,} labels, C=10"
-    yield Job("confusion_matrix int64", what, 16 * n, run, (y, p), most=1.3, per_item=False)
+    options: dict[str, Any] = {"per_item": False, "check_sums": partial(check_table, y=y, p=p)}
+    yield Job("confusion_matrix int64", what, 16 * n, run, (y, p), most=1.3, **options)
     short = tuple(cupy.concatenate([a.astype(np.uint8)] * 4)[: size.labels] for a in (y, p))
     many = len(short[0])
-    yield Job("confusion_matrix uint8", f"{many:,} labels, C=10", 2 * many, run, short, most=1.3, per_item=False)
-    yield Job("confusion_matrix weights", what, 24 * n, weigh, (y, p, uniform(n)), per_item=False)
+    options["check_sums"] = partial(check_table, y=short[0], p=short[1])
+    yield Job("confusion_matrix uint8", f"{many:,} labels, C=10", 2 * many, run, short, most=1.3, **options)
+    w = uniform(n)
+    options["check_sums"] = lambda sums: np.testing.assert_allclose(float(sums.sum()), float(w.sum()), rtol=1e-9)
+    yield Job("confusion_matrix weights", what, 24 * n, weigh, (y, p, w), **options)
+    many_classes = tuple((bits(k * n, n) >> np.uint64(32)).astype(np.int64) % 100 for k in (0, 1))
+    run = lambda y, p: cmfast.confusion_matrix(y, p, n_classes=100)  # noqa: E731
+    options["check_sums"] = partial(check_table, y=many_classes[0], p=many_classes[1])
+    yield Job("confusion_matrix int64", f"{n:,} labels, C=100", 16 * n, run, many_classes, **options)
 
 
 def patterns(size: Size) -> Iterator[Job]:
@@ -274,11 +387,14 @@ def sampling(size: Size) -> Iterator[Job]:
     """Draw replicates, and move a threshold over scores."""
     counts = matrices(min(size.matrices, 10_000), 0.9, 0.0).astype(np.int64)
     run = lambda M: cmfast.uncertainty.resample(M, n_replicates=100)  # noqa: E731
-    yield Job("resample", f"{len(counts):,} 10x10, 100 replicates", 101 * counts.nbytes, run, (counts,))
+    # A draw depends on the index of its matrix, so that the first alone are compared.
+    options: dict[str, Any] = {"per_item": False, "check_sums": partial(check_draws, counts)}
+    yield Job("resample", f"{len(counts):,} 10x10, 100 replicates", 101 * counts.nbytes, run, (counts,), **options)
     n = min(size.labels, 10_000_000)
     scores, hits = uniform(n), labels(n)[0] % 2
-    run = lambda s, y: tuple(cmfast.metrics.threshold_matrices(s, y))  # noqa: E731
-    yield Job("threshold_matrices", f"{n:,} scores", 56 * n, run, (scores, hits), per_item=False)
+    run = lambda s, y: tuple(cmfast.metrics.threshold_matrices(y, s))  # noqa: E731
+    options["check_sums"] = partial(check_matrices, n=n)
+    yield Job("threshold_matrices", f"{n:,} scores", 56 * n, run, (scores, hits), **options)
 
 
 def cells(size: Size) -> Iterator[Job]:
@@ -306,7 +422,7 @@ def make_point_jobs(m: int, n: int, points: tuple[Any, ...], most: float | None)
         return cmfast.gcm(cells, methods, smoothing=1e-3)
 
     yield Job("cell_counts, gcm", what, moved, one, points, most_seconds=most, per_item=False)
-    yield Job("cell_counts", what, moved, count, points, per_item=False)
+    yield Job("cell_counts", what, moved, count, points, per_item=False, check_sums=partial(check_total, n=n))
     alone = f"{len(found):,} triples of {found.key_bits} bits, {len(methods)} weightings"
     timed = partial(cmfast.gcm, found, methods, smoothing=1e-3)
     yield Job("gcm", alone, 16 * len(found), four, points, per_item=False, timed=timed, rtol=SCALED)
@@ -315,7 +431,7 @@ def make_point_jobs(m: int, n: int, points: tuple[Any, ...], most: float | None)
 # Those with targets first.
 GROUPS: dict[str, Callable[[Size], Iterator[Job]]] = {
     group.__name__: group
-    for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling, tables, maps)
+    for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling, large, tables, maps)
 }
 
 
@@ -364,7 +480,7 @@ def copy_speed(*, small: bool) -> float:
 
 def row(job: Job, speed: float) -> dict[str, Any]:
     """Check and time a job; print its line."""
-    job.check()
+    left = job.check()
     took = seconds(job.timed or partial(job.run, *job.whole))
     copies = took * speed / job.bytes
     within = [copies <= job.most] if job.most else []
@@ -374,10 +490,11 @@ def row(job: Job, speed: float) -> dict[str, Any]:
         nearest = min(COPIES, key=lambda device: abs(COPIES[device] - speed))
         within, target = [took <= most[nearest]], ", ".join(f"{t * 1e3:.2g} ms ({d})" for d, t in most.items())
     verdict = "" if not within else f"  target {target}: {'met' if within[0] else 'MISSED'}"
-    print(f"  {job.name:<26}{took * 1e3:10.3f} ms {copies:8.2f} copies   {job.size}{verdict}", flush=True)
+    rest = "" if left is None else f", left {left}"
+    print(f"  {job.name:<26}{took * 1e3:10.3f} ms {copies:8.2f} copies   {job.size}{rest}{verdict}", flush=True)
     return {
         "job": job.name, "size": job.size, "bytes": job.bytes, "seconds": took, "copies": copies,
-        "share_of_copy": 1 / copies, "target": target or None, "met": within[0] if within else None,
+        "share_of_copy": 1 / copies, "target": target or None, "met": within[0] if within else None, "left": left,
     }  # fmt: skip
 
 
@@ -449,10 +566,10 @@ def write(file: Path, found: dict[str, Any]) -> None:
     part.replace(file)
 
 
-def once(groups: list[str], size: Size) -> None:
+def once(groups: list[str], size: Size, named: str) -> None:
     """Call the first job of every group, for a profiler to watch."""
     for group in groups:
-        job = next(GROUPS[group](size))
+        job = next(job for job in GROUPS[group](size) if named in f"{job.name}, {job.size}")
         (job.timed or partial(job.run, *job.whole))()
         cupy.cuda.Device().synchronize()
 
@@ -463,13 +580,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--smoke", action="store_true", help="tiny inputs: no figure means anything")
     parser.add_argument("--only", choices=GROUPS, action="append", help="this group alone (may be repeated)")
     parser.add_argument("--once", action="store_true", help="call the first job of every group once, measure nothing")
+    parser.add_argument("--job", default="", metavar="TEXT", help="with --once, the first whose name or size has this")
+    parser.add_argument("--size", type=int, metavar="BYTES", help="size inputs for a device with this much memory")
     parser.add_argument("--rivals", action="store_true", help="beside what others do on this device, not beside a copy")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="write <device>.json there, after every job")
     options = parser.parse_args(argv)
-    machine, size = about(), Size.choose(small=options.smoke)
+    machine, size = about(), Size.choose(small=options.smoke, most_bytes=options.size)
     groups = [group for group in options.only or GROUPS if not options.rivals or group in RACES]
     if options.once:
-        once(groups, size)
+        once(groups, size, options.job)
         return 0
     room = SMOKE if options.smoke else cupy.cuda.runtime.memGetInfo()[0]
     speed = copy_speed(small=options.smoke)

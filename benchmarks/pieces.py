@@ -23,31 +23,37 @@ ROUNDS = 7
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield names and calls on one thread."""
-    one = {"num_threads": 1}
+    """Yield names and calls."""
+    many = {"num_threads": THREADS}  # which decides what has pieces; `measure` runs them on one thread
     n = 10_000_000
     for dtype, C in ((np.int64, 10), (np.int8, 10), (np.int64, 1000)):
         y, p = (x.astype(dtype) for x in _data.labels(n, C))
         yield (
             f"count 1e7 {np.dtype(dtype).name}, C={C}",
-            lambda y=y, p=p, C=C: cmfast.confusion_matrix(y, p, n_classes=C, **one),
+            lambda y=y, p=p, C=C: cmfast.confusion_matrix(y, p, n_classes=C, **many),
         )
-    y, p = (np.tile(x.astype(np.int8), 10) for x in _data.labels(n, 10))
-    yield "count 1e8 int8, C=10", lambda y=y, p=p: cmfast.confusion_matrix(y, p, n_classes=10, **one)
+    for dtype in (np.int64, np.int8):
+        y, p = (np.tile(x.astype(dtype), 10) for x in _data.labels(n, 10))
+        yield (
+            f"count 1e8 {np.dtype(dtype).name}, C=10",
+            lambda y=y, p=p: cmfast.confusion_matrix(y, p, n_classes=10, **many),
+        )
     for C in (10, 1000, 100_000):
         y, p = _data.labels(n, C)
-        yield f"sums of labels 1e7, C={C}", lambda y=y, p=p, C=C: metrics.label_margins(y, p, n_classes=C, **one)
+        yield f"sums of labels 1e7, C={C}", lambda y=y, p=p, C=C: metrics.label_margins(y, p, n_classes=C, **many)
     ids = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, 1000)
     y, p = (ids[x] for x in _data.labels(n, 1000))
-    yield "count 1e7 ids far apart, C=1000", lambda: cmfast.confusion_matrix(y, p, **one)
-    X, y, p = _data.embeddings(1_000_000, 10, 10)
-    grid = cmfast.Grid.scott(X)
-    yield "cells 1e6 x 10", lambda: cmfast.cell_counts(X, y, p, grid=grid, **one)
-    for C, B in ((10, 100_000), (100, 1000), (1000, 1)):
+    yield "count 1e7 ids far apart, C=1000", lambda: cmfast.confusion_matrix(y, p, **many)
+    for size, text in ((1_000_000, "1e6"), (n, "1e7")):
+        X, y, p = _data.embeddings(size, 10, 10)
+        grid = cmfast.Grid.scott(X)
+        yield f"cells {text} x 10", lambda X=X, y=y, p=p, grid=grid: cmfast.cell_counts(X, y, p, grid=grid, **many)
+    for C, B in ((10, 100_000), (10, 500_000), (100, 1000), (100, 5000), (1000, 1), (5000, 1)):
         M = _data.confusion_matrices(B, C, 0.9, 1e-3)
-        yield f"scaling {B} of {C}x{C}", lambda M=M: cmfast.bi_normalize(M, **one)
+        yield f"scaling {B} of {C}x{C}", lambda M=M: cmfast.bi_normalize(M, **many)
         whole = np.ceil(M).astype(np.int64)
-        yield f"metrics {B} of {C}x{C}", lambda M=whole: metrics.compute(M, **one)
+        out = metrics.compute(whole)  # fresh memory is cleared by the system, mostly for the first pieces
+        yield f"metrics {B} of {C}x{C}", lambda M=whole, out=out: metrics.compute(M, out=out, **many)
 
 
 def measure(call: Callable[[], Any]) -> tuple[float, float, list[float]]:
@@ -61,25 +67,25 @@ def measure(call: Callable[[], Any]) -> tuple[float, float, list[float]]:
             work(*piece)
             times.append(time.thread_time() - start)
 
-        nested = getattr(pool._inside, "run", None) is not None
-        original(work if nested else timed, bounds, **options)
+        # Of a call with one range, as of one large matrix, the pieces are those of the calls inside.
+        nested = getattr(pool._inside, "run", None) is not None or len(bounds) == 1
+        original(work if nested else timed, bounds, **(options | {"num_threads": 1}))
 
     pool.run_pieces = run_timed
     try:
         start = time.thread_time()
-        call()
+        kept = call()  # giving the memory of results back is no part of the call
         total = time.thread_time() - start
+        del kept
     finally:
         pool.run_pieces = original
-    if len(times) == 1:  # one piece is serial
-        return total, total, times
     return total, total - sum(times), times
 
 
 def bound(total: float, serial: float, times: list[float]) -> float:
     """Return the speed-up of THREADS threads that take piece after piece."""
     queues = [0.0] * THREADS
-    for each in times if serial < total else []:
+    for each in times:
         heapq.heapreplace(queues, queues[0] + each)
     return total / (serial + max(queues))
 

@@ -410,17 +410,17 @@ def _label_margins() -> None:
 def _threshold_matrices() -> None:
     """Call functions that compile the kernels of op ``threshold_matrices``."""
     for dtype in FLOATS:
-        cmfast.metrics.threshold_matrices(np.arange(WARM_SAMPLES, dtype=dtype), _labels())
+        cmfast.metrics.threshold_matrices(_labels(), np.arange(WARM_SAMPLES, dtype=dtype))
 
 
 def _score_areas() -> None:
     """Call functions that compile the kernels of op ``score_areas``."""
-    cmfast.metrics.auc(np.arange(WARM_SAMPLES), _labels() > 0)
+    cmfast.metrics.roc_auc(_labels() > 0, np.arange(WARM_SAMPLES))
 
 
 def _least_cost() -> None:
     """Call functions that compile the kernels of op ``least_cost``."""
-    cmfast.metrics.least_cost(np.arange(WARM_SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
+    cmfast.metrics.least_cost(_labels() > 0, np.arange(WARM_SAMPLES), [[0, 1], [1, 0]])
 
 
 def _resample() -> None:

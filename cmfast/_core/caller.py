@@ -72,7 +72,13 @@ def public_name(function: Callable[..., Any]) -> str:
 
 
 def _resolve_frame(module: str, frame: FrameType) -> tuple[str, str]:
-    """Return module and qualified name of the function at `frame`; an inherited method counts as the subclass's own."""
+    """Return module and qualified name of the function at `frame`.
+
+    The wrapper of a decorator counts as the decorated function, an inherited method as the subclass's own.
+    """
+    if frame.f_code.co_qualname.endswith("<locals>.wrapper"):
+        function = frame.f_locals.get("function")
+        return getattr(function, "__module__", module), getattr(function, "__qualname__", "")
     first, *rest = frame.f_code.co_qualname.split(".")
     if rest:
         owner = frame.f_locals.get("self", frame.f_locals.get("cls"))

@@ -138,7 +138,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "metrics.multilabel_tables": ("confusion_matrix",),
     "metrics.roc": ("threshold_matrices", "metrics_of_matrices"),
     "metrics.precision_recall": ("threshold_matrices", "metrics_of_matrices"),
-    "metrics.auc": ("score_areas",),
+    "metrics.roc_auc": ("score_areas",),
     "metrics.average_precision": ("score_areas",),
     "metrics.kappa": ("weighted_kappa",),
     "metrics.heidke": ("weighted_kappa",),

@@ -44,6 +44,7 @@ def adopt_one(name: str, array: Any, op: str | None = None) -> Any:
 
 def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None) -> list[Any]:
     """Convert arguments of any library, checking for one library and one device; the general path of :func:`adopt`."""
+    arrays = {name: take_matrix(array) for name, array in arrays.items()}
     given = {name: array for name, array in arrays.items() if array is not None}
     for name in arrays:
         if name not in given and name not in optional:
@@ -71,6 +72,12 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
         msg = f"arrays must be on one device, got {what}"
         raise TypeError(caller.prefix_name(msg))
     return out
+
+
+def take_matrix(x: Any) -> Any:
+    """Return the matrix of labelled counts (:class:`cmfast.ConfusionCounts`); any other argument unchanged."""
+    held_matrix = getattr(type(x), "_matrix_for_ops", None)
+    return x if held_matrix is None else held_matrix(x)
 
 
 def adopt_output(name: str, array: Any, like: Any) -> np.ndarray | None:

@@ -16,6 +16,22 @@ def library_name(option: str, frame: Any) -> str:
     return found
 
 
+def read_table(option: str, frame: Any) -> Any:
+    """Return `frame` itself, or what a lazy table of polars or another producer of Arrow streams computes.
+
+    Other producers, such as relations of DuckDB, become a Table of Arrow. Raises TypeError for anything else.
+    """
+    if _columns.library_name(frame) is None:
+        if is_table(frame):
+            return frame.collect()
+        if hasattr(type(frame), "__arrow_c_stream__"):
+            import pyarrow as pa
+
+            return pa.table(frame)
+    library_name(option, frame)
+    return frame
+
+
 def is_table(x: Any) -> bool:
     """Whether `x` is a table of pandas, polars or Arrow, lazy ones included."""
     return _columns.column_hint(x) is not None

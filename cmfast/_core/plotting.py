@@ -1,5 +1,7 @@
 """Shared matplotlib parts of figures: axes, forest plots of intervals, and painting of matrix cells."""
 
+import base64
+import io
 import math
 from typing import Any
 
@@ -28,6 +30,14 @@ def load_pyplot() -> Any:
 def get_axes(ax: Any, size: tuple[float, float] | None = None, layout: str = "constrained") -> Any:
     """Return `ax`, or new axes in a figure of `size` inches if `ax` is None."""
     return load_pyplot().subplots(figsize=size, layout=layout)[1] if ax is None else ax
+
+
+def encode_figure(figure: Any) -> str:
+    """Return a figure as a PNG in base64, and close it."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=80)
+    load_pyplot().close(figure)
+    return base64.b64encode(stream.getvalue()).decode()
 
 
 def make_axes_row(n: int, side: float = 3.3, height: float | None = None) -> tuple[Any, list[Any]]:

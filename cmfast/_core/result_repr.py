@@ -1,11 +1,12 @@
 """Render results: a one-line repr for consoles and an HTML table for notebooks, from the same parts."""
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
 
-from cmfast._core import validate
+from cmfast._core import plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.lazy import are_lazy, dask
 from cmfast._core.markup import escape_prose, isolate
@@ -42,6 +43,29 @@ def add_repr(cls: C) -> C:
         ):  # named tuples have a __repr__ that shows all fields
             setattr(cls, function.__name__, function)
     return add_compute(cls)
+
+
+def add_repr_of_display(cls: C) -> C:
+    """Class decorator that adds a one-line repr, made of ``_describe()``, and an HTML repr with the picture."""
+
+    def __repr__(self: Any) -> str:  # noqa: N807
+        return f"<{cls.__name__}: {self._describe()}>"
+
+    def _repr_html_(self: Any) -> str:
+        """Return the text and, if it was not drawn before, the picture: a notebook shows figures that were drawn."""
+        text = f"<p>{escape_prose(repr(self))}</p>"
+        if hasattr(self, "figure_"):
+            return text
+        try:
+            drawn = copy(self).plot()
+        except ImportError:  # matplotlib is optional
+            return text
+        picture = plotting.encode_figure(drawn.figure_)
+        return f'{text}<img alt="{cls.__name__}" src="data:image/png;base64,{picture}">'
+
+    for function in (__repr__, _repr_html_):
+        setattr(cls, function.__name__, function)
+    return cls
 
 
 def add_compute(cls: C) -> C:

@@ -14,7 +14,7 @@ from cmfast.balancing._result import BalanceResult
 
 Symmetric = Literal[False, "upper"]
 MOST_MATRIX_BINS = 2**31 - 1
-ACCEPTED_MATRICES = "a scipy.sparse matrix or (rows, columns, values, n)"
+ACCEPTED_MATRICES = "a scipy.sparse matrix, an array of shape (n, n) or (rows, columns, values, n)"
 
 
 def balance(
@@ -43,8 +43,8 @@ def balance(
 
     Parameters
     ----------
-    A : scipy.sparse matrix or array, or (rows, columns, values, n)
-        Nonnegative, n x n. Duplicate pixels are added up, explicit zeros are ignored.
+    A : scipy.sparse matrix or array, array of shape (n, n), or (rows, columns, values, n)
+        Nonnegative. Duplicate pixels are added up, explicit zeros are ignored.
     sums : float or array, shape (n,), optional
         Wanted row sums, positive; default: one.
     symmetric : {False, "upper"}
@@ -171,6 +171,8 @@ def _adopt_pixels(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
     elif isinstance(A, tuple) and len(A) == 4:
         rows, columns, values, n = A
         n = validate.count("n of A", n, least=0, most=MOST_MATRIX_BINS)
+    elif hasattr(A, "shape") or isinstance(A, list):
+        rows, columns, values, n = _list_pixels(A)
     else:
         validate.refuse("A", ACCEPTED_MATRICES, type(A).__name__, TypeError)
     names, optional = ("rows", "columns", "values", "sums", "keep"), ("sums", "keep")
@@ -188,6 +190,18 @@ def _adopt_pixels(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
         arrays["sums"] = adapter(arrays["values"]).send(np.full(n, one), arrays["values"])
     _check_arrays(arrays, n)
     return arrays, n
+
+
+def _list_pixels(A: Array) -> tuple[Any, Any, Any, int]:
+    """Return rows, columns and values of the cells of a dense matrix that are not zero, in its library; its size."""
+    A = dispatch.adopt_one("A", A)
+    validate.real(A=A)
+    shape = dispatch.shape_of(A)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        validate.refuse("A", ACCEPTED_MATRICES, f"shape {shape}")
+    cells = adapter(A).to_host(A)
+    rows, columns = np.nonzero(cells)  # NaN is not zero
+    return (*(adapter(A).send(x, A) for x in (rows, columns, cells[rows, columns])), shape[0])
 
 
 def _decide_support(*pixels: Any) -> Any:

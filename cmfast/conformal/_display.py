@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, plot_style, plotting, validate
+from cmfast._core import dispatch, plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.conformal._coverage import coverage_confusion
@@ -16,6 +16,7 @@ from cmfast.counting import confusion_matrix
 UNDEFINED = "0.6"  # gray, not a colour of the correlation scale
 
 
+@result_repr.add_repr_of_display
 class CcmDisplay:
     """Plot of the correlation of classes in prediction sets, the confusion matrix, coverage by class and set sizes.
 
@@ -59,6 +60,10 @@ class CcmDisplay:
         self.confusion = confusion
         self.coverage = coverage
         self.alpha = None if alpha is None else float(parse_alphas(alpha)[0])
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self.sizes)} sizes of sets"
 
     @classmethod
     def from_sets(

@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import demand
 from cmfast.conformal import _explain_invalid, _options
 from cmfast.conformal._options import ScoreMethod
@@ -237,6 +238,7 @@ def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
     return packed, y
 
 
+@explain_options
 def prediction_sets(
     P: Array,
     q: Array,

@@ -39,6 +39,7 @@ from cmfast.confusion_counts._state import (
     prepare_binary,
     select_group,
 )
+from cmfast.kernels.loading import load
 from cmfast.metrics import MetricName, _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import Names
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     import xarray as xr
+
+    from cmfast.display import ConfusionDisplay
+    from cmfast.display._class_order import Order
+    from cmfast.uncertainty import Interval, Intervals
+    from cmfast.uncertainty._intervals import IntervalMethod
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
 
@@ -242,6 +248,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
         found: Any = read_only(M) if isinstance(M, np.ndarray) else M
         return cast(ArrayT, found)
 
+    def _matrix_for_ops(self) -> ArrayT:
+        """Return what functions of matrices take of an argument of this class."""
+        return self.matrix
+
+    def _take_for(self, names: Any, positive: int) -> tuple[Any, int]:
+        """Return the matrix for metrics, and the position of the positive class, as :meth:`compute` does."""
+        held, positive = _choose_positive(self._held, names, positive, None)
+        return held.whole(), positive
+
     @property
     def n_samples(self) -> float:
         """Sum of all counts or weights. Synchronises the device."""
@@ -397,18 +412,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         options: dict[str, Any],
     ) -> tuple[Any, tuple[Label, ...]]:
         """Return metrics of the state `held`, and all its class labels, in the order of values per class."""
-        _count_samples.warn_of_disjoint_labels(held)
         check_options(**options)
-        if _plan.is_binary(_plan.resolve_names(names)):
-            held, place = prepare_binary(held, options["positive"] if pos_label is None else 0)
-            options = {**options, "positive": place}
-        axis = held.axis
-        _count_samples.warn_of_order([axis], names)
-        if pos_label is not None:
-            options = {**options, "positive": axis.find_position("pos_label", pos_label)}
-            if len(axis.labels) != 2:
-                given = f"{validate.format_value(pos_label)} with {len(axis.labels)} classes"
-                validate.refuse("pos_label", "None for other than two classes", given)
+        held, place = _choose_positive(held, names, options["positive"], pos_label)
+        axis, options = held.axis, {**options, "positive": place}
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
                 validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
@@ -506,6 +512,109 @@ class ConfusionCounts(State, Generic[ArrayT]):
         common: Any = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
         out: ArrayT = normalizing.normalize(M, method, **common, **options)
         return out
+
+    def bi_normalize(
+        self, *, on_failure: OnFailure = "warn", num_threads: int | None = None, **options: Unpack[BiOptions]
+    ) -> ArrayT:
+        """Scale rows and columns of the matrix, or of each group's, to 1; arguments as for :func:`cmfast.bi_normalize`.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> counts = cmfast.ConfusionCounts.from_labels([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0])
+        >>> counts.bi_normalize().round(3).tolist()
+        [[0.634, 0.366], [0.366, 0.634]]
+        """
+        return self.normalize("bi", on_failure=on_failure, num_threads=num_threads, **options)
+
+    def interval(
+        self,
+        names: Any = None,
+        /,
+        *,
+        method: "IntervalMethod | None" = None,
+        level: float = 0.95,
+        n_replicates: int = 10_000,
+        rng: "int | np.random.Generator" = 0,
+        undefined: Undefined = "present",
+        positive: int = 1,
+        pos_label: Label | None = None,
+        on_failure: OnFailure = "warn",
+    ) -> "Interval | Intervals":
+        """Return intervals of metrics of the matrix, or of each group's matrix.
+
+        Parameters
+        ----------
+        names : str or list of str, optional
+            As for :meth:`compute`, as are `undefined`, `positive` and `pos_label`.
+        method, level, n_replicates, rng, on_failure
+            As for :func:`cmfast.uncertainty.interval`, which has further options for clusters, strata and priors.
+
+        Returns
+        -------
+        Interval, or Intervals
+            One interval, or several by name; arrays with a value per group.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> counts = cmfast.ConfusionCounts.from_labels(["ill"] * 9 + ["well"] * 9, ["ill"] * 8 + ["well"] * 10)
+        >>> found = counts.interval("recall_binary", pos_label="ill", method="wilson")
+        >>> round(float(found.low), 3), round(float(found.high), 3)
+        (0.565, 0.98)
+        """
+        held, positive = _choose_positive(self._held, names, positive, pos_label)
+        options: dict[str, Any] = {
+            "method": method,
+            "level": level,
+            "n_replicates": n_replicates,
+            "rng": rng,
+            "undefined": undefined,
+        }
+        options |= {"positive": positive, "on_failure": on_failure}
+        found: Interval | Intervals = load("cmfast.uncertainty").interval(held.whole(), names, **options)
+        return found
+
+    def plot(
+        self,
+        *,
+        ax: Any = None,
+        normalize: Method | None = None,
+        order: "Order | Sequence[int]" = "given",
+        log: bool = False,
+        colorbar: bool = True,
+        values_format: str | None = None,
+    ) -> "ConfusionDisplay":
+        """Draw the matrix with its class labels, by matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw into; default: a new figure.
+        normalize : {"row", "true", "col", "pred", "all", "bi"}, optional
+            Shares to show instead of counts.
+        order
+            Order of the classes, as for :meth:`cmfast.display.ConfusionDisplay.from_matrix`.
+        log, colorbar, values_format
+            As for :meth:`cmfast.display.ConfusionDisplay.plot`, which has further options.
+
+        Returns
+        -------
+        cmfast.display.ConfusionDisplay
+            With the attributes ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ValueError
+            The counts have groups; plot one :meth:`group` instead.
+        """
+        held = self._held
+        if held.keys is not None:
+            validate.fail("there are groups; give counts.group(key).plot() of one")
+        display: type[ConfusionDisplay] = load("cmfast.display").ConfusionDisplay
+        M: Any = held.whole()
+        prepared = display.from_matrix(M, normalize=normalize, class_names=held.axis.labels, order=order)
+        return prepared.plot(ax=ax, log=log, colorbar=colorbar, values_format=values_format)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the counts as a pandas DataFrame: a row per true label, or per group and true label.
@@ -679,6 +788,22 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def _restore(cls, parts: dict[str, Any]) -> Self:
         """Return counts made of saved parts."""
         return cls()._replace(*parse_parts(parts))
+
+
+def _choose_positive(held: CountsState, names: Any, positive: int, pos_label: Label | None) -> tuple[CountsState, int]:
+    """Return counts for the metrics `names`, and the position of the positive class; warn of labels and their order."""
+    _count_samples.warn_of_disjoint_labels(held)
+    if _plan.is_binary(_plan.resolve_names(names)):
+        held, positive = prepare_binary(held, positive if pos_label is None else 0)
+    axis = held.axis
+    _count_samples.warn_of_order([axis], names)
+    if pos_label is None:
+        return held, positive
+    positive = axis.find_position("pos_label", pos_label)
+    if len(axis.labels) != 2:
+        given = f"{validate.format_value(pos_label)} with {len(axis.labels)} classes"
+        validate.refuse("pos_label", "None for other than two classes", given)
+    return held, positive
 
 
 def _sum_matrix(held: CountsState) -> float:

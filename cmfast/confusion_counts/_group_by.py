@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cmfast._core import caller, frames, lazy, validate
 from cmfast._core.annotations import Array
+from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._counts import ConfusionCounts
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@explain_options
 def by(
     frame: "pd.DataFrame | pl.DataFrame | pa.Table | dd.DataFrame",
     keys: str | Sequence[str],
@@ -33,8 +35,9 @@ def by(
 
     Parameters
     ----------
-    frame : DataFrame of pandas, polars or Dask, or Table of Arrow
-        The samples, one per row.
+    frame : DataFrame of pandas, polars or Dask, Table of Arrow, or any object that exports an Arrow stream
+        The samples, one per row. A LazyFrame of polars is collected; a relation of DuckDB or another stream of Arrow is
+        read by pyarrow once.
     keys : str or list of str
         Names of the columns that define the groups: labels of any kind.
     y_true, y_pred : str
@@ -56,7 +59,7 @@ def by(
     Raises
     ------
     TypeError, ValueError
-        Not a table, or a lazy one of another library than Dask; an unknown column; missing values in a column; weights
+        Not a table; an unknown column; missing values in a column; weights
         of a Dask DataFrame that are not integers.
 
     Notes
@@ -83,7 +86,7 @@ def by(
         options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
         lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, keys, **options)
         return lazily
-    library = frames.library_name("frame", frame)
+    frame = frames.read_table("frame", frame)
     named = [keys] if isinstance(keys, str) else keys
     if not isinstance(named, list | tuple) or len(named) == 0:
         validate.refuse("keys", "the name of a column, or a list of them", validate.format_value(keys), TypeError)
@@ -91,7 +94,7 @@ def by(
         validate.refuse("keys", "different", validate.format_value(named))
     column = {key: frames.get_column(frame, "keys", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
-    counts._library = library
+    counts._library = frames.library_name("frame", frame)
     return counts._update(
         frames.get_column(frame, "y_true", y_true),
         frames.get_column(frame, "y_pred", y_pred),

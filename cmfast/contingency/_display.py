@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, plotting, validate
+from cmfast._core import dispatch, plotting, result_repr, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
 from cmfast.contingency._surface import find_scale_minimum, metric_surface, validate_metric
 from cmfast.metrics import MetricName, margins
 
 
+@result_repr.add_repr_of_display
 class SurfaceDisplay:
     """Plot of a metric as a surface over the contingency space.
 
@@ -48,6 +49,10 @@ class SurfaceDisplay:
         self.r = r
         self.low = low
         self.high = high
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"metric {self.metric or 'unnamed'}"
 
     @classmethod
     def from_metric(
@@ -162,6 +167,7 @@ def _validate_two_classes(classes: Any, C: int) -> tuple[int, int]:
     return found
 
 
+@result_repr.add_repr_of_display
 class PathDisplay:
     """Plot of training runs in the plane of two recalls, over the surface of a metric.
 
@@ -209,6 +215,10 @@ class PathDisplay:
         self.surface = surface
         self.classes = classes
         self.n_classes = n_classes
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"paths of {np.shape(self.points)[-2]} points, {self.n_classes} classes"
 
     @classmethod
     def from_matrices(

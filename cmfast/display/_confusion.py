@@ -6,7 +6,7 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from cmfast._core import plotting, validate
+from cmfast._core import plotting, result_repr, validate
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.display import _class_order, _painting, _plot_data
@@ -16,6 +16,7 @@ from cmfast.display._painting import Look, Text
 from cmfast.uncertainty import PairedCounts
 
 
+@result_repr.add_repr_of_display
 class ConfusionDisplay:
     """Plot of a confusion matrix: a separate colour scale for the diagonal, blank zeros, values in cells that fit them.
 
@@ -60,6 +61,10 @@ class ConfusionDisplay:
         self._normalize = normalize
         self.counts, self.shares, self.order = drawn.counts, drawn.shares, drawn.order
         self.class_names, self.groups = drawn.names, drawn.groups
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self._drawn.names)} classes, {_plot_data.UNITS.get(self._normalize or '', 'count')}"
 
     @classmethod
     def from_matrix(

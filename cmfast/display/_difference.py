@@ -5,7 +5,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import plot_style, plotting, validate
+from cmfast._core import plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast._core.p_values import binomial_test, holm
@@ -17,6 +17,7 @@ SignedText: TypeAlias = Literal["value", "none"]
 MINUS = "\N{MINUS SIGN}"
 
 
+@result_repr.add_repr_of_display
 class DifferenceDisplay:
     """Plot of the difference of two confusion matrices: orange where the first is larger, blue where it is smaller.
 
@@ -61,6 +62,10 @@ class DifferenceDisplay:
         self.p_value = p_value
         self.significant = None if p_value is None else np.asarray(p_value <= 1.0 - level)
         self.order, self.class_names = drawn.order, drawn.names
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self._drawn.names)} classes, {self._unit}"
 
     def plot(
         self, *, ax: Any = None, text: SignedText = "value", vmax: float | None = None, colorbar: bool = True

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, plot_style, plotting, validate
+from cmfast._core import dispatch, plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.display import _painting, _plot_data
@@ -34,6 +34,7 @@ def _adopt_matrices(
     return to_host(array), shares, called
 
 
+@result_repr.add_repr_of_display
 class StripDisplay:
     """Plot of confusion matrices side by side, in one order and on one scale: checkpoints, models, sites.
 
@@ -60,6 +61,10 @@ class StripDisplay:
         self._drawn, self.names, self._normalize = drawn, names, normalize
         self.matrices = np.stack([one.counts if one.shares is None else one.shares for one in drawn])
         self.order = drawn[0].order
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self._drawn)} matrices of {len(self._drawn[0].names)} classes"
 
     @classmethod
     def from_matrices(
@@ -161,6 +166,7 @@ class StripDisplay:
                 ax.tick_params(length=0)
 
 
+@result_repr.add_repr_of_display
 class CellsDisplay:
     """Plot of the largest confusions over checkpoints.
 
@@ -189,6 +195,10 @@ class CellsDisplay:
         self, values: np.ndarray, *, places: list[tuple[int, int]], labels: list[str], names: list[str], unit: str
     ) -> None:
         self.values, self.places, self.labels, self.names, self._unit = values, places, labels, names, unit
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self.places)} cells of {len(self.names)} matrices, {self._unit}"
 
     @classmethod
     def from_matrices(

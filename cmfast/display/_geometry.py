@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import plot_style, plotting, validate
+from cmfast._core import plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast.display import _painting, _plot_data
 from cmfast.display._painting import Look
@@ -14,6 +14,7 @@ from cmfast.geometry import GcmResult, WidthCurve
 GEOMETRY_INCHES = 3.6  # side of each plot
 
 
+@result_repr.add_repr_of_display
 class GcmDisplay:
     """Plot of a geometric confusion matrix, its overlap with the normalised matrix, and the overlap by cell width.
 
@@ -57,6 +58,10 @@ class GcmDisplay:
         numbers = (found.overlap, found.guaranteed, found.null_overlap)
         self.overlap, self.guaranteed, self.permuted = (np.atleast_1d(np.asarray(x, np.float64)) for x in numbers)
         self.curve = curve
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self._drawn.names)} classes, {len(self.overlap)} weightings"
 
     @classmethod
     def from_result(

@@ -54,6 +54,7 @@ def count_points(
         "inverse": grid.inverse,
         "n_classes": n_classes,
         "ranges": ranges,
+        "spread": points.spread,
         "num_threads": num_threads,
         "progress": make_reporter(progress, "points"),
     }

@@ -272,8 +272,11 @@ def count_in_parts(
     n_classes = _binning.infer_n_classes(points, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
     report = make_reporter(progress, "points")
+    spread = points.spread
     for start in range(0, points.n, MOST_PART_POINTS):
         part = points.part(slice(start, min(start + MOST_PART_POINTS, points.n)))
+        if spread is not None and spread.n == points.n:  # the ranges of all points hold for each part, as for their sum
+            part = part._replace(spread=spread._replace(n=part.n, n_rows=part.n))
         ranges = found._held.ranges
         found._add(_binning.count_points(part, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:

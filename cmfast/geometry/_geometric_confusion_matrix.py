@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import labels, lazy, result_repr, validate
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
+from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import _binning
 from cmfast.geometry._cell_accumulator import count_in_parts
@@ -88,10 +89,11 @@ def geometric_confusion_matrix(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> GcmResult[NDArray[Any]]: ...
+@explain_options
 def geometric_confusion_matrix(
     X: Array,
     y_true: Array,
-    y_pred: Array,
+    y_pred: Array = None,
     *,
     weights: Weights = "bi",
     n_components: int | None = 10,
@@ -192,6 +194,9 @@ def geometric_confusion_matrix(
     bi = validate_bi_options(smoothing, empty)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
+    if y_pred is None:
+        wanted = "the predicted class of each point: the matrix compares true and predicted classes in space"
+        validate.refuse("y_pred", wanted, "nothing", TypeError)
     if lazy.are_lazy(X, y_true, y_pred):
         arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
         lazily: GcmResult = _delay_result(

@@ -10,13 +10,17 @@ from cmfast._core.annotations import Array
 
 
 class AdoptedPoints(NamedTuple):
-    """Adopted points of one library: a real table of `n` rows and `m` columns, with labels of the rows or None."""
+    """Adopted points of one library: a real table of `n` rows and `m` columns, with labels of the rows or None.
+
+    `spread` has the extremes of the columns where these are known (``_width_rules.Spread``).
+    """
 
     X: Array
     n: int
     m: int
     y_true: Any = None
     y_pred: Any = None
+    spread: Any = None
 
     def part(self, rows: slice) -> "AdoptedPoints":
         """Return the points of a slice of rows."""

@@ -68,7 +68,8 @@ def prepare_points(
     if isinstance(grid, Grid):
         return Embedded(points, grid, weightings, C)
     columns = Columns(points, "ignore", num_threads)
-    return Embedded(points, Grid(columns.low, getattr(columns, grid)(None)), weightings, C)
+    chosen = Grid(columns.low, getattr(columns, grid)(None))
+    return Embedded(points._replace(spread=columns.spread), chosen, weightings, C)
 
 
 def _are_finite(points: AdoptedPoints) -> bool:

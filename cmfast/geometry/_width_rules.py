@@ -58,7 +58,7 @@ class Columns:
         self.X: Any = None if points is None else points.X
         if found is None:
             found = measure_columns(self.X, self.num_threads)
-        self._spread, self._sums = found, sums
+        self.spread, self._sums = found, sums
         self.low, self.high, self.n, n_rows = found
         if self.n == 0:
             given = f"{n_rows} rows, none of them finite" if n_rows else "no rows"
@@ -80,7 +80,7 @@ class Columns:
 
     def scott(self, n: int | None) -> list[float]:
         """Return the widths of Scott's rule; 1 on a constant axis."""
-        sums = sum_moments(self.X, self._spread, self.num_threads) if self._sums is None else self._sums
+        sums = sum_moments(self.X, self.spread, self.num_threads) if self._sums is None else self._sums
         width = []
         for low, high, first, upper, lower in zip(self.low, self.high, *sums, strict=True):
             if not high > low:

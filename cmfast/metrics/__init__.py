@@ -70,11 +70,11 @@ from cmfast.metrics._names import MetricName
 from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted
 from cmfast.metrics._report import Report, report
 from cmfast.metrics._thresholds import (
-    auc,
     average_precision,
     least_cost,
     precision_recall,
     roc,
+    roc_auc,
     threshold_matrices,
 )
 
@@ -94,7 +94,6 @@ __all__ = [
     "Roc",
     "ThresholdMatrices",
     "accuracy",
-    "auc",
     "average_precision",
     "balanced_accuracy",
     "balanced_accuracy_adjusted",
@@ -157,6 +156,7 @@ __all__ = [
     "recall",
     "report",
     "roc",
+    "roc_auc",
     "scott_pi",
     "sensitivity",
     "specificity",

@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
 from cmfast._core.lazy import are_lazy
+from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, get_ordered_sums
 from cmfast.metrics._names import MetricName, Names
 from cmfast.metrics._outputs import label_outputs
-from cmfast.metrics._single import reject_zero_division
 
 
 @overload
@@ -67,7 +67,7 @@ def compute(
     num_threads: int | None = ...,
     out: dict[str, Floats] | None = ...,
 ) -> dict[str, Floats]: ...
-@reject_zero_division
+@explain_options
 def compute(
     M: Array,
     /,

@@ -42,6 +42,8 @@ def evaluate(
         sums = dict(zip(SUMS, sparse.sum_margins(M), strict=True))
         why = partial(sparse.explain_bad_cells, M)
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
+    if (take := getattr(type(M), "_take_for", None)) is not None:  # labelled counts know their positive class
+        M, positive = take(M, names, positive)
     M = dispatch.adopt_one("M", M, "metrics_of_matrices" if out is None else None)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.validate_class_ids(labels, C)

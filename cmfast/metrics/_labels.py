@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch
 from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array, DeviceT, Floats, Label, Undefined
+from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan, _samples
 from cmfast.metrics._evaluate import SUMS, check_options, evaluate_lazy_sums, get_ordered_sums
 from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
-from cmfast.metrics._single import reject_zero_division
 
 
 @overload
@@ -203,7 +203,7 @@ def from_labels(
     average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@reject_zero_division
+@explain_options
 def from_labels(
     y_true: Array,
     y_pred: Array,

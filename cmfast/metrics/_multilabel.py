@@ -11,12 +11,12 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
+from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import PER_CLASS, find_form
 from cmfast.metrics._compute import compute
 from cmfast.metrics._names import MetricName
-from cmfast.metrics._single import reject_zero_division
 
 AVERAGES = ("macro", "weighted", "micro", "samples")
 SAMPLE_METRICS = ("subset_accuracy", "hamming_loss")
@@ -185,7 +185,7 @@ def multilabel(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@reject_zero_division
+@explain_options
 def multilabel(
     y_true: Array,
     y_pred: Array,

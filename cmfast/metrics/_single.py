@@ -1,6 +1,6 @@
 """Shared bodies of the public metric functions, and decorators that explain calls meant for other libraries."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.usual_options import refuse_unknown_option
 from cmfast.metrics._catalogue import Averaging
 from cmfast.metrics._evaluate import evaluate
 
@@ -116,34 +117,13 @@ def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
         if len(args) > most or not LABELS.isdisjoint(options):
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
-        option = next(option for option in options if option not in known)
-        refuse_zero_division(name, options)
-        validate.fail(f"metrics.{name}: there is no option {option!r}{validate.suggest_name(option, known)}", TypeError)
+        refuse_unknown_option(next(option for option in options if option not in known), known)
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
         """Call the metric; raise TypeError for surplus positional arguments or unknown options."""
         if len(args) > most or not options_of.issuperset(options):
             refuse(args, options)
-        return function(*args, **options)
-
-    return wrapper
-
-
-def refuse_zero_division(name: str, options: Container[str]) -> None:
-    """Raise TypeError if `options` has ``zero_division``, and name ``undefined=`` instead."""
-    if "zero_division" in options:
-        cure = "undefined= says what a 0/0 gives"
-        validate.fail(f"metrics.{name}: there is no option 'zero_division'; {cure}", TypeError)
-
-
-def reject_zero_division(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function of metrics: the option ``zero_division`` raises and names ``undefined=``."""
-
-    @wraps(function)
-    def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        """Call the function; raise TypeError for the option ``zero_division``."""
-        refuse_zero_division(function.__name__, options)
         return function(*args, **options)
 
     return wrapper

@@ -19,8 +19,8 @@ FAILED = "rows of scores left out"
 
 @overload
 def threshold_matrices(
-    y_score: DeviceT,
     y_true: DeviceT,
+    y_score: DeviceT,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -29,18 +29,18 @@ def threshold_matrices(
 ) -> ThresholdMatrices[DeviceT]: ...
 @overload
 def threshold_matrices(
-    y_score: ArrayLike,
     y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     drop_ties: bool = ...,
     on_failure: OnFailure = ...,
 ) -> ThresholdMatrices[NDArray[Any]]: ...
-@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def threshold_matrices(
-    y_score: Array,
     y_true: Array,
+    y_score: Array,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -49,14 +49,14 @@ def threshold_matrices(
 ) -> ThresholdMatrices[Any]:
     """Count the confusion matrix at every threshold of a score array, by one sort.
 
-    For several classes give one row per class: ``threshold_matrices(S.T, y == numpy.arange(C)[:, None])``.
+    For several classes give one row per class: ``threshold_matrices(y == numpy.arange(C)[:, None], S.T)``.
 
     Parameters
     ----------
-    y_score : array, shape (..., n)
-        Higher means more likely positive.
     y_true : array of int, bool or str, shape (..., n)
         1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
+    y_score : array, shape (..., n)
+        Higher means more likely positive.
     sample_weight : array, shape (..., n), optional
         Weight of each sample; default 1.
     pos_label : int or str, optional
@@ -94,14 +94,14 @@ def threshold_matrices(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> thresholds, matrices = metrics.threshold_matrices([0.9, 0.2, 0.6], [1, 0, 1])
+    >>> thresholds, matrices = metrics.threshold_matrices([1, 0, 1], [0.9, 0.2, 0.6])
     >>> thresholds.tolist(), metrics.youden_j(matrices).tolist()
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
     validate.flag("drop_ties", drop_ties)
     if drop_ties and caller.is_task():
         validate.refuse("drop_ties", "False with Dask arrays, whose size has to be known", "True")
-    arrays = _adopt_scores(y_score, y_true, sample_weight, pos_label, on_failure)
+    arrays = _adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     if drop_ties and len(dispatch.shape_of(arrays[0])) > 1:
         validate.refuse("y_score", "one row of shape (n,) with drop_ties=True", f"shape {dispatch.shape_of(arrays[0])}")
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
@@ -119,7 +119,7 @@ def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
 
 
 def _adopt_scores(
-    y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object
+    y_true: Array, y_score: Array, weight: Array | None, pos_label: object, on_failure: object
 ) -> list[Any]:
     """Validate and return scores, labels as 0 and 1, and weights, in one array library."""
     validate.on_failure(on_failure)
@@ -128,8 +128,8 @@ def _adopt_scores(
     if pos_label is not None and not isinstance(pos_label, str):
         pos_label = validate.count("pos_label", pos_label, least=-(2**63))
     validate.refuse_tables(y_true=y_true)
-    given = {"y_score": y_score, "y_true": validate.type_empty_labels(y_true), "sample_weight": weight}
-    y_score, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
+    given = {"y_true": validate.type_empty_labels(y_true), "y_score": y_score, "sample_weight": weight}
+    y_true, y_score, weight = dispatch.adopt(optional=("sample_weight",), **given)
     _check_argument_order(y_score, y_true)
     validate.real(y_score=y_score, sample_weight=weight)
     if isinstance(y_true, _text_codes.Coded):
@@ -144,9 +144,9 @@ def _adopt_scores(
     elif isinstance(pos_label, str):
         validate.refuse("pos_label", "an integer as y_true", validate.format_value(pos_label), TypeError)
     validate.integer(y_true=y_true)
-    if not validate.same_shape(y_score=y_score, y_true=y_true, sample_weight=weight):
+    if not validate.same_shape(y_true=y_true, y_score=y_score, sample_weight=weight):
         validate.refuse("y_score", "of shape (..., n)", "shape ()")
-    shapes = {name: dispatch.shape_of(array) for name, array in (("y_score", y_score), ("y_true", y_true))}
+    shapes = {name: dispatch.shape_of(array) for name, array in (("y_true", y_true), ("y_score", y_score))}
     doubt = validate.samples_last(sized=True, **shapes)
     if doubt is not None:
         failures.warn_diagnostic(doubt)
@@ -185,8 +185,8 @@ def _explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
 
 
 def _check_argument_order(y_score: Array, y_true: Array) -> None:
-    """Raise if scores are text or labels are floats, with the reminder that scores come first."""
-    order = "scores come first, as (y_score, y_true)"
+    """Raise if scores are text or labels are floats, with the reminder that labels come first."""
+    order = "labels come first, as (y_true, y_score)"
     if isinstance(y_score, _text_codes.Coded):
         validate.refuse(
             "y_score", "real numbers of at most 64 bits", f"{validate.describe_dtype(y_score)}; {order}", TypeError
@@ -205,8 +205,8 @@ def _compute_curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple
 
 @overload
 def roc(
-    y_score: DeviceT,
     y_true: DeviceT,
+    y_score: DeviceT,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -214,17 +214,17 @@ def roc(
 ) -> Roc[DeviceT]: ...
 @overload
 def roc(
-    y_score: ArrayLike,
     y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Roc[NDArray[Any]]: ...
-@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def roc(
-    y_score: Array,
     y_true: Array,
+    y_score: Array,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -237,19 +237,19 @@ def roc(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> thresholds, fpr, tpr = metrics.roc([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1])
+    >>> thresholds, fpr, tpr = metrics.roc([1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4])
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
     return Roc(
-        *_compute_curve(["fpr_binary", "recall_binary"], "nan", y_score, y_true, sample_weight, pos_label, on_failure)
+        *_compute_curve(["fpr_binary", "recall_binary"], "nan", y_true, y_score, sample_weight, pos_label, on_failure)
     )
 
 
 @overload
 def precision_recall(
-    y_score: DeviceT,
     y_true: DeviceT,
+    y_score: DeviceT,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -257,17 +257,17 @@ def precision_recall(
 ) -> PrecisionRecall[DeviceT]: ...
 @overload
 def precision_recall(
-    y_score: ArrayLike,
     y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> PrecisionRecall[NDArray[Any]]: ...
-@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def precision_recall(
-    y_score: Array,
     y_true: Array,
+    y_score: Array,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -280,12 +280,12 @@ def precision_recall(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> thresholds, precision, recall = metrics.precision_recall([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1])
+    >>> thresholds, precision, recall = metrics.precision_recall([1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4])
     >>> precision.round(3).tolist(), recall.tolist()
     ([1.0, 1.0, 0.5, 0.667, 0.5], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
     names: list[MetricName] = ["precision_binary", "recall_binary"]
-    return PrecisionRecall(*_compute_curve(names, "one", y_score, y_true, sample_weight, pos_label, on_failure))
+    return PrecisionRecall(*_compute_curve(names, "one", y_true, y_score, sample_weight, pos_label, on_failure))
 
 
 def _compute_area(which: int, *args: Any) -> Any:
@@ -297,27 +297,27 @@ def _compute_area(which: int, *args: Any) -> Any:
 
 
 @overload
-def auc(
-    y_score: DeviceT,
+def roc_auc(
     y_true: DeviceT,
+    y_score: DeviceT,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> DeviceT: ...
 @overload
-def auc(
-    y_score: ArrayLike,
+def roc_auc(
     y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
-@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
-def auc(
-    y_score: Array,
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
+def roc_auc(
     y_true: Array,
+    y_score: Array,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -330,16 +330,16 @@ def auc(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> float(metrics.auc([0.9, 0.2, 0.6, 0.4], ["ill", "well", "well", "ill"], pos_label="ill"))
+    >>> float(metrics.roc_auc(["ill", "well", "well", "ill"], [0.9, 0.2, 0.6, 0.4], pos_label="ill"))
     0.75
     """
-    return _compute_area(0, y_score, y_true, sample_weight, pos_label, on_failure)
+    return _compute_area(0, y_true, y_score, sample_weight, pos_label, on_failure)
 
 
 @overload
 def average_precision(
-    y_score: DeviceT,
     y_true: DeviceT,
+    y_score: DeviceT,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -347,17 +347,17 @@ def average_precision(
 ) -> DeviceT: ...
 @overload
 def average_precision(
-    y_score: ArrayLike,
     y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
-@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def average_precision(
-    y_score: Array,
     y_true: Array,
+    y_score: Array,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -370,10 +370,10 @@ def average_precision(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> round(float(metrics.average_precision([0.9, 0.2, 0.6, 0.4], [1, -1, -1, 1])), 4)
+    >>> round(float(metrics.average_precision([1, -1, -1, 1], [0.9, 0.2, 0.6, 0.4])), 4)
     0.8333
     """
-    return _compute_area(1, y_score, y_true, sample_weight, pos_label, on_failure)
+    return _compute_area(1, y_true, y_score, sample_weight, pos_label, on_failure)
 
 
 def validate_costs(cost: Any) -> np.ndarray:
@@ -390,8 +390,8 @@ def validate_costs(cost: Any) -> np.ndarray:
 
 @overload
 def least_cost(
-    y_score: DeviceT,
     y_true: DeviceT,
+    y_score: DeviceT,
     cost: ArrayLike,
     *,
     sample_weight: DeviceT | None = ...,
@@ -400,18 +400,18 @@ def least_cost(
 ) -> LeastCost[DeviceT]: ...
 @overload
 def least_cost(
-    y_score: ArrayLike,
     y_true: ArrayLike,
+    y_score: ArrayLike,
     cost: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> LeastCost[NDArray[Any]]: ...
-@accept_dask_arrays(y_score="n", y_true="n", sample_weight="n")
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def least_cost(
-    y_score: Array,
     y_true: Array,
+    y_score: Array,
     cost: Array,
     *,
     sample_weight: Array | None = None,
@@ -422,7 +422,7 @@ def least_cost(
 
     Parameters
     ----------
-    y_score, y_true
+    y_true, y_score
         As for :func:`threshold_matrices`.
     cost : array, shape (2, 2), on the host
         Cost of a sample by its true class (row) and its predicted class (column); benefits are negative.
@@ -437,12 +437,12 @@ def least_cost(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> best = metrics.least_cost([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1], [[0, 1], [10, 0]])
+    >>> best = metrics.least_cost([1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4], [[0, 1], [10, 0]])
     >>> float(best.threshold), float(best.cost)
     (0.4, 1.0)
     """
     table = validate_costs(cost)
-    arrays = _adopt_scores(y_score, y_true, sample_weight, pos_label, on_failure)
+    arrays = _adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     *found, status = dispatch.call("least_cost", *arrays, cost=table)
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
     return LeastCost(*found)

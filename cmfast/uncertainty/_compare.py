@@ -6,8 +6,9 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Undefined
+from cmfast._core.annotations import Array, Undefined
 from cmfast._core.lazy import accept_delayed
+from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
@@ -15,6 +16,7 @@ from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _permutations, _replicate_statistics
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
 from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
 
@@ -80,6 +82,12 @@ def compare(
     positive: int = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparison]: ...
+@overload
+def compare(y_true: Array, y_a: Array, y_b: Array, names: MetricName, /, **options: Any) -> Comparison: ...
+@overload
+def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> dict[str, Comparison]: ...
+@explain_options
+@accept_pairs_of_labels
 @accept_delayed
 def compare(
     T: PairedCounts,
@@ -100,7 +108,8 @@ def compare(
     Parameters
     ----------
     T : PairedCounts
-        Paired predictions of both. With clusters, clusters are resampled and swapped instead of samples.
+        Paired predictions of both. With clusters, clusters are resampled and swapped instead of samples. Or, in its
+        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
     method : {"bca", "percentile", "basic", "normal", "delta"}
@@ -182,7 +191,7 @@ def compare(
     >>> hard = rng.random(1000) < 0.3  # for both
     >>> a = np.where(hard, 0, y)
     >>> b = np.where(hard | (rng.random(1000) < 0.05), 0, y)
-    >>> uncertainty.compare(uncertainty.paired_counts(y, a, b), "accuracy")
+    >>> uncertainty.compare(y, a, b, "accuracy")
     <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 3.73e-09: the first is higher>
     """
     check_paired(T)

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import plotting, validate
+from cmfast._core import plotting, result_repr, validate
 from cmfast.uncertainty._comparison import Comparison
 
 
+@result_repr.add_repr_of_display
 class ComparisonDisplay:
     """Forest plot of differences between classifiers and their intervals.
 
@@ -43,6 +44,10 @@ class ComparisonDisplay:
     def __init__(self, names: list[str], *, difference: Any, low: Any, high: Any, level: float) -> None:
         self.names = names
         self.difference, self.low, self.high, self.level = difference, low, high, level
+
+    def _describe(self) -> str:
+        """Return what the repr shows."""
+        return f"{len(self.names)} differences, level {self.level:g}"
 
     @classmethod
     def from_comparisons(cls, comparisons: "Comparison | Mapping[str, Comparison]", /) -> "ComparisonDisplay":

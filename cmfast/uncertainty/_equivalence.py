@@ -1,16 +1,17 @@
 """Equivalence test of two classifiers: two one-sided tests that a metric differs by less than a margin."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Undefined
+from cmfast._core.annotations import Array, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
 from cmfast.uncertainty._compare import compare, stack_matrices, validate_share
+from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._paired_replicates import list_units
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -66,6 +67,22 @@ class Equivalence(NamedTuple):
         return f"{self.name} {said} {self.margin:g}: between {self.low:+.4f} and {self.high:+.4f}, p = {p:.3g}"
 
 
+@overload
+def equivalence(
+    T: PairedCounts,
+    name: MetricName,
+    /,
+    margin: float,
+    *,
+    level: float = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+) -> Equivalence: ...
+@overload
+def equivalence(
+    y_true: Array, y_a: Array, y_b: Array, name: MetricName, /, margin: float, **options: Any
+) -> Equivalence: ...
+@accept_pairs_of_labels
 @accept_delayed
 def equivalence(
     T: PairedCounts,
@@ -82,7 +99,8 @@ def equivalence(
     Parameters
     ----------
     T : PairedCounts
-        Paired predictions of both, with clusters if samples are clustered.
+        Paired predictions of both, with clusters if samples are clustered. Or, in its place, three arrays of labels:
+        ``equivalence(y_true, y_a, y_b, name, margin)``.
     name : str
         Name of a metric.
     margin : float

@@ -2,7 +2,7 @@
 
 from functools import partial
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 
@@ -10,12 +10,14 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import Form, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _clusters, _normalized_cells
 from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
+from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
 from cmfast.uncertainty._normalized_cells import CellsOf
 from cmfast.uncertainty._results import Interval, Intervals, Posterior, normal_interval
@@ -31,6 +33,31 @@ SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet":
 FAILED = "matrices without intervals"
 
 
+@overload
+def interval(
+    M: Array,
+    names: Any = ...,
+    /,
+    *,
+    of: Of = ...,
+    method: IntervalMethod | None = ...,
+    level: float = ...,
+    scheme: IntervalScheme = ...,
+    clustered: bool = ...,
+    strata: Any = ...,
+    prior: Prior = ...,
+    n: int | None = ...,
+    n_replicates: int = ...,
+    rng: "int | np.random.Generator" = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Any: ...
+@overload
+def interval(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
+@explain_options
+@accept_labels
 def interval(
     M: Array,
     names: Any = None,
@@ -55,8 +82,9 @@ def interval(
 
     Parameters
     ----------
-    M : array, shape (..., C, C)
-        Rows are the truth. Counts; or any shares of them if `n` is given.
+    M : array, shape (..., C, C), or ConfusionCounts
+        Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
+        as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
@@ -245,6 +273,25 @@ def _compute_intervals(
     return found
 
 
+@overload
+def posterior(
+    M: Array,
+    names: Any = ...,
+    /,
+    *,
+    prior: Prior = ...,
+    n: int | None = ...,
+    n_draws: int = ...,
+    rng: "int | np.random.Generator" = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Any: ...
+@overload
+def posterior(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
+@explain_options
+@accept_labels
 def posterior(
     M: Array,
     names: Any = None,
@@ -263,8 +310,9 @@ def posterior(
 
     Parameters
     ----------
-    M : array, shape (..., C, C)
-        Rows are the truth. Counts; or any shares of them if `n` is given.
+    M : array, shape (..., C, C), or ConfusionCounts
+        Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
+        as for :meth:`cmfast.ConfusionCounts.update`: ``posterior(y_true, y_pred, names)``.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)

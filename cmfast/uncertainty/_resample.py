@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, failures, validate, wording
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import explain_options
 from cmfast.uncertainty._invalid_counts import explain_invalid
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
@@ -40,6 +41,7 @@ def resample(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Integers: ...
+@explain_options
 def resample(
     M: Array,
     /,

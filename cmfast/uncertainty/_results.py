@@ -8,6 +8,9 @@ import numpy as np
 
 from cmfast._core import dispatch, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
+from cmfast._core.markup import escape_prose
+
+MOST_SHOWN_ROWS = 100  # of the table that a notebook shows
 
 
 @result_repr.add_repr
@@ -95,6 +98,21 @@ class Intervals(Mapping[str, Interval]):
         drawn = f", {self.n_replicates:,} replicates" if self.n_replicates else ""
         lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
         return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}{lazy}>"
+
+    def _repr_html_(self) -> str:
+        """Return the intervals as HTML for notebooks: a table with a row per value, or the text if they are lazy."""
+        caption = escape_prose(repr(self)[1:-1])
+        if result_repr.is_lazy_result(self):
+            return caption
+        shown = self._rows()[:MOST_SHOWN_ROWS]
+        heads = "".join(f"<th>{name}</th>" for name in ("metric", "index", "estimate", "low", "high"))
+        lines = [
+            f"<tr><th>{escape_prose(row['metric'])}</th><td>{row['index']}</td>"
+            + "".join(f"<td>{row[key]:.4g}</td>" for key in ("estimate", "low", "high"))
+            + "</tr>"
+            for row in shown
+        ]
+        return f"<table><caption>{caption}</caption><tbody><tr>{heads}</tr>{''.join(lines)}</tbody></table>"
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: metric, index and the fields of its interval."""

@@ -7,11 +7,13 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _normalized_cells
 from cmfast.uncertainty._clusters import compute_standard_errors, parse_cluster_axis
+from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import report_invalid
 from cmfast.uncertainty._normalized_cells import CellsOf
 
@@ -120,6 +122,8 @@ def standard_error(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
+@explain_options
+@accept_labels
 @accept_dask_arrays(M=_get_core_axes)
 def standard_error(
     M: Array,
@@ -140,8 +144,9 @@ def standard_error(
 
     Parameters
     ----------
-    M : array, shape (..., C, C)
-        Rows are the truth. Counts; or any shares of them if `n` is given.
+    M : array, shape (..., C, C), or ConfusionCounts
+        Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
+        as for :meth:`cmfast.ConfusionCounts.update`: ``standard_error(y_true, y_pred, names)``.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}

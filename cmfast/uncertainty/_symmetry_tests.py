@@ -1,6 +1,6 @@
 """Tests of paired classifiers and square tables: McNemar, Bowker (symmetry), Stuart-Maxwell (marginal homogeneity)."""
 
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, accept_delayed
 from cmfast._core.p_values import Kind, binomial_test
 from cmfast.kernels.status import Status
+from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 
 MOST_SQUARE_EXPONENT = 300  # exponent of two beyond which squares of cells may overflow float64
@@ -81,6 +82,11 @@ class Symmetry(NamedTuple):
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
 
 
+@overload
+def mcnemar(T: PairedCounts, /, *, kind: Kind = ...) -> McNemar: ...
+@overload
+def mcnemar(y_true: Array, y_a: Array, y_b: Array, /, *, kind: Kind = ...) -> McNemar: ...
+@accept_pairs_of_labels
 @accept_delayed
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     """Test whether two classifiers have the same accuracy on the same samples (McNemar's test).
@@ -88,7 +94,7 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     Parameters
     ----------
     T : PairedCounts
-        Paired predictions of both classifiers.
+        Paired predictions of both classifiers. Or, in its place, three arrays of labels: ``mcnemar(y_true, y_a, y_b)``.
     kind : {"exact", "mid_p", "corrected"}
         Exact binomial test; its mid-p version, which counts half the probability f of the observed outcome and is
         less conservative (``1 - f / 2`` for equal counts); chi-square with the continuity correction of Edwards.
@@ -148,9 +154,16 @@ def count_discordant_right(T: PairedCounts) -> tuple[Any, Any]:
 def check_paired(T: object, name: str = "T") -> None:
     """Refuse `T` unless it is a PairedCounts."""
     if not isinstance(T, PairedCounts):
-        validate.refuse(name, "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
+        validate.refuse(
+            name, "PairedCounts, from uncertainty.paired_counts, or three arrays of labels", type(T).__name__, TypeError
+        )
 
 
+@overload
+def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = ...) -> Symmetry: ...
+@overload
+def bowker(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = ...) -> Symmetry: ...
+@accept_pairs_of_labels
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
@@ -159,8 +172,8 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     Parameters
     ----------
     T : PairedCounts or array, shape (..., C, C)
-        Paired predictions, or counts of any square table. For a confusion matrix the test asks whether each pair of
-        classes is confused equally often in both directions.
+        Paired predictions, in whose place ``y_true, y_a, y_b`` may stand, or counts of any square table. For a
+        confusion matrix the test asks whether each pair of classes is confused equally often in both directions.
     on_failure : {"warn", "raise", "ignore"}
         What to do about tables with negative or non-finite cells.
 
@@ -200,6 +213,11 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     return _build_symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
 
 
+@overload
+def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = ...) -> Symmetry: ...
+@overload
+def stuart_maxwell(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = ...) -> Symmetry: ...
+@accept_pairs_of_labels
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
@@ -208,8 +226,8 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "war
     Parameters
     ----------
     T : PairedCounts or array, shape (..., C, C)
-        Paired predictions, or counts of any square table. For a confusion matrix the test asks whether each class is
-        predicted as often as it is true (no bias).
+        Paired predictions, in whose place ``y_true, y_a, y_b`` may stand, or counts of any square table. For a
+        confusion matrix the test asks whether each class is predicted as often as it is true (no bias).
     on_failure : {"warn", "raise", "ignore"}
         What to do about tables with negative or non-finite cells.
 

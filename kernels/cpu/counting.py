@@ -14,7 +14,8 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_SAMPLE = 1.2e-9
 # Samples per piece: about 0.1 ms, and 2 MB that stay in the level-2 cache after a conversion.
 SAMPLES_PER_PIECE = 1 << 17
-MOST_PIECES_OF_ROW = 128  # so that Python takes a small share of the time of a long row
+# A long row has 128 pieces, so that Python takes a small share of the time, or more of four times the samples.
+PIECES_OF_ROW, MOST_JOINED = 128, 4
 LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
 # Samples up to which NumPy counts: as fast, and a first call compiles nothing.
 MOST_NUMPY_SAMPLES = 4096
@@ -271,7 +272,7 @@ class _LabelSamples:
     def _add_in_any_order(self, count, cells, least):
         """Return integer tables and pairs out of range of each row: a table per thread, pieces of `least` samples."""
         few = SAMPLES_PER_PIECE * (2 if self.y_true.itemsize == 1 else 1)  # bytes are counted fast
-        step = max(few, least, self.n // MOST_PIECES_OF_ROW)
+        step = max(few, least, min(self.n // PIECES_OF_ROW, MOST_JOINED * few))
         pieces = [(row, a) for row in range(self.rows) for a in range(0, self.n, step)]
         sums = accumulators.Accumulators((self.rows, cells), (self.rows,))
 

@@ -95,7 +95,7 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
     const unsigned size = HELD ? unsigned(job.height * cells) : 0;
-    if (HELD) {
+    if constexpr (HELD) {
       for (unsigned k = threadIdx.x; k < size * copies; k += CM_THREADS) held[k] = 0;
       __syncthreads();
     }
@@ -113,7 +113,7 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
           else
             atomicAdd(&out[(job.row + above) * cells + (u64(group) * n_classes + u64(t)) * n_classes + u64(p)], u64(1));
         });
-    if (HELD) {
+    if constexpr (HELD) {
       __syncthreads();
       for (unsigned k = threadIdx.x; k < size; k += CM_THREADS) {
         u64 total = 0;
@@ -173,17 +173,31 @@ struct alignas(16) Sixteen {
   unsigned word[4];
 };
 
-// Load the labels of AHEAD samples of this thread in a full round of the block: with WIDE adjacent ones, 16-byte
-// aligned, else one of every CM_THREADS.
-template <bool WIDE, typename L>
-__device__ __forceinline__ void load_round(const L* y, L (&labels)[AHEAD<L>]) {
-  if constexpr (WIDE) {
-    const Sixteen all = reinterpret_cast<const Sixteen*>(y)[threadIdx.x];
+// Count a full round of one-byte labels, 16-byte aligned: each thread has sixteen adjacent pairs. Up to 16 classes four
+// cells fit into a word without carries, and so do four tests: below 128 a label reaches n_classes if adding the rest
+// of 128 sets its highest bit. Count them one by one, with `one`, if one is out of range.
+template <typename One>
+__device__ __forceinline__ void count_words(const Bytes& bytes, const unsigned char* y_true,
+                                            const unsigned char* y_pred, unsigned n_classes, One one) {
+  const Sixteen t = reinterpret_cast<const Sixteen*>(y_true)[threadIdx.x];
+  const Sixteen p = reinterpret_cast<const Sixteen*>(y_pred)[threadIdx.x];
+  const unsigned rest = (128 - n_classes) * 0x01010101u;
+  unsigned beyond = 0;
 #pragma unroll
-    for (int u = 0; u < AHEAD<L>; ++u) labels[u] = L(all.word[u / 4] >> (8 * (u % 4)));
-  } else {
+  for (int k = 0; k < 4; ++k) {
+    beyond |= t.word[k] | (t.word[k] + rest);
+    beyond |= p.word[k] | (p.word[k] + rest);
+  }
+  if (beyond & 0x80808080u) {
+#pragma unroll 1
+    for (int u = 0; u < 16; ++u) one(y_true[16 * threadIdx.x + u], y_pred[16 * threadIdx.x + u]);
+    return;
+  }
 #pragma unroll
-    for (int u = 0; u < AHEAD<L>; ++u) labels[u] = y[u * CM_THREADS + threadIdx.x];
+  for (int k = 0; k < 4; ++k) {
+    const unsigned four = t.word[k] * n_classes + p.word[k];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) bytes.count(four >> 8 * u & 0xffu);
   }
 }
 
@@ -197,11 +211,18 @@ __device__ __forceinline__ void count_bytes(const Bytes& bytes, const L* y_true,
   int rounds = 0;
   for (i64 first = 0; first < length; first += round) {
     if (length - first >= round) {
-      L t[AHEAD<L>], p[AHEAD<L>];
-      load_round<WIDE>(y_true + first, t);
-      load_round<WIDE>(y_pred + first, p);
+      if constexpr (WIDE) {
+        count_words(bytes, y_true + first, y_pred + first, n_classes, count);
+      } else {
+        L t[AHEAD<L>], p[AHEAD<L>];
 #pragma unroll
-      for (int u = 0; u < AHEAD<L>; ++u) count(t[u], p[u]);
+        for (int u = 0; u < AHEAD<L>; ++u) {
+          t[u] = y_true[first + u * CM_THREADS + threadIdx.x];
+          p[u] = y_pred[first + u * CM_THREADS + threadIdx.x];
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD<L>; ++u) count(t[u], p[u]);
+      }
     } else {
 #pragma unroll 1
       for (i64 k = first + threadIdx.x; k < length; k += CM_THREADS) count(y_true[k], y_pred[k]);

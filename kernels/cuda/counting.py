@@ -8,15 +8,17 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
-from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
+from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library, most_shared, processors
 from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.counting import MOST_LABEL_SPAN, find_outside
 from cmfast.kernels.status import INVALID, RANGE
 
 BLOCK_SAMPLES = 1 << 13  # least samples per block
 MOST_SAMPLE_BLOCKS = 1 << 12  # most blocks; larger inputs get more samples per block
-MOST_HELD = SHARED // 4  # most counters of a block in shared memory
+MOST_HELD = SHARED // 4  # most counters of a block in shared memory if several blocks are to run together
+SAMPLES_PER_CELL = 4  # least samples of a block for each cell of a table with more counters
 TABLE_COPIES = 8  # copies of a table in shared memory, because lanes that count the same cell conflict
+MOST_BYTE_CELL_CLASSES = 16  # classes up to which a cell fits into a byte
 SUM_DIGIT_BITS = 28
 ROUND = 16 * THREADS  # one-byte labels per round of a block, 16 per thread
 DEFINES = {"SUM_DIGIT_BITS": SUM_DIGIT_BITS, "ROUND": ROUND}
@@ -72,12 +74,27 @@ class _LabelSamples:
         dtype = np.int64 if self.weight is None else np.float64
         return self.xp.zeros(shape, dtype), self.xp.zeros(shape[:2], np.int8), 0
 
-    def _division(self, together: int) -> tuple[int, int, int]:
-        """Return rows per block, parts per row and the number of blocks; depends on the shapes alone."""
+    def _division(self, together: int, least: int = 0) -> tuple[int, int, int]:
+        """Return rows per block, parts per row of at least so many samples, and the number of blocks."""
         if together > 1:
             return together, 1, -(-self.rows // together)
-        parts = count_parts(self.rows, self.n)
+        parts = min(count_parts(self.rows, self.n), max(1, self.n // max(1, least)))
         return 1, parts, self.rows * parts
+
+    def _find_room(self, cells: int) -> tuple[int, int]:
+        """Return the counters of a block in shared memory for tables of `cells` each, and the block's least samples.
+
+        Beyond MOST_HELD the device is asked for more if a block clears and adds up its table for many samples: else
+        global atomics cost less.
+        """
+        if cells <= MOST_HELD:
+            return MOST_HELD, 0
+        device = self.labels[0][0].device
+        running = processors(device) * (most_shared(device) // (4 * cells))  # blocks with tables that run together
+        samples = self.rows * self.n
+        if running and min(self.n, samples // running) >= SAMPLES_PER_CELL * cells:
+            return cells, samples // running
+        return MOST_HELD, 0
 
     def _common(self, shape: tuple[int, ...], together: int, parts: int) -> dict[str, Any]:
         """Return the arguments that all sample kernels share."""
@@ -98,17 +115,19 @@ class _LabelSamples:
 
     def count(self, shape: tuple[int, ...], given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
         """Return the tables of counts, and the number of pairs out of range as an array."""
-        cells = math.prod(shape[1:])
+        cells, n_classes = math.prod(shape[1:]), shape[-1]
         out, outside = workspace.prepare_results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
         out[...] = 0
         outside[...] = 0
         if not self.rows * self.n:
             return out.view(np.int64), outside
-        room = MOST_HELD // max(1, cells)
-        together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
+        counters, least = self._find_room(cells)
+        room = counters // max(1, cells)
+        together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)), least)
         common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
         words = (4 + THREADS) * (cells // 4 + 1)  # of block and threads; the last cell is out of range
-        if together == 1 and self.groups[0] is None and self.ignored is None and 4 * words <= SHARED:
+        fits = n_classes <= MOST_BYTE_CELL_CLASSES and 4 * words <= SHARED
+        if together == 1 and self.groups[0] is None and self.ignored is None and fits:
             others = {"groups", "g_step", "together", "n_groups", "ignores", "ignored"}
             own = {name: common[name] for name in common.keys() - others}
             _BYTES.launch((self.label_type,), blocks, shared=4 * words, **own)

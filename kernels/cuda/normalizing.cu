@@ -125,6 +125,7 @@ __global__ void cmfast_importance_weights_factors(const double* __restrict__ row
       if (team.mine()) q[k] = weight;
     }
     const int status = in_range<W>(q, R * C, team, wild);
+    __syncwarp();  // all lanes have read the status, which shuffles do not order
     if (team.mine() && team.rank == 0 && scaled) out_status[team.matrix()] = status;
   }
 }

@@ -5,6 +5,7 @@ system from above. Vectors are stored and updated by an :class:`Iterate`: NumPy'
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -21,19 +22,39 @@ EIGENVALUE_MARGIN = 0.1  # the least eigenvalue over the least of the Lanczos ma
 
 
 class Iterate(Protocol):
-    """The vectors of conjugate gradients: solution, residual, preconditioned residual and search direction."""
+    """The vectors of conjugate gradients: solution, residual, preconditioned residual and search direction.
 
-    def multiply(self) -> float:
-        """Multiply the matrix by the search direction; return the curvature, the product of both."""
+    The energy is the product of both residuals, the curvature that of the search direction and the matrix times it.
+    """
 
-    def move(self, length: float) -> float:
-        """Move the solution along the search direction, update both residuals; return their product, the energy."""
+    def step(self, energy: float) -> tuple[float, float]:
+        """Move to the minimum along the search direction, update both residuals; return curvature and energy.
+
+        `energy` is the last one. Nothing moves if the curvature is not positive and finite.
+        """
 
     def turn(self, ratio: float) -> None:
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""
 
 
-class ArrayIterate:
+class HostIterate(ABC):
+    """The step of an iterate whose curvature is known before it moves."""
+
+    @abstractmethod
+    def multiply(self) -> float:
+        """Multiply the matrix by the search direction; return the curvature."""
+
+    @abstractmethod
+    def move(self, length: float) -> float:
+        """Move the solution along the search direction, update both residuals; return the energy."""
+
+    def step(self, energy: float) -> tuple[float, float]:
+        """Move to the minimum along the search direction, update both residuals; return curvature and energy."""
+        curvature = self.multiply()
+        return curvature, self.move(energy / curvature) if 0.0 < curvature < math.inf else energy
+
+
+class ArrayIterate(HostIterate):
     """An iterate of NumPy arrays, which begins at zero.
 
     `multiply` returns the product of the matrix and a vector, and the curvature along it.
@@ -79,12 +100,13 @@ class ConjugateGradients:
         """Take a step; return False, and take none, if the curvature is not positive and finite."""
         if self.ratios:
             self.iterate.turn(self.ratios[-1])
-        curvature = self.iterate.multiply()
+        before = self.energy
+        curvature, energy = self.iterate.step(before)
         if not 0.0 < curvature < math.inf:
             return False
-        self.lengths.append(self.energy / curvature)
-        before, self.energy = self.energy, self.iterate.move(self.lengths[-1])
-        self.ratios.append(self.energy / before)
+        self.energy = energy
+        self.lengths.append(before / curvature)
+        self.ratios.append(energy / before)
         return True
 
     def least_eigenvalue(self) -> float:

@@ -107,13 +107,34 @@ def test_schedules_and_neighbours_change_no_bit():
     assert_same_bits(tuple(part[:1] for part in two[3:]), tuple(part.reshape(1) for part in alone[3:]))
 
 
+def step(n, d, energy):
+    """Return what a step along `d` finds, and the iterate after it, of a diagonal matrix of ones."""
+    bins, ones = np.arange(n), np.ones(n)
+    passes = launch.SymmetricProducts(device.xp, bins, bins, ones, n)
+    iterate = passes.iterate(ones, ones, d, d)
+    return iterate.step(energy), iterate
+
+
 def test_chunks_are_added_up():
+    """The Hessian of such a matrix doubles, so that half a step leads to the minimum, and energies vanish."""
     n = 2 * launch.BINS_PER_BLOCK + 300
-    bins = np.arange(n)
-    passes = launch.SymmetricProducts(device.xp, bins, bins, np.ones(n), n)
-    d, moved = np.random.default_rng(7).random((2, n))
-    found = [passes.dot(launch._DOT, d=device.asarray(d), moved=device.asarray(moved)) for _ in range(2)]
-    assert found[0] == found[1] == pytest.approx(float(d @ moved), rel=1e-14)
+    d = np.random.default_rng(7).random(n)
+    energy = float(d @ d)
+    found = [step(n, d, energy)[0] for _ in range(2)]
+    assert found[0] == found[1]
+    assert found[0][0] == pytest.approx(2.0 * energy, rel=1e-14)
+    assert abs(found[0][1]) <= 1e-28 * energy
+    (_, left), iterate = step(n, d, 0.5 * energy)  # as if the last energy had been less: half as far
+    assert left == pytest.approx(energy / 4.0, rel=1e-14)
+    np.testing.assert_allclose(iterate.solution, d / 4.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_nothing_moves_along_a_bad_direction(bad):
+    d = np.full(50, bad)
+    (curvature, _), iterate = step(50, d, 1.0)
+    assert not 0.0 < curvature < np.inf
+    assert (iterate.solution == 0.0).all()
 
 
 def test_a_failure_is_told():

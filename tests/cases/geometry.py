@@ -311,3 +311,30 @@ CASES = {
     "project": list(_projections()),
     "sparse_histogram": list(_histograms()),
 }
+
+
+# Classes, and keys of every cell: within tiles of keys, across their ends, and longer than one.
+CELL_SIZES = [
+    (6, [1] * 300),
+    (6, [36, 32, 31, 33, 1, 2]),
+    (9, [80] * 6),
+    (9, [31] * 8 + [1] * 250),
+    (9, [1] * 223 + [33, 32, 1]),
+    (9, [1] * 192 + [32, 2, 32]),
+    (9, [1] * 191 + [32, 33] + [1] * 222 + [40, 3]),
+    (6, [5] * 44 + [3] + [36] * 7),
+    (70, [700, 3, 40, 900]),
+    (90, [33, 400, 1, 1500]),
+    (1700, [300, 2, 900, 34]),
+]
+
+
+def key_cells_of_sizes(C, sizes, seed):
+    """Return sorted keys (cell, label, prediction) of cells with so many keys, counts, weights, and bits of a class."""
+    rng, half = np.random.default_rng([C, seed]), (C - 1).bit_length()
+    pairs = [np.sort(rng.choice(C * C, size, replace=False)) for size in sizes]
+    tags = [each // C << half | each % C for each in pairs]
+    cells = np.cumsum(rng.integers(1, 5, len(sizes)))
+    keys = np.concatenate([cell << 2 * half | tag for cell, tag in zip(cells, tags, strict=True)])
+    weights = rng.integers(0, 2**32, (C, C)) * (rng.random((C, C)) < 0.9)
+    return keys, rng.integers(1, 2**20, len(keys)), weights, half

@@ -566,7 +566,7 @@ def test_groups_of_ordered_categories_keep_their_order():
             {"frame": {"a": [1]}},
             "frame must be .* or a Table of Arrow, got dict; give pandas.DataFrame",
         ),
-        ({"frame": pl.LazyFrame({"site": [1]})}, "frame must be a DataFrame .*, got LazyFrame; give frame.collect"),
+        ({"frame": pl.LazyFrame({"site": [1]})}, "y_true must be one of the columns site, got 'label'"),
         ({"keys": "nosite"}, "keys must be one of the columns label, guess, .* got 'nosite'"),
         ({"keys": "sizze"}, "keys must be one of .* got 'sizze'; did you mean 'size'"),
         ({"keys": []}, "keys must be the name of a column, or a list of them"),

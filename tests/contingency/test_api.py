@@ -170,11 +170,11 @@ def test_the_least_cost_is_on_the_hull():
     rng = np.random.default_rng(8)
     y = rng.integers(0, 2, 200)
     score = rng.normal(size=200) + y
-    _, matrices = metrics.threshold_matrices(score, y)
+    _, matrices = metrics.threshold_matrices(y, score)
     rates = metrics.recall(matrices)
     hull = contingency.convex_hull(rates)
-    assert hull.area >= metrics.auc(score, y)
+    assert hull.area >= metrics.roc_auc(y, score)
     for cost in ([[0, 1], [1, 0]], [[0, 1], [7, 0]], [[0, 5], [1, 0]]):
-        best = metrics.least_cost(score, y, cost)
+        best = metrics.least_cost(y, score, cost)
         kept = matrices[hull.which]
         assert (kept * np.array(cost)).sum(axis=(1, 2)).min() == best.cost

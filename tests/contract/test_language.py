@@ -207,13 +207,14 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def find_phrases(paths: list[Path]) -> Iterator[tuple[str, str, str, str]]:
     """Yield file, place, word and advice of every phrase of the list."""
+    sources = [rf"\b(?:{phrase})" if phrase[0] != "\\" else phrase for phrase in PHRASES]
     patterns = [
-        (re.compile(rf"\b(?:{phrase})" if phrase[0] != "\\" else phrase, re.IGNORECASE), advice)
-        for phrase, advice in PHRASES.items()
+        (re.compile(source, re.IGNORECASE), advice) for source, advice in zip(sources, PHRASES.values(), strict=True)
     ]
+    any_of_them = re.compile("|".join(sources), re.IGNORECASE)
     for path in paths:
         for line, text in texts(path):
-            for pattern, advice in patterns:
+            for pattern, advice in patterns if any_of_them.search(text) else ():
                 for match in pattern.finditer(text):
                     word = match.group().lower()
                     if path.suffix != ".md" or word not in USUAL:

@@ -364,7 +364,7 @@ WITH_THEM = {
 }
 WITH_THEM |= {"metrics.multilabel": ("y_true", "y_pred")}
 WITH_THEM |= {"conformal.scores": ("y", "u"), "conformal.prediction_sets": ("q", "u", "groups")}
-OF_SCORES = ("threshold_matrices", "roc", "precision_recall", "auc", "average_precision", "least_cost")
+OF_SCORES = ("threshold_matrices", "roc", "precision_recall", "roc_auc", "average_precision", "least_cost")
 WITH_THEM |= {f"metrics.{name}": ("y_true", "sample_weight") for name in OF_SCORES}
 
 

@@ -15,42 +15,38 @@ from cmfast.kernels.ops import OPS
 
 pytestmark = pytest.mark.cuda_host
 
-# Bytes of stack that some instances take since verdicts are those of rows and columns, outside of their loops; to be
-# measured on a GPU, and taken back.
-MOST_SPILLED = {"cmfast_ipf_group": 32, "cmfast_ipf_single": 32, "cmfast_ipf_team": 32}
 KERNELS = module.list_kernels()
 OVERLAP = next(kernel for kernel in KERNELS if kernel.name == "cmfast_overlap_pairs")
 needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 
-def compiled(architecture, most=None, above=0, marks=()):
+def compiled(architecture, most=None, least=0, marks=()):
     """Return the kernels that are compiled for one architecture: some instances of each, by what they may use."""
     few = [
-        kernel for kernel in KERNELS if any(kernel.ceiling(instance) > above for instance in kernel.instances[:most])
+        kernel for kernel in KERNELS if any(kernel.ceiling(instance) >= least for instance in kernel.instances[:most])
     ]
     return [
-        pytest.param(kernel, architecture, most, above, marks=marks, id=f"{kernel.name}-{architecture}-{most or 'all'}")
+        pytest.param(kernel, architecture, most, least, marks=marks, id=f"{kernel.name}-{architecture}-{most or 'all'}")
         for kernel in few
     ]
 
 
 @needs_the_compiler
 @pytest.mark.parametrize(
-    ("kernel", "architecture", "most", "above"),
+    ("kernel", "architecture", "most", "least"),
     [
         *compiled("sm_80", most=1),
         *compiled("sm_90", marks=pytest.mark.slow),
-        # Where more than half of the registers are free on one, none is short on the other, which has as many.
-        *compiled("sm_80", above=nvrtc.HALF, marks=pytest.mark.slow),
+        # What must use less than half of the registers on one is not short on the other, which has as many.
+        *compiled("sm_80", least=nvrtc.HALF, marks=pytest.mark.slow),
     ],
 )
-def test_nothing_is_spilled(kernel, architecture, most, above):
-    usage = nvrtc.usage(kernel.topic, architecture, most, above)
+def test_nothing_is_spilled(kernel, architecture, most, least):
+    usage = nvrtc.usage(kernel.topic, architecture, most, least)
     for instance in kernel.instances[:most]:
-        if kernel.ceiling(instance) > above:
+        if kernel.ceiling(instance) >= least:
             found = usage[kernel.expression(instance)]
-            spilled = max(found.stack, found.spill_stores, found.spill_loads)
-            assert spilled <= MOST_SPILLED.get(kernel.name, 0), (instance, found)
+            assert (found.stack, found.spill_stores, found.spill_loads) == (0, 0, 0), (instance, found)
             assert found.shared == 0, (instance, found)
             assert found.registers <= kernel.ceiling(instance), (instance, found)
 
@@ -62,7 +58,7 @@ def test_the_table_of_a_topic_names_its_kernels(capsys):
     _, line, *rows = capsys.readouterr().out.splitlines()
     assert line == "|---|---|---|"
     assert [row.split("`")[1] for row in rows] == names
-    assert all(re.search(r"`( \| \d+, 0, 0, 0){2} \|$", row) for row in rows)
+    assert all(re.search(r"`( \| \d+, 0, 0, 0){4} \|$", row) for row in rows)
 
 
 @needs_the_compiler
@@ -89,6 +85,32 @@ def test_draws_are_made_without_fused_multiplications():
         for options in (module.options(draws.topic), module.OPTIONS)
     ]
     assert counts[0] == 0 < counts[1]
+
+
+def crews():
+    """Return the instances whose blocks may share a matrix, and exchange numbers through memory; slow ones marked."""
+    for kernel in KERNELS:
+        for instance in kernel.instances if "group_size" in {p.name for p in kernel.signature[1]} else ():
+            if "true" in instance[1:2]:
+                slow = [pytest.mark.slow] if kernel.ceiling(instance) > nvrtc.HALF else []
+                yield pytest.param(kernel, instance, id=kernel.expression(instance), marks=slow)
+
+
+def test_kernels_of_crews_are_known():
+    assert {each.id for each in crews()} == {
+        "cmfast_ipf_team<256, true, false>",
+        "cmfast_ipf_team<256, true, true>",
+        "cmfast_scaling_gradient_team<256, true>",
+    }
+
+
+@needs_the_compiler
+@pytest.mark.parametrize(("kernel", "instance"), [*crews()])
+def test_blocks_that_share_a_matrix_see_what_others_wrote(kernel, instance):
+    """The host runs other words in the place of these."""
+    expression = kernel.expression(instance)
+    code, names = module.make_translation_unit(kernel.topic, expression)
+    assert not nvrtc.find_unordered(nvrtc.Program(code).assembly(names, module.options(kernel.topic)))
 
 
 @needs_the_compiler
@@ -138,6 +160,12 @@ def test_shared_memory_is_asked_for_in_one_way():
     """The host forgets, and poisons, only what a launch asks for."""
     for path in (ROOT / "kernels" / "cuda").rglob("*.cu"):
         assert "__shared__" not in path.read_text(), path.name
+
+
+def test_no_lambda_is_generic():
+    """NVRTC 13.0 and 13.1 take one in a kernel for a function of the host."""
+    for path in (ROOT / "kernels" / "cuda").rglob("*.cu*"):
+        assert re.search(r"\]\([^)]*\bauto\b", path.read_text()) is None, path.name
 
 
 def test_wrong_arguments_are_refused():

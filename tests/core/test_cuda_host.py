@@ -103,16 +103,56 @@ def test_the_address_sanitizer_finds_what_is_out_of_bounds():
         assert status != 0, name
         assert "heap-buffer-overflow" in said, said
         assert name in said
+    status, said = sanitized("address", "loads_apart")
+    assert status != 0
+    assert "misaligned address" in said, said
 
 
 def test_the_thread_sanitizer_finds_races():
     status, said = sanitized("thread", "right")
     assert status == 0, said
-    races = ("barrier_missing", "update_lost", "blocks_collide")
+    status, said = sanitized("thread", "ordered")
+    assert status == 0, said
+    # The last ones of every warp wait for each other, and see nothing of each other's memory.
+    races = ("barrier_missing", "update_lost", "blocks_collide", "second_turn")
+    races += ("ordered_by_a_shuffle", "ordered_by_a_vote")
     status, said = sanitized("thread", *races)
     assert status != 0
     for name in races:
-        assert re.search(rf"data race .*\b{name}\b", said), said
+        assert re.search(rf"#[0-9] {name}\(", said), said
+
+
+@pytest.mark.parametrize(("mode", "differs"), [("", "[False False]"), ("fused", "[ True False]")])
+def test_products_are_fused_where_asked_for(mode, differs):
+    assert sanitized(mode, "product_rest") == (0, f"{differs}\n")
+
+
+def test_denormal_numbers_of_32_bits_are_zeros_unless_copied():
+    """As where kernels are compiled with -ftz=true."""
+    out = cuda_host.zeros(4, np.float32)
+    run("tiny", cuda_host.asarray(np.array([2.0**-149, 2.0**-126], np.float32)), out, threads=1)
+    assert out.get().tolist() == [2.0**-149, 0.0, 2.0**-126, 0.0]
+
+
+@pytest.mark.slow
+def test_fused_multiply_adds_change_no_result():
+    """Nor a bit where those of the CPU are promised."""
+    environment = cuda_host.environment("fused") | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "every_instance"]
+    command.append("tests/core/test_cuda_instances.py")
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^1\d\d passed", done.stdout.splitlines()[-1]), done.stdout
+
+
+def test_more_threads_than_the_launch_bounds_are_refused():
+    """As a GPU does, which compiles for no more."""
+    out = cuda_host.zeros(N, np.float32)
+    for W in (1, 2):
+        run(f"bounded<{W}>", out, threads=32 * W)
+        assert (out.get()[: 32 * W] == W).all()
+        with pytest.raises(RuntimeError, match="more threads than __launch_bounds__ allows"):
+            run(f"bounded<{W}>", out, threads=32 * W + 1)
 
 
 def test_what_no_gpu_does_is_refused():

@@ -1,7 +1,9 @@
 """Sorts by a range of bits: with a library that looks at these bits alone, the results of one that looks at all."""
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 
 import cuda_host
@@ -102,6 +104,7 @@ def new_process(monkeypatch):
     """Forget what only a process keeps."""
     monkeypatch.setattr(sorting, "_own", sorting._ThreadSorters())
     monkeypatch.setattr(sorting, "_compilers", {})
+    monkeypatch.setattr(sorting, "_broken", threading.Event())
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def test_thresholds_are_the_same(monkeypatch, by_bits, dtype, shape):
     rng = np.random.default_rng(7)
     s = (rng.integers(-40, 90, shape) * rng.choice([0.0, 0.25, -0.5], shape)).astype(dtype)
     s.ravel()[:4] = [0.0, -0.0, 0.0, -0.0]
-    there, w = [cuda_host.asarray(a) for a in (s, rng.integers(0, 2, shape))], cuda_host.asarray(rng.random(shape))
+    there, w = [cuda_host.asarray(a) for a in (rng.integers(0, 2, shape), s)], cuda_host.asarray(rng.random(shape))
 
     def results():
         weighted = metrics.threshold_matrices(*there, sample_weight=w)  # takes positions along
@@ -223,14 +226,65 @@ def test_what_was_compiled_is_kept_for_the_next_process(monkeypatch, found, tmp_
     assert file.read_bytes() == b"a sort"
 
 
-def test_what_cannot_be_compiled_says_so(monkeypatch, found):
+def count_warnings(call):
+    """Return what a call returns, and the texts of its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        return call(), [str(each.message) for each in caught]
+
+
+def test_where_none_can_be_compiled_cupy_sorts_after_one_warning(monkeypatch, found):
     monkeypatch.setattr(found, "make_radix_sort", lambda **given: found.ready.wait(60) // 0)
+    keys = np.random.default_rng(9).integers(0, 99, 500).astype(np.int32)
+
+    def results():
+        orders = [each(cuda_host.asarray(keys), 99).get() for each in (sorting.sort_keys, sorting.argsort_keys)]
+        sorting.wait_for_compilers()
+        return orders
+
     found.ready.clear()
-    assert sorted_here(np.arange(9)) is None
+    assert sorted_here(keys) is None
     found.ready.set()
     sorting.wait_for_compilers()
-    with pytest.raises(ZeroDivisionError):
-        sorted_here(np.arange(9))
+    said = []
+    for _ in range(3):
+        (got, order), texts = count_warnings(results)
+        said += texts
+        assert np.array_equal(got, np.sort(keys))
+        assert np.array_equal(order, keys.argsort(kind="stable"))
+    with ThreadPoolExecutor(1) as pool:
+        said += pool.submit(count_warnings, results).result()[1]
+    (text,) = said
+    assert "cuda-cccl does not work here: ZeroDivisionError" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "texts"),
+    [
+        (ModuleNotFoundError("No module", name="cuda"), 0),
+        (ModuleNotFoundError("No module", name="cuda.compute"), 0),
+        (ModuleNotFoundError("No module", name="cuda.bindings"), 1),
+        (ImportError("undefined symbol"), 1),
+        (RuntimeError("cannot load libnvrtc"), 1),
+    ],
+    ids=str,
+)
+def test_a_library_that_cannot_be_imported_is_named_once_if_installed(monkeypatch, error, texts):
+    def fail(name):
+        assert name == "cuda.compute"
+        raise error
+
+    monkeypatch.setattr(sorting, "LEAST_SORTED_KEYS", 1)
+    monkeypatch.setattr(sorting, "import_module", fail)
+    monkeypatch.setattr(sorting, "_broken", threading.Event())
+    sorting._import_algorithms.cache_clear()
+    try:
+        sort = partial(sorting.sort_keys, cuda_host.asarray(np.array([3, 1, 2])), 4)
+        got, said = count_warnings(lambda: [sort().get().tolist() for _ in range(2)])
+    finally:
+        sorting._import_algorithms.cache_clear()
+    assert got == [[1, 2, 3]] * 2
+    assert len(said) == texts
 
 
 def test_without_the_library_cupy_sorts(monkeypatch):

@@ -21,8 +21,8 @@ CHUNKS = [(7, 2), (1, 1), ((3, 1, 3), 2), ((0, 5, 0, 2), (2, 0))]
 # What is counted over samples, or computed on the host.
 OTHERWISE = {
     "confusion_matrix", "contingency.learning_path", "metrics.multilabel", "metrics.threshold_matrices", "metrics.roc",
-    "metrics.precision_recall", "metrics.auc", "metrics.average_precision", "metrics.least_cost", "conformal.scores",
-    "conformal.prediction_sets", "conformal.score_histogram", "ipf_nd", "ipf_cells", "rake",
+    "metrics.precision_recall", "metrics.roc_auc", "metrics.average_precision", "metrics.least_cost",
+    "conformal.scores", "conformal.prediction_sets", "conformal.score_histogram", "ipf_nd", "ipf_cells", "rake",
     "balance", "support_nd", "round_to_margins",
 }  # fmt: skip
 BATCHES = [
@@ -148,20 +148,20 @@ def test_conformal_scores(rule, chunks):
 
 
 @pytest.mark.parametrize("chunks", [(5,), (2,), ((0, 1, 4),)], ids=str)
-@pytest.mark.parametrize("name", ["threshold_matrices", "roc", "precision_recall", "auc", "average_precision"])
+@pytest.mark.parametrize("name", ["threshold_matrices", "roc", "precision_recall", "roc_auc", "average_precision"])
 def test_scores_and_their_thresholds(name, chunks):
     rng = np.random.default_rng(9)
     score, y, w = rng.random((5, 30)).round(1), rng.integers(0, 2, (5, 30)), rng.integers(1, 5, (5, 30))
     function = getattr(metrics, name)
     for row in (slice(None), 0):
-        given = {"y_score": score[row], "y_true": y[row], "sample_weight": w[row]}
+        given = {"y_true": y[row], "y_score": score[row], "sample_weight": w[row]}
         some = {key: da.from_array(x, chunks=(*(chunks if x.ndim > 1 else ()), 30)) for key, x in given.items()}
         found, want = function(**some), function(**given)
         for leaf, other in zip(leaves(found), leaves(want), strict=True):
             assert (leaf.shape, leaf.dtype) == (other.shape, other.dtype)
             assert_same_bits(leaf.compute(), other)
     cost = [[0, 1], [3, 0]]
-    found, want = metrics.least_cost(lazy(score), lazy(y), cost), metrics.least_cost(score, y, cost)
+    found, want = metrics.least_cost(lazy(y), lazy(score), cost), metrics.least_cost(y, score, cost)
     for leaf, other in zip(leaves(found), leaves(want), strict=True):
         assert_same_bits(leaf.compute(), other)
 
@@ -277,12 +277,12 @@ def test_bad_matrices_are_reported_by_the_task():
          r"conformal\.scores: rng must be a seed with Dask arrays"),
         (lambda: conformal.scores(lazy(M[0, 0]).rechunk((3, 1))),
          r"conformal\.scores: P must be in one chunk along the last axis; give P\.rechunk\({-1: -1}\)"),
-        (lambda: metrics.auc(lazy(M[0, 0]), lazy(COUNTS[0, 0] % 2), pos_label=1),
-         r"metrics\.auc: pos_label must be None with Dask arrays; pass \(y_true == label\)"),
-        (lambda: metrics.threshold_matrices(da.ones(9), da.ones(9, dtype=int), drop_ties=True),
+        (lambda: metrics.roc_auc(lazy(COUNTS[0, 0] % 2), lazy(M[0, 0]), pos_label=1),
+         r"metrics\.roc_auc: pos_label must be None with Dask arrays; pass \(y_true == label\)"),
+        (lambda: metrics.threshold_matrices(da.ones(9, dtype=int), da.ones(9), drop_ties=True),
          r"metrics\.threshold_matrices: drop_ties must be False with Dask arrays"),
-        (lambda: metrics.auc(da.ones(9, chunks=3), da.ones(9, dtype=int, chunks=3)),
-         r"metrics\.auc: y_score must be in one chunk along the last axis; give y_score\.rechunk\({-1: -1}\)"),
+        (lambda: metrics.roc_auc(da.ones(9, dtype=int, chunks=3), da.ones(9, chunks=3)),
+         r"metrics\.roc_auc: y_true must be in one chunk along the last axis; give y_true\.rechunk\({-1: -1}\)"),
         (lambda: metrics.mcc(lazy(M), undefined="no"), "metrics.mcc: undefined must be"),
         (lambda: metrics.compute(lazy(M), ["no"]), "metrics.compute: "),
         (lambda: uncertainty.resample(lazy(M)[lazy(M)[:, 0, 0, 0] > 20], n_replicates=2),

@@ -138,8 +138,8 @@ def test_thresholds_have_the_bits_of_the_cpu(dtype):
     rng = np.random.default_rng(4)
     s = (rng.integers(-50_000, 50_000, (20, 40_000)) / 7).astype(dtype)
     y = rng.integers(0, 2, s.shape)
-    on_cuda = cmfast.metrics.threshold_matrices(cupy.asarray(s), cupy.asarray(y))
-    for one, other in zip(cmfast.metrics.threshold_matrices(s, y), on_cuda, strict=True):
+    on_cuda = cmfast.metrics.threshold_matrices(cupy.asarray(y), cupy.asarray(s))
+    for one, other in zip(cmfast.metrics.threshold_matrices(y, s), on_cuda, strict=True):
         assert_same_bits(other.get(), one)
 
 

@@ -1,6 +1,7 @@
 """The benchmarks of a GPU, run where there is none: they must not rot until the next one is at hand."""
 
 import json
+import re
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -46,7 +47,10 @@ def test_every_job_runs_and_is_right(gpu, tmp_path, monkeypatch, capsys):
     assert {("bi_normalize", "4 copies"), ("confusion_matrix uint8", "1.3 copies")} <= targets
     assert ("bi_normalize and back", "1.4 ms (H100), 1 ms (H200)") in targets
     assert all(job["seconds"] > 0 and job["met"] in (None, True, False) for job in found["jobs"])
-    assert "target 4 copies" in capsys.readouterr().out
+    assert {job["left"] for job in found["jobs"] if job["job"] in ("bi_normalize", "ras")} == {0}
+    out = capsys.readouterr().out
+    assert "target 4 copies" in out
+    assert re.search(r"accuracy 0\.9, \+ 0\.001, left 0  target", out)
     # Jobs with a target stand first: groups that have one, and in each of them.
     last = {job["job"]: number for number, job in enumerate(found["jobs"]) if job["target"]}
     first = {job["job"]: number for number, job in reversed([*enumerate(found["jobs"])])}
@@ -194,6 +198,78 @@ def test_a_wrong_result_is_no_result(gpu):
     wrong = gpu.Job("wrong", "", 1, lambda M: M + (0.0 if isinstance(M, np.ndarray) else 1e-6), (M,))
     with pytest.raises(AssertionError):
         wrong.check()
+
+
+@pytest.mark.parametrize("wrong", [0, 23, 49], ids=["first", "random", "last"])
+def test_items_of_the_whole_are_compared(gpu, monkeypatch, wrong):
+    """Not only the first ones, which a GPU takes in the first turn of its blocks."""
+    monkeypatch.setattr(gpu, "PART", 2)
+    monkeypatch.setattr(gpu, "choose_items", lambda n: np.array(sorted({0, 1, 23, n - 2, n - 1})))
+    M = cuda_host.asarray(np.ones((50, 2, 2)))
+
+    def run(M):
+        if len(M) == 50:
+            M = M + 0.0
+            M[wrong : wrong + 1] = M[wrong : wrong + 1] * 2.0
+        return M
+
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        gpu.Job("job", "", 1, run, (M,)).check()
+
+
+def test_items_are_first_last_and_random(gpu, monkeypatch):
+    monkeypatch.setattr(gpu, "PART", 10)
+    found = gpu.choose_items(1000).tolist()
+    assert found[:10] == [*range(10)]
+    assert found[-10:] == [*range(990, 1000)]
+    assert len(found) == 30
+    assert found == sorted(set(found))
+    assert gpu.choose_items(7).tolist() == [*range(7)]
+
+
+def test_sums_of_the_whole_are_checked(gpu):
+    """Each check refuses a result in which one thing is wrong somewhere."""
+    rng = np.random.default_rng(0)
+    there = cuda_host.asarray
+    P, counts = np.full((50, 2, 2), 0.5), rng.integers(0, 9, (50, 3, 3))
+    y, p = rng.integers(0, 3, (2, 500))
+    table = np.histogram2d(y, p, bins=3)[0].astype(np.int64)
+    margins = counts, counts.sum(2), counts.sum(1)
+    thresholds = np.zeros(51), np.full((51, 2, 2), 5)
+    draws = np.repeat(counts[:, None], 4, axis=1)
+    checks = [
+        (gpu.check_lines, P),
+        (lambda found: gpu.check_total(found, int(counts.sum())), counts),
+        (lambda found: gpu.check_table(found, there(y), there(p)), table),
+        (lambda found: gpu.check_margins(there(counts), (None, there(margins[1]), found)), margins[2]),
+        (lambda found: gpu.check_matrices((None, found), 20), thresholds[1]),
+        (lambda found: gpu.check_draws(there(counts), found), draws),
+    ]
+    for check, right in checks:
+        check(there(right))
+        wrong = right.copy()
+        wrong.flat[-1] += 1
+        with pytest.raises(AssertionError):
+            check(there(wrong))
+
+
+def test_easy_matrices_may_not_be_left_to_the_slow_kernel(gpu, monkeypatch):
+    """Its results are right, so that nothing else says that the fast one does not work."""
+    job = next(gpu.scaling(gpu.Size(20, 0, 0)))
+    assert job.check() == 0
+    patience = "int(min(max_iter, i64(PATIENT_PASSES)))"
+    real = module.make_translation_unit
+
+    def planted(topic, expression):
+        code, names = real(topic, expression)
+        assert topic != "scaling/group" or code.count(patience) == 1
+        return code.replace(patience, "0"), names
+
+    monkeypatch.setattr(module, "make_translation_unit", planted)
+    monkeypatch.setattr(module, "_load_function", module._load_function.__wrapped__)
+    monkeypatch.setattr(cuda_host._module, "_siblings", [])  # of which none is called
+    with pytest.raises(AssertionError, match="20 matrices are left to the slow kernel, at most 0 may be"):
+        job.check()
 
 
 def test_points_are_what_they_should_be(gpu, monkeypatch):

@@ -34,6 +34,19 @@ def test_pieces_cover_everything_once_at_multiples_of_the_tile(n, tile, seconds)
     assert len(cut) <= max(1, seconds / pool.PIECE_SECONDS)
 
 
+@pytest.mark.parametrize("tile", [1, 8])
+@pytest.mark.parametrize("seconds", [1e-5, 1e-3, 1e-2, 2e-2, 4e-2, 1.0])
+def test_long_work_is_cut_further_only_into_pieces_that_pay(seconds, tile):
+    n = 100_000
+    cut, free = pool.pieces(n, seconds, tile=tile), pool.free_pieces(n, seconds, tile=tile)
+    assert [a for a, _ in free[1:]] == [b for _, b in free[:-1]]
+    assert (free[0][0], free[-1][1]) == (0, n)
+    assert all(a % tile == 0 for a, _ in free)
+    assert len(cut) <= len(free) <= pool.MOST_FREE_PIECES
+    assert len(free) == len(cut) or seconds / len(free) >= pool.FREE_PIECE_SECONDS
+    assert (len(free) > pool.MAX_PIECES) == (seconds > pool.MAX_PIECES * pool.FREE_PIECE_SECONDS)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5, 8, None])
 def test_every_piece_runs_once(threads):
     seen = []

@@ -36,7 +36,7 @@ def results():
     for one in (M, BATCH, BATCH[:0], M * 1.5, M * np.nan):
         yield quiet(metrics.margins, one)
         yield quiet(metrics.most_confused, one)
-    yield metrics.threshold_matrices([0.5, 0.2], [1, 0])
+    yield metrics.threshold_matrices([1, 0], [0.5, 0.2])
     yield from (metrics.report(M), metrics.report(M * 0, undefined="nan"))
     yield contingency.learning_path(BATCH + 1)
     yield contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2)
@@ -186,12 +186,12 @@ OF_NOTHING = {
     "collapse": (lambda: metrics.collapse(NO_MATRICES, ["a", "a", "b"]), "0 matrices"),
     "confusions": (lambda: metrics.most_confused(NO_MATRICES), "the largest confusions of 0 matrices"),
     "confusions of no classes": (lambda: metrics.most_confused(np.zeros((0, 0))), "no confusions"),
-    "least cost": (lambda: metrics.least_cost(NONE, NO_IDS, [[0, 1], [1, 0]]), "no samples"),
-    "least costs": (lambda: metrics.least_cost(NO_MATRICES[0:0, 0], NO_MATRICES[0:0, 0].astype(int), [[0, 1], [1, 0]]),
+    "least cost": (lambda: metrics.least_cost(NO_IDS, NONE, [[0, 1], [1, 0]]), "no samples"),
+    "least costs": (lambda: metrics.least_cost(NO_MATRICES[0:0, 0].astype(int), NO_MATRICES[0:0, 0], [[0, 1], [1, 0]]),
                     "no samples"),
     "margins": (lambda: metrics.margins(NO_MATRICES), "a total of 0"),
-    "roc": (lambda: metrics.roc(NONE, NO_IDS), "both rates at each of 1 thresholds"),
-    "precision_recall": (lambda: metrics.precision_recall(NONE, NO_IDS), "precision and recall at each of 1"),
+    "roc": (lambda: metrics.roc(NO_IDS, NONE), "both rates at each of 1 thresholds"),
+    "precision_recall": (lambda: metrics.precision_recall(NO_IDS, NONE), "precision and recall at each of 1"),
     "report": (lambda: metrics.report(np.zeros((3, 3))), "the matrix is empty"),
     "report of no classes": (lambda: metrics.report(np.zeros((0, 0))), "the matrix is empty"),
     "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_replicates=5), "0 intervals"),

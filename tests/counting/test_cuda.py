@@ -76,6 +76,28 @@ def test_larger_tables_are_counted_by_atomics(launched, n_classes):
     assert np.array_equal(got.get(), cmfast.confusion_matrix(y, p, n_classes=n_classes))
 
 
+@pytest.mark.parametrize(("n_classes", "held"), [(111, "1"), (202, "1"), (203, "0")])
+@pytest.mark.parametrize("shape", [(30_001,), (2, 12_288)], ids=str)
+def test_a_large_table_has_the_shared_memory_that_the_device_grants(monkeypatch, n_classes, held, shape):
+    """160 kB here: 202 classes; for few samples a table is not worth it."""
+    asked, honest = [], counting.Kernel.launch
+
+    def launch(self, instance, blocks, /, *, shared, **options):
+        asked.append((instance[1], shared))
+        return honest(self, instance, blocks, shared=shared, **options)
+
+    monkeypatch.setattr(counting.Kernel, "launch", launch)
+    monkeypatch.setattr(counting, "most_shared", lambda device: 160 << 10)
+    y, p = labels(shape, n_classes, "i4")
+    want = cmfast.confusion_matrix(y, p, n_classes=n_classes)
+    for samples in (counting.SAMPLES_PER_CELL, 0):
+        monkeypatch.setattr(counting, "SAMPLES_PER_CELL", samples)
+        got = cmfast.confusion_matrix(device.asarray(y), device.asarray(p), n_classes=n_classes)
+        assert np.array_equal(got.get(), want)
+    assert [of for of, _ in asked] == ["0", held]
+    assert asked[1][1] == (4 * n_classes**2 if held == "1" else asked[0][1])
+
+
 def test_schedules_change_no_count():
     there = [device.asarray(y) for y in labels(15_000, 6, "u1")]
     want = cmfast.confusion_matrix(*there, n_classes=6).get()

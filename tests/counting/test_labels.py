@@ -540,7 +540,7 @@ def test_missing_values_are_named(make, values):
         ("confusion_matrix", "groups", lambda: cmfast.confusion_matrix(good, good, groups=bad)),
         ("confusion_matrix", "sample_weight", lambda: cmfast.confusion_matrix(good, good, sample_weight=bad)),
         ("metrics.label_margins", "y_true", lambda: metrics.label_margins(bad, bad)),
-        ("metrics.threshold_matrices", "y_true", lambda: metrics.threshold_matrices([0.1, 0.2, 0.3, 0.4], bad)),
+        ("metrics.threshold_matrices", "y_true", lambda: metrics.threshold_matrices(bad, [0.1, 0.2, 0.3, 0.4])),
     ]:
         text = rf"^{op}: {name} must be without missing values, got 2 missing \(first: \S+ at 1\)$"
         with pytest.raises(ValueError, match=text):
@@ -552,7 +552,7 @@ def test_missing_labels_that_are_floats(make):
     """What pandas makes of a column of integers with gaps."""
     bad = make([1.0, float("nan"), 2.0, float("nan")])
     good = torch.tensor([1] * 4) if make is torch.tensor else [1] * 4
-    gaps = r"dtype float(64|32) with 2 missing \(first: nan at 1\)($|; scores come first)"
+    gaps = r"dtype float(64|32) with 2 missing \(first: nan at 1\)($|; labels come first)"
     for op, name, wanted, call in [
         ("confusion_matrix", "y_true", "integers, bool or strings", lambda: cmfast.confusion_matrix(bad, good)),
         ("confusion_matrix", "y_pred", "integers, bool or strings", lambda: cmfast.confusion_matrix(good, bad)),
@@ -700,7 +700,7 @@ def test_tables_are_no_labels(make, text):
         ("confusion_matrix", "sample_weight", lambda: cmfast.confusion_matrix(y, y, sample_weight=table)),
         ("metrics.label_margins", "y_true", lambda: metrics.label_margins(table, table)),
         ("metrics.label_margins", "y_pred", lambda: metrics.label_margins(y, table, n_classes=2)),
-        ("metrics.threshold_matrices", "y_true", lambda: metrics.threshold_matrices([0.1, 0.2, 0.3], table)),
+        ("metrics.threshold_matrices", "y_true", lambda: metrics.threshold_matrices(table, [0.1, 0.2, 0.3])),
         ("cell_counts", "y_true", lambda: cmfast.cell_counts(X, table, y, grid=grid)),
         ("cell_counts", "y_pred", lambda: cmfast.cell_counts(X, y, table, grid=grid)),
         ("geometric_confusion_matrix", "y_true", lambda: cmfast.geometric_confusion_matrix(X, table, y)),
@@ -751,7 +751,7 @@ def test_a_column_matrix_with_known_classes_may_be_one(make):
         assert M.tolist() == [[[1, 0], [0, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 1]]]
     with pytest.warns(cmfast.DiagnosticWarning, match=f"^metrics.label_margins: {text}"):
         assert metrics.label_margins(y, y, n_classes=2).diagonal.tolist() == [[1, 0], [0, 1], [0, 1]]
-    text = r"y_score and y_true are of shape \(3, 1\), which is 3 rows of one sample"
+    text = r"y_true and y_score are of shape \(3, 1\), which is 3 rows of one sample"
     with pytest.warns(cmfast.DiagnosticWarning, match=f"^metrics.threshold_matrices: {text}"):
         assert tuple(metrics.threshold_matrices(y, y).matrices.shape) == (3, 2, 2, 2)
 

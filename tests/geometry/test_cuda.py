@@ -1,13 +1,19 @@
 """Cells and what is computed from them: the CUDA kernels give the bits of the CPU."""
 
+from itertools import product
+
 import device
 import numpy as np
 import pytest
+from cases.geometry import CELL_SIZES, key_cells_of_sizes
 
 import cmfast
 from cmfast._core import dispatch
 from cmfast._core.adapters import read_only
+from cmfast.geometry import _cell_accumulator
+from cmfast.geometry._width_rules import measure_columns
 from cmfast.kernels.cuda._core import sorting
+from cmfast.kernels.cuda.geometry import _entries, _keys
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
@@ -161,6 +167,76 @@ def test_geometric_matrices_have_the_bits_of_the_cpu(n, classes, width, seed):
     np.testing.assert_allclose(on_cpu[0], on_cuda.get()[0], rtol=1e-15)  # its weights are quotients of the device
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("scale", [1.0, 1e-40, 1e14, 1e17])
+@pytest.mark.parametrize("rows", [2000, 1, 0])
+def test_extremes_that_are_known_give_the_ranges_of_a_pass(monkeypatch, dtype, scale, rows):
+    """Also with points that are not finite; a pass is needed where some finite points have no cell."""
+    X, y, p = points(2000, 5, 4)
+    X = (X * scale).astype(dtype)
+    origin = np.nextafter(X[0].astype(np.float64), 0)
+    X[[3, 9, 1999], [0, 1, 2]] = np.nan, np.inf, -np.inf
+    X[5] = -0.0
+    if rows < 2000:
+        X[rows:] = np.nan
+    spread = measure_columns(read_only(X), None)
+    grid = cmfast.Grid(origin, np.array([0.7, 0.9, 1.1]) * min(scale, 1.0))
+    given = {"origin": grid.origin, "inverse": grid.inverse, "n_classes": 5}
+    passes, find = [], _keys.find_index_ranges
+    monkeypatch.setattr(_keys, "find_index_ranges", lambda points: (passes.append(1), find(points))[1])
+    arrays = there(X, y, p)
+    want, got = (dispatch.call("cell_counts", *arrays, **given, spread=known) for known in (None, spread))
+    assert want[3:] == got[3:]
+    assert [a.get().tobytes() for a in want[:2]] == [a.get().tobytes() for a in got[:2]]
+    assert len(passes) == 1 + (rows == 0 or (rows > 1 and scale == 1e17))
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("at_a_time", [300, 1 << 25])
+def test_the_points_of_a_grid_by_rule_are_passed_over_once_less(monkeypatch, at_a_time):
+    X, y, p = points(700, 4, 9)
+    monkeypatch.setattr(_cell_accumulator, "MOST_PART_POINTS", at_a_time)
+    options = {"n_components": None, "on_failure": "ignore"}
+    want = cmfast.geometric_confusion_matrix(X, y, p, **options)
+    monkeypatch.setattr(_keys, "_RANGES", None)
+    found = cmfast.geometric_confusion_matrix(*there(X, y, p), **options)
+    assert_same(want.cells, found.cells)
+    grids = there(X, y, p), {"factors": [0.5, 2.0], "origins": 2, **options}
+    assert np.isfinite(cmfast.width_curve(*grids[0], **grids[1]).overlaps).all()
+
+
+def sum_minima_slowly(keys, counts, q, half):
+    """Add up the smaller height of every label and prediction, cell by cell, in integers without limits."""
+    out, mask = {}, (1 << half) - 1
+    for cell in np.unique(keys >> 2 * half):
+        L, P = {}, {}
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+            if key >> 2 * half == cell:
+                i, j = key >> half & mask, key & mask
+                L[i] = L.get(i, 0) + int(q[i, j]) * count
+                P[j] = P.get(j, 0) + int(q[i, j]) * count
+        for i, j in product(L, P):
+            out[i, j] = out.get((i, j), 0) + min(L[i], P[j])
+    return out
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("C", "sizes"),
+    CELL_SIZES,
+    ids=str,
+)
+def test_minima_of_cells_of_every_size(C, sizes, seed):
+    """Cells for threads and for a block, within tiles of keys, across their ends, and longer than one."""
+    keys, counts, q, half = key_cells_of_sizes(C, sizes, seed)
+    want = np.zeros((C, C), np.int64)
+    for pair, x in sum_minima_slowly(keys, counts, q, half).items():
+        want[pair] = x
+    with device.schedule(seed):
+        got = _entries.sum_cell_minima(*there(keys, counts, q), half)
+    assert np.array_equal(got.get(), want)
+
+
 def extremes(C):
     """Tables of weights: equal ones, no weights, sums too small for a normal number and too large for any."""
     rng = np.random.default_rng(C)
@@ -233,7 +309,7 @@ def test_how_often_the_host_waits():
     with device.waits(3):
         cells = cmfast.cell_counts(X, y, p, grid=GRID)
     assert device.copied() - before < 100
-    for weights, most in (("row", 11), (["row", "col", "all"], 13)):
+    for weights, most in (("row", 3), (["row", "col", "all"], 5)):
         with device.waits(most):
             cmfast.gcm(cells, weights)
 

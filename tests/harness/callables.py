@@ -204,7 +204,8 @@ def ways(entry: Entry) -> list[dict[str, Any]]:
     names = [name for name in OTHERWISE if name in some]
     found += [{name: value} for name in names for value in OTHERWISE[name] if not _is_wrong(entry, name, value)]
     if any(p.kind == p.VAR_KEYWORD for p in some.values()):  # those of ipf
-        found += [{"method": "bi"}, *({"method": "bi", **one} for one in OPTIONS_OF_IPF)]
+        bi = {"method": "bi"} if "method" in some else {}
+        found += [bi, *({**bi, **one} for one in OPTIONS_OF_IPF)]
     elif "smoothing" in some and "solver" in some:
         found += OPTIONS_OF_IPF
     return found
@@ -407,7 +408,7 @@ def _targets(make: Make) -> list[Any]:
 
 
 def _scored(function: Callable[..., Any]) -> Callable[[Make], Any]:
-    return lambda make: function(make(ONES), make(TRUTH[:2]))
+    return lambda make: function(make(TRUTH[:2]), make(ONES))
 
 
 def _make_idle_callback(make: Make) -> Callable[[int, int], None]:
@@ -453,7 +454,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "display.StripDisplay": lambda make: cmfast.display.StripDisplay.from_matrices(_two(make, COUNTS)),
     "metrics.Collapsed": lambda make: cmfast.metrics.collapse(make(M), ["a", "b"]),
     "metrics.Confusions": lambda make: cmfast.metrics.most_confused(make(M)),
-    "metrics.LeastCost": lambda make: cmfast.metrics.least_cost(make(ONES), make(TRUTH[:2]), make(M)),
+    "metrics.LeastCost": lambda make: cmfast.metrics.least_cost(make(TRUTH[:2]), make(ONES), make(M)),
     "metrics.Margins": lambda make: cmfast.metrics.margins(make(M)),
     "metrics.PrecisionRecall": _scored(cmfast.metrics.precision_recall),
     "metrics.Report": lambda make: cmfast.metrics.report(make(M)),
@@ -669,7 +670,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "balance": {
         "others": {"symmetric": "upper"},
         "wrong": {
-            "A": (None, 3, "x", [], (1, 2), np.ones((2, 2)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
+            "A": (None, 3, "x", [], (1, 2), np.ones((2, 3)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
             "symmetric": (None, True, "lower", 1),
         },
         "free": ("keep", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"),
@@ -760,6 +761,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "ConfusionCounts.update": {**COUNTED, "of": lambda make: cmfast.ConfusionCounts().update},
     "ConfusionCounts.compute": OF_CLASSES,
     "ConfusionCounts.table": OF_CLASSES,
+    "ConfusionCounts.interval": {"others": {"on_failure": "ignore"}, "free": (*OF_CLASSES["free"], "method")},
+    "ConfusionCounts.bi_normalize": {"others": {"smoothing": 0.5}},
+    "ConfusionCounts.plot": {"free": (*PLOTTED["free"], "order")},
     "ConfusionCounts.group": {
         "of": lambda make: cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS), groups=make(TRUTH)).group,
     },

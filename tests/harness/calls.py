@@ -242,12 +242,12 @@ ENTRIES: dict[str, Any] = {
     "metrics_of_sums": cmfast.metrics.from_sums,
     "most_confused": cmfast.metrics.most_confused,
     "one_vs_rest": cmfast.metrics.one_vs_rest,
-    "threshold_matrices": cmfast.metrics.threshold_matrices,
-    "score_areas": lambda *args, **options: (
-        cmfast.metrics.auc(*args, **options),
-        cmfast.metrics.average_precision(*args, **{**options, "on_failure": "ignore"}),
+    "threshold_matrices": lambda s, y, **options: cmfast.metrics.threshold_matrices(y, s, **options),
+    "score_areas": lambda s, y, **options: (
+        cmfast.metrics.roc_auc(y, s, **options),
+        cmfast.metrics.average_precision(y, s, **{**options, "on_failure": "ignore"}),
     ),
-    "least_cost": cmfast.metrics.least_cost,
+    "least_cost": lambda s, y, cost, **options: cmfast.metrics.least_cost(y, s, cost, **options),
     "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
     "paired_replicates": _paired,

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import groupby, zip_longest
+from itertools import cycle, groupby, zip_longest
 from operator import itemgetter
 from typing import Any
 from unittest import mock
@@ -22,14 +22,16 @@ import cuda_host
 import numpy as np
 from calls import ENTRIES, public
 from cases import CASES
+from cases.geometry import CELL_SIZES, key_cells_of_sizes
 from cases.margins import PAIRS, margins_of
-from instances import call_for, launches
+from instances import call_for, launches, small_grids
 from on_cuda_host import has_kernels, on_device
 
 import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.balancing import launch as balancing
+from cmfast.kernels.cuda.geometry._entries import sum_cell_minima
 from cmfast.kernels.cuda.margins import launch as margins
 from cmfast.kernels.cuda.metrics import thresholds
 from cmfast.kernels.cuda.scaling import team
@@ -41,6 +43,7 @@ LEAST_COVERED = 0.95
 MANY = ("many", "large", "float64-overflow", "overflowing", "tiles", "rows-of")
 JUDGED = ("path", "pattern", "chain", "no-pixels")  # maps whose zeros the host judges, by Numba
 EVERY = 5
+GRIDS = (1, 2, 1 << 16)  # blocks of a call, in turn
 
 
 def calls(mode: str) -> Iterator[tuple[str, Any]]:
@@ -62,15 +65,20 @@ def run(op: str, case: Any, make: Any) -> None:
 
 
 def sweep(mode: str) -> None:
-    """Run all of them in this process."""
-    every = list(calls(mode))
+    """Run all of them in this process, by one block, by two, which do the work of many in turns, or by all."""
+    every, several = list(calls(mode)), set[str]()
+    kernels = [kernel.name for kernel in module.list_kernels()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for op, case in every:
-            run(op, case, cuda_host.asarray)
+        for (op, case), most in zip(every, cycle(GRIDS), strict=False):
+            with small_grids(most) as found:
+                run(op, case, cuda_host.asarray)
+            several |= found
         for part in BEYOND:
-            deque(part(cuda_host.asarray), maxlen=0)
-    print(f"{mode}: {len(every)} calls")
+            with small_grids(1) as found:
+                deque(part(cuda_host.asarray), maxlen=0)
+            several |= found
+    print(f"{mode}: {len(every)} calls; a block of each of these takes one turn: {sorted({*kernels} - several)}")
 
 
 def sweep_gpu(seconds: float) -> None:
@@ -167,6 +175,26 @@ def large(make: Any) -> Iterator[Any]:
         yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if slow else 60, tol=1e-13)
     targets = (blocks[:-1] * rng.random(140)).sum(1), (blocks[:-1] * rng.random(140)).sum(0)
     yield cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
+
+
+def small(make: Any) -> Iterator[Any]:
+    """Scale so many small matrices, and come back, that a block takes several turns."""
+    M, G = np.random.default_rng(7).random((2, 150, 3, 3)) + 0.1
+    yield cmfast.ipf(make(M))
+    yield ENTRIES["scaling_gradient"](make(M), make(G), None, None)
+
+
+def odd_places(make: Any) -> Iterator[Any]:
+    """Count labels that begin at no multiple of 16 bytes."""
+    y = np.arange(9001, dtype=np.uint8) % 5
+    yield cmfast.confusion_matrix(make(y)[1:], make(y)[:-1], n_classes=5)
+
+
+def turns(make: Any) -> Iterator[Any]:
+    """Make a call for an instance of every kernel, most of them with work for several blocks."""
+    for kernel in module.list_kernels():
+        call = call_for(kernel, kernel.instances[0])
+        yield call.function(*on_device(call.arrays, make))
 
 
 def crews(make: Any) -> Iterator[Any]:
@@ -271,8 +299,30 @@ def call_kernel_instances(kernels: tuple[module.Kernel, ...], name: str, make: A
         yield call.function(*on_device(call.arrays, make))
 
 
+def cells(make: Any) -> Iterator[Any]:
+    """Add the minima of cells for threads and for a block, with heights in either memory."""
+    for C, sizes in CELL_SIZES:
+        keys, counts, weights, half = key_cells_of_sizes(C, sizes, 0)
+        yield sum_cell_minima(*on_device((keys, counts, weights), make), half)
+
+
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, backs, tables, scale_spread_tables, maps, sorts)
+BEYOND = (
+    turns,
+    small,
+    odd_places,
+    factors,
+    zeros,
+    sums,
+    large,
+    crews,
+    backs,
+    tables,
+    scale_spread_tables,
+    maps,
+    sorts,
+    cells,
+)
 
 
 def report() -> int:

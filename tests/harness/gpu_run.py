@@ -1,8 +1,10 @@
 """Run checks on a GPU that is available for minutes: in steps with time limits, each saved before the next begins.
 
 ``.ci/run gpu`` calls ``python tests/harness/gpu_run.py [step ...]``; without arguments all steps run in order. With
-``--resume``, steps that have passed according to the results are skipped; with ``--within SECONDS``, steps whose limit
-exceeds the remaining time. The folder ``CMFAST_GPU_RESULTS`` (by default ``benchmarks/results`` of this tree) gets
+``--resume``, steps that have passed according to the results are skipped, with ``--resume FILE`` also those that have
+passed according to that ``gpu-run.json``; with ``--within SECONDS``, steps whose limit exceeds the remaining time,
+except those that save what they find as they go: they get the rest. The folder ``CMFAST_GPU_RESULTS`` (by default
+``benchmarks/results`` of this tree) gets
 
 ``gpu-run.log``
     what the steps print, each run appended to the one before;
@@ -11,7 +13,8 @@ exceeds the remaining time. The folder ``CMFAST_GPU_RESULTS`` (by default ``benc
 ``<device>.json``, ``<device>-smoke.json``
     the figures, rewritten after every job;
 ``gpu-kernels.tar.gz``
-    the compiled kernels, for ``CUPY_CACHE_DIR`` of another machine with such a GPU and the same CuPy.
+    the compiled kernels, for another machine with such a GPU and the same CuPy: ``--resume FILE`` unpacks an archive
+    next to the file.
 
 These are few files, because more rarely come back from a lent machine. Only the standard library is imported, so that a
 step can report a missing library.
@@ -29,7 +32,7 @@ import tarfile
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,6 +44,8 @@ PYTHON = sys.executable
 MOST_WORKERS = 10
 GRACE = 5.0  # seconds of a limit that are left to a step to end by itself once it is told to
 LINES = 60  # of a step's output, stored with its status
+ARCHIVE = "gpu-kernels.tar.gz"
+PROFILED_BYTES = 200_000_000  # memory that profiled jobs are sized for: ncu saves and restores it some forty times
 # What other libraries warn of is printed and fails nothing: nobody chose their releases there.
 WARNINGS = "default\nerror:::(cmfast|tests|benchmarks|test_.*|backends|calls|cases|checks|conformance|oracle)([.]|$)"
 
@@ -55,6 +60,8 @@ class Step:
         ``group:what``, or the group alone; both can be asked for.
     limit : float
         Seconds after which it is killed.
+    expected : float
+        Seconds that it should take after its imports. Estimates: no step has run on a GPU yet.
     command : tuple of str
         What is run, in the folder of the tree.
     needs : str or None
@@ -63,22 +70,33 @@ class Step:
         It has failed if it does not print this.
     rest : bool
         Whether it may be killed without having failed, because it does as much as there is time for.
+    least : float or None
+        Seconds from which on it is worth starting, for a step that saves what it finds as it goes. It gets the
+        remaining time up to its limit, and has not failed if it is killed before its limit.
     stops : bool
         Whether nothing has a point after it has failed.
     """
 
     name: str
     limit: float
+    expected: float
     command: tuple[str, ...]
     needs: str | None = None
     prints: str | None = None
     rest: bool = False
+    least: float | None = None
     stops: bool = False
 
     @property
     def group(self) -> str:
         """What is before the colon."""
         return self.name.partition(":")[0]
+
+    def fit(self, left: float) -> "Step":
+        """Return the step as it runs in the `left` seconds, which are at least `least`."""
+        if self.least is None or left >= self.limit:
+            return self
+        return replace(self, limit=round(left, 1), rest=True)
 
 
 def workers() -> tuple[str, ...]:
@@ -89,30 +107,34 @@ def workers() -> tuple[str, ...]:
 # What is tested, in the order of what it says for its time.
 INSTANCES = ("tests/core/test_cuda_instances.py",)
 CONFORMANCE = ("tests/contract/test_conformance.py", "tests/core/test_gpu.py", "tests/core/test_torch.py")
+MANY = ("tests/core/test_cuda_many.py", "tests/core/test_gpu.py")
 TOPICS = tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_cuda.py")))
 
 
-def suite(files: Sequence[str]) -> tuple[str, ...]:
+def suite(files: Sequence[str], marks: str = "gpu", processes: tuple[str, ...] | None = None) -> tuple[str, ...]:
     """Return the command that tests, without what the settings of this project take for granted."""
     settings = ("addopts=--import-mode=importlib", f"filterwarnings={WARNINGS}")
     return (
-        PYTHON, "-m", "pytest", "--quiet", "-rs", "--tb=short", "-p", "no:cacheprovider", *workers(),
-        *(f"--override-ini={setting}" for setting in settings), "-m", "gpu", *files,
+        PYTHON, "-m", "pytest", "--quiet", "-rs", "--tb=short", "-p", "no:cacheprovider",
+        *(workers() if processes is None else processes),
+        *(f"--override-ini={setting}" for setting in settings), "-m", marks, *files,
     )  # fmt: skip
 
 
-def profile(kernel: str, group: str) -> Step:
-    """Return the step that looks into the first launch of one kernel; clocks stay as they are."""
-    watch = ("--set", "full", "--clock-control", "none", "--kernel-name", f"regex:{kernel}", "--launch-count", "1")
-    command = ("ncu", *watch, PYTHON, "-m", "benchmarks.gpu", "--once", "--only", group)
-    return Step(f"profile:{kernel}", 30, command, needs="ncu", prints=kernel)
+def profile(kernel: str, group: str, job: str = "") -> Step:
+    """Return the step that looks into the first launch of a kernel in the first such job; clocks stay as they are."""
+    # The name alone: cmfast_confusion_matrix_count is also how others begin.
+    watch = ("--set", "full", "--clock-control", "none", "--kernel-name", f"regex:^{kernel}$", "--launch-count", "1")
+    once = ("--once", "--size", str(PROFILED_BYTES), "--only", group, *(("--job", job) if job else ()))
+    command = ("ncu", *watch, PYTHON, "-m", "benchmarks.gpu", *once)
+    return Step(f"profile:{kernel}", 75, 25, command, needs="ncu", prints=kernel)
 
 
 def sanitize(tool: str) -> Step:
     """Return the step in which a sanitizer watches a call for each instance, then others for forty seconds in all."""
     watch = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name", "kernel_substring=cmfast")
     command = (*watch, PYTHON, "tests/harness/cuda_sweep.py", "gpu", "40")
-    return Step(f"sanitize:{tool}", 70, command, needs="compute-sanitizer", rest=True)
+    return Step(f"sanitize:{tool}", 70, 55, command, needs="compute-sanitizer", rest=True, least=45)
 
 
 def results() -> Path:
@@ -123,22 +145,30 @@ def results() -> Path:
 def steps() -> list[Step]:
     """Return all of them, in the order in which they are worth most if the machine is gone before the end."""
     figures = (PYTHON, "-m", "benchmarks.gpu", "--results", str(results()))
+    figures_at_least = 90
     return [
-        Step("versions", 40, (PYTHON, "tests/harness/gpu.py"), stops=True),
-        Step("compile", 40, (PYTHON, "tests/harness/cuda_warm.py")),
-        Step("tests:instances", 90, suite(INSTANCES)),
-        Step("tests:conformance", 120, suite(CONFORMANCE)),
-        Step("smoke", 120, (*figures, "--smoke")),
-        Step("benchmarks", 300, figures),
-        Step("rivals", 240, (*figures, "--rivals")),
-        Step("tests:topics", 150, suite(TOPICS)),
+        Step("versions", 150, 4, (PYTHON, "tests/harness/gpu.py"), stops=True),
+        Step("compile", 90, 25, (PYTHON, "tests/harness/cuda_warm.py")),
+        Step("tests:instances", 150, 70, suite(INSTANCES)),
+        # Before further tests, so that the first ten minutes bring figures.
+        Step("benchmarks", 400, 220, figures, least=figures_at_least),
+        Step("tests:topics", 150, 80, suite(TOPICS)),
+        Step("tests:conformance", 150, 80, suite(CONFORMANCE)),
+        Step("rivals", 240, 150, (*figures, "--rivals"), least=figures_at_least),
+        # One after the other: each takes most of the memory.
+        Step("tests:many", 120, 60, suite(MANY, "gpu and slow", processes=())),
         profile("cmfast_ipf_group", "scaling"),
+        profile("cmfast_ipf_single", "gradients"),
+        profile("cmfast_ipf_team", "large"),
         profile("cmfast_confusion_matrix_count_bytes", "counting"),
+        profile("cmfast_confusion_matrix_count", "counting", "C=100"),
         profile("cmfast_cell_counts_keys", "cells"),
+        profile("cmfast_gcm_sums", "cells"),
         profile("cmfast_overlap_pairs", "comparing"),
         profile("cmfast_metrics_of_matrices_plan", "metrics"),
         # The last one may name memory that kernels of other libraries wrote, which it does not watch either.
         *map(sanitize, ("memcheck", "racecheck", "synccheck", "initcheck")),
+        Step("smoke", 120, 60, (*figures, "--smoke"), least=figures_at_least),  # what the above has shown on more
     ]
 
 
@@ -244,14 +274,27 @@ def keep(folder: Path, archive: Path) -> None:
     archive.with_suffix(".part").replace(archive)
 
 
-class Records:
-    """How every step ended the last time that it ran."""
+def unpack(archive: Path, folder: Path) -> None:
+    """Add what an earlier run compiled, if its archive is there."""
+    if archive.is_file():
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
 
-    def __init__(self, file: Path) -> None:
+
+class Records:
+    """How every step ended the last time that it ran, here or in the run whose records are `earlier`."""
+
+    def __init__(self, file: Path, earlier: Path | None = None) -> None:
         self._file = file
         self.steps: dict[str, dict[str, Any]] = {}
+        if earlier:
+            try:
+                self.steps = json.loads(earlier.read_text())["steps"]
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                msg = f"--resume {earlier}: no gpu-run.json of an earlier run ({error}); name steps before --resume"
+                raise SystemExit(msg) from error
         with contextlib.suppress(OSError, ValueError, KeyError):
-            self.steps = json.loads(file.read_text())["steps"]
+            self.steps = self.steps | json.loads(file.read_text())["steps"]
 
     def record(self, step: Step, status: str, **facts: Any) -> None:
         """Write the record of a step atomically."""
@@ -269,7 +312,8 @@ def reason(step: Step, env: dict[str, str], stopped: str, before: str, left: flo
         return f"{stopped} failed"
     if step.needs and not shutil.which(step.needs, path=env.get("PATH")):
         return f"{step.needs} is not installed"
-    return f"its {step.limit:g} s do not fit into the {left:.0f} s that are left" if step.limit > left else ""
+    least = step.limit if step.least is None else step.least
+    return f"its {least:g} s do not fit into the {left:.0f} s that are left" if least > left else ""
 
 
 def select_steps(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
@@ -284,14 +328,21 @@ def select_steps(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
 
 
 def main(
-    names: Sequence[str], every: Sequence[Step] | None = None, *, resume: bool = False, within: float = float("inf")
+    names: Sequence[str],
+    every: Sequence[Step] | None = None,
+    *,
+    resume: bool | Path = False,
+    within: float = float("inf"),
 ) -> int:
     """Run steps; say at the end which passed, which did not, and which were not tried; 1 if any failed."""
     end = time.perf_counter() + within
     todo = select_steps(names, steps() if every is None else every)
     folder, env = results(), environment()
     folder.mkdir(parents=True, exist_ok=True)
-    records = Records(folder / "gpu-run.json")
+    kernels = Path(env["CUPY_CACHE_DIR"])
+    records = Records(folder / "gpu-run.json", earlier=resume if isinstance(resume, Path) else None)
+    if isinstance(resume, Path):
+        unpack(resume.with_name(ARCHIVE), kernels)
     ends: dict[str, list[str]] = {"passed": [], "skipped": [], "failed": []}
     if any(step.group == "tests" for step in todo) and not workers():
         ends["skipped"].append("pytest-xdist, which is not installed: the tests run in one process")
@@ -300,19 +351,21 @@ def main(
         stopped = ""
         for step in todo:
             started, begin = datetime.now().astimezone().isoformat(timespec="seconds"), time.perf_counter()
-            output.line(f"\n=== {step.name}, at most {step.limit:g} s ({started})\n")
+            output.line(f"\n=== {step.name}, expected {step.expected:g} s, at most {step.limit:g} s ({started})\n")
             output.begin()
             facts: dict[str, Any] = {"exit_status": None}
             before = records.steps.get(step.name, {}).get("status", "")
-            before = before if resume and not step.stops else ""  # another machine may have other libraries
+            # Another machine may have other libraries, and no kernels.
+            again = step.stops or (step.name == "compile" and not any(kernels.iterdir()))
+            before = before if resume and not again else ""
             why_not = reason(step, env, stopped, before, end - begin)
             if why_not:
                 status = f"skipped: {why_not}"
             else:
                 records.record(step, "unfinished", started=started)
-                status, facts["exit_status"] = execute(step, env, output)
+                status, facts["exit_status"] = execute(step.fit(end - begin), env, output)
                 if step.name == "compile":
-                    keep(Path(env["CUPY_CACHE_DIR"]), folder / "gpu-kernels.tar.gz")
+                    keep(kernels, folder / ARCHIVE)
             facts |= {"started": started, "seconds": round(time.perf_counter() - begin, 2), "output": list(output.last)}
             output.line(f"=== {step.name}: {status} ({facts['seconds']:.0f} s)\n")
             if before != "passed":
@@ -332,7 +385,10 @@ def run_command_line(argv: Sequence[str]) -> int:
     """Run the steps that the command line requests."""
     parser = argparse.ArgumentParser(prog=".ci/run gpu")
     parser.add_argument("step", nargs="*", help="by name or group; without one, all of them")
-    parser.add_argument("--resume", action="store_true", help="leave out what has passed, as the results say")
+    parser.add_argument(
+        "--resume", nargs="?", const=True, default=False, type=Path, metavar="FILE",
+        help="leave out what has passed, as the results say, or this gpu-run.json of an earlier run",
+    )  # fmt: skip
     parser.add_argument(
         "--within", type=float, default=float("inf"), metavar="SECONDS", help="run what fits into these"
     )

@@ -5,7 +5,7 @@ A new kernel needs a line in `CALLS`. Besides there are calls for matrices of a 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -17,10 +17,13 @@ import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
+from cmfast.kernels.cuda.geometry import _entries, _keys
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.shared import symmetric_packing
 from cmfast.metrics._plan import make_plan as plan_of
 
+# Whose launchers ask for no more than MOST_RANGE_BLOCKS.
+BLOCKS_OF_ROWS = frozenset({"cmfast_cell_counts_ranges", "cmfast_column_ranges_blocks", "cmfast_column_moments_blocks"})
 N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
 
 
@@ -39,6 +42,24 @@ class Call:
     rtol: float = 0.0
 
 
+def compare(call: Call, device: Any) -> None:
+    """Assert that a call gives on the device, whose module is given, what it gives here."""
+    want, got = _parts(call.function(*call.arrays)), _parts(call.function(*map(device.asarray, call.arrays)))
+    for one, other in zip(got, want, strict=True):
+        found, wanted = device.host(one), np.asarray(other)
+        if not isinstance(other, np.ndarray | np.generic):
+            assert found == other
+        elif call.rtol and wanted.dtype.kind == "f":
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=call.rtol, atol=call.rtol * 1e-3)
+        else:
+            assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes())
+
+
+def _parts(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
 @contextmanager
 def launches() -> Iterator[dict[tuple[Kernel, tuple[str, ...]], None]]:
     """Give the instances that are launched in the block, in the order in which they first are."""
@@ -50,6 +71,23 @@ def launches() -> Iterator[dict[tuple[Kernel, tuple[str, ...]], None]]:
         launch(kernel, instance, *args, **options)
 
     with mock.patch.object(Kernel, "launch", noted):
+        yield found
+
+
+@contextmanager
+def small_grids(most: int) -> Iterator[set[str]]:
+    """Launch at most so many blocks in the block, which then take several turns; give the names of kernels that do."""
+    found: set[str] = set()
+    launch = Kernel.launch
+
+    def limited(kernel: Kernel, instance: Sequence[str], blocks: int, /, **options: Any) -> None:
+        # Blocks that wait for each other, or write a row of results each, must be as many as their launcher says.
+        if options.get("group_size", 1) == 1 and kernel.name not in BLOCKS_OF_ROWS and blocks > most:
+            found.add(kernel.name)
+            blocks = most
+        launch(kernel, instance, blocks, **options)
+
+    with mock.patch.object(Kernel, "launch", limited), mock.patch.object(_keys, "MOST_RANGE_BLOCKS", most):
         yield found
 
 
@@ -204,7 +242,7 @@ def _thresholds(kind: str, label: str = "i64", key: str = "u64") -> Call:
     rng = _rng(kind, label, key)
     shape = (3000,) if key == "unsigned" else (3, 1000)
     scores = (rng.integers(-200, 200, shape) / 7).astype(TYPES[kind])
-    return Call(cmfast.metrics.threshold_matrices, (scores, rng.integers(0, 2, shape).astype(TYPES[label])))
+    return Call(cmfast.metrics.threshold_matrices, (rng.integers(0, 2, shape).astype(TYPES[label]), scores))
 
 
 def _thresholds_by_bits(kind: str, key: str) -> Call:
@@ -295,8 +333,26 @@ def _gcm(*tables: np.ndarray, C: int = 6, width: float = 0.7) -> Call:
 
 
 def _overlaps(width: str, held: str) -> Call:
-    C = 40 if held == "1" else 90
-    return _gcm(C=C, width=0.7 if width == "32" else 50.0)  # all points in one cell
+    """Overlaps of counts; with the largest cells a block has one with all points."""
+    C, grid = 40 if held == "1" else 90, _wide(0.7 if width == "32" else 50.0)
+
+    def call(X: Any, y: Any, p: Any) -> Any:
+        return cmfast.min_overlap(*(cmfast.sparse_histogram(X, grid=grid, groups=each) for each in (y, p)))
+
+    return Call(call, _points("double", "int", C=C))
+
+
+def _minima(held: str) -> Call:
+    """Minima of cells; without shared memory for heights if a block has little of it."""
+    gcm = _gcm(C=90 if held == "1" else 6, width=7.0)
+    if held != "0":
+        return gcm
+
+    def call(*arrays: Any) -> Any:
+        with mock.patch.object(_entries, "SHARED", 4200):
+            return gcm.function(*arrays)
+
+    return replace(gcm, function=call)
 
 
 def _limbs(*_: str) -> Call:
@@ -654,6 +710,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_pair_counts_add": _pairs_of_cells,
     "cmfast_min_overlap_pairs": _overlap_of_histograms,
     "cmfast_gcm_overlaps": _overlaps,
+    "cmfast_gcm_sums": _minima,
     "cmfast_gcm_summary": _gcm,
     "cmfast_gcm_integers": _gcm,
     "cmfast_gcm_round": _gcm,

@@ -285,7 +285,7 @@ MUTATIONS = (
         "last[..., :-1] = s[..., :-1] != s[..., 1:]",
         "last[..., :-1] = s[..., :-1] >= s[..., 1:]",
         ">= for !=",
-        "metrics.auc([0.5, 0.5], [0, 1]) depends on the order of the samples",
+        "metrics.roc_auc([0.5, 0.5], [0, 1]) depends on the order of the samples",
         "metrics",
         (conforms("threshold_matrices", "score_areas"), ("tests/metrics/test_api.py",)),
         same_code=True,

@@ -17,7 +17,8 @@ from typing import Any
 
 from cmfast.kernels.cuda._core import module
 
-ARCHITECTURES = ("sm_80", "sm_90")
+ARCHITECTURES = ("sm_80", "sm_90")  # where nothing is spilled
+NEWER = ("sm_100", "sm_120")  # where some is
 HALF = 128  # of the registers that a thread may use, on both
 # CuPy appends this, so it is what kernels are compiled with; and the assembler is to say what it made.
 EXTRA = ("-ftz=true", "--ptxas-options=-v")
@@ -126,14 +127,27 @@ def _usage(log: str, name: str) -> Usage:
 
 
 @cache
-def usage(topic: str, architecture: str, most: int | None = None, above: int = 0) -> dict[str, Usage]:
+def usage(topic: str, architecture: str, most: int | None = None, least: int = 0) -> dict[str, Usage]:
     """Return what the instances of the kernels of a topic take.
 
-    Every one of them, or the first `most` of each kernel, or those that may use more registers than `above`.
+    Every one of them, or the first `most` of each kernel, or those that may use `least` registers.
     """
     instances = [(k, instance) for k in module.list_kernels() if k.topic == topic for instance in k.instances[:most]]
-    expressions = [kernel.expression(instance) for kernel, instance in instances if kernel.ceiling(instance) > above]
+    expressions = [kernel.expression(instance) for kernel, instance in instances if kernel.ceiling(instance) >= least]
     return Program(module.assemble_source(topic)).compile(expressions, architecture, module.options(topic))
+
+
+# What a kernel whose blocks exchange numbers must not have: loads that order nothing, or come from a cache that nobody
+# brings up to date.
+UNORDERED = (r"\bld\.(?:relaxed|volatile|weak)\b", r"\bld\.global\.nc\b", r"\batom[.\w]*\.relaxed\b")
+# What it must have, and how often: to join a group, to learn its size, at barriers.
+ORDERED = {r"\bld\.acquire\.gpu\.": 3, r"\batom[.\w]*\.acq_rel\.gpu\.": 3}
+
+
+def find_unordered(assembly: str) -> list[str]:
+    """Return what of a kernel whose blocks exchange numbers does not let them see what others wrote."""
+    found = [said for pattern in UNORDERED for said in set(re.findall(pattern, assembly))]
+    return found + [f"few of {each}" for each, least in ORDERED.items() if len(re.findall(each, assembly)) < least]
 
 
 def launched(call: Callable[[Any], Any]) -> list[tuple[str, str]]:
@@ -198,11 +212,12 @@ def main(*topics: str) -> int:
     if topics == ("first",):
         first()
         return 0
-    print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in ARCHITECTURES) + " |")
-    print("|---" * (1 + len(ARCHITECTURES)) + "|")
+    every = ARCHITECTURES + NEWER
+    print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in every) + " |")
+    print("|---" * (1 + len(every)) + "|")
     for kernel in (kernel for kernel in module.list_kernels() if not topics or kernel.topic in topics):
         for expression in map(kernel.expression, kernel.instances):
-            found = [usage(kernel.topic, architecture)[expression] for architecture in ARCHITECTURES]
+            found = [usage(kernel.topic, architecture)[expression] for architecture in every]
             cells = [f"{u.registers}, {u.shared}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]
             print(f"| `{expression}` | " + " | ".join(cells) + " |")
     return 0

@@ -55,6 +55,22 @@ def zeros(shape, n, seed=5):
     return some * np.exp(rng.normal(0, 1, some.shape)), list(zip(PAIRS, margins_of(T, PAIRS, 1), strict=True))
 
 
+def test_tables_whose_cells_32_bits_cannot_list_are_refused(monkeypatch):
+    launch._require_few_cells(715_827_882, 3)
+    with pytest.raises(OverflowError, match=r"tables of 715827883 cells .* with 3 margins: at most 715827882 cells"):
+        launch._require_few_cells(715_827_883, 3)
+    M, margins = np.ones((3, 3, 4)), list(zip(PAIRS, margins_of(np.ones((3, 3, 4)), PAIRS, 0), strict=True))
+    there = [(of, device.asarray(target)) for of, target in margins]
+    cells = device.asarray(np.ones(36)), device.asarray(np.stack(np.unravel_index(np.arange(36), M.shape)))
+    monkeypatch.setattr(launch, "MOST_INDICES", 107)
+    with pytest.raises(OverflowError, match=r"^ipf_nd: tables of 36 cells"):
+        cmfast.ipf_nd(device.asarray(M), there)
+    with pytest.raises(OverflowError, match=r"^ipf_cells: tables of 36 cells"):
+        cmfast.ipf_cells(*cells, there, shape=M.shape)
+    monkeypatch.setattr(launch, "MOST_INDICES", 108)
+    assert cmfast.ipf_nd(device.asarray(M), there).status == Status.CONVERGED
+
+
 @pytest.mark.parametrize("shape", [(2, 2, 3), (3, 2, 2), (3, 3, 4)])
 def test_zeros_decide_the_same(shape):
     on_cpu, on_cuda = both(*zeros(shape, 60))

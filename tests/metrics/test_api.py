@@ -293,15 +293,19 @@ def test_tensors_give_tensors():
         ),
         (lambda: metrics.kappa([[1]], "linear"), TypeError, r"given by name \(weights, .*\), got 'linear'$"),
         (lambda: metrics.fbeta([[1]], 2, "macro"), TypeError, r"given by name \(beta, average, .*\), got 'macro'$"),
-        (lambda: metrics.auc([0, 1], [0.2, 0.7]), TypeError, r"y_true must be integers, got .*; scores come first, as"),
         (
-            lambda: metrics.roc(["a", "b"], [0.2, 0.7]),
+            lambda: metrics.roc_auc([0.2, 0.7], [0, 1]),
             TypeError,
-            r"y_score must be real.*; scores come first, as",
+            r"y_true must be integers, got .*; labels come first, as",
+        ),
+        (
+            lambda: metrics.roc([0.2, 0.7], ["a", "b"]),
+            TypeError,
+            r"y_score must be real.*; labels come first, as",
         ),
         (lambda: metrics.compute([[1]], ["nope"]), ValueError, "^.{,190}PER_CLASS and metrics.BINARY .*, got 'nope'$"),
-        (lambda: metrics.mcc(COUNTS), TypeError, r"got .*ConfusionCounts\); give M.matrix, or call M.compute\(names\)"),
-        (lambda: cmfast.bi_normalize(COUNTS), TypeError, "give M.matrix"),
+        (lambda: metrics.mcc([COUNTS]), TypeError, r"got .*ConfusionCounts\); give M.matrix$"),
+        (lambda: cmfast.bi_normalize(cmfast.ipf([[1, 2], [3, 4]])), TypeError, "as its .matrix"),
         (lambda: metrics.from_labels(["a"], [1], "mcc"), TypeError, "y_pred must be text as y_true, got dtype int64"),
         (lambda: metrics.from_labels([1], ["a"], "mcc"), TypeError, "y_true must be text as y_pred, got dtype int64"),
         (lambda: metrics.from_labels(["a"], ["a"], n_classes=1), ValueError, "n_classes must be None where labels are"),
@@ -399,7 +403,7 @@ def test_report():
 
 def test_thresholds_are_scikit_learns_roc_curve(rng):
     s, y = rng.integers(0, 20, 300) / 20, rng.integers(0, 2, 300)
-    thresholds, matrices = metrics.threshold_matrices(s, y)
+    thresholds, matrices = metrics.threshold_matrices(y, s)
     keep = np.flatnonzero(np.append(thresholds[1:] != thresholds[:-1], True))
     fpr, tpr, theirs = skm.roc_curve(y, s, drop_intermediate=False)
     np.testing.assert_array_equal(thresholds[keep], theirs)
@@ -501,21 +505,21 @@ def test_curves_and_areas_are_scikit_learns(weighted, rng):
     words = np.array(["well", "ill"])[y]
     options = {"sample_weight": w, "pos_label": "ill"}
     theirs = {"sample_weight": w, "pos_label": "ill"}
-    thresholds, _ = metrics.threshold_matrices(s, words, **options, drop_ties=True)
-    every = metrics.threshold_matrices(s, words, **options).thresholds
+    thresholds, _ = metrics.threshold_matrices(words, s, **options, drop_ties=True)
+    every = metrics.threshold_matrices(words, s, **options).thresholds
     keep = np.flatnonzero(np.append(every[1:] != every[:-1], True))
     fpr, tpr, wanted = skm.roc_curve(words, s, drop_intermediate=False, **theirs)
     np.testing.assert_array_equal(thresholds, wanted)
-    curve = metrics.roc(s, words, **options)
+    curve = metrics.roc(words, s, **options)
     assert_close((curve.fpr[keep], curve.tpr[keep]), (fpr, tpr))
     precision, recall, wanted = skm.precision_recall_curve(words, s, **theirs)
-    curve = metrics.precision_recall(s, words, **options)
+    curve = metrics.precision_recall(words, s, **options)
     assert_close((curve.precision[keep][::-1], curve.recall[keep][::-1]), (precision, recall))
     np.testing.assert_array_equal(curve.thresholds[keep][:0:-1], wanted)
-    assert_close(metrics.auc(s, 2 * y - 1, sample_weight=w), skm.roc_auc_score(y, s, sample_weight=w))
-    assert_close(metrics.average_precision(s, words, **options), skm.average_precision_score(words, s, **theirs))
-    tensors = [None if a is None else torch.tensor(a) for a in (s, y, w)]
-    assert_close(metrics.auc(*tensors[:2], sample_weight=tensors[2]), metrics.auc(s, y, sample_weight=w))
+    assert_close(metrics.roc_auc(2 * y - 1, s, sample_weight=w), skm.roc_auc_score(y, s, sample_weight=w))
+    assert_close(metrics.average_precision(words, s, **options), skm.average_precision_score(words, s, **theirs))
+    tensors = [None if a is None else torch.tensor(a) for a in (y, s, w)]
+    assert_close(metrics.roc_auc(*tensors[:2], sample_weight=tensors[2]), metrics.roc_auc(y, s, sample_weight=w))
     kept = metrics.threshold_matrices(*tensors[:2], drop_ties=True)
     assert kept.thresholds.tolist() == thresholds.tolist()
     assert isinstance(kept.matrices, torch.Tensor)
@@ -523,17 +527,17 @@ def test_curves_and_areas_are_scikit_learns(weighted, rng):
 
 def test_arrays_of_scores_and_of_several_labels_by_name(rng):
     s, y = rng.random(50), rng.integers(0, 2, 50)
-    for name in ("roc", "precision_recall", "auc", "average_precision", "threshold_matrices"):
+    for name in ("roc", "precision_recall", "roc_auc", "average_precision", "threshold_matrices"):
         function = getattr(metrics, name)
-        assert_same_bits(function(y_true=y, y_score=s), function(s, y))
+        assert_same_bits(function(y_true=y, y_score=s), function(y, s))
     cost = [[0, 1], [5, 0]]
-    assert_same_bits(metrics.least_cost(y_true=y, y_score=s, cost=cost), metrics.least_cost(s, y, cost))
+    assert_same_bits(metrics.least_cost(y_true=y, y_score=s, cost=cost), metrics.least_cost(y, s, cost))
     y, p = rng.integers(0, 2, (2, 20, 3))
     assert_same_bits(metrics.multilabel_tables(y_pred=p, y_true=y), metrics.multilabel_tables(y, p))
     found = metrics.multilabel(y_pred=p, y_true=y, names="f1_macro")
     assert found == metrics.multilabel(y, p, "f1_macro")
-    with pytest.raises(ValueError, match=r"metrics.auc: .*y_score: \(2,\), y_true: \(1,\)"):
-        metrics.auc(y_true=[1], y_score=[1, 0])
+    with pytest.raises(ValueError, match=r"metrics.roc_auc: .*y_true: \(1,\), y_score: \(2,\)"):
+        metrics.roc_auc(y_true=[1], y_score=[1, 0])
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64, np.float32])
@@ -567,9 +571,9 @@ def test_sparse_matrices_with_bad_values():
 
 
 CURVES = {
-    **{name: getattr(metrics, name) for name in ("threshold_matrices", "roc", "precision_recall", "auc")},
+    **{name: getattr(metrics, name) for name in ("threshold_matrices", "roc", "precision_recall", "roc_auc")},
     "average_precision": metrics.average_precision,
-    "least_cost": lambda s, y, **options: metrics.least_cost(s, y, [[0, 1], [1, 0]], **options),
+    "least_cost": lambda y, s, **options: metrics.least_cost(y, s, [[0, 1], [1, 0]], **options),
 }
 
 
@@ -588,15 +592,15 @@ def test_a_positive_label_that_is_none_of_the_labels_is_refused(curve, labels, p
     scores = torch.tensor(scores) if isinstance(labels, torch.Tensor) else scores
     for on_failure in ("warn", "ignore"):
         with pytest.raises(ValueError, match=r"metrics\.\w+: pos_label must be one of the labels " + said):
-            curve(scores, labels, pos_label=positive, on_failure=on_failure)
+            curve(labels, scores, pos_label=positive, on_failure=on_failure)
 
 
 def test_a_positive_label_may_be_missing_in_a_row_and_where_there_is_one_label():
-    found = metrics.auc([[0.1, 0.2], [0.1, 0.2]], [[1, 2], [1, 1]], pos_label=2)
+    found = metrics.roc_auc([[1, 2], [1, 1]], [[0.1, 0.2], [0.1, 0.2]], pos_label=2)
     assert found[0] == 1
     assert np.isnan(found[1])
     for labels, positive in (([0, 0], 1), ([2, 2], 1), (["no", "no"], "yes"), ([], 1)):
-        assert np.isnan(metrics.auc(np.arange(float(len(labels))), labels, pos_label=positive))
+        assert np.isnan(metrics.roc_auc(labels, np.arange(float(len(labels))), pos_label=positive))
 
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
@@ -606,11 +610,11 @@ def test_rows_of_scores_left_out_say_why(curve):
     bad, none = s.copy(), w.copy()
     bad[1, 2], none[1, 0] = np.nan, -np.inf
     cases = [
-        ((bad, y), {}, r"NaN value at y_score\[1, 2\]"),
-        ((s, y), {"sample_weight": none}, r"infinite value at sample_weight\[1, 0\]"),
-        ((s, y), {"sample_weight": w * 1e308}, "its weights add up to more than fits"),
-        ((s[0], y[0] + 1), {}, r"label 2 at y_true\[1\] is not 0, 1 or -1; pass pos_label=2 if that is positive"),
-        ((s[0], [0, 1, 2]), {}, r"label 2 at y_true\[2\] is not 0, 1 or -1; pass pos_label="),
+        ((y, bad), {}, r"NaN value at y_score\[1, 2\]"),
+        ((y, s), {"sample_weight": none}, r"infinite value at sample_weight\[1, 0\]"),
+        ((y, s), {"sample_weight": w * 1e308}, "its weights add up to more than fits"),
+        ((y[0] + 1, s[0]), {}, r"label 2 at y_true\[1\] is not 0, 1 or -1; pass pos_label=2 if that is positive"),
+        (([0, 1, 2], s[0]), {}, r"label 2 at y_true\[2\] is not 0, 1 or -1; pass pos_label="),
     ]
     for arrays, options, said in cases:
         with pytest.warns(cmfast.FailureWarning, match=rf"rows of scores left out.*: (1|2)?.*INVALID; {said}$"):
@@ -618,20 +622,20 @@ def test_rows_of_scores_left_out_say_why(curve):
 
 
 def test_areas_without_one_of_the_classes_are_nan():
-    assert np.isnan(metrics.auc([0.5, 0.25], [1, 1]))
-    assert metrics.average_precision([0.5, 0.25], [1, 1]) == 1.0
-    assert np.isnan(metrics.average_precision([0.5, 0.25], [0, 0]))
+    assert np.isnan(metrics.roc_auc([1, 1], [0.5, 0.25]))
+    assert metrics.average_precision([1, 1], [0.5, 0.25]) == 1.0
+    assert np.isnan(metrics.average_precision([0, 0], [0.5, 0.25]))
     with pytest.raises(ValueError, match=r"y_score must be one row of shape \(n,\) with drop_ties=True"):
-        metrics.threshold_matrices([[0.5, 0.25]], [[1, 0]], drop_ties=True)
+        metrics.threshold_matrices([[1, 0]], [[0.5, 0.25]], drop_ties=True)
     with pytest.raises(TypeError, match="pos_label must be one of the labels if these are text"):
-        metrics.auc([0.5, 0.25], ["a", "b"])
+        metrics.roc_auc(["a", "b"], [0.5, 0.25])
 
 
 def test_least_cost_is_the_best_of_all_thresholds(rng):
     s, y = rng.random((5, 40)), rng.integers(0, 2, (5, 40))
     for cost in ([[0, 1], [1, 0]], [[0, 5], [1, -2]], [[0, 1], [50, 0]]):
-        best = metrics.least_cost(s, y, cost)
-        totals = (metrics.threshold_matrices(s, y).matrices * np.array(cost)).sum((-2, -1))
+        best = metrics.least_cost(y, s, cost)
+        totals = (metrics.threshold_matrices(y, s).matrices * np.array(cost)).sum((-2, -1))
         assert best.cost.tolist() == totals.min(-1).tolist()
         for row in range(5):
             called = s[row] >= best.threshold[row]

@@ -24,9 +24,9 @@ def test_the_unit_of_weights_changes_no_bit(exponent):
     rng = np.random.default_rng(0)
     scores, y = rng.integers(0, 9, (3, 40)) / 8, rng.integers(0, 2, (3, 40))
     weight = rng.random((3, 40))
-    for area in (metrics.auc, metrics.average_precision):
-        wanted = area(scores, y, sample_weight=weight)
-        assert_same_bits(area(scores, y, sample_weight=np.ldexp(weight, exponent)), wanted)
+    for area in (metrics.roc_auc, metrics.average_precision):
+        wanted = area(y, scores, sample_weight=weight)
+        assert_same_bits(area(y, scores, sample_weight=np.ldexp(weight, exponent)), wanted)
 
 
 def test_classes_of_other_units_than_each_other():
@@ -37,5 +37,5 @@ def test_classes_of_other_units_than_each_other():
         unit = rng.choice(EXPONENTS, 2)
         weight = np.ldexp(rng.random(n) + 0.5, unit[y])
         wanted = oracle.score_areas(scores, y, sample_weight=weight)
-        found = [area(scores, y, sample_weight=weight) for area in (metrics.auc, metrics.average_precision)]
+        found = [area(y, scores, sample_weight=weight) for area in (metrics.roc_auc, metrics.average_precision)]
         np.testing.assert_allclose(found, wanted, rtol=1e-13)

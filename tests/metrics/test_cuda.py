@@ -7,16 +7,61 @@ import pytest
 from checks import assert_same_bits
 
 from cmfast import metrics
-from cmfast.kernels.cuda._core import resident
+from cmfast.kernels.cuda._core import module, resident
 from cmfast.kernels.cuda.metrics import values
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
+QUOTIENTS = """
+__global__ void quotients(const double* a, const double* b, double* out, int n) {
+  for (int k = threadIdx.x; k < n; k += CM_THREADS) out[k] = divide<i64>(a[k], b[k]);
+}
+"""
+
+
+@pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+def test_quotients_of_counts_are_rounded_once():
+    """Of products of counts, too: next to halves, to ones, with denominators of one bit and of all bits, and zeros."""
+    rng = np.random.default_rng(0)
+    small, large = rng.integers(0, 50, (2, 3000)) * 1.0, 2.0 ** rng.uniform(0, 126, (2, 3000))
+    b = np.concatenate([rng.integers(2**52, 2**53, 3000), 2**53 - rng.integers(1, 50, 3000)]) * 1.0
+    near = np.nextafter(b * (rng.integers(2**52, 2**53, 6000) + 0.5) * 2.0**-53, rng.choice([0.0, np.inf], 6000))
+    powers = 2.0 ** np.arange(126)
+    pairs = [small, large, (near, b), (np.nextafter(b, 0), b), (b, np.nextafter(b, 0)), (powers, powers[::-1])]
+    pairs += [(-large[0], large[1]), (large[0], -large[1]), (np.array([0.0, 7.0, -7.0]), np.zeros(3))]
+    a, b = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    out = cuda_host.empty(a.size, np.float64)
+    code = module.assemble_source("metrics/values") + QUOTIENTS
+    kernel = cuda_host.RawModule(code=code, name_expressions=("quotients",)).get_function("quotients")
+    kernel((1,), (module.THREADS,), (*map(cuda_host.asarray, (a, b)), out, np.int32(a.size)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.testing.assert_array_equal(out.get(), a / b)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.FailureWarning")
+@pytest.mark.parametrize("C", [2, 5, 17])
+@pytest.mark.parametrize("of", [np.int32, np.int64])
+def test_few_samples_change_no_bit(C, of):
+    """Totals about the limit of narrow products: metrics of sums, which know no limit, have the same bits."""
+    names = ["mcc", "kappa", "kappa_quadratic", "gerrity", "f1_macro", "recall", "precision_micro", "balanced_accuracy"]
+    M = np.random.default_rng(C).integers(0, 2**24 // C**2, (80, C, C)).astype(of)
+    M[10:20], M[70] = M[10:20] % 5, 0
+    M[:10, 0, 0] += 2**25 - M[:10].sum((1, 2)) + np.arange(-5, 5, dtype=of)  # one warp has both kinds
+    M[75, 0, 1] = -1
+    there = device.asarray(M)
+    d, t, p, bands, tops, *_ = metrics.margins(there)
+    options = {"on_failure": "ignore"}
+    of_sums = metrics.from_sums(d, t, p, names, bands=bands, tops=tops, **options)
+    rows = np.arange(80) != 75
+    for name, one in metrics.compute(there, names, **options).items():
+        assert_same_bits(one.get()[rows], of_sums[name].get()[rows])
+
+
 def both(s, y):
     """Return what the CPU and what the CUDA kernels make of one call."""
-    there = metrics.threshold_matrices(device.asarray(s), device.asarray(y), on_failure="ignore")
-    return metrics.threshold_matrices(s, y, on_failure="ignore"), tuple(part.get() for part in there)
+    there = metrics.threshold_matrices(device.asarray(y), device.asarray(s), on_failure="ignore")
+    return metrics.threshold_matrices(y, s, on_failure="ignore"), tuple(part.get() for part in there)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of one sample:cmfast.DiagnosticWarning")
@@ -39,16 +84,16 @@ def test_areas_of_weights_of_any_unit_are_those_of_the_cpu(exponent):
     rng = np.random.default_rng(4)
     s, y, weight = rng.integers(0, 9, (3, 60)) / 8, rng.integers(0, 2, (3, 60)), rng.random((3, 60))
     weight = np.ldexp(weight, exponent)
-    for area in (metrics.auc, metrics.average_precision):
-        there = area(*map(device.asarray, (s, y)), sample_weight=device.asarray(weight)).get()
-        np.testing.assert_allclose(there, area(s, y, sample_weight=weight), rtol=1e-12)
+    for area in (metrics.roc_auc, metrics.average_precision):
+        there = area(*map(device.asarray, (y, s)), sample_weight=device.asarray(weight)).get()
+        np.testing.assert_allclose(there, area(y, s, sample_weight=weight), rtol=1e-12)
 
 
 def test_neighbours_and_schedules_change_no_bit():
     rng = np.random.default_rng(2)
     s, y = rng.integers(0, 50, (4, 600)) / 7, rng.integers(0, 2, (4, 600))
     y[2, 5] = 2
-    there = device.asarray(s), device.asarray(y)
+    there = device.asarray(y), device.asarray(s)
     want = metrics.threshold_matrices(*there, on_failure="ignore")
     for seed in (1, 2):
         with device.schedule(seed):
@@ -68,7 +113,7 @@ def test_results_are_written_to_arrays_on_the_device():
 
 
 def test_nothing_waits_where_failures_are_ignored():
-    there = device.asarray(np.random.default_rng(3).random((3, 9))), device.asarray(np.ones((3, 9), int))
+    there = device.asarray(np.ones((3, 9), int)), device.asarray(np.random.default_rng(3).random((3, 9)))
     with device.waits(0):
         found = metrics.threshold_matrices(*there, on_failure="ignore")
     assert all(len(part.get()) == 3 for part in found), "it is done all the same"

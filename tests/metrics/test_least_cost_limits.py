@@ -26,7 +26,7 @@ def test_cost_beyond_float64(cost, weight):
     rng = np.random.default_rng(2)
     scores, y = rng.integers(0, 9, 40) / 8, rng.integers(0, 2, 40)
     weights = None if weight is None else np.full(40, weight)
-    found = metrics.least_cost(scores, y, cost, sample_weight=weights)
+    found = metrics.least_cost(y, scores, cost, sample_weight=weights)
     each, best = Fraction(1 if weight is None else weight), None
     for threshold in [np.inf, *sorted(set(scores.tolist()), reverse=True)]:
         said = scores >= threshold

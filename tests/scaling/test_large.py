@@ -184,7 +184,9 @@ def test_passes_over_any_number_of_rows_and_columns(R, C):
     cells = x[:, None] * M * y
     paths = 1 if positive.size < M.size else max(1, min(R, C) - 1)
     np.testing.assert_allclose(
-        _large_passes.bound_hidden_residual(M, x, y, 0.5, 2.0), cells[M > 0].min() * paths / 4, rtol=1e-14
+        _large_passes.bound_hidden_residual(_large_passes.find_smallest_cell(M, x, y), min(R, C), 0.5, 2.0),
+        cells[M > 0].min() * paths / 4,
+        rtol=1e-14,
     )
     matrix = _large_passes.ScaledMatrix(M, u, v)
     for rows in (4, 8):

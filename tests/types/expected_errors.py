@@ -82,10 +82,10 @@ cmfast.pca(M.astype(float), 1).components.sum()
 metrics.margins(M).diagonal.sum()
 found = metrics.margins(M).digonal  # error
 assert_type(metrics.roc(tensor, tensor).fpr, torch.Tensor)
-metrics.roc(y, p, sample_weight=[1, 2, 3], pos_label="ill").tpr.sum()
+metrics.roc(p, y, sample_weight=[1, 2, 3], pos_label="ill").tpr.sum()
 metrics.least_cost(tensor, tensor, [[0, 1], [10, 0]]).threshold.item()
-rates = metrics.precision_recall(y, p).fpr  # error
-metrics.auc(y, p, pos_label=1.5)  # error
+rates = metrics.precision_recall(p, y).fpr  # error
+metrics.roc_auc(p, y, pos_label=1.5)  # error
 assert_type(metrics.multilabel(tensor, tensor, ["f1_samples"]), dict[str, torch.Tensor])
 
 # An array of xarray gives one, with its dimensions; what is computed of points has others, and is an array of NumPy.
@@ -97,7 +97,7 @@ assert_type(cmfast.ipf(many).row_scale, xr.DataArray)
 assert_type(metrics.margins(many).total, xr.DataArray)
 ids = xr.DataArray([0, 1], dims="sample")
 assert_type(cmfast.confusion_matrix(ids, ids), xr.DataArray)
-assert_type(metrics.auc(ids, ids), xr.DataArray)
+assert_type(metrics.roc_auc(ids, ids), xr.DataArray)
 bare: NDArray[np.float64] = cmfast.bi_normalize(many)  # error
 
 # Counts that know their classes know the library of their matrix.

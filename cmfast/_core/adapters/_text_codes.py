@@ -230,8 +230,7 @@ def _suggest_attribute(name: str, kinds: set[type]) -> str:
         return f"; give dates as text: list(map(str, {name}))"
     if len(kinds) > 1 or not all(hasattr(kind, "matrix") for kind in kinds):
         return ""
-    call = f", or call {name}.compute(names)" if all(hasattr(kind, "compute") for kind in kinds) else ""
-    return f"; give {name}.matrix{call}"
+    return f"; give {name}.matrix"
 
 
 def _refuse_missing_objects(name: str, x: np.ndarray) -> None:

@@ -34,7 +34,7 @@ def compute_scores(settings: ContingencySettings) -> Scores:
     for _ in range(LOOKED_AT):
         network.learn()
     score, y = network.score(), network.y
-    rates = metrics.recall(metrics.threshold_matrices(score, y, drop_ties=True).matrices)
+    rates = metrics.recall(metrics.threshold_matrices(y, score, drop_ties=True).matrices)
     return Scores(score, y, rates, contingency.convex_hull(rates), float((y == 0).sum() / (y == 1).sum()))
 
 
@@ -46,7 +46,7 @@ def find_tangent_vertex(found: Scores, cost: np.ndarray) -> tuple[int, float]:
 
 def claim_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
     """Judge the claims on both spaces."""
-    area = float(metrics.auc(found.score, found.y))
+    area = float(metrics.roc_auc(found.y, found.score))
     tnr, tpr = found.rates.T
     under = abs(float(np.trapezoid(tpr, tnr)))
     roc_hull = _compute_hull_area(1.0 - tnr, tpr)
@@ -55,7 +55,7 @@ def claim_roc(found: Scores, settings: ContingencySettings) -> list[Claim]:
         vertex, slope = find_tangent_vertex(found, cost)
         x, y = found.hull.points[vertex]
         at = float((cost * [[found.r * x, found.r * (1 - x)], [1 - y, y]]).sum()) * float((found.y == 1).sum())
-        gap[name] = abs(at - float(metrics.least_cost(found.score, found.y, cost).cost))
+        gap[name] = abs(at - float(metrics.least_cost(found.y, found.score, cost).cost))
         across, up = np.diff([[1.0 - 0.2, 0.5], [1.0 - 0.3, 0.5 + 0.1 * slope]], axis=0)[0]
         angles[name] = [float(np.degrees(np.arctan2(rise, run))) % 180 for rise, run in ((up, across), (slope, 1.0))]
     turned = max(abs(a + b - 180.0) for a, b in angles.values())

@@ -122,11 +122,11 @@ def judge_thresholds(n: int) -> tuple[list[Claim], list[Section]]:
     score, crack = given.draw_crack_scores(n)
     rates = {t: np.asarray(cmfast.confusion_matrix(crack, score >= t, n_classes=2)) for t in (0.3, 0.5, 0.8)}
     precision, recall = ({t: float(f(M)[1]) for t, M in rates.items()} for f in (metrics.precision, metrics.recall))
-    counter = metrics.precision_recall([0.9, 0.6, 0.5], [0, 1, 1])
+    counter = metrics.precision_recall([0, 1, 1], [0.9, 0.6, 0.5])
     rows = []
     best = {}
     for cost in COSTS:
-        found = metrics.least_cost(score, crack, [[0, 1], [cost, 0]])
+        found = metrics.least_cost(crack, score, [[0, 1], [cost, 0]])
         best[cost] = {"threshold": float(found.threshold), "cost": float(found.cost), "matrix": found.matrix}
         at_half = float((rates[0.5] * [[0, 1], [cost, 0]]).sum())
         best[cost]["cost_at_half"] = at_half

@@ -23,6 +23,7 @@ INLINE_SECONDS = 3e-4  # estimated work below which starting threads (30 to 100 
 PIECE_SECONDS = 5e-5  # least estimated work of a piece
 MOMENT_SECONDS = 0.05  # of kernel time, about, between two checks for interruption
 MAX_PIECES = 64
+MOST_FREE_PIECES, FREE_PIECE_SECONDS = 256, 2e-4  # where bits do not depend on the bounds; beyond MAX_PIECES
 MAX_THREADS = 256
 
 Progress = Callable[[int, int], object]
@@ -117,6 +118,14 @@ def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> 
     count = max(1, min(tiles, most, int(seconds / PIECE_SECONDS)))
     cuts = [tile * (tiles * i // count) for i in range(count)] + [n]
     return list(pairwise(cuts))
+
+
+def free_pieces(n: int, seconds: float, *, tile: int = 1, most: int = MOST_FREE_PIECES) -> list[tuple[int, int]]:
+    """Cut ``[0, n)`` as :func:`pieces`, but long work into more, so that many threads end at nearly the same time.
+
+    Only for work whose bits do not depend on the bounds.
+    """
+    return pieces(n, seconds, tile=tile, most=min(most, max(MAX_PIECES, int(seconds / FREE_PIECE_SECONDS))))
 
 
 def checkpoint() -> None:
@@ -271,4 +280,4 @@ def run(
             checkpoint()
             kernel(*args, first, min(first + step, stop))
 
-    run_pieces(work, pieces(n, seconds, tile=tile), seconds=seconds, num_threads=num_threads, progress=progress)
+    run_pieces(work, free_pieces(n, seconds, tile=tile), seconds=seconds, num_threads=num_threads, progress=progress)

@@ -8,12 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, new_lines, some, splat, store, where
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    load,
+    load_block,
+    new_lines,
+    pack,
+    prefetch,
+    some,
+    splat,
+    store,
+    where,
+)
 from cmfast.kernels.cpu.conformal import _fixed_point
 from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS
 from cmfast.kernels.shared.conformal import UNITS
 
 MOST_TILE_CLASSES = 24
+ROWS_AHEAD = 64  # how many rows ahead of their use probabilities are prefetched
 MOST_FLOAT_TOTAL = 1.99  # row sum that stays below 2 with one more drawn share
 
 
@@ -43,13 +55,19 @@ def new_tile(C):
 def gather_rows(P, u, rows, tile, draws):
     """Transpose eight rows, at the storage indices `rows`, to `tile`, and copy their draws."""
     C, at = P.shape[1], (rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7])
-    for w in range(WIDTH):
-        draws[0, w] = u[rows[w]] if len(u) else 1.0
+    # One store: eight narrow ones would make the next load of the line wait until all are in the cache.
+    if len(u):
+        store(draws, 0, pack(u[at[0]], u[at[1]], u[at[2]], u[at[3]], u[at[4]], u[at[5]], u[at[6]], u[at[7]]))
+    else:
+        store(draws, 0, splat(1.0))
     if C < WIDTH:
         for j in range(C):
             for w in range(WIDTH):
                 tile[j, w] = P[rows[w], j]
         return
+    for w in range(WIDTH):
+        for column in range(0, C, WIDTH):
+            prefetch(P, rows[w] + ROWS_AHEAD, column)
     for column in range(0, C - WIDTH + 1, WIDTH):
         load_block(tile, column, P, at, column)
     load_block(tile, C - WIDTH, P, at, C - WIDTH)
@@ -91,22 +109,35 @@ def _clamp_rows(tile, bad):
 
 @jit(inner=True, inline=True, borrows=True)
 def rank_labels(tile, parts, before, ahead, counted):
-    """Write the mass ranked before every label and, if `counted`, the number of these labels."""
+    """Write the mass ranked before every label and, if `counted`, the number of these labels.
+
+    Each pair is compared twice, so that sums stay in registers; two labels at a time share the loads.
+    """
     C, zero, one = len(tile), splat(0.0), splat(1.0)
     for j in range(C):
         store(parts, j, (one + load(tile, j)) - one)
-    for j in range(C):  # each pair is compared twice, so that sums stay in registers
-        p, mine, rank = load(tile, j), zero, zero
+    for j in range(0, C, 2):
+        k = min(j + 1, C - 1)  # of an odd number the last label is compared with itself, and not counted
+        p, q, mine, other, rank, place = load(tile, j), load(tile, k), zero, zero, zero, zero
         for i in range(j):
-            first = load(tile, i) >= p
-            mine = mine + where(first, load(parts, i), zero)
+            x, part = load(tile, i), load(parts, i)
+            first, second = x >= p, x >= q
+            mine, other = mine + where(first, part, zero), other + where(second, part, zero)
             if counted:
-                rank = rank + where(first, one, zero)
-        for i in range(j + 1, C):
-            first = load(tile, i) > p
-            mine = mine + where(first, load(parts, i), zero)
+                rank, place = rank + where(first, one, zero), place + where(second, one, zero)
+        for i in range(k + 1, C):
+            x, part = load(tile, i), load(parts, i)
+            first, second = x > p, x > q
+            mine, other = mine + where(first, part, zero), other + where(second, part, zero)
             if counted:
-                rank = rank + where(first, one, zero)
+                rank, place = rank + where(first, one, zero), place + where(second, one, zero)
+        if k > j:
+            first = p >= q
+            mine, other = mine + where(first, zero, load(parts, k)), other + where(first, load(parts, j), zero)
+            if counted:
+                rank, place = rank + where(first, zero, one), place + where(first, one, zero)
+            store(before, k, other)
+            store(ahead, k, place)
         store(before, j, mine)
         store(ahead, j, rank)
 

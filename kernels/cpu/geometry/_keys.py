@@ -66,8 +66,9 @@ def _pack_all(block, tags, bits, constants, out):
     inside = max(n - -(-padding // m), 0)
     last = np.zeros((n - inside) * m + padding, block.dtype)
     last[: (n - inside) * m] = block[inside:].reshape(-1)
-    last.flags.writeable = block.flags.writeable  # one type of array
-    _pack_points(block.reshape(-1), m, tags[:inside], bits, chunks, constants, out[:inside])
+    numbers = block.reshape(-1)
+    numbers.flags.writeable = last.flags.writeable = False  # one type of array, whoever made the points
+    _pack_points(numbers, m, tags[:inside], bits, chunks, constants, out[:inside])
     _pack_points(last, m, tags[inside:], bits, chunks, constants, out[inside:])
 
 

@@ -9,6 +9,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 
 SECONDS_PER_KEY = 3e-9
+SECONDS_PER_COPIED_RUN = 2e-9
 
 
 @jit(borrows=True)
@@ -63,16 +64,19 @@ def encode_runs(keys, num_threads=None):
     return keys, counts
 
 
-def concatenate_runs(parts):
-    """Concatenate runs in parts to ``(keys, counts)``, emptying the list to free memory."""
-    total = sum(len(keys) for keys, _ in parts)
-    keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
-    stop = total
-    while parts:
-        some, number = parts.pop()
-        start = stop - len(some)
-        keys[start:stop], counts[start:stop] = some, number
-        stop = start
+def concatenate_runs(parts, num_threads=None):
+    """Concatenate runs in parts to ``(keys, counts)``, removing each part from the list to free memory."""
+    places = list(pairwise([0, *np.cumsum([len(keys) for keys, _ in parts]).tolist()]))
+    keys, counts = np.empty(places[-1][1], np.int64), np.empty(places[-1][1], np.int64)
+
+    def work(_, first, last):
+        """Copy some parts."""
+        for k in range(first, last):
+            start, stop = places[k]
+            (keys[start:stop], counts[start:stop]), parts[k] = parts[k], None
+
+    seconds = len(keys) * SECONDS_PER_COPIED_RUN
+    pool.run_pieces(work, pool.free_pieces(len(parts), seconds), seconds=seconds, num_threads=num_threads)
     return keys, counts
 
 
@@ -115,4 +119,4 @@ def merge_runs(keys_a, counts_a, keys_b, counts_b, num_threads=None):
 
     bounds = [(i, i + 1) for i in range(len(parts))]
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
-    return parts[0] if len(parts) == 1 else concatenate_runs(parts)
+    return parts[0] if len(parts) == 1 else concatenate_runs(parts, num_threads)

@@ -16,8 +16,8 @@ from cmfast.kernels.cpu.geometry import _radix_sort, _run_length
 PARTITION_ROWS = 1 << 16  # rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
 MOST_BUCKETS = 1 << 10
-RUN = 1 << 6  # consecutive points sampled together to choose the buckets: cheap to read
-RUNS_PER_BUCKET = 2
+RUN = 1 << 7  # consecutive points sampled together to choose the buckets: cheap to read
+RUNS_PER_BUCKET = 1
 ENTRIES = 16  # bits of the table that maps key prefixes to buckets
 LEAST_PARTITIONED_POINTS = 1 << 17  # with fewer points one sort of everything is faster
 SECONDS_PER_POINT = 2e-8
@@ -93,7 +93,7 @@ def sort_and_count(fill, n, limit, num_threads=None, progress=None):
         return _run_length.encode_runs(found, num_threads)
     # Frees the partitioned keys before the result is allocated.
     return _run_length.concatenate_runs(
-        _sort_buckets(_partition_blocks(fill, n, limit, num_threads, progress), num_threads)
+        _sort_buckets(_partition_blocks(fill, n, limit, num_threads, progress), num_threads), num_threads
     )
 
 

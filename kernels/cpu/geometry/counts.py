@@ -50,8 +50,11 @@ def _count_points(keyed):
     return keys[:-1], counts[:-1], layout, int(counts[-1]), keyed.first_without_cell()
 
 
-def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, num_threads=None, progress=None):
+def cell_counts(
+    X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, spread=None, num_threads=None, progress=None
+):
     """Count the points of every triple (cell, label, prediction)."""
+    del spread
     n_classes, outside = _check_labels(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return CountedCells(None, None, None, None, outside)

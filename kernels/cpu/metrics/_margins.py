@@ -37,6 +37,7 @@ SUMS = len(ClassSums)  # per class
 # scaling (SIZE), then the class sums from FIRST on.
 TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, SIZE_LINE, FIRST = 0, 1, 2, 5, 9, 10
 MOST_LANE_CLASSES = 32  # above, the lanes are eight columns of one matrix
+PREFETCHED_BYTES = 9600  # how far ahead of its use a cell is prefetched, at least two matrices
 MOST_TRANSPOSED = 256  # cells of a matrix transposed at a time: 16 KB of lines
 MOST_COUNT = np.iinfo(np.int64).max
 MOST_EXACT_TOTAL = MOST_EXACT_INTEGER - 1  # totals of counts up to which all sums are exact in float64
@@ -77,7 +78,7 @@ def count_scratch_lines(C):
 
 
 @jit(inner=True, borrows=True)
-def _is_unusual(sums, at, usual):
+def is_unusual(sums, at, usual):
     """Return whether a valid total of the tile is outside the common range."""
     n, status = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE)
     return some((status == float(OK)) & ((n > usual.most) | ((n > 0.0) & (n < usual.least))))
@@ -112,22 +113,26 @@ def sum_small_matrices(M, C, ordered, usual, sums, cells, start, stop):
         status = where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID)))
         store(sums, at + STATUS_LINE, status)
         store(sums, at + SIZE_LINE, n)
-        unusual = unusual or _is_unusual(sums, at, usual)
+        unusual = unusual or is_unusual(sums, at, usual)
     return unusual
 
 
 @jit(inner=True, borrows=True)
 def transpose_cells(M, first, last, column, count, cells):
     """Copy `count` cells of eight matrices, clamped at `last`, to lines; return whether any may be negative."""
+    ahead, whole = first + max(2, PREFETCHED_BYTES // (M.shape[1] * M.itemsize)), count == M.shape[1]
     if count < WIDTH:
         for k in range(count):
+            prefetch(M, ahead, WIDTH * k)
             for w in range(WIDTH):
                 cells[k, w] = M[min(first + w, last), column + k]
         return True
-    # A first pass in memory order lets the hardware prefetch; the strided loads below would wait for every cache line.
+    # A first pass in memory order, with prefetches: the strided loads below would wait for every cache line.
     least = splat(0.0)
     for w in range(WIDTH):
         for k in range(0, count, WIDTH):
+            if whole:  # of parts of matrices the next are near, and prefetches would delay them
+                prefetch(M, ahead + w, column + k)
             x = load_row(M, min(first + w, last), column + min(k, count - WIDTH))
             least = where(x < least, x, least)
     indices = (
@@ -167,9 +172,8 @@ def _add_rows(M, first, cells, C, begin, end, sums, at):
     for i in range(begin, end):
         row = splat(0.0)
         for j in range(C):
-            prefetch(
-                M, first + WIDTH, WIDTH * (i * C + j)
-            )  # a cache line of the next eight matrices, which follow in memory
+            # A cache line of the next eight matrices, which follow in memory.
+            prefetch(M, first + WIDTH, WIDTH * (i * C + j))
             x = load(cells, (i - begin) * C + j)
             row = row + x
             if i == j:
@@ -204,24 +208,34 @@ def sum_large_matrices(M, C, ordered, usual, sums, scratch, start, stop):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         count = min(WIDTH, stop - first)
         for w in range(count):
-            _sum_one(M, C, first + w, w, ordered, sums, at, rows)
-        for w in range(count, WIDTH):
-            for k in range(FIRST + SUMS * C):
-                sums[at + k, w] = sums[at + k, count - 1]
-        unusual = unusual or _is_unusual(sums, at, usual)
+            sum_rows(M, C, (first + w, 0, C, w), ordered, sums, at, rows)
+        repeat_last_lane(sums, at, C, count)
+        unusual = unusual or is_unusual(sums, at, usual)
     return unusual
 
 
+@jit(inner=True, borrows=True)
+def repeat_last_lane(sums, at, C, count):
+    """Repeat the last of `count` matrices in the lanes after it."""
+    for w in range(count, WIDTH):
+        for k in range(FIRST + SUMS * C):
+            sums[at + k, w] = sums[at + k, count - 1]
+
+
 @jit(inner=True)
-def _sum_one(M, C, b, w, ordered, sums, at, rows):
-    """Sum one matrix of more than eight classes into lane `w`, eight columns at a time."""
+def sum_rows(M, C, place, ordered, sums, at, rows):
+    """Sum some rows of a matrix of more than eight classes into a lane, eight columns at a time.
+
+    `place` is the matrix, the first row, the row after the last, and the lane.
+    """
+    b, begin, end, w = place
     d = at + FIRST
     t, p, band, top = d + C, d + 2 * C, d + 3 * C, d + 4 * C
     lane = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
     for k in range(2 * C):
         rows[0, k], rows[1, k] = 0.0, 0.0
     low, n = splat(0.0), 0.0
-    for i in range(C):
+    for i in range(begin, end):
         above = rows[0, i]  # sum of column i above the diagonal
         upto, beyond = splat(0.0), splat(0.0)
         for j in range(0, C, WIDTH):
@@ -310,7 +324,7 @@ def load_sums(given, exact, usual, sums, start, stop):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         for w in range(WIDTH):
             _copy_sums(given, exact, usual.most, min(first + w, stop - 1), w, sums, at)
-        unusual = unusual or _is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
+        unusual = unusual or is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
     return unusual
 
 

@@ -97,7 +97,7 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
             _second_pass.reduce_recalls(sums, C, steps)
         _backpropagate(sums, own, steps, S, (of_scalars, of_tables), out, start, stop)
 
-    fill = values.make_summing_kernel(given, C, plan.ordered, (0.0, np.inf))
+    fill = values.make_summing_kernel(given, C, plan.ordered, (0.0, np.inf), num_threads)
     lines = _gradients.count_working_lines(C, plan) + (plan.registers + 1) * own + plan.tables * C * 4 + 1
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_GRADIENT_CELL
     values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)

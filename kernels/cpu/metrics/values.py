@@ -11,12 +11,19 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.nontemporal import CACHE_LINE_BYTES, settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
-from cmfast.kernels.cpu.metrics import _derived_tables, _derived_tables_exact, _formulas, _margins, _second_pass
+from cmfast.kernels.cpu.metrics import (
+    _derived_tables,
+    _derived_tables_exact,
+    _formulas,
+    _margins,
+    _row_ranges,
+    _second_pass,
+)
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums, shape_results
 from cmfast.kernels.status import INVALID, OK
 
-SECONDS_PER_SUMMED_CELL = 3e-10
+SECONDS_PER_SUMMED_CELL = _row_ranges.SECONDS_PER_SUMMED_CELL
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
 WIDE_BYTES = 100_000  # workspace of HUGE matrices
 SUMS_BLOCK_BYTES = 500_000  # of class sums per block: half of a level-2 cache
@@ -97,14 +104,17 @@ def _use_results(plan, arrays, n):
     return memory, (addresses - addresses.min()) // lowest.itemsize, np.empty(n, np.int8), False, past
 
 
-def make_summing_kernel(cells, C, ordered, usual):
+def make_summing_kernel(cells, C, ordered, usual, num_threads):
     """Return ``fill(sums, scratch, start, stop)``, which sums matrices and returns whether a total is unusual."""
     kernel = _margins.sum_small_matrices if C <= _margins.MOST_LANE_CLASSES else _margins.sum_large_matrices
-    counts = cells.dtype.kind != "f"
+    counts, shared = cells.dtype.kind != "f", _row_ranges.are_shared(cells, C, num_threads)
 
     def fill(sums, scratch, start, stop):
         """Sum matrices `start` to `stop`, huge ones in int64; return whether a total is unusual."""
-        unusual = kernel(cells, C, ordered, usual, sums, scratch, start, stop)
+        if shared:
+            unusual = _row_ranges.sum_large_counts(cells, C, ordered, usual, sums, (start, stop), num_threads)
+        else:
+            unusual = kernel(cells, C, ordered, usual, sums, scratch, start, stop)
         if unusual and counts:
             _margins.sum_huge_matrices(cells, C, usual[1], sums, start, stop)
         return unusual
@@ -138,7 +148,7 @@ def run_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
     if 0 < n <= block:
         work(0, 0, n)  # fast path: a single matrix takes microseconds
     elif n:
-        pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
+        pool.run_pieces(work, pool.free_pieces(n, seconds, tile=WIDTH), seconds=seconds, num_threads=num_threads)
 
 
 @jit(borrows=True)
@@ -179,7 +189,7 @@ def margins(M, *, num_threads=None):
         del unusual
         _write_margins(sums, blank, out, total, status, start, stop)
 
-    fill = make_summing_kernel(flatten_matrices(M), C, True, EXACT_TOTALS if exact else ANY_TOTALS)
+    fill = make_summing_kernel(flatten_matrices(M), C, True, EXACT_TOTALS if exact else ANY_TOTALS, num_threads)
     run_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
 
@@ -240,12 +250,13 @@ def metrics_of_matrices(M, *, plan, num_threads=None, into=None):
     With `into`, aligned C-contiguous arrays for all these but the status, write to them and return the status alone.
     """
     if M.ndim == 2 and into is None and not (plan.again or plan.ordered):
-        results = _evaluate_one(M, plan)
+        shared = len(M) > MOST_KEPT_CLASSES and _row_ranges.are_shared(M, len(M), num_threads)
+        results = None if shared else _evaluate_one(M, plan)
         if results is not None:
             return results
     C, batch = M.shape[-1], M.shape[:-2]
     usual = _common_totals(C, plan, M)
-    fill = make_summing_kernel(flatten_matrices(M), C, plan.ordered, usual)
+    fill = make_summing_kernel(flatten_matrices(M), C, plan.ordered, usual, num_threads)
     if into is None:
         return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
     out = _use_results(plan, into, math.prod(batch))
@@ -438,6 +449,6 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
         del unusual
         _score_weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
 
-    load = make_summing_kernel(cells, C, False, ANY_TOTALS if M.dtype.kind == "f" else EXACT_TOTALS)
+    load = make_summing_kernel(cells, C, False, ANY_TOTALS if M.dtype.kind == "f" else EXACT_TOTALS, num_threads)
     run_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return out.reshape(batch), status.reshape(batch)

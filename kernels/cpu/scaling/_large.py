@@ -14,7 +14,7 @@ from cmfast.kernels.cpu.scaling import _large_passes, _large_sinkhorn, _preproce
 from cmfast.kernels.cpu.scaling._assignment_and_balancing import pair_and_balance_interruptibly
 from cmfast.kernels.cpu.scaling._large_batch import scale_by_sweeps
 from cmfast.kernels.cpu.scaling._large_elimination import compute_dense_step
-from cmfast.kernels.cpu.scaling._large_row_blocks import MatrixRows, read_only
+from cmfast.kernels.cpu.scaling._large_row_blocks import MatrixRows, measure_cell_range, read_only
 from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, OUT_OF_RANGE, SLOW, START, Goal
 from cmfast.kernels.shared.conjugate_gradients import ArrayIterate, ConjugateGradients
 from cmfast.kernels.shared.scaling import (
@@ -81,7 +81,7 @@ class _Answer(NamedTuple):
 def _scale_one(p, M, targets, starts, out, num_threads):
     """Smooth, check and scale one matrix; rows and columns with target zero are left out and get zeros."""
     amount, M = max(p.amount, 0.0), read_only(M)
-    low, high, zero, bad = _large_passes.measure_cell_range(M)
+    low, high, zero, bad = measure_cell_range(M, num_threads)
     if bad:
         return _make_failure(INVALID, amount)
     if p.amount > 0.0:
@@ -89,7 +89,7 @@ def _scale_one(p, M, targets, starts, out, num_threads):
     elif p.amount < 0.0:
         M, amount = pseudo_bayes(M, high)
         M = read_only(M)
-        low, high, zero, _ = _large_passes.measure_cell_range(M)
+        low, high, zero, _ = measure_cell_range(M, num_threads)
     drop = p.drop and p.bi and zero
     if p.bi and not drop:  # the targets are ones
         return _scale_part(p, M, (low, high, zero), targets, starts, out, num_threads)._replace(smoothing=amount)
@@ -104,7 +104,7 @@ def _scale_one(p, M, targets, starts, out, num_threads):
     out[:] = 0.0
     if part.size == 0:
         return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount, 0.0)
-    low, high, *_ = _large_passes.measure_cell_range(part)
+    low, high, *_ = measure_cell_range(part, num_threads)
     small = np.empty_like(part) if len(out) else np.empty((0, part.shape[1]))
     starts = [a if a is None else a[k] for a, k in zip(starts, keep, strict=True)]
     targets = u[keep[0]], v[keep[1]]

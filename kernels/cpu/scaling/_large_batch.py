@@ -10,6 +10,7 @@ from cmfast.kernels.cpu.scaling._large_passes import (
     ScaledMatrix,
     bound_hidden_residual,
     compute_residual,
+    find_smallest_cell,
     measure_cell_range,
     measure_sums,
     normalize_factors,
@@ -112,7 +113,7 @@ def _run_sweeps(M, swept, x, y, step, sums, goals):
     pace = run_momentum_sweeps(swept, x, y, step, sums, start, goal, MAX_UNINTERRUPTED_SWEEPS)
     if pace.state != CONVERGED:
         return 0
-    least = bound_hidden_residual(M, x, y, last_width, goal.total)
+    least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)
     if least < SWEEP_ROUNDING:
         return 0
     if pace.residual > least:

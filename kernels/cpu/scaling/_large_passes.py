@@ -171,20 +171,21 @@ def compute_residual(matrix, sums):
 
 
 @jit()
-def bound_hidden_residual(M, x, y, last_width, mass):
+def bound_hidden_residual(smallest, size, last_width, mass):
     """Return the residual below which no flow between two sets of rows and columns errs by more than `last_width`.
 
-    Every such flow passes at least one positive cell, and without zeros one of nearly every row and column.
+    Every such flow passes at least one positive cell, and without zeros one of nearly every row and column. `smallest`
+    is of :func:`find_smallest_cell`, `size` the shorter side of the matrix.
     """
-    low, zero = _find_smallest_cell(M, x, y)
-    return last_width * low * (1 if zero else max(1, min(M.shape) - 1)) / mass
+    low, zero = smallest
+    return last_width * low * (1 if zero else max(1, size - 1)) / mass
 
 
 @jit()
 def is_certain(matrix, x, y, mass):
     """Test whether no cell depends on the rounding of targets, by a sufficient condition on the smallest cells."""
     M, u, _ = matrix
-    low, _ = _find_smallest_cell(M, x, y)
+    low, _ = find_smallest_cell(M, x, y)
     if DOUBT * mass <= low:
         return True
     share = np.full(M.shape[1], np.inf)
@@ -201,8 +202,8 @@ def is_certain(matrix, x, y, mass):
     return DOUBT * mass <= hub * least
 
 
-@jit(inner=True)
-def _find_smallest_cell(M, x, y):
+@jit()
+def find_smallest_cell(M, x, y):
     """Return the smallest positive scaled cell, and whether any cell is zero."""
     C = M.shape[1]
     whole = C // WIDTH * WIDTH

@@ -56,7 +56,14 @@ class MatrixRows:
 
     def bound_hidden_residual(self, x, y, last_width):
         """Return the residual below which no flow between sets of rows and columns errs by more than `last_width`."""
-        return _large_passes.bound_hidden_residual(self.matrix.cells, x, y, last_width, self.total)
+        M = self.matrix.cells
+
+        def find(start, stop):
+            """Find the smallest cell of a range of rows."""
+            return _large_passes.find_smallest_cell(M[start:stop], x[start:stop], y)
+
+        low, zero = zip(*_measure_rows(find, M, self.num_threads), strict=True)
+        return _large_passes.bound_hidden_residual((min(low), any(zero)), min(M.shape), last_width, self.total)
 
     @cached_property
     def _sweeps_per_call(self):
@@ -104,6 +111,27 @@ class MatrixRows:
                 pace = _large_sinkhorn.check_convergence(self.matrix, y, self.sums, pace, goal)
         given_y[:] = y[: len(given_y)]
         return pace
+
+
+def measure_cell_range(M, num_threads):
+    """Return the smallest positive and the largest cell, whether any is zero, and whether any is invalid."""
+    parts = _measure_rows(lambda start, stop: _large_passes.measure_cell_range(M[start:stop]), M, num_threads)
+    low, high, zero, bad = zip(*parts, strict=True)
+    return min(low), max(high), any(zero), any(bad)
+
+
+def _measure_rows(measure, M, num_threads):
+    """Return what ``measure(start, stop)`` returns for one range of the rows of a matrix after another."""
+    seconds = M.size * SECONDS_PER_PASS_CELL
+    bounds = pool.free_pieces(len(M), seconds)
+    found = [None] * len(bounds)
+
+    def work(i, start, stop):
+        """Measure one range of rows."""
+        found[i] = measure(start, stop)
+
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    return found
 
 
 def allocate_padded_rows(R, C):

@@ -149,7 +149,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
     seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
     pool.run_pieces(
         _make_large_worker(problem, num_threads) if large else _make_tile_worker(problem),
-        pool.pieces(n, seconds, tile=LANES if not large else LEAST_SWEPT if can_batch_sweeps(problem) else 1),
+        pool.free_pieces(n, seconds, tile=LANES if not large else LEAST_SWEPT if can_batch_sweeps(problem) else 1),
         seconds=seconds,
         num_threads=num_threads,
         progress=progress,

@@ -9,6 +9,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.solver.triangles_and_components import find_components, find_triangles
+from cmfast.kernels.shared.conjugate_gradients import HostIterate
 
 BINS_PER_CHUNK = 4096  # bins of a chunk of a vector
 CONVERTED_VALUES = 64  # values converted at a time, a multiple of four
@@ -195,7 +196,7 @@ class SymmetricProducts:
         return find_components(self.packed)
 
 
-class SymmetricIterate:
+class SymmetricIterate(HostIterate):
     """The vectors of conjugate gradients on the Hessian, starting from zero."""
 
     def __init__(self, passes, x, r, g, z):

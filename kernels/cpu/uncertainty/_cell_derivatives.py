@@ -27,7 +27,7 @@ def gather_class_slopes(slopes, k, y, guess):
 def differentiate_matrices(M, plan, num_threads):
     """Return the derivatives of all scalars of matrices (5 C + 1 each) and of all per-class values (four each)."""
     C = M.shape[-1]
-    fill = values.make_summing_kernel(values.flatten_matrices(M), C, plan.ordered, values.EXACT_TOTALS)
+    fill = values.make_summing_kernel(values.flatten_matrices(M), C, plan.ordered, values.EXACT_TOTALS, num_threads)
     return _differentiate_all(fill, C, len(M), C * C, plan, num_threads)
 
 

@@ -439,7 +439,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
                 _transpose_rows(given, C, begin, end, memory[0], first, last)
                 _add_variances(part, (steps, kinds), design, memory, out, (begin, end), first, last)
 
-    fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS)
+    fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS, num_threads)
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
     values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
     found = _expand_scalars(scalars.astype(kind, copy=False), sources)

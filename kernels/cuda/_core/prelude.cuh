@@ -38,6 +38,20 @@ __device__ __forceinline__ float narrow<float>(double x) {
   return __uint_as_float(size | unsigned(u64(__double_as_longlong(x)) >> 32 & 0x80000000u));
 }
 
+// Hardware approximations of 1 / x and 1 / sqrt(x), to 20 bits.
+#ifndef CM_HOST
+__device__ __forceinline__ double reciprocal_seed(double x) {
+  double seed;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
+  return seed;
+}
+__device__ __forceinline__ double inverse_root_seed(double x) {
+  double seed;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
+  return seed;
+}
+#endif
+
 // A finite double is sign * size * 2^exponent, size an integer of at most 53 bits.
 struct Parts {
   u64 size;

@@ -8,6 +8,7 @@ while CuPy sorts, and the result is cached next to CuPy's kernels.
 import contextlib
 import os
 import threading
+import warnings
 from functools import cache
 from hashlib import sha256
 from importlib import import_module, metadata
@@ -35,12 +36,30 @@ class _SortingStream:
 
 @cache
 def _import_algorithms() -> ModuleType | None:
-    """Return cuda-cccl's algorithms, or None if they are missing or too old."""
+    """Return cuda-cccl's algorithms, or None if they are missing, too old or cannot be imported."""
     try:
         algorithms = import_module("cuda.compute")
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name not in {"cuda", "cuda.compute"}:  # not installed
+            _give_up(error)
+        return None
+    except Exception as error:  # noqa: BLE001  # CuPy sorts, for any fault of that library
+        _give_up(error)
         return None
     return algorithms if hasattr(algorithms, "deserialize") else None  # older releases lack it
+
+
+_broken = threading.Event()  # cuda-cccl is installed and does not work
+
+
+def _give_up(error: Exception) -> None:
+    """Let CuPy sort from now on; warn once in a process."""
+    with _starting:
+        if _broken.is_set():
+            return
+        _broken.set()
+    text = f"CuPy sorts, which takes longer, because cuda-cccl does not work here: {type(error).__name__}: {error}"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class _ThreadSorters(threading.local):
@@ -56,10 +75,7 @@ _starting = threading.Lock()
 
 
 def _find_sorter(keys: Any, values: Any) -> Any:
-    """Return the sorter for arrays of these types, or None while it is being compiled.
-
-    An error of the compiling thread occurs again, and is raised, here.
-    """
+    """Return the sorter for arrays of these types, or None while it is being compiled, or if it cannot be."""
     xp, algorithms = library(keys), _import_algorithms()
     assert algorithms is not None
     kinds, architecture = tuple(None if a is None else a.dtype for a in (keys, values)), keys.device.compute_capability
@@ -79,7 +95,11 @@ def _find_sorter(keys: Any, values: Any) -> Any:
             _compilers[key].start()
     if _compilers[key].is_alive():
         return None
-    _own.sorts[key] = algorithms.make_radix_sort(**given)  # fast: the compiled code is shared by all threads
+    try:
+        _own.sorts[key] = algorithms.make_radix_sort(**given)  # fast: the compiled code is shared by all threads
+    except Exception as error:  # noqa: BLE001  # that of the compiling thread, again
+        _give_up(error)
+        return None
     return _own.sorts[key]
 
 
@@ -114,7 +134,7 @@ def wait_for_compilers() -> bool:
 
 def has_bit_range_sort(keys: Any) -> bool:
     """Return whether cuda-cccl's sort is to be used for these keys."""
-    return len(keys) >= LEAST_SORTED_KEYS and _import_algorithms() is not None
+    return len(keys) >= LEAST_SORTED_KEYS and _import_algorithms() is not None and not _broken.is_set()
 
 
 def sort_by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any] | None:

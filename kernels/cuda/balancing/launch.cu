@@ -114,11 +114,19 @@ __global__ void cmfast_balance_dot(const double* __restrict__ d, const double* _
   over_chunks(n, dots, [=](i64 i) { return d[i] * moved[i]; });
 }
 
-// Move the solution by alpha along the search direction; update the residual and write its energy by chunk.
-__global__ void cmfast_balance_advance(double alpha, const double* __restrict__ d, const double* __restrict__ moved,
+// Move the solution to the minimum along the search direction, and update the residual. `out` is the curvature, the sum
+// of `chunks` parts, and then the new energy by chunk; nothing moves if the curvature is not positive and finite.
+__global__ void cmfast_balance_advance(const double* __restrict__ parts, i64 chunks, double energy,
+                                       const double* __restrict__ d, const double* __restrict__ moved,
                                        const double* __restrict__ r, i64 n, double* __restrict__ step,
-                                       double* __restrict__ left, double* __restrict__ z, double* __restrict__ dots) {
-  over_chunks(n, dots, [=](i64 i) {
+                                       double* __restrict__ left, double* __restrict__ z, double* __restrict__ out) {
+  double curvature = 0.0;
+  for (i64 k = threadIdx.x; k < chunks; k += CM_THREADS) curvature += parts[k];
+  curvature = team_sum<CM_THREADS>(curvature);  // the same bits in every block
+  if (blockIdx.x == 0 && threadIdx.x == 0) out[0] = curvature;
+  if (!(curvature > 0.0 && curvature < CM_INF)) return;
+  const double alpha = energy / curvature;
+  over_chunks(n, out + 1, [=](i64 i) {
     step[i] += alpha * d[i];
     const double now = left[i] - alpha * moved[i];
     left[i] = now;

@@ -91,13 +91,6 @@ class SymmetricProducts:
         blocks = batches.blocks(self.n, WARP)
         _PRODUCT.launch(self._instance, blocks, **self._pixels, w=w, x=x, r=r, d=d, n=self.n, out=out)
 
-    def dot(self, kernel: Kernel, **arguments: Any) -> float:
-        """Run a kernel over chunks of bins; return the sum of the dot products it writes."""
-        chunks = -(-self.n // BINS_PER_BLOCK)
-        dots = self.xp.empty(chunks)
-        kernel.launch((), chunks, shared=batches.team_scratch(BLOCK), n=self.n, dots=dots, **arguments)
-        return float(dots.get().sum())
-
     def iterate(self, x: Any, r: Any, g: Any, z: Any) -> "DeviceIterate":
         """Return the iterate of conjugate gradients for the residual `g`, preconditioned to `z`."""
         return DeviceIterate(self, *map(self.xp.asarray, (x, r, g, z)))
@@ -152,17 +145,26 @@ class DeviceIterate:
         xp, n = passes.xp, passes.n
         self._passes, self._x, self._r, self._left, self._z = passes, x, r, g, z
         self._step, self._d, self._w, self._moved = xp.zeros(n), xp.zeros(n), xp.empty(n), xp.empty(n)
+        chunks = -(-n // BINS_PER_BLOCK)
+        self._parts, self._found = xp.empty(chunks), xp.empty(1 + chunks)  # sums by chunk
         self.turn(0.0)
 
-    def multiply(self) -> float:
-        """Multiply the Hessian by the search direction; return the curvature."""
-        self._passes.product(self._w, self._x, self._r, self._d, self._moved)
-        return self._passes.dot(_DOT, d=self._d, moved=self._moved)
+    def step(self, energy: float) -> tuple[float, float]:
+        """Multiply, then move to the minimum along the search direction; return the curvature and the new energy.
 
-    def move(self, length: float) -> float:
-        """Move the solution along the search direction, update the residuals; return the energy."""
-        vectors = {"d": self._d, "moved": self._moved, "r": self._r, "step": self._step}
-        return self._passes.dot(_ADVANCE, alpha=length, **vectors, left=self._left, z=self._z)
+        Waits for the device once: it divides `energy`, the last one, by the curvature itself.
+        """
+        passes, chunks = self._passes, len(self._parts)
+        passes.product(self._w, self._x, self._r, self._d, self._moved)
+        given = {"d": self._d, "moved": self._moved, "n": passes.n}
+        scratch = batches.team_scratch(BLOCK)
+        _DOT.launch((), chunks, shared=scratch, dots=self._parts, **given)
+        _ADVANCE.launch(
+            (), chunks, shared=scratch, parts=self._parts, chunks=chunks, energy=energy, r=self._r,
+            step=self._step, left=self._left, z=self._z, out=self._found, **given,
+        )  # fmt: skip
+        curvature, *energies = self._found.get().tolist()
+        return curvature, float(np.sum(energies))
 
     def turn(self, ratio: float) -> None:
         """Set the search direction to the preconditioned residual plus `ratio` times the last direction."""

@@ -47,7 +47,8 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
   for (Team<W> team(n); team.more(); team.next()) {
     const i64 r = team.matrix(), label = y[r];
     const T* row = P + r * C;
-    const bool good = out_status[r] == CM_CONVERGED && label >= 0 && label < C;
+    // A team beyond the batch must not read what that of the last row writes.
+    const bool good = team.mine() && out_status[r] == CM_CONVERGED && label >= 0 && label < C;
     const double p = good ? share(row[label]) : 0.0;
     i64 before = 0, ahead = 0;
     for (i64 j = team.rank; good && !lac && j < C; j += W) {
@@ -59,6 +60,7 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
     }
     before = team_sum<W>(before);
     ahead = team_sum<W>(ahead);
+    __syncwarp();  // all lanes have read the status, which shuffles do not order
     if (team.mine() && team.rank == 0) {
       out[r] = !good ? CM_NAN : lac ? 1.0 - p : score(before, ahead, p, u ? u[r] : 1.0, penalty, k_reg);
       if (!good) out_status[r] = CM_INVALID;

@@ -5,15 +5,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import SHARED, Kernel, library
+from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, processors
 from cmfast.kernels.cuda.geometry import _run_length
 
+SMALL_CELL_KEYS = 32  # keys of a cell up to which each has a thread; with more a block takes the cell
+KEY_TILES_PER_BLOCK = 8  # tiles of keys of a block whose sums are in shared memory
 MOST_PAIRS = 1 << 10  # pairs of entries of a cell that a warp handles; with more a block does
 
 _OVERLAPS = Kernel("geometry/counts", "cmfast_gcm_overlaps", (("32", "0"), ("32", "1"), ("256", "0"), ("256", "1")))
+_SUMS = Kernel("geometry/counts", "cmfast_gcm_sums", (("0",), ("1",), ("2",)))
 _WIDE = Kernel("geometry/counts", "cmfast_gcm_wide", (("32",),), 80)
 _PAIRS = Kernel("geometry/counts", "cmfast_min_overlap_pairs")
-KERNELS = (_OVERLAPS, _WIDE, _PAIRS)
+KERNELS = (_OVERLAPS, _SUMS, _WIDE, _PAIRS)
 
 
 class Entries(NamedTuple):
@@ -135,6 +138,29 @@ def sum_minima(
                 p_cells=some.other, p_first=other.first, p_tags=other.tags, P=P,
                 n=n, rows=shape[0], columns=shape[1], out=out,
             )  # fmt: skip
+    return out.view(np.int64)
+
+
+def sum_cell_minima(keys: Any, counts: Any, q: Any, half: int) -> Any:
+    """Return sums over cells of the smaller of the heights of a label and a prediction, per pair, modulo 2**64.
+
+    Keys ``cell, label, prediction`` are sorted; a height is a sum of counts times fixed-point weights `q`, (C, C).
+    """
+    xp, n, C = library(keys), len(keys), len(q)
+    out = xp.zeros((C, C), np.uint64)
+    if n:
+        words = 2 * C + -(-3 * C // 2)  # of the heights of a cell
+        tile = 16 * THREADS + 4 * (THREADS // SMALL_CELL_KEYS + 4)
+        sizes = tile, tile + 8 * words, tile + 8 * (words + C * C)
+        held = max(k for k, size in enumerate(sizes) if size <= SHARED)
+        tiles = -(-n // (THREADS - SMALL_CELL_KEYS))
+        blocks = (
+            -(-tiles // KEY_TILES_PER_BLOCK) if held == 2 else min(tiles, KEY_TILES_PER_BLOCK * processors(keys.device))
+        )
+        _SUMS.launch(
+            (str(held),), blocks, shared=sizes[held], keys=keys, counts=counts, n=n, half=half, n_classes=C, q=q,
+            words=words, scratch=None if held else xp.zeros(blocks * words, np.uint64), out=out,
+        )  # fmt: skip
     return out.view(np.int64)
 
 

@@ -14,7 +14,9 @@ from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, THREADS, Kernel,
 from cmfast.kernels.cuda.geometry import _run_length
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
+    MOST_INDEX,
     KeyLayout,
+    Ranges,
     find_table_type,
     merge_layouts,
     rank_rows,
@@ -41,17 +43,18 @@ def count_row_blocks(n: int) -> int:
 
 
 class GridPoints(NamedTuple):
-    """Contiguous float points, and their grid on the same device."""
+    """Contiguous float points, and their grid, on the same device and on the host."""
 
     X: Any
     origin: Any
     inverse: Any
+    grid: tuple[np.ndarray, np.ndarray]
 
     @classmethod
     def create(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "GridPoints":
         """Copy the grid to the device of the points."""
-        xp = library(X)
-        return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse))
+        xp, grid = library(X), (origin, inverse)
+        return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse), grid)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -80,8 +83,27 @@ def find_index_ranges(points: GridPoints) -> tuple[tuple[int, ...], tuple[int, .
     *extremes, number = found.get().tolist()  # synchronises
     if not number:
         return (0,) * m, (0,) * m, 0
-    lowest, highest = tuple(extremes[:m]), extremes[m:]
-    return lowest, tuple(b - a + 1 for a, b in zip(lowest, highest, strict=True)), number
+    return *_make_ranges(extremes[:m], extremes[m:]), number
+
+
+def _make_ranges(low: Sequence[int], high: Sequence[int]) -> Ranges:
+    """Return the lowest index and the extent of every axis."""
+    return tuple(low), tuple(b - a + 1 for a, b in zip(low, high, strict=True))
+
+
+def derive_index_ranges(points: GridPoints, spread: Any) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    """Return what `find_index_ranges` does from the extremes of the coordinates, as indices grow with them.
+
+    None without extremes, or if some finite points are too far from the origin to have a cell.
+    """
+    if spread is None or not spread.n:
+        return None
+    origin, inverse = points.grid
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = ((x - origin) * inverse for x in (spread.low, spread.high))
+    if not (np.abs([low, high]) < MOST_INDEX).all():
+        return None
+    return *_make_ranges(*(np.floor(x).astype(np.int64).tolist() for x in (low, high))), spread.n
 
 
 def find_label_range(*labels: Any) -> tuple[int, int]:

@@ -187,6 +187,110 @@ __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* 
     if (held[k]) atomicAdd(&out[k], held[k]);
 }
 
+// Heights of the labels and predictions of one cell, zeros between cells, and which of them it has.
+struct CellHeights {
+  u64 *L, *P;
+  int *labels, *predictions;
+  int* seen;  // whether a prediction is listed
+
+  __device__ __forceinline__ CellHeights(u64* first, int n_classes) : L(first), P(first + n_classes) {
+    labels = reinterpret_cast<int*>(first + 2 * n_classes);
+    predictions = labels + n_classes;
+    seen = predictions + n_classes;
+  }
+};
+
+constexpr int CELL_TILE = CM_THREADS - CM_SMALL_CELL_KEYS;  // keys of a tile: the cells that begin there are a block's
+
+// Sums of min(L, P) over the labels and predictions of every cell: its heights by label and by prediction are sums of
+// counts times fixed-point weights q. Keys are (cell, label, prediction), sorted. In a cell of up to CM_SMALL_CELL_KEYS
+// keys a thread takes each key, beyond that a block the cell. Heights of the latter are in shared memory with HELD, and
+// with 2 so are the sums; else in `scratch`, `words` for each block, zeros.
+template <int HELD>
+__global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,
+                                int n_classes, const i64* __restrict__ q, i64 words, u64* scratch, u64* out) {
+  CM_DYN_SMEM(i64, staged);
+  u64* mass = reinterpret_cast<u64*>(staged + CM_THREADS);
+  int* large = reinterpret_cast<int*>(staged + 2 * CM_THREADS);  // where large cells begin in the tile
+  int* number = large + CM_THREADS / CM_SMALL_CELL_KEYS;         // of large cells; of labels and predictions of one
+  u64* held = reinterpret_cast<u64*>(number + 4);
+  const CellHeights heights(HELD ? held : scratch + blockIdx.x * words, n_classes);
+  u64* to = HELD == 2 ? held + words : out;
+  const int cells = HELD == 2 ? n_classes * n_classes : 0, me = threadIdx.x;
+  for (i64 k = me; k < (HELD ? words : 0) + cells; k += CM_THREADS) held[k] = 0;
+  if (me < 3) number[me] = 0;
+  const i64 mask = (i64(1) << half) - 1;
+  const auto weigh = [&](i64 key, i64 k) {
+    return u64(q[(key >> half & mask) * n_classes + (key & mask)]) * u64(counts[k]);
+  };
+  const auto add = [&](i64 i, i64 j, u64 x) {
+    if (x) add_wide<HELD == 2>(&to[i * n_classes + j], x);
+  };
+  __syncthreads();
+  for (i64 first = i64(blockIdx.x) * CELL_TILE; first < n; first += i64(gridDim.x) * CELL_TILE) {
+    const int here = int(min(i64(CM_THREADS), n - first));
+    if (me < here) {
+      staged[me] = keys[first + me];
+      mass[me] = weigh(staged[me], first + me);
+    }
+    __syncthreads();
+    const auto same = [&](int k, i64 cell) { return staged[k] >> 2 * half == cell; };
+    if (me < here) {
+      const i64 cell = staged[me] >> 2 * half, own = staged[me] & mask;
+      int begin = me, end = me + 1;
+      while (begin > 0 && me - begin < CM_SMALL_CELL_KEYS && same(begin - 1, cell)) --begin;
+      while (end < here && end - begin <= CM_SMALL_CELL_KEYS && same(end, cell)) ++end;
+      const bool before = begin == 0 && first > 0 && keys[first - 1] >> 2 * half == cell;
+      if (begin < CELL_TILE && !before && end - begin <= CM_SMALL_CELL_KEYS) {
+        bool leads = true;  // of the keys with this prediction one adds its minima
+        for (int k = begin; k < me; ++k) leads &= (staged[k] & mask) != own;
+        u64 P = 0;
+        for (int k = me; k < end && leads; ++k)
+          if ((staged[k] & mask) == own) P += mass[k];
+        for (int k = begin; k < end && P;) {
+          const i64 line = staged[k] >> half;
+          u64 L = 0;
+          for (; k < end && staged[k] >> half == line; ++k) L += mass[k];
+          add(line & mask, own, min(L, P));
+        }
+      } else if (begin == me && begin < CELL_TILE && !before) {
+        large[atomicAdd(&number[0], 1)] = me;
+      }
+    }
+    __syncthreads();
+    const int larger = number[0];
+    for (int k = 0; k < larger; ++k) {
+      const i64 begin = first + large[k], cell = keys[begin] >> 2 * half;
+      for (i64 k = begin + me; k < n && keys[k] >> 2 * half == cell; k += CM_THREADS) {
+        const i64 key = keys[k];
+        const int i = int(key >> half & mask), j = int(key & mask);
+        const u64 x = weigh(key, k);
+        add_wide<(HELD > 0)>(&heights.L[i], x);
+        add_wide<(HELD > 0)>(&heights.P[j], x);
+        if (k == begin || keys[k - 1] >> half != key >> half) heights.labels[atomicAdd(&number[1], 1)] = i;
+        if (!atomicOr(&heights.seen[j], 1)) heights.predictions[atomicAdd(&number[2], 1)] = j;
+      }
+      __syncthreads();
+      const int a = number[1], b = number[2];
+      for (int u = me / 32; u < a; u += CM_THREADS / 32)
+        for (int s = me % 32; s < b; s += 32) {
+          const int i = heights.labels[u], j = heights.predictions[s];
+          add(i, j, min(heights.L[i], heights.P[j]));
+        }
+      __syncthreads();
+      for (int u = me; u < a; u += CM_THREADS) heights.L[heights.labels[u]] = 0;
+      for (int s = me; s < b; s += CM_THREADS)
+        heights.P[heights.predictions[s]] = heights.seen[heights.predictions[s]] = 0;
+      if (me < 2) number[1 + me] = 0;
+      __syncthreads();
+    }
+    if (larger && me == 0) number[0] = 0;  // all have read it
+  }
+  __syncthreads();
+  for (int k = me; k < cells; k += CM_THREADS)
+    if (to[k]) atomicAdd(&out[k], to[k]);
+}
+
 // Sums of min(L, P) over pairs of entries of two histograms in the same cell, per pair of tags: the entries of cell
 // l_cells[k] start at l_first, those of p_cells[k] likewise. W threads per cell.
 template <int W, bool HELD>

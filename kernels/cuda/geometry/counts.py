@@ -12,7 +12,7 @@ from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _run_length, _weights
-from cmfast.kernels.cuda.geometry._entries import make_sides
+from cmfast.kernels.cuda.geometry._entries import SMALL_CELL_KEYS, make_sides
 from cmfast.kernels.shared.geometry_keys import (
     NAMED_POSITIONS,
     KeyLayout,
@@ -29,8 +29,12 @@ RUNS = 1 << 6  # runs per thread when counting in shared memory
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
 _NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_number", registers=32)
 KERNELS = (_PAIRS, _NUMBER)
-# Summary values per table of weights; keys of a thread in a tile.
-DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _run_length.RUN_KEYS}
+# Summary values per table of weights; keys of a thread in a tile; keys of a small cell.
+DEFINES = {
+    "SUMMARY_NUMBERS": len(_weights.NOTHING),
+    "RUN_KEYS": _run_length.RUN_KEYS,
+    "SMALL_CELL_KEYS": SMALL_CELL_KEYS,
+}
 
 
 def _check_labels(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
@@ -42,10 +46,10 @@ def _check_labels(limit: int | None, **labels: Any) -> tuple[int | None, Outside
 
 
 def _compute_keys(
-    points: _keys.GridPoints, labels: list[Any], half: int, ranges: Ranges | None = None
+    points: _keys.GridPoints, labels: list[Any], half: int, ranges: Ranges | None = None, spread: Any = None
 ) -> tuple[Any, KeyLayout, int, tuple[int, ...]]:
     """Return ``(keys, layout, n_dropped, first_dropped)``; points without a cell have the largest key."""
-    low, extent, kept = _keys.find_index_ranges(points)
+    low, extent, kept = _keys.derive_index_ranges(points, spread) or _keys.find_index_ranges(points)
     bits = half * len(labels)
     found = widen(KeyLayout(low, extent, None), ranges, bits)
     if fits(extent, bits):
@@ -78,17 +82,22 @@ def cell_counts(
     inverse: np.ndarray,
     n_classes: int | None,
     ranges: Ranges | None = None,
+    spread: Any = None,
     num_threads: int | None = None,
     progress: Any = None,
 ) -> tuple[Any, ...]:
-    """Count the points of every triple (cell, label, prediction); synchronises."""
+    """Count the points of every triple (cell, label, prediction); synchronises.
+
+    `spread` has the least and the largest coordinate of every axis over finite points, and the number of these, if the
+    caller knows them: then no pass finds the range of the indices.
+    """
     del num_threads
     n_classes, outside = _check_labels(n_classes, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return None, None, None, None, outside
     assert n_classes is not None
     points = _keys.GridPoints.create(X, origin, inverse)
-    keys, found, n_dropped, first = _compute_keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
+    keys, found, n_dropped, first = _compute_keys(points, [y_true, y_pred], bits_of(n_classes), ranges, spread)
     keys, counts = _count_keys(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
     if progress is not None:
         progress(len(X), len(X))

@@ -7,8 +7,7 @@ import numpy as np
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.geometry import _entries, _run_length, _weights
-from cmfast.kernels.cuda.geometry._entries import CommonEntries, Entries, list_pairs, make_sides, split_by_work
-from cmfast.kernels.cuda.geometry.counts import pair_counts
+from cmfast.kernels.cuda.geometry._entries import CommonEntries, Entries, list_pairs, make_sides
 from cmfast.kernels.shared.geometry_keys import bits_of
 from cmfast.kernels.status import INVALID, OK
 
@@ -55,25 +54,17 @@ def gcm(
 
 def _compute_sums(keys: Any, counts: Any, fixed: list[_weights.WeightTable], shape: tuple[int, int]) -> list[Any]:
     """Return the integer geometric matrix of each table: (C, C), or limbs (K, C, C); zeros for an invalid table."""
-    xp, half = library(keys), bits_of(shape[0])
-    labels, predictions, _, cell = found = make_sides(keys, half)
-    mixed = found.mixed
-    cells = xp.flatnonzero(mixed)
-    split = split_by_work(labels, predictions, CommonEntries(cells, cells))
-    # Cells of one label or one prediction contribute their own weighted counts.
-    S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=shape[0])
-    out = []
+    xp, half, sides, out = library(keys), bits_of(shape[0]), None, []
     for q, form in fixed:
         if form is None:
             out.append(xp.zeros(shape, np.int64))
         elif form.width:
+            labels, predictions = sides = sides or make_sides(keys, half)[:2]
             masses = _weights.weigh_runs(keys, counts, half, q)
-            L, P = (_weights.sum_heights(side, masses, form.width) for side in (labels, predictions))
+            L, P = (_weights.sum_heights(side, masses, form.width) for side in sides)
             out.append(_entries.sum_wide_minima(labels, L, predictions, P, shape[0]))
         else:
-            (mass,) = _weights.weigh_runs(keys, counts, half, q)
-            G = _entries.sum_minima(labels, labels.heights(mass), predictions, predictions.heights(mass), split, shape)
-            out.append(G + q[0] * S)
+            out.append(_entries.sum_cell_minima(keys, counts, q[0], half))
     return out
 
 

@@ -16,6 +16,7 @@ from cmfast.kernels.shared.margins_layout import MarginLayout, TableBatch, Table
 
 # Values of a table that a warp handles; shared memory holds three such tables for a block of several warps.
 MOST_WARP_NUMBERS = 2048
+MOST_INDICES = (1 << 31) - 1  # cells times margins: the kernel lists the cells of all marginals by numbers of 32 bits
 PER_PROCESSOR = 4  # blocks of a multiprocessor, where their tables are in global memory
 PROGRESS_TABLES = 10_000  # tables between two calls of `progress`
 _OF_TABLES = (
@@ -80,6 +81,14 @@ def make_pattern(xp: ModuleType, layout: MarginLayout) -> Pattern:
     return Pattern._make([*there, by_pairs, size])
 
 
+def _require_few_cells(cells: int, n_margins: int) -> None:
+    """Raise OverflowError for tables with more cells than indices of 32 bits can list for all margins."""
+    if cells * n_margins > MOST_INDICES:
+        most = MOST_INDICES // n_margins
+        msg = f"tables of {cells} cells are too large for CUDA with {n_margins} margins: at most {most} cells"
+        raise OverflowError(msg)
+
+
 def _choose_span(cells: int) -> int:
     """Return the number of threads that share a marginal of so many cells: at least two cells each."""
     return min(WARP, 1 << max(0, (cells // 2).bit_length() - 1))
@@ -104,6 +113,7 @@ def ipf_nd(M: Any, *targets: Any, axes: margins_layout.Axes, ndim: int, **option
     """
     cut = M.ndim - ndim
     shape = M.shape[cut:]
+    _require_few_cells(math.prod(shape), len(axes))
     layout, there = _cache_dense_layout(library(M), M.device.id, shape, axes)
     given, margins = M.reshape((*M.shape[:cut], math.prod(shape))), TableMargins(shape, axes, layout)
     cells, *others = _scale(given, targets, margins, there, **options)
@@ -114,6 +124,7 @@ def ipf_cells(
     values: Any, coords: Any, *targets: Any, axes: margins_layout.Axes, shape: tuple[int, ...], **options: Any
 ) -> tuple[Any, ...]:
     """Scale sparse tables of a shape, whose positive cells are at `coords` (all distinct), to margins over `axes`."""
+    _require_few_cells(values.shape[-1], len(axes))
     layout = margins_layout.make_sparse_layout(shape, axes, list(coords.get()))  # synchronises
     there = make_pattern(library(values), layout)
     return _scale(values, targets, TableMargins(shape, axes, layout), there, **options)

@@ -126,6 +126,7 @@ __global__ void cmfast_margins_sums(const T* __restrict__ M, i64 C, i64 n, int o
 // ---- metrics: a plan of steps (see kernels/shared/metrics.py), run by one thread per matrix on its sums ----
 
 __device__ __forceinline__ double as_double(double x) { return x; }
+__device__ __forceinline__ double as_double(int x) { return x; }
 __device__ __forceinline__ double as_double(i64 x) { return double(x); }
 __device__ __forceinline__ double as_double(__int128 x) {  // rounded once
   const bool negative = x < 0;
@@ -141,19 +142,51 @@ __device__ __forceinline__ double as_double(__int128 x) {  // rounded once
   return negative ? -value : value;
 }
 
-// Products of sums: exact for counts.
+// Whether S is a type of counts.
+template <typename S>
+constexpr bool EXACT = S(0.5) == S(0);
+
+// Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size, so that a
+// reciprocal and the exact remainder of its product suffice (Markstein 1990), without the branches of a division for
+// zeros, denormal and infinite numbers; b is finite and not -0.
+template <typename S>
+__device__ __forceinline__ double divide(double a, double b) {
+  if constexpr (!EXACT<S>) return a / b;
+  double inverse = reciprocal_seed(b);
+  const double rest = fma(-b, inverse, 1.0);
+  inverse = fma(inverse, fma(rest, rest, rest), inverse);
+  inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);
+  const double quotient = a * inverse;
+  return b != 0.0 ? fma(fma(-b, quotient, a), inverse, quotient) : a * CM_INF;
+}
+
+// Quotient of two such quotients, which may be infinite or NaN.
+template <typename S>
+__device__ __forceinline__ double divide_quotients(double a, double b) {
+  const double quotient = divide<S>(a, b);
+  if constexpr (!EXACT<S>) return quotient;
+  return a < CM_INF && b < CM_INF ? quotient : a < CM_INF && b == b ? 0.0 : b < CM_INF ? a : CM_NAN;
+}
+
+// Products of sums: exact for counts. If the total is below FEW_SAMPLES, counts fit into 32 bits and products into 64.
+constexpr int FEW_SAMPLES = 1 << 25;
 template <typename S>
 struct Product {
   using type = double;
+};
+template <>
+struct Product<int> {
+  using type = i64;
 };
 template <>
 struct Product<i64> {
   using type = __int128;
 };
 
-// Class sums of one matrix; fractions far from one are divided by a power of two.
+// Class sums of one matrix, values of 64 bits; fractions far from one are divided by a power of two.
 template <typename S>
 struct Sums {
+  static constexpr int STEP = 8 / sizeof(S);  // the lower half of a count that S can hold comes first
   const S *d, *t, *p, *band, *top;
   i64 C;
   S n;
@@ -162,9 +195,12 @@ struct Sums {
   using Wide = typename Product<S>::type;
   __device__ __forceinline__ double near(double x) const { return power ? ldexp(x, -power) : x; }
   __device__ __forceinline__ i64 near(i64 x) const { return x; }
-  __device__ __forceinline__ S hit(i64 k) const { return near(d[k]); }
-  __device__ __forceinline__ S truth(i64 k) const { return near(t[k]); }
-  __device__ __forceinline__ S prediction(i64 k) const { return near(p[k]); }
+  __device__ __forceinline__ int near(int x) const { return x; }
+  __device__ __forceinline__ S hit(i64 k) const { return near(d[k * STEP]); }
+  __device__ __forceinline__ S truth(i64 k) const { return near(t[k * STEP]); }
+  __device__ __forceinline__ S prediction(i64 k) const { return near(p[k * STEP]); }
+  __device__ __forceinline__ S apart(i64 k) const { return near(band[k * STEP]); }
+  __device__ __forceinline__ S larger(i64 k) const { return near(top[k * STEP]); }
   __device__ __forceinline__ S missed(i64 k) const { return truth(k) - hit(k); }
   __device__ __forceinline__ S false_(i64 k) const { return prediction(k) - hit(k); }
   __device__ __forceinline__ S not_true(i64 k) const { return n - truth(k); }
@@ -241,23 +277,28 @@ struct Table {
 };
 
 // Ratio `code` of a 2x2 table; ratios of ratios, because products of small cells may underflow.
+template <typename S>
 __device__ __forceinline__ double rate(const Table& x, int code, double beta) {
   const double square = beta * beta;
   switch (code) {
-    case CM_VALUE_RECALL: return x.d / x.t;
-    case CM_VALUE_PRECISION: return x.d / x.p;
-    case CM_VALUE_FBETA: return (1.0 + square) * x.d / (square * x.t + x.p);
-    case CM_VALUE_JACCARD: return x.d / (x.t + x.wrong);
-    case CM_VALUE_SPECIFICITY: return x.rejected / x.not_true;
-    case CM_VALUE_NPV: return x.rejected / x.not_predicted;
-    case CM_VALUE_FALSE_POSITIVE: return x.wrong / x.not_true;
-    case CM_VALUE_FALSE_NEGATIVE: return x.missed / x.t;
-    case CM_VALUE_FALSE_DISCOVERY: return x.wrong / x.p;
-    case CM_VALUE_FALSE_OMISSION: return x.missed / x.not_predicted;
-    case CM_VALUE_POSITIVE_LIKELIHOOD: return (x.d / x.t) / (x.wrong / x.not_true);
-    case CM_VALUE_NEGATIVE_LIKELIHOOD: return (x.missed / x.t) / (x.rejected / x.not_true);
-    case CM_VALUE_ODDS: return (x.d / x.missed) * (x.rejected / x.wrong);
-    default: return sqrt((x.d / x.t) * (x.d / x.p));
+    case CM_VALUE_RECALL: return divide<S>(x.d, x.t);
+    case CM_VALUE_PRECISION: return divide<S>(x.d, x.p);
+    case CM_VALUE_FBETA: {
+      const double parts = square * x.t + x.p, both = (1.0 + square) * x.d;
+      return square == 1.0 ? divide<S>(both, parts) : both / parts;  // others may be of any size
+    }
+    case CM_VALUE_JACCARD: return divide<S>(x.d, x.t + x.wrong);
+    case CM_VALUE_SPECIFICITY: return divide<S>(x.rejected, x.not_true);
+    case CM_VALUE_NPV: return divide<S>(x.rejected, x.not_predicted);
+    case CM_VALUE_FALSE_POSITIVE: return divide<S>(x.wrong, x.not_true);
+    case CM_VALUE_FALSE_NEGATIVE: return divide<S>(x.missed, x.t);
+    case CM_VALUE_FALSE_DISCOVERY: return divide<S>(x.wrong, x.p);
+    case CM_VALUE_FALSE_OMISSION: return divide<S>(x.missed, x.not_predicted);
+    case CM_VALUE_POSITIVE_LIKELIHOOD: return divide_quotients<S>(divide<S>(x.d, x.t), divide<S>(x.wrong, x.not_true));
+    case CM_VALUE_NEGATIVE_LIKELIHOOD:
+      return divide_quotients<S>(divide<S>(x.missed, x.t), divide<S>(x.rejected, x.not_true));
+    case CM_VALUE_ODDS: return divide<S>(x.d, x.missed) * divide<S>(x.rejected, x.wrong);
+    default: return sqrt(divide<S>(x.d, x.t) * divide<S>(x.d, x.p));
   }
 }
 
@@ -278,7 +319,7 @@ __device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta
   }
   const Table table{as_double(d),     as_double(t),     as_double(p),     as_double(t - d),
                     as_double(p - d), as_double(n - t), as_double(n - p), fmax(as_double((n - t) - (p - d)), 0.0)};
-  return rate(table, code, beta);
+  return rate<S>(table, code, beta);
 }
 
 // Value of one class, NaN for 0/0.
@@ -289,26 +330,28 @@ __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double
   const double rejected = fmax(as_double(s.rejected(k)), 0.0);
   const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
   // Computed on demand, because divisions take longest.
-  if (is_rate(code)) return rate(Table{d, t, p, missed, wrong, not_true, not_predicted, rejected}, code, beta);
+  if (is_rate(code)) return rate<S>(Table{d, t, p, missed, wrong, not_true, not_predicted, rejected}, code, beta);
   switch (code) {
-    case CM_VALUE_ACCURACY: return (d + rejected) / n;
+    case CM_VALUE_ACCURACY: return divide<S>(d + rejected, n);
     case CM_VALUE_BALANCED_ACCURACY:
     case CM_VALUE_GEOMETRIC_MEAN:
-    case CM_VALUE_TAU: return rate_mean(code, d / t, rejected / not_true);
+    case CM_VALUE_TAU: return rate_mean(code, divide<S>(d, t), divide<S>(rejected, not_true));
     default: break;
   }
   const double covariance = as_double(s.covariance(k));
   switch (code) {
-    case CM_VALUE_MARKEDNESS: return within_one(covariance / (p * not_predicted));
-    case CM_VALUE_TSS: return at_most_one(covariance / (t * not_true));
-    case CM_VALUE_HEIDKE: return at_most_one(2.0 * covariance / (t * not_predicted + p * not_true));
-    case CM_VALUE_GILBERT: return at_most_one(covariance / (d * rejected + wrong * (d + not_true) + n * missed));
+    case CM_VALUE_MARKEDNESS: return within_one(divide<S>(covariance, p * not_predicted));
+    case CM_VALUE_TSS: return at_most_one(divide<S>(covariance, t * not_true));
+    case CM_VALUE_HEIDKE: return at_most_one(divide<S>(2.0 * covariance, t * not_predicted + p * not_true));
+    case CM_VALUE_GILBERT:
+      return at_most_one(divide<S>(covariance, d * rejected + wrong * (d + not_true) + n * missed));
     default: break;
   }
   const double truth = t * not_true, prediction = p * not_predicted;
   if (code == CM_VALUE_MCC)
-    return apply_degenerate_limits(truth, prediction, within_one(covariance / sqrt(truth * prediction)));
-  return apply_degenerate_limits(truth, prediction, at_most_one(covariance * covariance / (truth * prediction)));
+    return apply_degenerate_limits(truth, prediction, within_one(divide<S>(covariance, sqrt(truth * prediction))));
+  return apply_degenerate_limits(truth, prediction,
+                                 at_most_one(divide<S>(covariance * covariance, truth * prediction)));
 }
 
 // Class values of one metric, as they enter averages.
@@ -380,17 +423,17 @@ __device__ __forceinline__ double gerrity(const Sums<S>& s) {
   bool known = s.n > 0;
   // below / above and above / below are the odds of the cut after each class; `low` accumulates the former.
   for (i64 k = 0; k < s.C; ++k) {
-    const S top = s.near(s.top[k]);
-    score += low * as_double((s.truth(k) - top) + s.prediction(k)) - double(k) * as_double(s.near(s.band[k]));
+    const S top = s.larger(k);
+    score += low * as_double((s.truth(k) - top) + s.prediction(k)) - double(k) * as_double(s.apart(k));
     high += as_double(top);
     if (k == s.C - 1) break;
     below += s.truth(k);
     const S above = s.n - below;
     known &= below > 0 && above > 0;
-    low += as_double(below) / as_double(above);
-    score += high * (as_double(above) / as_double(below));
+    low += divide<S>(as_double(below), as_double(above));
+    score += high * divide<S>(as_double(above), as_double(below));
   }
-  return known ? score / (double(s.C - 1) * as_double(s.n)) : CM_NAN;
+  return known ? divide<S>(score, double(s.C - 1) * as_double(s.n)) : CM_NAN;
 }
 
 // Numerator E - n S and denominator E of kappas whose weights are distances or squared distances.
@@ -402,7 +445,7 @@ __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool square
   Wide first_t = 0, first_p = 0;
   const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments about the middle lose fewer digits for fractions
   for (i64 k = 0; k < s.C; ++k) {
-    const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.near(s.band[k])) / unit;
+    const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.apart(k)) / unit;
     const Wide i = Wide(k - middle);
     apart += Wide(squares ? k * k : k) * (Wide(n) * Wide(band));
     spread += i * i * (Wide(n) * Wide(t) + Wide(n) * Wide(p));
@@ -422,6 +465,9 @@ __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool square
 __device__ __forceinline__ void ordered_of(const Sums<double>& s, bool squares, double* gain, double* chance) {
   ordered<double, double, double>(s, 1.0, squares, gain, chance);
 }
+__device__ __forceinline__ void ordered_of(const Sums<int>& s, bool squares, double* gain, double* chance) {
+  ordered<int, i64, i64>(s, 1, squares, gain, chance);
+}
 __device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, double* gain, double* chance) {
   const double n = double(s.n);
   if (n * n * double(s.C) * double(s.C) * 2.0 < 0x1p126)
@@ -436,16 +482,16 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
   const double n = as_double(s.n), wrong = as_double(s.n - s.right());
   double gain, chance;
   switch (code) {
-    case CM_TOTAL_ACCURACY: return as_double(s.right()) / n;
-    case CM_TOTAL_JACCARD_MICRO: return as_double(s.right()) / (n + (n - as_double(s.right())));
+    case CM_TOTAL_ACCURACY: return divide<S>(as_double(s.right()), n);
+    case CM_TOTAL_JACCARD_MICRO: return divide<S>(as_double(s.right()), n + (n - as_double(s.right())));
     case CM_TOTAL_SPECIFICITY_MICRO:
-      return s.C > 1 ? (double(s.C - 2) * n + as_double(s.right())) / (double(s.C - 1) * n) : CM_NAN;
+      return s.C > 1 ? divide<S>(double(s.C - 2) * n + as_double(s.right()), double(s.C - 1) * n) : CM_NAN;
     case CM_TOTAL_KAPPA_LINEAR:
     case CM_TOTAL_KAPPA_QUADRATIC:
       ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &gain, &chance);
-      return gain / chance;
+      return divide<S>(gain, chance);
     case CM_TOTAL_GERRITY: return gerrity(s);
-    case CM_TOTAL_ERROR: return wrong / n;
+    case CM_TOTAL_ERROR: return divide<S>(wrong, n);
     default: break;
   }
   using Wide = typename Product<S>::type;
@@ -457,18 +503,18 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
     expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
   }
   const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
-  if (code == CM_TOTAL_KAPPA) return a / as_double(expected);
-  if (code == CM_TOTAL_PEIRCE) return a / t;
+  if (code == CM_TOTAL_KAPPA) return divide<S>(a, as_double(expected));
+  if (code == CM_TOTAL_PEIRCE) return divide<S>(a, t);
   // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
   const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * wrong), others = double(s.C - 1);
-  if (code == CM_TOTAL_SCOTT_PI) return (both - met) / both;
+  if (code == CM_TOTAL_SCOTT_PI) return divide<S>(both - met, both);
   if (code == CM_TOTAL_KRIPPENDORFF)
-    return 2.0 * size > 1.0 ? (both - met * ((2.0 * size - 1.0) / (2.0 * size))) / both : CM_NAN;
+    return 2.0 * size > 1.0 ? divide<S>(both - met * divide<S>(2.0 * size - 1.0, 2.0 * size), both) : CM_NAN;
   if (code == CM_TOTAL_GWET_AC1) {
     const double apart = 4.0 * others * (n * n) - both;
-    return s.C > 1 ? (apart - others * met) / apart : CM_NAN;
+    return s.C > 1 ? divide<S>(apart - others * met, apart) : CM_NAN;
   }
-  return apply_degenerate_limits(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
+  return apply_degenerate_limits(t, p, fmax(at_most_one(divide<S>(a, sqrt(t * p))), -1.0));
 }
 
 // Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
@@ -490,7 +536,8 @@ struct Plan {
     out_status[b] = ok ? CM_CONVERGED : CM_INVALID;
     if (!ok) {
       for (int k = 0; k < n_scalars; ++k) out_scalars[k * n + b] = narrow<O>(CM_NAN);
-      for (i64 k = 0; k < n_tables * C; ++k) out_tables[(k / C * n + b) * C + k % C] = narrow<O>(CM_NAN);
+      for (int table = 0; table < n_tables; ++table)
+        for (i64 k = 0; k < C; ++k) out_tables[(table * n + b) * C + k] = narrow<O>(CM_NAN);
       return;
     }
     const double size = as_double(s.n);
@@ -532,6 +579,13 @@ struct Plan {
       out_registers[step[2] * n + b] = x;
       if (step[2] < n_scalars) out_scalars[step[2] * n + b] = narrow<O>(x);
     }
+  }
+  // Run the plan on sums in shared memory: `parts` for each class, the total, and whether the matrix is invalid.
+  template <typename S>
+  __device__ __forceinline__ void run_at(const S* own, int parts, i64 b) const {
+    const i64 step = C * Sums<S>::STEP, total = parts * step;
+    Sums<S> s{own, own + step, own + 2 * step, own + 3 * step, own + 4 * step, C, own[total], 0};
+    run(s, b, own[total + Sums<S>::STEP] == 0);
   }
 };
 
@@ -616,11 +670,14 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
       }
       __syncwarp();
     }
-    if (lane < here) {
-      const S* own = sums_of + lane * sums_step;
-      Sums<S> s{own, own + C, own + 2 * C, own + 3 * C, own + 4 * C, C, own[parts * C], 0};
-      plan.run(s, first + lane, own[parts * C + 1] == 0);
+    const S* own = sums_of + lane * sums_step;
+    bool few = false;
+    if constexpr (EXACT<S>) {
+      const i64 total = own[parts * C];
+      few = __all_sync(CM_ALL_LANES, lane >= here || (total >= 0 && total < FEW_SAMPLES));
+      if (lane < here && few) plan.run_at(reinterpret_cast<const int*>(own), parts, first + lane);
     }
+    if (lane < here && !few) plan.run_at(own, parts, first + lane);
     __syncwarp();  // all lanes have read what the next matrices overwrite
   }
 }

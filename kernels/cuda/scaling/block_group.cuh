@@ -4,15 +4,19 @@
 // waits for one that is not running.
 
 #ifndef CM_HOST
-// Writes before the addition are visible to blocks that read the sum, and to their threads after a barrier.
+// Writes before the addition are visible to blocks that read the sum, and to their threads after a barrier. Addresses
+// are converted to the global space, so that the hardware need not find out whether they are in shared memory.
 __device__ __forceinline__ u64 add_and_load(u64* where, u64 value) {
   u64 old;
-  asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(old) : "l"(where), "l"(value) : "memory");
+  asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+               : "=l"(old)
+               : "l"(__cvta_generic_to_global(where)), "l"(value)
+               : "memory");
   return old;
 }
 __device__ __forceinline__ u64 load_acquire(const u64* where) {
   u64 value;
-  asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(where) : "memory");
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(where)) : "memory");
   return value;
 }
 __device__ __forceinline__ void back_off() { __nanosleep(100); }

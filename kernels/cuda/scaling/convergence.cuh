@@ -33,3 +33,16 @@ __device__ __forceinline__ bool is_usable(double factor) { return factor > 0.0 &
 
 // Append a matrix to the queue of another kernel, in any order: its result depends on itself alone.
 __device__ __forceinline__ void enqueue(i64 b, i64* queue, u64* length) { queue[atomicAdd(length, u64(1))] = b; }
+
+// Make the compiler compute again what depends on a value, instead of keeping it in registers over the steps before.
+__device__ __forceinline__ void forget(i64& value) { asm volatile("" : "+l"(value)); }
+__device__ __forceinline__ void forget(double& value) {
+  i64 bits = __double_as_longlong(value);
+  forget(bits);
+  value = __longlong_as_double(bits);
+}
+__device__ __forceinline__ void forget(double*& pointer) {
+  i64 address = reinterpret_cast<i64>(pointer);
+  forget(address);
+  pointer = reinterpret_cast<double*>(address);
+}

@@ -11,20 +11,6 @@ __device__ __forceinline__ int find_nth_bit(unsigned set, int n) {
   return __ffs(int(set)) - 1;
 }
 
-// Hardware approximations of 1 / x and 1 / sqrt(x), to 20 bits.
-#ifndef CM_HOST
-__device__ __forceinline__ double reciprocal_seed(double x) {
-  double seed;
-  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
-  return seed;
-}
-__device__ __forceinline__ double inverse_root_seed(double x) {
-  double seed;
-  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
-  return seed;
-}
-#endif
-
 // Reciprocal to one or two ulps, without the branches of a division, for steps that are measured afterwards. NaN for
 // zero and infinity.
 __device__ __forceinline__ double reciprocal(double x) {

@@ -613,20 +613,26 @@ __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* f
   }
 }
 
-// Sizes up to which three blocks fit on a multiprocessor: sm_80 lacks a register or two beyond.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-constexpr int THREE_BLOCKS = 26;
+// Blocks that fit on a multiprocessor without spilling registers: four and three up to these sizes. The compiler must
+// be told; on the newest architectures QUICK_LINES need more registers than a few more lines.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr int FOUR_BLOCKS = 13, THREE_BLOCKS = 22, UNLIKE_OTHERS = QUICK_LINES;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr int FOUR_BLOCKS = 9, THREE_BLOCKS = 18, UNLIKE_OTHERS = QUICK_LINES;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr int FOUR_BLOCKS = 13, THREE_BLOCKS = 24, UNLIKE_OTHERS = 0;
 #else
-constexpr int THREE_BLOCKS = 22;
+constexpr int FOUR_BLOCKS = 12, THREE_BLOCKS = 22, UNLIKE_OTHERS = 0;
 #endif
+template <int K>
+constexpr int BLOCKS = K <= FOUR_BLOCKS && K != UNLIKE_OTHERS ? 4
+                       : K <= THREE_BLOCKS                    ? 3
+                                                              : 2;
 
 // Scale the common matrices; all others are appended to `out_queue`. Of the two pointers to cells one is null, of those
-// to results one or both. The bounds are the blocks that fit on a multiprocessor, which the compiler must be told for
-// six rows or columns.
+// to results one or both.
 template <int K>
-__global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
-                                                    : K <= THREE_BLOCKS ? 3
-                                                                        : 2)
+__global__ void __launch_bounds__(CM_GROUP_THREADS, BLOCKS<K>)
     cmfast_ipf_group(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
                      const double* __restrict__ row_sums, i64 row_sums_step, const double* __restrict__ col_sums,
                      i64 col_sums_step, const double* __restrict__ start_row, i64 start_row_step,
@@ -641,7 +647,9 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
                       row_sums_step, col_sums_step, start_row_step, start_col_step};
   const i64 warps = blockDim.x / 32, side = Lanes<K>::SIDE;
   for (i64 at = (blockIdx.x * warps + threadIdx.x / 32) * side; at < n; at += gridDim.x * warps * side) {
-    const i64 place = at + g.first / K, b = min(place, n - 1);
+    const auto exists = [&] { return at + g.first / K < n; };
+    const auto matrix = [&] { return min(at + g.first / K, n - 1); };
+    i64 b = matrix();
     Line t;
     t.flip = R < C;
     t.rows = t.flip ? C : R;
@@ -655,8 +663,8 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
     load_cells(g, t, floats, doubles, b * m_step * R * C, R, C, smoothing, &low, &high);
     check_input(g, t, drop && bi);
     const bool dominant = has_dominant_diagonal(g, t);
-    t.easy &= place < n && low >= 1.0 / CM_WIDE && high <= CM_WIDE &&
-              high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
+    t.easy &=
+        exists() && low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_MOST_SCALE_RATIO) * low;
     if (warp_any(t.easy)) {
       remove_diagonal(g, t);
       begin(g, t, given, b);
@@ -665,6 +673,8 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
       restore_diagonal(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       normalize_factors(g, t);
+      forget(at);
+      b = matrix();
       double worst;
       const double residual = measure(g, t, &worst);
       t.easy &= residual <= bound && worst <= Goals::line_bound(bound) && t.done <= max_iter;
@@ -684,7 +694,7 @@ __global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
         }
       }
     }
-    if (g.mine && g.l == 0 && place < n && !t.easy) enqueue(b, out_queue, out_length);
+    if (g.mine && g.l == 0 && exists() && !t.easy) enqueue(matrix(), out_queue, out_length);
     __syncwarp();  // all have read what the next matrices overwrite
   }
 }

@@ -301,6 +301,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     if constexpr (W > 32) turn = i64(peers.broadcast(double(turn)));
     if (turn >= most) break;
     const i64 b = queue ? queue[turn] : turn;
+    if constexpr (W > 32) forget(own_lines);  // addresses in it are computed for each matrix: registers run short
     Tile<W> t{place(cells_at),
               place(scaled_at),
               place(graph_at),
@@ -381,7 +382,10 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     }
     if (status <= CM_MAX_ITER || status == CM_UNDETERMINED) {
       residual = normalize_and_measure(t, flip, &worst);
-      const auto fits = [&](double most) { return residual <= most && worst <= Goals::line_bound(most); };
+      const auto fits = [&](double most) {
+        forget(most);
+        return residual <= most && worst <= Goals::line_bound(most);
+      };
       if (!(residual < CM_INF))
         status = CM_RANGE;
       else if (plain)  // Sinkhorn results are checked by their sums alone

@@ -459,7 +459,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
   const i64 warps = blockDim.x / 32;
   for (i64 first = (blockIdx.x * warps + threadIdx.x / 32) * 32; first < n; first += gridDim.x * warps * 32) {
     const int matrices = int(min(i64(32), n - first));
-    const i64 b = min(first + lane, n - 1);
+    i64 b = min(first + lane, n - 1);
     transfer_values(size, matrices, [&](int at, int k, int place) {
       const i64 from = m_step ? first * size + k : i64(at);
       held[place] = floats ? widen(floats[from]) : doubles[from];
@@ -495,6 +495,8 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
       t.start(dominant);
       t.run_newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))), bi);
       t.restore_diagonal();
+      forget(first);
+      b = min(first + lane, n - 1);
 #pragma unroll
       for (int k = 0; k < K; ++k)
         if (!(t.v[k] > 0.0)) t.y[k] = 0.0;

@@ -43,6 +43,18 @@ struct Unit {
   __device__ __forceinline__ double operator()(i64 c) const { return only < 0 ? double(cells[c]) : c == only; }
 };
 
+// Call `use` with every unit of element b in a stratum that begins at part `from`, and with the number of such units.
+template <typename Use>
+__device__ __forceinline__ void over_units(const Clusters& parts, i64 b, i64 from, i64 kinds, Use use) {
+  const i64 squares = parts.squares();
+  for (i64 k = 0; k < kinds; ++k) {
+    const double units = double(parts.units(b, from, k));
+    if (!(units > 0.0)) continue;
+    const Unit unit{parts.part(b, from + (parts.clustered ? k : k / squares)), parts.clustered ? -1 : k % squares};
+    use(unit, units);
+  }
+}
+
 // Call `use` with the change of every cell of the normalised matrix P of M by the unit.
 template <typename Use>
 __device__ __forceinline__ void move(const Unit& unit, const i64* M, const Square& P, int of, const Work& work,
@@ -122,15 +134,7 @@ __global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ coun
     bool known = good && fault == 0.0;
     double fewer = 1.0;  // finite-sample factor of the variance, k / n
     for (i64 s = 0; s < n_strata && known; ++s) {
-      const i64 from = starts[s], kinds = parts.kinds(from, starts[s + 1]), squares = parts.squares();
-      const auto over_units = [&](auto use) {
-        for (i64 k = 0; k < kinds; ++k) {
-          const double units = double(parts.units(b, from, k));
-          if (!(units > 0.0)) continue;
-          const Unit unit{parts.part(b, from + (clustered ? k : k / squares)), clustered ? -1 : k % squares};
-          use(unit, units);
-        }
-      };
+      const i64 from = starts[s], kinds = parts.kinds(from, starts[s + 1]);
       i64 some = 0;
       for (i64 k = 0; k < kinds; ++k) some += parts.units(b, from, k);
       known = some > (clustered ? 1 : 0);
@@ -138,10 +142,10 @@ __global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ coun
       const double all = double(some), drawn = clustered ? all / (all - 1.0) : 1.0;
       fewer = wanted >= 0 ? all / double(wanted) : 1.0;
       P.each([&](int i, int j) { work.mean(i, j) = 0.0; });
-      over_units([&](const Unit& unit, double units) {
+      over_units(parts, b, from, kinds, [&](const Unit& unit, double units) {
         move(unit, M, P, of, work, [&](int i, int j, double x) { work.mean(i, j) += units * x; });
       });
-      over_units([&](const Unit& unit, double units) {
+      over_units(parts, b, from, kinds, [&](const Unit& unit, double units) {
         move(unit, M, P, of, work, [&](int i, int j, double moved) {
           const double x = moved - work.mean(i, j) / all;
           work.squares(i, j) += units * x * x;

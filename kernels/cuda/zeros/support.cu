@@ -35,10 +35,17 @@ __device__ __forceinline__ void reach(const zeros::Scratch& z, const T* m) {
   zeros::synchronize<W>();
 }
 
+// Blocks that fit on a multiprocessor without spilling registers; the compiler must be told.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr int BLOCKS = 2;
+#else
+constexpr int BLOCKS = 3;
+#endif
+
 // Kernel: a team of threads loops over matrices and reuses its workspace, in `memory` if given, else in shared memory.
 // `flow` is used for targets that may differ.
 template <typename T, int W>
-__global__ void __launch_bounds__(CM_THREADS, 3)
+__global__ void __launch_bounds__(CM_THREADS, BLOCKS)
     cmfast_support_patterns(const T* __restrict__ M, int m_step, const double* __restrict__ row_sums, int row_step,
                             const double* __restrict__ col_sums, int col_step, int R, int C, i64 n, int numbers,
                             i64* memory, i64* flow, signed char* out_status, unsigned char* out_dead,

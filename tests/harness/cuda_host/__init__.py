@@ -4,8 +4,8 @@ The CUDA sources are compiled by g++ against ``cuda_host.h`` and the launchers o
 call CuPy: an array brings its library along, and that of the arrays made here is this package. Nothing falls back: a
 function, an intrinsic or an implicit copy to the host that is not here is an error.
 
-What it cannot show: speed; a missing memory fence; barriers of the whole grid; that ``-ftz=true`` and fused
-multiply-adds, which NVRTC has and g++ is told not to have, do no harm.
+What it cannot show: speed; a missing memory fence; barriers of the whole grid. Numbers of 32 bits are flushed as with
+``-ftz=true``. Fused multiply-adds, which NVRTC makes, g++ makes in the mode ``fused`` alone.
 """
 
 from cuda_host._arrays import (

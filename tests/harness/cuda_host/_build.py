@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -13,25 +14,29 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+MOST_THREADS = 1024  # of a block of any GPU
+
 HERE = Path(__file__).parent
 HEADER = HERE / "cuda_host.h"
 INTERFACE = HERE / "engine.h"
 ENGINE = HERE / "engine.cpp"
 
-# What a process looks for: nothing special; accesses out of bounds; these, and which lines run; races. A sanitizer must
-# be preloaded. Of what debuggers may know reports need lines alone.
+# What a process looks for: nothing special; what fused multiply-adds change; accesses out of bounds; these, and which
+# lines run; races. A sanitizer must be preloaded. Of what debuggers may know reports need lines alone.
 MODE = os.environ.get("CUDA_HOST_MODE", "")
-_ADDRESS = ("-O1", "-g1", "-fsanitize=address")
+_ADDRESS = ("-O1", "-g1", "-fsanitize=address,alignment", "-fno-sanitize-recover=alignment")
 _MODES = {
     "": ("-O1",),
+    "fused": ("-O1", "-fexpensive-optimizations", "-mfma", "-ffp-contract=fast"),
     "address": _ADDRESS,
     "coverage": (*_ADDRESS, "--coverage"),
     "thread": ("-O1", "-g1", "-fsanitize=thread", "-DCUDA_HOST_RACES"),
 }
 _SANITIZERS = {"address": "libasan.so", "coverage": "libasan.so", "thread": "libtsan.so"}
+UNFUSED = "-ffp-contract=off"
 _FLAGS = (
     "-std=c++20", "-fPIC", "-pthread",
-    "-ffp-contract=off",  # the same bits on every machine
+    UNFUSED,  # the same bits on every machine
     "-fvisibility=hidden", "-fno-gnu-unique",  # or two libraries in one process share their fibers
     "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wno-unused-function",
 )  # fmt: skip
@@ -77,9 +82,9 @@ def _run(arguments: list[str], cwd: Path) -> None:
         raise RuntimeError(msg)
 
 
-def _made(text: str, suffix: str, source: str, *options: str) -> Path:
-    """Return the file that g++ makes from `source` (in C++) with `options`; made once per `text`."""
-    flags = (*_FLAGS, *_MODES[MODE])
+def _made(text: str, suffix: str, source: str, *options: str, more: tuple[str, ...] = ()) -> Path:
+    """Return the file that g++ makes from `source` (in C++) with `options`; made once per `text` and `more` options."""
+    flags = (*_FLAGS, *_MODES[MODE], *more)
     key = hashlib.sha256("\0".join((text, source, *flags, _version())).encode()).hexdigest()[:20]
     file = _folder() / f"{key}{suffix}"
     if not file.exists():
@@ -127,9 +132,25 @@ def _engine() -> Path:
     return _made(text, ".o", f'#include "{ENGINE}"\n', "-c", "-fno-sanitize=thread", "-fgnu-unique")
 
 
-def library(code: str, exports: dict[str, str]) -> Path:
+_BOUNDED = re.compile(
+    r"^(template <[^>]*>\n)?(__global__ void __launch_bounds__\(([^,)]*)[^)]*\)\s+(\w+)\()", re.MULTILINE
+)
+
+
+def _add_bound(found: re.Match[str]) -> str:
+    """Return the beginning of a kernel after a constant for its first launch bound."""
+    template, kernel, most, name = found.groups(default="")
+    return f"{template.strip()} constexpr unsigned {name}_bound = {most}; {template}{kernel}"
+
+
+def library(code: str, exports: dict[str, str], options: tuple[str, ...] = ()) -> Path:
     """Return the shared library of the kernels in `code`; `exports` maps C names to kernels and their instances."""
-    lines = [f'#include "{HEADER.name}"', code, f'#line 1 "{HEADER.name}"']
-    lines += [f"CUDA_HOST_EXPORT({name}, {kernel})" for name, kernel in exports.items()]
+    bounded, names = _BOUNDED.sub(_add_bound, code), {found[4] for found in _BOUNDED.finditer(code)}
+    lines = [f'#include "{HEADER.name}"', bounded, f'#line 1 "{HEADER.name}"']
+    for c_name, kernel in exports.items():
+        name, arguments, rest = kernel.partition("<")
+        most = f"({name}_bound{arguments}{rest})" if name in names else f"{MOST_THREADS}u"
+        lines.append(f"CUDA_HOST_EXPORT({c_name}, {most}, {kernel})")
     text = HEADER.read_text() + INTERFACE.read_text() + ENGINE.read_text()
-    return _made(text, ".so", "\n".join(lines) + "\n", "-shared", str(_engine()))
+    more = (UNFUSED,) if "-fmad=false" in options and MODE == "fused" else ()
+    return _made(text, ".so", "\n".join(lines) + "\n", "-shared", str(_engine()), more=more)

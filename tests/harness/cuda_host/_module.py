@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuda_host._arrays import _here, ndarray
-from cuda_host._build import library
+from cuda_host._build import MOST_THREADS, library
 
 # The names of all kernels of a source, once it is known which there are: all of them are built into one library,
 # which takes g++ a tenth of the time of one library per kernel.
@@ -19,7 +19,7 @@ _siblings: list[Siblings] = [re.compile(r"(?<!>\n)^__global__ void (?!__)(\w+)\(
 _libraries: dict[str, dict[str, Any]] = {}
 _state = SimpleNamespace(seed=0)
 
-MOST_THREADS, MOST_SHARED, MOST_SHARED_ASKED_FOR = 1024, 48 << 10, 160 << 10
+MOST_SHARED, MOST_SHARED_ASKED_FOR = 48 << 10, 160 << 10
 
 
 @contextlib.contextmanager
@@ -90,7 +90,7 @@ class RawModule:
     """Kernels of one source, compiled when the first of them is asked for."""
 
     def __init__(self, *, code: str, options: tuple[str, ...] = (), name_expressions: tuple[str, ...] = ()) -> None:
-        self._code, self._names = code, name_expressions
+        self._code, self._names, self._options = code, name_expressions, options
 
     def get_function(self, name: str) -> Kernel:
         """Return one of the kernels in `name_expressions`."""
@@ -101,7 +101,7 @@ class RawModule:
         if name not in known:
             names = dict.fromkeys((name, *(other for find in _siblings for other in find(self._code))))
             ids = {re.sub(r"\W+", "_", f"run_{other}"): other for other in names}
-            loaded = ctypes.CDLL(str(library(self._code, ids)))
+            loaded = ctypes.CDLL(str(library(self._code, ids, self._options)))
             for c_name, other in ids.items():
                 known[other] = getattr(loaded, c_name)
                 known[other].restype = ctypes.c_char_p

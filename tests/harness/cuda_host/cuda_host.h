@@ -13,7 +13,7 @@
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __restrict__ __restrict
-#define __launch_bounds__(...)
+#define __launch_bounds__(...)  // checked by the exported function
 #define CM_DYN_SMEM(T, name) T* name = reinterpret_cast<T*>(cuda_host::shared())
 
 namespace cuda_host {
@@ -34,13 +34,11 @@ inline void call(void (*kernel)(A...), void** arguments) {
 template <class T>
 inline T exchange(unsigned mask, T value, unsigned source, int line) {
   static_assert(sizeof(T) <= sizeof(unsigned long long));
-  __builtin_memcpy(&mailbox(lane()), &value, sizeof value);
-  warp_barrier(mask, line);
-  if (!(mask >> source & 1u)) fail("a shuffle reads a lane outside its mask");
-  T got;
-  __builtin_memcpy(&got, &mailbox(source), sizeof got);
-  warp_barrier(mask, line);
-  return got;
+  unsigned long long bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof value);
+  bits = exchange(mask, bits, source, line);
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 }  // namespace cuda_host
@@ -80,13 +78,7 @@ inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, 
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
-  cuda_host::mailbox(cuda_host::lane()) = predicate != 0;
-  cuda_host::warp_barrier(mask, line);
-  unsigned votes = 0;
-  for (unsigned lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1u) votes |= unsigned(cuda_host::mailbox(lane) & 1u) << lane;
-  cuda_host::warp_barrier(mask, line);
-  return votes;
+  return cuda_host::vote(mask, predicate != 0, line);
 }
 
 inline int __any_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
@@ -133,15 +125,41 @@ inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
-inline double __dadd_rn(double a, double b) { return a + b; }
 inline int __clzll(long long bits) { return bits ? __builtin_clzll((unsigned long long)bits) : 64; }
 
-inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
-inline float __uint_as_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
+// Numbers of 32 bits as with -ftz=true, with which CuPy compiles: what is computed or converted from denormals takes
+// them for zeros, and gives zeros instead; copies keep them.
+namespace cuda_host {
+struct single {
+  float value;
+  static float flushed(float x) { return x > -0x1p-126f && x < 0x1p-126f ? x * 0.0f : x; }
+
+  single() = default;
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  single(T x) : value(flushed(static_cast<float>(x))) {}
+  operator float() const { return flushed(value); }
+  single operator-() const { return __builtin_bit_cast(single, -value); }
+  single& operator+=(float x) { return *this = single(float(*this) + x); }
+};
+static_assert(sizeof(single) == 4 && std::is_trivially_copyable_v<single>);
+}  // namespace cuda_host
+
+inline unsigned __float_as_uint(cuda_host::single x) { return __builtin_bit_cast(unsigned, x); }
+inline cuda_host::single __uint_as_float(unsigned bits) { return __builtin_bit_cast(cuda_host::single, bits); }
 inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
 inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
 
-inline double __dmul_rn(double a, double b) { return a * b; }  // never part of a fused operation
+// Never part of a fused operation.
+inline double __dmul_rn(double a, double b) {
+  asm("" : "+x"(a), "+x"(b));
+  double product = a * b;
+  asm("" : "+x"(product));
+  return product;
+}
+inline double __dadd_rn(double a, double b) {
+  asm("" : "+x"(a), "+x"(b));
+  return a + b;
+}
 
 extern "C" {
 double log(double) noexcept;
@@ -157,6 +175,7 @@ double fabs(double) noexcept;
 double rint(double) noexcept;
 double floor(double) noexcept;
 double ldexp(double, int) noexcept;
+double fma(double, double, double) noexcept;
 double fmin(double, double) noexcept;
 double fmax(double, double) noexcept;
 }
@@ -183,8 +202,12 @@ inline T max(T a, T b) {
   return a < b ? b : a;
 }
 
-// One exported C function per kernel: config is grid x, y, z, block x, y, z, bytes of shared memory, seed.
-#define CUDA_HOST_EXPORT(id, ...)                                                                              \
+#define float cuda_host::single
+
+// One exported C function per kernel and the most threads of its blocks: config is grid x, y, z, block x, y, z, bytes
+// of shared memory, seed.
+#define CUDA_HOST_EXPORT(id, most, ...)                                                                        \
   extern "C" __attribute__((visibility("default"))) const char* id(const unsigned* config, void** arguments) { \
+    if (config[3] * config[4] * config[5] > (most)) return "more threads than __launch_bounds__ allows";       \
     return cuda_host::launch([](void** values) { cuda_host::call(__VA_ARGS__, values); }, arguments, config);  \
   }

@@ -3,7 +3,8 @@
 // As fibers on one thread of the host: reproducible, fast, and what can be reported is reported. The seed says who goes
 // first: 0 as numbered, 1 from the last, any other shuffled anew in every round.
 // With CUDA_HOST_RACES ThreadSanitizer is told of each fiber as if it were a thread, and of barriers and launches as
-// all that orders them. So this file itself is compiled without that sanitizer.
+// all that orders them: shuffles and votes exchange values and order no memory, as on a GPU. So this file itself is
+// compiled without that sanitizer.
 #ifndef __x86_64__
 #error "the switch between fibers is written for x86-64"
 #endif
@@ -65,6 +66,7 @@ struct Fiber {
   State state;
   unsigned mask;
   int line;
+  bool orders;  // whether the lanes that meet see what the others wrote before
 };
 
 static const char* error;
@@ -91,7 +93,7 @@ cuda_host_switch:
 
 Thread& current() { return fibers[running].thread; }
 unsigned char* shared() { return memory[running / stride()].get(); }
-unsigned long long& mailbox(unsigned lane) { return mail[(running & ~31u) + lane]; }
+static unsigned long long& mailbox(unsigned lane) { return mail[(running & ~31u) + lane]; }
 
 static void pause(State state) {
   fibers[running].state = state;
@@ -110,11 +112,34 @@ void block_barrier(int line) {
   pause(AT_BLOCK);
 }
 
-void warp_barrier(unsigned mask, int line) {
+static void meet_lanes(unsigned mask, int line, bool orders) {
+  Fiber& fiber = fibers[running];
   if (!(mask >> (running & 31u) & 1u)) fail("a lane is not in its own mask");
-  fibers[running].mask = mask & lanes(current().index / 32);
-  fibers[running].line = line;
+  fiber.mask = mask & lanes(current().index / 32);
+  fiber.line = line;
+  fiber.orders = orders;
   pause(AT_WARP);
+}
+
+void warp_barrier(unsigned mask, int line) { meet_lanes(mask, line, true); }
+
+unsigned long long exchange(unsigned mask, unsigned long long value, unsigned source, int line) {
+  mailbox(running & 31u) = value;
+  meet_lanes(mask, line, false);
+  if (!(mask >> source & 1u)) fail("a shuffle reads a lane outside its mask");
+  const unsigned long long got = mailbox(source);
+  meet_lanes(mask, line, false);
+  return got;
+}
+
+unsigned vote(unsigned mask, bool yes, int line) {
+  mailbox(running & 31u) = yes;
+  meet_lanes(mask, line, false);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1u) votes |= unsigned(mailbox(lane) & 1u) << lane;
+  meet_lanes(mask, line, false);
+  return votes;
 }
 
 static void enter() {
@@ -216,7 +241,7 @@ static bool open_warps(const std::vector<unsigned>& members) {
       if (fibers[k].line != fibers[f].line) error = "lanes of one warp meet from different lines";
       fibers[k].state = READY;
     }
-    meet(group, &mail[group[0]]);
+    if (fibers[f].orders) meet(group, &mail[group[0]]);
     opened = true;
   }
   return opened;

@@ -1,0 +1,51 @@
+"""Explain options that a function does not have: what users of other libraries call them, or a name nearby."""
+
+from collections.abc import Callable, Collection
+from functools import wraps
+from inspect import Parameter, signature
+from typing import NoReturn, ParamSpec, TypeVar
+
+from cmfast._core import validate
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# The name elsewhere: the parameter here that has the same purpose, and what to do.
+USUAL_OPTIONS = {
+    "alpha": ("level", "pass level=1 - alpha"),
+    "average": ("names", 'the average is part of the name, as in "f1_macro"'),
+    "confidence": ("level", "it is called level="),
+    "confidence_level": ("level", "it is called level="),
+    "groups": ("keys", "the names of the columns of groups are the second argument"),
+    "n_boot": ("n_replicates", "it is called n_replicates="),
+    "n_bootstrap": ("n_replicates", "it is called n_replicates="),
+    "n_jobs": ("num_threads", "it is called num_threads="),
+    "n_resamples": ("n_replicates", "it is called n_replicates="),
+    "normalize": ("weights", "it is called weights="),
+    "pos_label": ("positive", "positive= is the position of the positive class"),
+    "random_state": ("rng", "it is called rng="),
+    "seed": ("rng", "it is called rng="),
+    "zero_division": ("undefined", "undefined= says what a 0/0 gives"),
+}
+
+
+def explain_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function: an option that it does not have raises TypeError and names the right one."""
+    parameters = signature(function).parameters
+    known = frozenset(name for name, one in parameters.items() if one.kind is not Parameter.POSITIONAL_ONLY)
+
+    @wraps(function)
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        """Call the function; raise TypeError for an unknown option."""
+        if not known.issuperset(options):
+            refuse_unknown_option(next(name for name in options if name not in known), parameters)
+        return function(*args, **options)
+
+    return wrapper
+
+
+def refuse_unknown_option(option: str, parameters: Collection[str]) -> NoReturn:
+    """Raise TypeError for an option that is none of the parameters of a function."""
+    own, cure = USUAL_OPTIONS.get(option, ("", ""))
+    near = f"; {cure}" if own in parameters else validate.suggest_name(option, parameters)
+    validate.fail(f"there is no option {option!r}{near}", TypeError)

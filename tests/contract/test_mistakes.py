@@ -1,0 +1,145 @@
+"""Ten mistakes that come naturally with each of the main functions: one sentence says what to do instead."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import cmfast
+from cmfast import metrics
+
+pd = pytest.importorskip("pandas")
+
+Y, P = [0, 1, 2, 1], [0, 2, 2, 1]
+TEXT = ["a", "b", "c", "b"]
+SHARES = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+M = np.array([[5, 1, 0], [2, 6, 1], [0, 1, 7]])
+X = np.random.default_rng(0).standard_normal((4, 2))
+FRAME = pd.DataFrame({"site": ["x", "y", "x", "y"], "truth": Y, "guess": P})
+ABC = pd.DataFrame(M, index=list("abc"), columns=list("abc"))
+
+MISTAKES = {
+    "confusion_matrix": {
+        "probabilities": (lambda f: f(Y, SHARES), r"\.argmax\(-1\) makes labels"),
+        "one-hot labels": (
+            lambda f: f(np.eye(3, dtype=int)[Y], np.eye(3, dtype=int)[P]),
+            r"pass \.argmax\(-1\) of both",
+        ),
+        "integers beside text": (lambda f: f(TEXT, P), "y_pred must be strings as y_true, got integers"),
+        "floats": (lambda f: f(np.array(Y, float), P), "whole_floats=True takes whole numbers"),
+        "NaN": (lambda f: f([0, np.nan, 1, 1], P), "1 missing .first: nan at 1"),
+        "None": (lambda f: f(["a", None, "b", "b"], TEXT), "1 missing .first: None at 1"),
+        "two lengths": (lambda f: f(Y, P[:3]), "y_pred must be 4 samples as y_true"),
+        "another index": (
+            lambda f: f(pd.Series(Y), pd.Series(P, [3, 2, 1, 0])),
+            r"give y_pred\.reindex\(y_true\.index\)",
+        ),
+        "a DataFrame": (lambda f: f(FRAME, FRAME), r"pass a column: y_true\['site'\]"),
+        "a missing class": (lambda f: f(Y, P, n_classes=2), r"y_true must be in 0\.\.1, got 1 outside"),
+        "columns": (lambda f: f(np.c_[Y], np.c_[P]), r"ravel them to shape \(4,\)"),
+    },
+    "bi_normalize": {
+        "one vector": (lambda f: f(Y), r"M must be of shape \(\.\.\., C, C\)"),
+        "a rectangle": (lambda f: f(np.ones((2, 3))), "M must be square"),
+        "a negative cell": (lambda f: f([[1, -1], [2, 3]]), r"negative value at M\[0, 1\]"),
+        "NaN": (lambda f: f([[1, np.nan], [2, 3]]), r"NaN value at M\[0, 1\]"),
+        "an empty class": (lambda f: f([[0, 0], [2, 3]]), "leave class 0 out or pass smoothing="),
+        "too many zeros": (lambda f: f([[1, 1], [0, 1]]), "smoothing= makes a scaling exist"),
+        "two orders": (lambda f: f(ABC[["c", "a", "b"]]), "same classes in rows and columns, .*; reindex both"),
+        "a column of names": (lambda f: f(ABC.assign(name=list("abc"))), "M must be values of one type"),
+        "text": (lambda f: f([["1", "2"], ["3", "4"]]), "M must be real numbers"),
+        "nothing": (lambda f: f([]), r"M must be of shape \(\.\.\., C, C\), got shape \(0,\)"),
+    },
+    "metrics.compute": {
+        "labels": (lambda f: f(Y, P), "for labels use metrics.from_labels"),
+        "a typo": (lambda f: f(M, "acuracy"), "did you mean 'accuracy'"),
+        "another library's name": (lambda f: f(M, "f1_score"), "did you mean 'f1'"),
+        "average=": (lambda f: f(M, "f1", average="macro"), 'the average is part of the name, as in "f1_macro"'),
+        "zero_division=": (lambda f: f(M, "f1", zero_division=0), "undefined= says what a 0/0 gives"),
+        "pos_label=": (lambda f: f(M[:2, :2], "f1_binary", pos_label=1), "positive= is the position"),
+        "two classes wanted": (lambda f: f(M, "f1_binary"), "M must be of 2 classes for f1_binary .*mean: f1_macro"),
+        "probabilities": (lambda f: f(SHARES, "accuracy"), "M must be square"),
+        "NaN": (lambda f: f([[1, np.nan], [2, 3]], "accuracy"), r"NaN value at M\[0, 1\]"),
+        "a function": (lambda f: f(M, metrics.f1), "names must be a name or a list of names"),
+    },
+    "uncertainty.interval": {
+        "a typo": (lambda f: f(M, "acc"), "did you mean 'accuracy'"),
+        "95": (lambda f: f(M, "accuracy", level=95), "level must be between 0 and 1, got 95"),
+        "alpha=": (lambda f: f(M, "accuracy", alpha=0.05), "pass level=1 - alpha"),
+        "confidence_level=": (lambda f: f(M, "accuracy", confidence_level=0.9), "it is called level="),
+        "n_bootstrap=": (lambda f: f(M, "accuracy", n_bootstrap=9), "it is called n_replicates="),
+        "random_state=": (lambda f: f(M, "accuracy", random_state=9), "it is called rng="),
+        "shares": (lambda f: f(M / M.sum(), "accuracy"), "pass n=, the number of samples, or the counts"),
+        "Wilson of a mean": (lambda f: f(M, "f1", method="wilson"), "f1, which is not a share of samples"),
+        "an unknown method": (lambda f: f(M, "mcc", method="bootstrap"), "method must be one of 'bca', 'percentile'"),
+        "two lengths": (lambda f: f(Y, P[:3], "mcc"), "arrays must have one shape"),
+    },
+    "uncertainty.compare": {
+        "one model": (lambda f: f(Y, P), "PairedCounts, .* or three arrays of labels, got list"),
+        "two matrices": (lambda f: f(M, M, "mcc"), r"y_b must be labels \(y_true, y_a, y_b\)"),
+        "probabilities": (lambda f: f(Y, SHARES, SHARES, "mcc"), r"y_a must be .*\.argmax\(-1\) makes labels"),
+        "two lengths": (lambda f: f(Y, P, P[:3], "mcc"), r"y_b: \(3,\)"),
+        "a typo": (lambda f: f(Y, P, P, "f1macro"), "did you mean 'f1_macro'"),
+        "a dict": (lambda f: f({"a": P}, Y), "or three arrays of labels, got dict"),
+        "text beside integers": (lambda f: f(Y, P, TEXT, "mcc"), "y_b must be integers, as y_true"),
+        "McNemar": (lambda f: f(Y, P, P, "mcc", test="mcnemar"), "test must be one of 'permutation', 'interval'"),
+        "seed=": (lambda f: f(Y, P, P, "mcc", seed=1), "it is called rng="),
+        "n_resamples=": (lambda f: f(Y, P, P, "mcc", n_resamples=9), "it is called n_replicates="),
+    },
+    "geometric_confusion_matrix": {
+        "no predictions": (lambda f: f(X, Y), "y_pred must be the predicted class of each point"),
+        "too few points": (lambda f: f(X[:3], Y, P), r"y_true must be of shape \(3,\), one entry per point"),
+        "text": (lambda f: f(X, TEXT, TEXT), "y_true must be integers"),
+        "transposed": (lambda f: f(X.T, Y, P), r"y_true must be of shape \(2,\), one entry per point"),
+        "a column of text": (lambda f: f(pd.DataFrame(X).assign(t=TEXT), Y, P), "X must be values of one type"),
+        "NaN": (
+            lambda f: f(np.where(X > 0.3, X, np.nan), Y, P),
+            "points left out: a coordinate is not finite|no finite",
+        ),
+        "normalize=": (lambda f: f(X, Y, P, normalize="true"), "it is called weights="),
+        "labels first": (lambda f: f(Y, P, X), r"X must be of shape \(N, m\)"),
+        "one column": (lambda f: f(X[:, 0], Y, P), r"X must be of shape \(N, m\)"),
+        "few points": (lambda f: f(X, Y, P), "the overlap is not above that of permuted labels"),
+    },
+    "by": {
+        "groups=": (lambda f: f(FRAME, groups="site"), "the names of the columns of groups are the second argument"),
+        "a typo": (lambda f: f(FRAME, "site", y_true="thruth", y_pred="guess"), "did you mean 'truth'"),
+        "an unknown group": (lambda f: f(FRAME, "sites", y_true="truth", y_pred="guess"), "did you mean 'site'"),
+        "an array": (lambda f: f(M, "site", y_true="t", y_pred="g"), "frame must be a DataFrame"),
+        "columns for names": (lambda f: f(FRAME, "site", y_true=Y, y_pred=P), "y_true must be the name of a column"),
+        "a dict": (lambda f: f({"a": Y}, "a", y_true="a", y_pred="a"), r"give pandas\.DataFrame\(frame\)"),
+        "a path": (lambda f: f("x.csv", "site", y_true="truth", y_pred="guess"), "frame must be a DataFrame"),
+        "a missing label": (
+            lambda f: f(FRAME.assign(truth=[0, None, 1, 1]), "site", y_true="truth", y_pred="guess"),
+            "1 missing .first: nan at 1",
+        ),
+        "the same column twice": (lambda f: f(FRAME, ["site", "site"], y_true="truth", y_pred="guess"), "different"),
+        "no groups": (lambda f: f(FRAME, [], y_true="truth", y_pred="guess"), "keys must be the name of a column"),
+    },
+}
+CASES = [(name, what, *case) for name, some in MISTAKES.items() for what, case in some.items()]
+
+
+@pytest.mark.parametrize(("name", "what", "call", "text"), CASES, ids=[f"{name}-{what}" for name, what, *_ in CASES])
+def test_a_mistake_is_answered_by_what_to_do(name, what, call, text):
+    function = cmfast
+    for part in name.split("."):
+        function = getattr(function, part)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            call(function)
+        except (TypeError, ValueError) as error:
+            said = [str(error)]
+        else:
+            said = [str(one.message) for one in caught]
+    found = [one for one in said if re.search(text, one)]
+    assert found, said
+    assert found[0].startswith(f"{name}: ")
+    assert "\n" not in found[0]
+
+
+def test_there_are_ten_of_each():
+    assert len(MISTAKES) == 7
+    assert all(len(some) >= 10 for some in MISTAKES.values())

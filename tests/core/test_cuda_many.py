@@ -1,0 +1,134 @@
+"""More elements than 32 bits count, on a GPU with memory for them; the same on the host, with few.
+
+A wrong index shows in the last items, which differ from all others. What is expected is worked out by hand.
+"""
+
+import device
+import gpu
+import numpy as np
+import pytest
+
+import cmfast
+
+if device.IS_GPU:
+    import cupy as xp
+
+    ELEMENTS = 2**31 + 7
+    pytestmark = [
+        pytest.mark.gpu,
+        pytest.mark.slow,
+        pytest.mark.skipif(gpu.missing() is not None, reason=str(gpu.missing())),
+    ]
+else:
+    import cuda_host as xp
+
+    ELEMENTS = 2**12 + 7
+    pytestmark = [pytest.mark.cuda_host, *device.marks]
+
+
+@pytest.fixture(autouse=True)
+def memory():
+    """Begin with all of the device's memory."""
+    if device.IS_GPU:
+        xp.get_default_memory_pool().free_all_blocks()
+    yield
+    if device.IS_GPU:
+        xp.get_default_memory_pool().free_all_blocks()
+
+
+def needs(bytes_per_element):
+    """Skip the test where the memory of the GPU is too small."""
+    if device.IS_GPU:
+        free, wanted = xp.cuda.runtime.memGetInfo()[0], bytes_per_element * ELEMENTS
+        if free < wanted:
+            pytest.skip(f"needs {wanted / 2**30:.0f} GiB on the GPU, {free / 2**30:.0f} are free")
+
+
+def matrices(C, dtype, last):
+    """Return ones, and a last matrix that is `last`; their elements are more than ELEMENTS."""
+    M = xp.zeros((ELEMENTS // (C * C) + 2, C, C), dtype)
+    M += np.dtype(dtype).type(1)
+    M[-1] = device.asarray(np.asarray(last, dtype))
+    assert M.size >= ELEMENTS
+    return M
+
+
+def assert_all(values, usual, last, rtol=1e-6):
+    """Assert that all values but the last are `usual`, to within `rtol`; those of the last item are `last`."""
+    usual, last = np.asarray(usual, float), np.asarray(last, float)
+    np.testing.assert_allclose(device.host(values[-1]), last, rtol=rtol)
+    for extreme in (values[:-1].min(axis=0), values[:-1].max(axis=0)):
+        np.testing.assert_allclose(device.host(extreme), usual, rtol=rtol)
+
+
+def test_overlap_of_many():
+    needs(10)
+    # Shares of the last: half on the diagonal of 4 cells, against a sixteenth in each of 16.
+    S = matrices(4, np.float32, 1.0 - np.eye(4))
+    T = matrices(4, np.float32, np.ones((4, 4)))
+    assert_all(cmfast.overlap(S, T, on_failure="ignore"), 1.0, 12 / 16)
+
+
+def test_margins_of_many():
+    needs(20)
+    M = matrices(10, np.int64, np.diag(np.arange(10)) + 1)
+    found = cmfast.metrics.margins(M)
+    assert_all(found[0], np.ones(10), np.arange(10) + 1, rtol=0)  # the diagonal
+    for lines in found[1:3]:
+        assert_all(lines, np.full(10, 10), np.arange(10) + 10, rtol=0)
+
+
+def test_scaling_of_many():
+    needs(20)
+    last = np.ones((4, 4)) + 3 * np.eye(4)
+    found = cmfast.bi_normalize(matrices(4, np.float32, last), on_failure="ignore")
+    assert_all(found, np.full((4, 4), 1 / 4), last / 7)  # all rows and columns have the same sum
+
+
+def test_counts_of_many_points():
+    needs(26)
+    n = ELEMENTS
+    x, y, p = xp.zeros((n, 1), np.float32), xp.zeros(n, np.uint8), xp.zeros(n, np.uint8)
+    x += np.float32(0.5)
+    x[-3:] = device.asarray(np.array([[7.5], [7.5], [8.5]], np.float32))
+    y[-2:], p[-1:] = 1, 1
+    found = cmfast.cell_counts(x, y, p, grid=cmfast.Grid([0.0], [1.0]), n_classes=2)
+    triples = [device.host(a).tolist() for a in (found.cells, found.labels, found.predictions, found.counts)]
+    assert triples == [[[0], [7], [7], [8]], [0, 0, 1, 1], [0, 0, 0, 1], [n - 3, 1, 1, 1]]
+
+
+def test_thresholds_of_many():
+    """Elements of the result: four counts of each score."""
+    needs(40)
+    n = ELEMENTS // 4 + 2
+    s, y = xp.zeros(n, np.float32), xp.zeros(n, np.uint8)
+    s += np.float32(0.25)
+    s[-2:] = device.asarray(np.array([0.75, 0.125], np.float32))
+    y[-2:-1] = 1
+    found = cmfast.metrics.threshold_matrices(s, y, on_failure="ignore")
+    # Above all scores, at the highest, at those between, which are equal, and at the lowest.
+    at = [0, 1, 2, n - 1, n]
+    want = [
+        [[n - 1, 0], [1, 0]],
+        [[n - 1, 0], [0, 1]],
+        [[1, n - 2], [0, 1]],
+        [[1, n - 2], [0, 1]],
+        [[0, n - 1], [0, 1]],
+    ]
+    assert [device.host(found.matrices[k]).tolist() for k in at] == want
+    assert device.host(found.matrices.reshape(n + 1, 4).sum(axis=1).min()) == n
+
+
+def test_draws_of_many():
+    needs(20)
+    n = ELEMENTS // 4 + 2
+    M = xp.zeros((2, 2), np.int64) + np.int64(3)
+    drawn = cmfast.uncertainty.resample(M, n_replicates=n, rng=1).reshape(n, 4)
+    totals = drawn.sum(axis=1)
+    assert (device.host(totals.min()), device.host(totals.max())) == (12, 12)
+    # The last ones depend on their number alone, as in a second call for fewer of them, and on the host.
+    few = min(n, 1000)
+    assert (
+        device.host(drawn[:few]).tolist()
+        == cmfast.uncertainty.resample(np.full((2, 2), 3), n_replicates=few, rng=1).reshape(few, 4).tolist()
+    )

@@ -1,0 +1,56 @@
+"""What a console and a notebook show of a display: one line, and the picture unless it was drawn already."""
+
+import base64
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from cmfast import conformal, display, uncertainty
+
+mpl.use("agg")
+RNG = np.random.default_rng(0)
+M = RNG.integers(1, 50, (4, 3, 3))
+LABELS = RNG.integers(0, 3, (3, 99))
+P = RNG.dirichlet(np.ones(3), 200)
+SETS = conformal.prediction_sets(P, conformal.threshold(conformal.scores(P, LABELS[0].repeat(3)[:200]), 0.1))
+
+DISPLAYS = {
+    "CcmDisplay": lambda: display.CcmDisplay.from_sets(SETS, LABELS[0].repeat(3)[:200]),
+    "CellsDisplay": lambda: display.CellsDisplay.from_matrices(M),
+    "ComparisonDisplay": lambda: display.ComparisonDisplay.from_comparisons(
+        uncertainty.compare(*LABELS, ["mcc", "accuracy"], n_replicates=20)
+    ),
+    "ConfusionDisplay": lambda: display.ConfusionDisplay.from_matrix(M[0], normalize="true"),
+    "DifferenceDisplay": lambda: display.ConfusionDisplay.compare(M[0], M[1]),
+    "PathDisplay": lambda: display.PathDisplay.from_matrices(M),
+    "StripDisplay": lambda: display.StripDisplay.from_matrices(M),
+    "SurfaceDisplay": lambda: display.SurfaceDisplay.from_metric("mcc", size=11),
+}
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_one_line_and_a_picture(name):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found, open_before = DISPLAYS[name](), pyplot.get_fignums()
+    assert repr(found).startswith(f"<{name}: ")
+    assert "\n" not in repr(found)
+    assert len(repr(found)) < 120
+    shown = found._repr_html_()
+    _, _, encoded = shown.partition('src="data:image/png;base64,')
+    assert base64.b64decode(encoded.partition('"')[0]).startswith(b"\x89PNG")
+    assert pyplot.get_fignums() == open_before
+    assert not hasattr(found, "figure_")
+    assert "<img" not in found.plot()._repr_html_()
+    pyplot.close("all")
+
+
+def test_every_display_is_here():
+    assert set(DISPLAYS) | {"GcmDisplay"} == set(display.__all__)
+
+
+def test_without_matplotlib_there_is_the_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    shown = DISPLAYS["ConfusionDisplay"]()._repr_html_()
+    assert shown == "<p>&lt;ConfusionDisplay: 3 classes, % of the true class&gt;</p>"
